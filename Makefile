@@ -1,0 +1,41 @@
+# make setup · make demo · make test · make lint · make bench — each sets up first what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: setup demo test lint bench test-vllm setup-vllm clean
+
+$(VENV)/.core: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) -e .
+	touch $@
+
+$(VENV)/.all: $(VENV)/.core
+	$(PIP) -e '.[dev,gemini]'
+	touch $@
+
+setup: $(VENV)/.all  ## everything but the vLLM server's own environment
+
+demo: $(VENV)/.core  ## the main pipeline on a bundled sample: no key, no GPU, no torch
+	$(BIN)/beam run pipelines/grounded_cot.py --input data/sample --output runs/demo
+
+test: $(VENV)/.all  ## the fast tests
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.all
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: $(VENV)/.all
+	set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file; done
+
+setup-vllm: $(VENV)/.all  ## a vLLM CPU server in an environment of its own
+	bash tests/vllm/make_venv.sh $(PYTHON)
+
+test-vllm: setup-vllm  ## the pipeline against a real vLLM server with a tiny random Qwen3-VL
+	$(BIN)/python -m pytest -m vllm
+
+clean:
+	rm -rf $(VENV) .venv-vllm runs build dist *.egg-info

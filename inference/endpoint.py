@@ -1,0 +1,51 @@
+"""The one interface to every model, and the registry of its kinds.
+
+A new kind is one file with a class of this interface and one line in :data:`KINDS`.
+"""
+
+import importlib
+from typing import Protocol
+
+from inference.request import Reply, Request
+from inference.settings import EndpointSettings
+from vision.media import MediaStore
+
+
+class Endpoint(Protocol):
+    """A model behind one interface. All methods run on the event loop of :mod:`inference.runtime`."""
+
+    settings: EndpointSettings
+
+    @property
+    def revision(self) -> str:
+        """What distinguishes this model from an earlier one of the same name; part of every cache key."""
+        ...
+
+    async def generate(self, request: Request) -> Reply:
+        """One reply for each of the request's indices.
+
+        Raises :class:`inference.errors.CallError` when the call failed for good. A reply never holds empty text.
+        """
+        ...
+
+    async def check(self) -> str:
+        """One line on the endpoint's health; raises :class:`inference.errors.CallError` when it cannot serve."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections and threads."""
+        ...
+
+
+KINDS: dict[str, str] = {
+    "classical": "inference.classical:ClassicalEndpoint",
+    "openai": "inference.openai_compatible:OpenAIEndpoint",
+}
+
+
+def open_endpoint(settings: EndpointSettings, media: MediaStore, threads: int) -> Endpoint:
+    """The endpoint that the settings describe. Raises ValueError for an unknown kind."""
+    if settings.kind not in KINDS:
+        raise ValueError(f"unknown endpoint kind {settings.kind!r}: known are {', '.join(sorted(KINDS))}")
+    module, name = KINDS[settings.kind].split(":")
+    return getattr(importlib.import_module(module), name)(settings, media, threads)

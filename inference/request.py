@@ -1,0 +1,83 @@
+"""The request and the reply of a model call, and the key under which a reply is kept."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from prompts.loader import RenderedPrompt
+from schemas.messages import MediaPart, Part
+
+KEY_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to sample: ``n`` replies at ``temperature`` and ``top_p``, each of at most ``max_tokens`` new tokens."""
+
+    n: int = 1
+    temperature: float = 0.0
+    top_p: float = 1.0
+    max_tokens: int = 2048
+
+    def __post_init__(self) -> None:
+        if self.n < 1 or self.max_tokens < 1:
+            raise ValueError(f"n and max_tokens must be at least 1, got {self.n} and {self.max_tokens}")
+        if not 0 <= self.temperature <= 2 or not 0 < self.top_p <= 1:
+            raise ValueError(f"temperature must be in [0, 2] and top_p in (0, 1], got {self.temperature}, {self.top_p}")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A filled prompt with its sampling. ``indices`` are the sample numbers wanted, ``range(n)`` or a part of it."""
+
+    prompt: RenderedPrompt
+    sampling: Sampling
+    indices: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One sample of a model. ``reasoning`` is what a server returns apart from the text, "" if nothing."""
+
+    text: str
+    reasoning: str = ""
+    finish_reason: str = "stop"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The samples in the order of the request's indices, with what they cost in requests and tokens."""
+
+    completions: tuple[Completion, ...]
+    requests: int = 1
+    retries: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    tokens_reasoning: int = 0
+
+
+def cache_key(model: str, revision: str, prompt: RenderedPrompt, sampling: Sampling, index: int) -> str:
+    """SHA-256 of all that can change the reply, as 64 hexadecimal digits.
+
+    That is the model and its declared revision, the messages with media digests, the reply schema and the sampling
+    parameters with the sample's number; not ``n`` and not ``max_tokens``, so that a larger budget finds the good replies.
+    """
+    body = {
+        "v": KEY_VERSION,
+        "model": model,
+        "revision": revision,
+        "system": prompt.system,
+        "user": [_canonical(part) for part in prompt.user],
+        "schema": prompt.reply_schema,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "sample": index,
+    }
+    text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _canonical(part: Part) -> dict[str, str]:
+    if isinstance(part, MediaPart):
+        return {"media": part.sha256, "kind": part.kind}
+    return {"text": part.text}

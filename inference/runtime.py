@@ -1,0 +1,65 @@
+"""One event loop thread per process, shared by all stages, and on it one :class:`Models` per settings.
+
+Beam calls stages from several threads; the calls to models of one process all run here, so that concurrency limits,
+connections and the joining of identical calls hold for the process as a whole.
+"""
+
+import asyncio
+import atexit
+import concurrent.futures
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from inference.models import Models
+from inference.settings import ModelsSettings
+
+T = TypeVar("T")
+
+
+class Runtime:
+    """The loop thread with the models on it. Get the process's own with :func:`runtime`."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._models: dict[ModelsSettings, Models] = {}
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="models", daemon=True)
+        self._thread.start()
+
+    def models(self, settings: ModelsSettings) -> Models:
+        """The process's models for these settings, opened when first asked for."""
+        with self._lock:
+            if settings not in self._models:
+                self._models[settings] = Models(settings)
+            return self._models[settings]
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
+        """Start the coroutine on the loop from any other thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def close(self, settings: ModelsSettings) -> None:
+        """Close the models of these settings, if they were opened."""
+        with self._lock:
+            models = self._models.pop(settings, None)
+        if models is not None:
+            self.submit(models.close()).result()
+
+    def close_all(self) -> None:
+        """Close everything that is open."""
+        for settings in list(self._models):
+            self.close(settings)
+
+
+_lock = threading.Lock()
+_runtime: Runtime | None = None
+
+
+def runtime() -> Runtime:
+    """This process's runtime; a forked or remote worker gets its own."""
+    global _runtime  # noqa: PLW0603
+    with _lock:
+        if _runtime is None:
+            _runtime = Runtime()
+            atexit.register(_runtime.close_all)
+        return _runtime

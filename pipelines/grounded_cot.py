@@ -1,0 +1,76 @@
+"""Grounded chain of thought: the main pipeline (Argos §4, with the difficulty filter and the rubrics of the other papers).
+
+ingest → clean → deduplicate → decontaminate → open choices → attempt → difficulty → split by media group
+→ SFT side: propose → point → overlay → trace → verify        → sft shards
+→ RL side:  rubrics mined on a sample and attached to every row → rl shards
+Every rejection of every stage goes to the rejected shards.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import apache_beam as beam
+
+from pipelines.context import Outcome, RunContext
+from pipelines.settings import RunSettings
+from rewards.rubrics import RubricSettings
+from stages.attempt_questions import AttemptQuestions, AttemptSettings
+from stages.clean_questions import CleanQuestions, CleanSettings
+from stages.decontaminate_questions import DecontaminateQuestions, DecontaminateSettings
+from stages.draw_overlays import DrawOverlays
+from stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty
+from stages.generate_traces import GenerateTraces, TraceSettings
+from stages.ingest_records import IngestRecords
+from stages.mine_rubrics import MineRubrics
+from stages.open_multiple_choice import OpenMultipleChoice
+from stages.point_entities import PointEntities
+from stages.propose_entities import ProposeEntities, ProposeSettings
+from stages.remove_duplicates import DedupSettings, RemoveDuplicates
+from stages.split_by_media_group import SplitByMediaGroup, SplitSettings
+from stages.verify_traces import VerifySettings, VerifyTraces
+
+RECIPE = "grounded_cot"
+
+
+@dataclass(frozen=True)
+class Settings(RunSettings):
+    """The config of this pipeline: one section a stage."""
+
+    clean: CleanSettings = field(default_factory=CleanSettings)
+    dedup: DedupSettings = field(default_factory=DedupSettings)
+    decontaminate: DecontaminateSettings = field(default_factory=DecontaminateSettings)
+    open_choices: bool = True
+    attempt: AttemptSettings = field(default_factory=AttemptSettings)
+    difficulty: DifficultySettings = field(default_factory=DifficultySettings)
+    split: SplitSettings = field(default_factory=SplitSettings)
+    propose: ProposeSettings = field(default_factory=ProposeSettings)
+    trace: TraceSettings = field(default_factory=TraceSettings)
+    verify: VerifySettings = field(default_factory=VerifySettings)
+    rubrics: RubricSettings = field(default_factory=RubricSettings)
+
+
+def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Outcome:
+    """Wire the stages; the runner of the run writes what comes out."""
+    models, roots = run.models, run.roots
+    ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit)
+    cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)
+    unique = cleaned.kept | "Deduplicate" >> RemoveDuplicates(settings.dedup, roots)
+    clear = unique.kept | "Decontaminate" >> DecontaminateQuestions(settings.decontaminate, roots)
+    opened = clear.kept | "OpenChoices" >> OpenMultipleChoice(settings.open_choices)
+    attempted = opened.kept | "Attempt" >> AttemptQuestions(settings.attempt, models)
+    in_band = attempted.kept | "Difficulty" >> FilterByDifficulty(settings.difficulty)
+    split = in_band.kept | "Split" >> SplitByMediaGroup(settings.split)
+
+    proposed = split.sft | "Propose" >> ProposeEntities(settings.propose, models)
+    pointed = proposed.kept | "Point" >> PointEntities(models)
+    drawn = pointed.kept | "Overlay" >> DrawOverlays(roots)
+    traced = drawn.kept | "Trace" >> GenerateTraces(settings.trace, models)
+    verified = traced.kept | "Verify" >> VerifyTraces(settings.verify, models)
+
+    mined = split.rl | "Rubrics" >> MineRubrics(settings.rubrics, models)
+    with_rubrics = split.rl | "AttachRubrics" >> beam.Map(
+        lambda draft, found: replace(draft, rubrics=found.kept, calls=draft.calls + found.calls),
+        beam.pvalue.AsSingleton(mined),
+    )
+    stages = (cleaned, unique, clear, opened, attempted, in_band, proposed, pointed, drawn, traced, verified)
+    rejected = (ingested["rejected"], *(stage.rejected for stage in stages)) | "AllRejected" >> beam.Flatten()
+    return Outcome(sft=verified.kept, rl=with_rubrics, rejected=rejected, rubrics=mined)

@@ -1,0 +1,143 @@
+"""Loading and filling the versioned prompt files of this folder.
+
+A prompt is ``prompts/NAME.vN.yaml`` with id, version, purpose, paper, variables, media, system, user and
+reply_schema. ``user`` is a list of ``text`` and ``media`` parts in the order in which a model sees them. A version that
+has been released is never edited: a change is a new version.
+"""
+
+import functools
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+import jinja2
+import jinja2.meta
+import yaml
+
+from schemas.messages import MediaPart, Part, TextPart
+
+_FIELDS = {"id", "version", "purpose", "paper", "variables", "media", "system", "user", "reply_schema"}
+_TEMPLATES = jinja2.Environment(
+    undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=False
+)
+
+
+class PromptError(ValueError):
+    """A prompt file is malformed, or it was filled with the wrong variables."""
+
+
+@dataclass(frozen=True)
+class RenderedPrompt:
+    """A filled prompt. ``variables`` keeps the values it was filled with, as sorted pairs."""
+
+    name: str
+    sha256: str
+    system: str
+    user: tuple[Part, ...]
+    reply_schema: str | None
+    variables: tuple[tuple[str, str], ...]
+
+    def variable(self, name: str) -> str:
+        """The value that ``name`` was filled with. Raises KeyError for a name the prompt does not declare."""
+        return dict(self.variables)[name]
+
+    @property
+    def media(self) -> tuple[MediaPart, ...]:
+        """The media parts in order."""
+        return tuple(part for part in self.user if isinstance(part, MediaPart))
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One prompt file. ``name`` is ``id.vN``; ``sha256`` is of the file's bytes."""
+
+    name: str
+    sha256: str
+    purpose: str
+    paper: str
+    variables: tuple[str, ...]
+    media: tuple[str, ...]
+    system: str
+    user: tuple[tuple[str, str], ...]
+    reply_schema: str | None
+
+    def render(self, media: dict[str, Sequence[MediaPart]] | None = None, **variables: str) -> RenderedPrompt:
+        """Fill the prompt. Raises :class:`PromptError` naming any variable or medium that is missing or not declared."""
+        media = media or {}
+        _require_exactly(self.name, "variable", set(self.variables), set(variables))
+        _require_exactly(self.name, "media slot", set(self.media), set(media))
+        parts: list[Part] = []
+        for kind, value in self.user:
+            if kind == "media":
+                parts.extend(media[value])
+            else:
+                parts.append(TextPart(_fill(value, variables)))
+        return RenderedPrompt(
+            name=self.name,
+            sha256=self.sha256,
+            system=_fill(self.system, variables),
+            user=tuple(parts),
+            reply_schema=self.reply_schema,
+            variables=tuple(sorted(variables.items())),
+        )
+
+
+def _fill(template: str, variables: dict[str, str]) -> str:
+    return _TEMPLATES.from_string(template).render(variables).strip()
+
+
+def _require_exactly(prompt: str, what: str, declared: set[str], given: set[str]) -> None:
+    if declared != given:
+        missing, unknown = sorted(declared - given), sorted(given - declared)
+        raise PromptError(f"prompt {prompt}: missing {what}s {missing}, unknown {what}s {unknown}")
+
+
+@functools.cache
+def load_prompt(name: str) -> Prompt:
+    """The prompt ``id.vN``.
+
+    Raises :class:`PromptError` when there is no such file, a field is missing or unknown, or a declared variable or
+    media slot is not used (or the other way round).
+    """
+    file = resources.files("prompts").joinpath(f"{name}.yaml")
+    if not file.is_file():
+        raise PromptError(f"there is no prompt {name!r}; known: {', '.join(prompt_names())}")
+    data = file.read_bytes()
+    return parse_prompt(name, data)
+
+
+def prompt_names() -> list[str]:
+    """The names ``id.vN`` of all prompt files, sorted."""
+    files = resources.files("prompts").iterdir()
+    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+
+
+def parse_prompt(name: str, data: bytes) -> Prompt:
+    """A prompt from the bytes of its file; raises :class:`PromptError` as :func:`load_prompt` does."""
+    fields = yaml.safe_load(data)
+    if not isinstance(fields, dict) or set(fields) != _FIELDS:
+        raise PromptError(f"prompt {name}: expected the fields {sorted(_FIELDS)}")
+    if f"{fields['id']}.v{fields['version']}" != name:
+        raise PromptError(f"prompt {name}: the file says {fields['id']}.v{fields['version']}")
+    user = tuple(next(iter(part.items())) for part in fields["user"])
+    used = _used_variables(fields["system"], *(value for kind, value in user if kind == "text"))
+    _require_exactly(name, "variable", set(fields["variables"]), used)
+    _require_exactly(name, "media slot", set(fields["media"]), {value for kind, value in user if kind == "media"})
+    schema = fields["reply_schema"]
+    return Prompt(
+        name=name,
+        sha256=hashlib.sha256(data).hexdigest(),
+        purpose=fields["purpose"],
+        paper=fields["paper"],
+        variables=tuple(fields["variables"]),
+        media=tuple(fields["media"]),
+        system=fields["system"],
+        user=user,
+        reply_schema=None if schema is None else json.dumps(schema, sort_keys=True, separators=(",", ":")),
+    )
+
+
+def _used_variables(*templates: str) -> set[str]:
+    return set().union(*(jinja2.meta.find_undeclared_variables(_TEMPLATES.parse(text)) for text in templates))

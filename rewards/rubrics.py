@@ -1,0 +1,95 @@
+"""Rubrics (RuCL §3.2): judged with applicability apart from score, then filtered and stratified by what was measured."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from inference.grounding import BadReply, json_object
+from schemas.records import Rubric
+
+EASY, HARD = "easy", "hard"
+
+
+@dataclass(frozen=True)
+class RubricSettings:
+    """How rubrics are mined.
+
+    ``sample`` questions are judged; a rubric stays when its applicability η is at least ``min_applicability`` (the paper's
+    τ_app is 0.99); it is easy when its pass rate p is at least ``easy_pass_rate``, else hard. The paper's Table 1 splits
+    at a value that it does not name; 0.8 reproduces the table.
+    """
+
+    max_rubrics: int = 20
+    examples: int = 4
+    sample: int = 200
+    min_applicability: float = 0.99
+    easy_pass_rate: float = 0.8
+
+    def __post_init__(self) -> None:
+        if self.max_rubrics < 1 or self.examples < 1 or self.sample < 1:
+            raise ValueError("rubrics.max_rubrics, examples and sample must be at least 1")
+        if not 0 <= self.min_applicability <= 1 or not 0 <= self.easy_pass_rate <= 1:
+            raise ValueError("rubrics.min_applicability and easy_pass_rate must be in [0, 1]")
+
+
+@dataclass(frozen=True)
+class RubricScore:
+    """A judge's word on one rubric and one attempt: ``score`` is None exactly when it is not applicable."""
+
+    rubric_id: str
+    applicable: bool
+    score: int | None
+
+
+def candidates_of_reply(text: str, max_rubrics: int) -> tuple[Rubric, ...]:
+    """The teacher's candidates, unmeasured. Raises BadReply when the form is wrong, none is given or ids repeat."""
+    rows = json_object(text).get("rubrics")
+    if not isinstance(rows, list) or not rows:
+        raise BadReply("no rubrics")
+    names = ("id", "description", "criteria")
+    for row in rows:
+        if not isinstance(row, dict) or not all(isinstance(row.get(name), str) and row[name] for name in names):
+            raise BadReply(f"rubric without id, description or criteria: {row!r:.120}")
+    rubrics = tuple(Rubric(row["id"], row["description"], row["criteria"], 0.0, None, "") for row in rows[:max_rubrics])
+    if len({rubric.id for rubric in rubrics}) < len(rubrics):
+        raise BadReply("two rubrics have the same id")
+    return rubrics
+
+
+def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore, ...]:
+    """One score per rubric, in their order. Raises BadReply when a rubric is missing or a score contradicts (a, s)."""
+    rows = json_object(text).get("scores")
+    if not isinstance(rows, list):
+        raise BadReply("no scores")
+    by_id = {row.get("id"): row for row in rows if isinstance(row, dict)}
+    scores = []
+    for rubric in rubrics:
+        row = by_id.get(rubric.id)
+        if row is None or not isinstance(row.get("applicable"), bool):
+            raise BadReply(f"no verdict on {rubric.id!r}")
+        score = row.get("score") if row["applicable"] else None
+        if row["applicable"] and (isinstance(score, bool) or score not in (0, 1)):
+            raise BadReply(f"{rubric.id!r} is applicable with score {score!r}")
+        scores.append(RubricScore(rubric.id, row["applicable"], score))
+    return tuple(scores)
+
+
+def measure(rubrics: tuple[Rubric, ...], judged: Iterable[tuple[RubricScore, ...]]) -> tuple[Rubric, ...]:
+    """The rubrics with applicability η_j and pass rate p_j over the judged attempts (RuCL §3.2); p is None at η = 0."""
+    rows = list(judged)
+    measured = []
+    for rubric in rubrics:
+        scores = [score for row in rows for score in row if score.rubric_id == rubric.id]
+        passed = [score.score for score in scores if score.applicable and score.score is not None]
+        applicability = len(passed) / len(scores) if scores else 0.0
+        pass_rate = sum(passed) / len(passed) if passed else None
+        measured.append(replace(rubric, applicability=applicability, pass_rate=pass_rate))
+    return tuple(measured)
+
+
+def stratify(rubrics: tuple[Rubric, ...], settings: RubricSettings) -> tuple[Rubric, ...]:
+    """The rubrics with enough coverage, each with its stratum (RuCL §3.2, Table 1)."""
+    return tuple(
+        replace(rubric, stratum=EASY if rubric.pass_rate >= settings.easy_pass_rate else HARD)
+        for rubric in rubrics
+        if rubric.pass_rate is not None and rubric.applicability >= settings.min_applicability
+    )

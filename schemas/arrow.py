@@ -1,0 +1,120 @@
+"""The explicit Arrow schemas of the shards: one superset for SFT and RL, and one for rejections.
+
+``images`` holds the original files and carries the ``huggingface`` metadata that declares it a list of images;
+``overlays`` the drawn ones. RL rows carry verl's columns (prompt, data_source, ability, reward_model, extra_info) and
+EasyR1's (problem, answer); SFT rows carry ``messages``. Columns that a recipe does not use are null.
+"""
+
+import json
+
+import pyarrow as pa
+
+_IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+_TURN = pa.struct([("role", pa.string()), ("content", pa.string())])
+_POINT = pa.struct(
+    [
+        ("label", pa.string()),
+        ("x", pa.float64()),
+        ("y", pa.float64()),
+        ("media_index", pa.int32()),
+        ("frame", pa.int32()),
+        ("t_s", pa.float64()),
+    ]
+)
+_BOX = pa.struct(
+    [
+        ("label", pa.string()),
+        ("x1", pa.float64()),
+        ("y1", pa.float64()),
+        ("x2", pa.float64()),
+        ("y2", pa.float64()),
+        ("media_index", pa.int32()),
+    ]
+)
+_SCORES = pa.struct([(name, pa.float64()) for name in ("outcome", "spatial", "temporal", "reasoning", "final")])
+_ATTEMPT = pa.struct([("text", pa.string()), ("answer", pa.string()), ("correct", pa.bool_())])
+_RUBRIC = pa.struct(
+    [
+        ("id", pa.string()),
+        ("description", pa.string()),
+        ("criteria", pa.string()),
+        ("applicability", pa.float64()),
+        ("pass_rate", pa.float64()),
+        ("stratum", pa.string()),
+    ]
+)
+_LINEAGE = pa.struct(
+    [
+        ("prompts", pa.list_(pa.struct([("id", pa.string()), ("sha256", pa.string())]))),
+        ("models", pa.list_(pa.struct([("role", pa.string()), ("model", pa.string())]))),
+        ("revision", pa.string()),
+        ("self_judged", pa.bool_()),
+        ("cache_keys", pa.list_(pa.string())),
+    ]
+)
+
+_COMMON = [
+    ("id", pa.string()),
+    ("source", pa.string()),
+    ("license", pa.string()),
+    ("recipe", pa.string()),
+    ("images", pa.list_(_IMAGE)),
+    ("overlays", pa.list_(_IMAGE)),
+    ("question", pa.string()),
+    ("answer", pa.string()),
+    ("answer_type", pa.string()),
+    ("choices", pa.list_(pa.string())),
+    ("points", pa.list_(_POINT)),
+    ("boxes", pa.list_(_BOX)),
+    ("gold_boxes", pa.list_(_BOX)),
+    ("scores", _SCORES),
+    ("pass_rate", pa.float64()),
+    ("k", pa.int32()),
+    ("attempts", pa.list_(_ATTEMPT)),
+    ("complexity", pa.string()),
+    ("streams", pa.list_(pa.string())),
+    ("rubrics", pa.list_(_RUBRIC)),
+    ("stratum", pa.string()),
+    ("turns", pa.list_(_TURN)),
+    ("lineage", _LINEAGE),
+]
+_SFT = [("messages", pa.list_(_TURN))]
+_RL = [
+    ("prompt", pa.list_(_TURN)),
+    ("data_source", pa.string()),
+    ("ability", pa.string()),
+    ("reward_model", pa.struct([("style", pa.string()), ("ground_truth", pa.string())])),
+    ("extra_info", pa.struct([("index", pa.string()), ("split", pa.string())])),
+    ("problem", pa.string()),
+]
+_REJECTED = [
+    ("id", pa.string()),
+    ("stage", pa.string()),
+    ("reason", pa.string()),
+    ("detail", pa.string()),
+    ("cache_key", pa.string()),
+    ("cost_usd", pa.float64()),
+]
+
+
+def _feature(kind: pa.DataType) -> object:
+    """The ``datasets`` feature of an Arrow type, as its JSON form."""
+    if kind == _IMAGE:
+        return {"_type": "Image"}
+    if pa.types.is_list(kind):
+        return {"feature": _feature(kind.value_type), "_type": "List"}
+    if pa.types.is_struct(kind):
+        return {kind.field(i).name: _feature(kind.field(i).type) for i in range(kind.num_fields)}
+    names = {pa.float64(): "float64", pa.bool_(): "bool"}
+    return {"dtype": names.get(kind, str(kind)), "_type": "Value"}
+
+
+def _schema(columns: list[tuple[str, pa.DataType]]) -> pa.Schema:
+    features = {name: _feature(kind) for name, kind in columns}
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    return pa.schema([pa.field(name, kind) for name, kind in columns], metadata=metadata)
+
+
+SFT_SCHEMA = _schema(_COMMON + _SFT)
+RL_SCHEMA = _schema(_COMMON + _RL)
+REJECTED_SCHEMA = _schema(_REJECTED)

@@ -1,0 +1,27 @@
+"""The one way a record type is declared: frozen, hashable, and coded as a Beam row.
+
+Beam's row coder reads the field types at class creation, so record modules must not postpone annotations
+(no ``from __future__ import annotations``). It decodes every sequence as a list; records turn lists into tuples
+again, so that a decoded record equals the one that was encoded and stays hashable.
+"""
+
+import dataclasses
+from typing import TypeVar, dataclass_transform
+
+from apache_beam.coders.typecoders import registry
+
+T = TypeVar("T", bound=type)
+
+
+def _restore_tuples(self: object) -> None:
+    for field in dataclasses.fields(self):  # type: ignore[arg-type]
+        value = getattr(self, field.name)
+        if isinstance(value, list):
+            object.__setattr__(self, field.name, tuple(value))
+
+
+@dataclass_transform(frozen_default=True)
+def record(cls: T) -> T:
+    """Make ``cls`` a frozen dataclass whose instances cross a Beam shuffle as schema rows."""
+    cls.__post_init__ = _restore_tuples  # type: ignore[attr-defined]
+    return registry.register_row(dataclasses.dataclass(frozen=True)(cls))  # type: ignore[return-value]

@@ -1,0 +1,55 @@
+"""Points and boxes in original pixels: the only geometry that travels between stages.
+
+Coordinates are float pixels of the upright original image (or video frame), origin top-left, boxes as
+``x1, y1, x2, y2`` with ``x1 <= x2`` and ``y1 <= y2``. Every model's own frame is converted at the edge of
+its endpoint (:mod:`schemas.frames`), never here.
+"""
+
+from schemas.coding import record
+
+
+@record
+class Point:
+    """A labelled 2D point, in pixels of the upright original.
+
+    ``media_index`` counts from 0 over the question's media. ``frame`` (1-based) and ``t_s`` (seconds) are set
+    for video only.
+    """
+
+    label: str
+    x: float
+    y: float
+    media_index: int = 0
+    frame: int | None = None
+    t_s: float | None = None
+
+
+@record
+class Box:
+    """A labelled axis-aligned box, in pixels of the upright original; see the module for the convention."""
+
+    label: str
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    media_index: int = 0
+
+    @property
+    def width(self) -> float:
+        """Width in pixels."""
+        return self.x2 - self.x1
+
+    @property
+    def height(self) -> float:
+        """Height in pixels."""
+        return self.y2 - self.y1
+
+    @property
+    def centre(self) -> tuple[float, float]:
+        """The middle of the box as ``(x, y)`` in pixels."""
+        return (self.x1 + self.x2) / 2, (self.y1 + self.y2) / 2
+
+    def contains(self, x: float, y: float) -> bool:
+        """Whether the pixel position lies in the box, edges included."""
+        return self.x1 <= x <= self.x2 and self.y1 <= y <= self.y2

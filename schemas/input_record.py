@@ -1,0 +1,206 @@
+"""Validation of one input record, field by field; no file is opened here.
+
+A record is a JSON object with id, source, license, media (a path or a list of paths), question, answer, answer_type
+(mcq | numeric | text | bool | boxes), choices (list or null) and boxes (list of {label, bbox} or null). A missing
+answer_type is derived from the other fields: mcq with choices, numeric for a plain number, bool for yes or no, else text.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+
+from schemas.coding import record
+from schemas.geometry import Box
+from schemas.reasons import Reason
+from schemas.records import ANSWER_TYPES, RawRecord
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+_BROKEN_LATEX = re.compile(r"\t(?=heta|imes|riangle|ext|an\b|au\b)|\r(?=ight|angle|ho\b)")
+_NUMBER = re.compile(r"[+\-\u2212]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?|[+\-\u2212]?\.\d+")
+_NAMES = {"\x0c": "form feed (a broken \\f… such as \\frac?)", "\x08": "backspace (a broken \\b… such as \\beta?)"}
+_NAMES |= {"\x0b": "vertical tab (a broken \\v… such as \\vec?)", "\t": "tab left of a broken \\t…", "\r": "broken \\r…"}
+
+
+class InvalidRecord(ValueError):
+    """A record that cannot be used. ``record_id`` is its id where one could be read."""
+
+    def __init__(self, reason: Reason, detail: str, record_id: str | None = None) -> None:
+        super().__init__(detail)
+        self.reason, self.detail, self.record_id = reason, detail, record_id
+
+
+@record
+class InputRecord:
+    """A record whose fields are valid; its media have not been looked at. ``media`` are URIs."""
+
+    number: int
+    id: str
+    source: str
+    license: str
+    media: tuple[str, ...]
+    question: str
+    answer: str
+    answer_type: str
+    choices: tuple[str, ...] | None
+    boxes: tuple[Box, ...] | None
+
+
+def parse_record(raw: RawRecord) -> InputRecord:
+    """The valid record of a line or row. Raises :class:`InvalidRecord` saying which field is wrong and how."""
+    fields = _json_object(raw.text)
+    record_id = fields.get("id")
+    if not isinstance(record_id, str) or not record_id.strip():
+        raise InvalidRecord(Reason.INVALID_RECORD, f"id: expected a non-empty string, got {_show(record_id)}")
+    try:
+        return _parse_fields(raw, record_id, fields)
+    except InvalidRecord as error:
+        error.record_id = record_id
+        raise
+
+
+def _parse_fields(raw: RawRecord, record_id: str, fields: Mapping[str, object]) -> InputRecord:
+    question = _text(fields, "question")
+    choices = _choices(fields.get("choices"))
+    answer = _text(fields, "answer", numbers=True)
+    boxes = _boxes(fields.get("boxes"))
+    answer_type = fields.get("answer_type") or _derive_type(answer, choices)
+    if answer_type not in ANSWER_TYPES:
+        raise InvalidRecord(Reason.INVALID_RECORD, f"answer_type: {_show(answer_type)} is not one of {ANSWER_TYPES}")
+    for name, text in [("id", record_id), ("question", question), ("answer", answer)]:
+        _refuse_control(name, text)
+    for choice in choices or ():
+        _refuse_control("choices", choice)
+    return InputRecord(
+        number=raw.number,
+        id=record_id,
+        source=_text(fields, "source"),
+        license=_text(fields, "license"),
+        media=_media(fields.get("media"), raw.materialised),
+        question=question,
+        answer=_checked_answer(answer, str(answer_type), choices, boxes),
+        answer_type=str(answer_type),
+        choices=choices if answer_type == "mcq" else None,
+        boxes=boxes,
+    )
+
+
+def _json_object(text: str) -> Mapping[str, object]:
+    def refuse(constant: str) -> None:
+        raise InvalidRecord(Reason.INVALID_RECORD, f"{constant} is not a JSON number")
+
+    try:
+        fields = json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InvalidRecord):
+            raise
+        raise InvalidRecord(Reason.INVALID_RECORD, f"not JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise InvalidRecord(Reason.INVALID_RECORD, f"expected a JSON object, got {_show(fields)}")
+    return fields
+
+
+def _text(fields: Mapping[str, object], name: str, numbers: bool = False) -> str:
+    value = fields.get(name)
+    if numbers and isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return str(value)
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidRecord(Reason.INVALID_RECORD, f"{name}: expected a non-empty string, got {_show(value)}")
+    return value
+
+
+def _media(value: object, materialised: bool) -> tuple[str, ...]:
+    paths = [value] if isinstance(value, str) else value
+    if not isinstance(paths, list) or not paths or not all(isinstance(path, str) and path for path in paths):
+        raise InvalidRecord(Reason.INVALID_RECORD, f"media: expected one or more paths, got {_show(value)}")
+    return tuple(path if materialised else f"input:{path}" for path in paths)
+
+
+def _choices(value: object) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) < 2:
+        raise InvalidRecord(Reason.INVALID_RECORD, f"choices: expected at least two, got {_show(value)}")
+    if all(isinstance(choice, int | float) and not isinstance(choice, bool) for choice in value):
+        value = [str(choice) for choice in value]
+    if not all(isinstance(choice, str) and choice.strip() for choice in value):
+        raise InvalidRecord(Reason.INVALID_RECORD, f"choices: expected non-empty strings, got {_show(value)}")
+    if len({_loose(choice) for choice in value}) < len(value):
+        raise InvalidRecord(Reason.INVALID_RECORD, f"choices: two are the same in {_show(value)}")
+    return tuple(value)
+
+
+def _boxes(value: object) -> tuple[Box, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: expected a list, got {_show(value)}")
+    return tuple(_box(entry) for entry in value)
+
+
+def _box(entry: object) -> Box:
+    if not isinstance(entry, dict) or not isinstance(entry.get("label"), str):
+        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: expected label and bbox, got {_show(entry)}")
+    corners, index = entry.get("bbox"), entry.get("media_index", 0)
+    if not isinstance(corners, list) or len(corners) != 4 or not all(_finite(value) for value in corners):
+        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: expected four finite numbers, got {_show(corners)}")
+    if not isinstance(index, int) or index < 0:
+        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: media_index {_show(index)}")
+    x1, y1, x2, y2 = (float(value) for value in corners)
+    if x2 <= x1 or y2 <= y1:
+        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: {corners} has no area")
+    return Box(entry["label"], x1, y1, x2, y2, index)
+
+
+def _checked_answer(
+    answer: str, answer_type: str, choices: tuple[str, ...] | None, boxes: tuple[Box, ...] | None
+) -> str:
+    """The answer in its type's normal form: a choice's own text, a number without separators, yes or no."""
+    if answer_type == "mcq":
+        if choices is None:
+            raise InvalidRecord(Reason.INVALID_RECORD, "choices: a mcq record needs them")
+        matching = [choice for choice in choices if _loose(choice) == _loose(answer)]
+        if not matching:
+            raise InvalidRecord(Reason.ANSWER_NOT_IN_CHOICES, f"answer {_show(answer)} is not among {_show(choices)}")
+        return matching[0]
+    if answer_type == "numeric":
+        if not _NUMBER.fullmatch(answer.strip()):
+            raise InvalidRecord(Reason.INVALID_RECORD, f"answer: {_show(answer)} is not a plain number")
+        return answer.strip().replace(",", "").replace("\u2212", "-")
+    if answer_type == "bool":
+        word = {"yes": "yes", "true": "yes", "no": "no", "false": "no"}.get(_loose(answer).rstrip("."))
+        if word is None:
+            raise InvalidRecord(Reason.INVALID_RECORD, f"answer: {_show(answer)} is neither yes nor no")
+        return word
+    if answer_type == "boxes" and not boxes:
+        raise InvalidRecord(Reason.INVALID_RECORD, "boxes: a record of answer_type boxes needs them")
+    return answer
+
+
+def _derive_type(answer: str, choices: tuple[str, ...] | None) -> str:
+    if choices is not None:
+        return "mcq"
+    if _NUMBER.fullmatch(answer.strip()):
+        return "numeric"
+    return "bool" if _loose(answer) in {"yes", "no"} else "text"
+
+
+def _refuse_control(name: str, text: str) -> None:
+    found = _CONTROL.search(text) or _BROKEN_LATEX.search(text)
+    if found:
+        character = found.group()
+        what = _NAMES.get(character, "control character")
+        raise InvalidRecord(Reason.CONTROL_CHARACTERS, f"{name}: {what}, U+{ord(character):04X} at {found.start()}")
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _loose(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _show(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,213 @@
+"""Comparing mathematical answers with math-verify, within bounds.
+
+math-verify (0.9) stops a runaway computation with a signal, which works on the main thread only; it is called
+without timeouts here, so whatever could run away is refused beforehand: long text, deep nesting, towers of
+powers, large exponents and factorials, sums, integrals. ``verify`` is asymmetric and is always given
+(gold, answer).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from enum import Enum
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sympy import Basic, MatrixBase
+
+MAX_CHARS = 500
+"""Longer text is not maths."""
+
+_MAX_NESTING = 15
+_MAX_DIGITS = 30
+_MAX_POWER = 1000
+_MAX_SYMBOLIC_POWER = 20
+
+_IS_MATHS = re.compile(r"\\[A-Za-z]|\^|=|√|π|[⁰¹²³⁴⁵⁶⁷⁸⁹]|\$[^$]{1,500}\$|\\\(|\\\[")
+_LEAD = re.compile(
+    r"^(?:(?:so|thus|hence|therefore)[, ]+)?(?:the\s+)?(?:final\s+|correct\s+)?(?:answer|result|value)"
+    r"\s*(?:is|:|=)\s*:?\s*",
+    re.IGNORECASE,
+)
+_GROUP = re.compile(r"\$\$?([^$]+)\$\$?")
+_WORD = re.compile(r"(?<!\\)(?<![A-Za-z\\])[A-Za-z]{4,}")
+_WORD_LIKE = frozenset({"sqrt", "sinh", "cosh", "tanh"})
+_UPRIGHT = re.compile(r"\\(?:text|mathrm|mbox|operatorname)\s*\{[^{}]*\}")
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+_SUPERSCRIPT = str.maketrans({c: f"^{{{n}}}" for n, c in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})
+_SYMBOLS = str.maketrans(
+    {
+        "−": "-",
+        "–": "-",
+        "π": r"\pi ",
+        "×": r"\times ",
+        "·": r"\cdot ",
+        "÷": "/",
+        "°": r"^{\circ}",
+        "≤": r"\le ",
+        "≥": r"\ge ",
+    }
+)
+_REWRITES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"\\[()\[\]]"), "$"),
+    (re.compile(r"\\(?:text|mathrm|number)\s*\{\s*(\d+)\s*\}"), r"\1"),
+    (re.compile(r"√\s*(\d+|[A-Za-z]|\([^()]*\)|\{[^{}]*\})"), r"\\sqrt{\1}"),
+    (re.compile(r"(?<![\\A-Za-z])sqrt\s*\(([^()]*)\)"), r"\\sqrt{\1}"),
+    (re.compile(r"\*\*"), "^"),
+    (re.compile(r"(?<!\\)%"), r"\%"),
+)
+_UNIT = re.compile(
+    r"(?<=[\d\s}])\s*(?:[cmdk]m|ft|in|[mk]g|m[lL]|units?|degrees?|cents?|feet|inches|met(?:er|re)s?)"
+    r"(?:\s*\^\s*\{?[23]\}?)?$"
+)
+_RATIO = re.compile(r"([^:=]+):([^:=]+)")
+_REFUSED = re.compile(
+    r"\\(?:int|iint|oint|sum|prod|lim|binom|choose|Gamma|zeta)(?![A-Za-z])|[)}\]!]\s*!|\d{4,}\s*!"
+)
+_POWER = re.compile(r"\^\s*\{?\s*[-+]?(\d+)")
+
+
+class MathsMatch(Enum):
+    """What comparing a prediction with a gold answer came to."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    GOLD_UNREADABLE = "gold is not one mathematical expression"
+    PREDICTION_UNREADABLE = "prediction is not one mathematical expression"
+
+
+def is_maths(text: str) -> bool:
+    """Whether a short text uses mathematical notation: a command, a power, an equation, a root, ``$…$``."""
+    return len(text) <= MAX_CHARS and _IS_MATHS.search(text) is not None
+
+
+def compare_maths(gold: str, predicted: str) -> MathsMatch:
+    """Whether two answers are mathematically equal. Never raises.
+
+    Equal spelling suffices, apart from spaces and dollar signs, so that answers of several parts can be met.
+    Otherwise each side must be one expression, perhaps with a unit (and the prediction with prose around
+    ``$…$``). A ratio a:b is read as a/b. There is no tolerance beyond six decimals.
+    """
+    if len(gold) > MAX_CHARS:
+        return MathsMatch.GOLD_UNREADABLE
+    if len(predicted) > MAX_CHARS:
+        return MathsMatch.PREDICTION_UNREADABLE
+    if _spelling(gold) in {_spelling(predicted), _spelling(_LEAD.sub("", predicted.strip()))}:
+        return MathsMatch.EQUAL
+    gold_latex, predicted_latex = _one_expression(gold), _one_expression(predicted)
+    if gold_latex is None or not _parsable(gold_latex):
+        return MathsMatch.GOLD_UNREADABLE
+    if predicted_latex is None or not _parsable(predicted_latex):
+        return MathsMatch.PREDICTION_UNREADABLE
+    return MathsMatch.EQUAL if _verify(gold_latex, predicted_latex) else MathsMatch.DIFFERENT
+
+
+def _spelling(text: str) -> str:
+    """The text without what never changes a formula's meaning; spaces between digits stay."""
+    text = re.sub(r"\$+", " ", _rewrite(text)).strip(" .。\n\t")
+    text = re.sub(r"\\(?:left|right|displaystyle)(?![A-Za-z])|\\[,;:! ]", "", text.replace("dfrac", "frac"))
+    return re.sub(r"(?<!\d)\s+|\s+(?!\d)", "", text)
+
+
+def _rewrite(text: str) -> str:
+    """Typographic and programming notation as LaTeX."""
+    for pattern, replacement in _REWRITES:
+        text = pattern.sub(replacement, text)
+    return text.translate(_SUPERSCRIPT).translate(_SYMBOLS)
+
+
+def _one_expression(text: str) -> str | None:
+    """The single expression of an answer as LaTeX without dollar signs, or None."""
+    text = _rewrite(_LEAD.sub("", text.strip())).strip().rstrip(".。").strip()
+    if "$" in text:
+        groups = _GROUP.findall(text)
+        around = _GROUP.sub(" ", text)
+        # Digits or another formula outside the dollars would be lost, so there is more than one part.
+        if (
+            len(groups) != 1
+            or re.search(r"[\d$\\=^]", around)
+            or re.search(r"\b(?:or|and|not)\b", around, re.I)
+        ):
+            return None
+        text = groups[0].strip()
+    text = _UNIT.sub("", text)
+    words = set(_WORD.findall(_COMMAND.sub(" ", _UPRIGHT.sub(" ", text))))
+    if not text or words - _WORD_LIKE or re.search(r"[⺀-鿿＀-￯∵∴\n]", text):
+        return None
+    ratio = _RATIO.fullmatch(text)
+    if ratio is not None:
+        text = f"({ratio.group(1)})/({ratio.group(2)})"
+    return text if _is_cheap(text) else None
+
+
+def _is_cheap(latex: str) -> bool:
+    """Whether evaluating and comparing the expression is sure to end soon."""
+    if _REFUSED.search(latex) or re.search(rf"\d{{{_MAX_DIGITS + 1}}}", latex):
+        return False
+    depth = deepest = 0
+    for char in latex:
+        depth += (char in "({[") - (char in ")}]")
+        deepest = max(deepest, depth)
+    if deepest > _MAX_NESTING:
+        return False
+    has_symbol = re.search(
+        r"(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])", _COMMAND.sub(" ", _UPRIGHT.sub(" ", latex))
+    )
+    powers = [int(power) for power in _POWER.findall(latex)]
+    if math.prod(max(power, 1) for power in powers) > (_MAX_SYMBOLIC_POWER if has_symbol else _MAX_POWER):
+        return False
+    return not any(_is_tower(latex, match.end()) for match in re.finditer(r"\^", latex))
+
+
+def _is_tower(latex: str, at: int) -> bool:
+    """Whether the exponent that begins at the offset holds or is followed by another power of a number."""
+    while at < len(latex) and latex[at] == " ":
+        at += 1
+    end = at + 1
+    if latex[at : at + 1] in {"{", "("}:
+        depth = 0
+        for end in range(at, len(latex)):
+            depth += (latex[end] in "{(") - (latex[end] in "})")
+            if depth == 0:
+                break
+        end += 1
+    exponent = latex[at:end]
+    if re.match(r"[\d\s]*\^", latex[end:]):
+        return True
+    inner = exponent.find("^")
+    # A power of a symbol within an exponent stays symbolic (e^{x^2}); anything else may be evaluated.
+    return inner >= 0 and not (exponent[inner - 1].isalpha() and exponent[inner - 1] != "e")
+
+
+@lru_cache(maxsize=4096)
+def _parse(latex: str) -> tuple[Basic | MatrixBase, ...]:
+    """The sympy readings of one expression; strings, which math-verify adds as a fallback, are left out."""
+    # Loading sympy takes half a second, which only runs with mathematical answers should pay.
+    from math_verify import LatexExtractionConfig, parse
+
+    _silence()
+    found = parse(f"${latex}$", extraction_config=[LatexExtractionConfig()], parsing_timeout=0)
+    return tuple(item for item in found if not isinstance(item, str))
+
+
+def _parsable(latex: str) -> bool:
+    """Whether math-verify reads the expression."""
+    return bool(_parse(latex))
+
+
+def _verify(gold_latex: str, predicted_latex: str) -> bool:
+    """Whether math-verify holds the two to be equal; (gold, answer) in this order."""
+    from math_verify import verify
+
+    gold: list[Basic | MatrixBase | str] = [*_parse(gold_latex)]
+    predicted: list[Basic | MatrixBase | str] = [*_parse(predicted_latex)]
+    return verify(gold, predicted, timeout_seconds=0)
+
+
+@lru_cache(maxsize=1)
+def _silence() -> None:
+    """Keep math-verify from warning in every worker that its timeouts are off, which is intended."""
+    logging.getLogger("math_verify").setLevel(logging.ERROR)

@@ -1,0 +1,191 @@
+"""The records that flow between stages.
+
+All are frozen Beam rows (:mod:`schemas.coding`). Pixels are never in a record: media are referred to by URI
+(``input:<path>`` under the input folder, ``run:media/<sha256>.<ext>`` for what a stage drew).
+"""
+
+from schemas.coding import record
+from schemas.geometry import Box, Point
+
+ANSWER_TYPES = ("mcq", "numeric", "text", "bool", "boxes")
+
+
+@record
+class RawRecord:
+    """One record as read from the input: its line or row number (from 1) and its fields as JSON text.
+
+    ``materialised`` marks rows whose embedded media the reader wrote to the run folder, so that their media
+    entries are ``run:`` URIs; only a reader sets it.
+    """
+
+    number: int
+    text: str
+    materialised: bool = False
+
+
+@record
+class MediaRef:
+    """A decoded-and-checked medium, by reference.
+
+    ``width`` and ``height`` are those of the upright image in pixels; ``orientation`` is the EXIF orientation that
+    was applied (1: none). ``sha256`` is of the file's bytes, ``pixel_sha256`` of the decoded pixels, ``dhash`` the
+    64-bit difference hash in hexadecimal.
+    """
+
+    uri: str
+    kind: str
+    sha256: str
+    pixel_sha256: str
+    dhash: str
+    width: int
+    height: int
+    orientation: int
+    size_bytes: int
+
+
+@record
+class Question:
+    """A validated input record. ``choices`` is None unless the answer is one of them (``mcq``).
+
+    ``opened_choices`` keeps the choices of a question that was turned from multiple choice into free response.
+    ``gold_boxes`` come from the input and are read by no stage before the shards are written.
+    """
+
+    id: str
+    source: str
+    license: str
+    media: tuple[MediaRef, ...]
+    question: str
+    answer: str
+    answer_type: str
+    choices: tuple[str, ...] | None = None
+    opened_choices: tuple[str, ...] | None = None
+    gold_boxes: tuple[Box, ...] | None = None
+
+
+@record
+class Call:
+    """One call of a model as a stage made it: what the lineage and the ledger need.
+
+    ``cached`` counts samples answered from the cache, ``requests`` those sent to the endpoint (0 when all were
+    cached), ``retries`` the requests sent again.
+    """
+
+    role: str
+    prompt: str
+    prompt_sha256: str
+    model: str
+    keys: tuple[str, ...]
+    requests: int = 0
+    cached: int = 0
+    retries: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    tokens_reasoning: int = 0
+    cost_usd: float = 0.0
+
+
+@record
+class Attempt:
+    """A policy's sampled answer. ``correct`` is None when it could not be graded (unscored)."""
+
+    text: str
+    answer: str | None
+    correct: bool | None
+    method: str
+    reason: str
+
+
+@record
+class Verdict:
+    """The typed result of one scorer: ``value`` in [0, 1], or None (unscored) with the reason said."""
+
+    name: str
+    value: float | None
+    reason: str
+
+
+@record
+class Overlay:
+    """A drawn copy of medium ``media_index``, written once to the run folder."""
+
+    media_index: int
+    uri: str
+    sha256: str
+
+
+@record
+class Trace:
+    """A teacher's reasoning plus answer, in canonical tags and original pixels, and its verdicts."""
+
+    index: int
+    text: str
+    answer: str | None
+    points: tuple[Point, ...]
+    boxes: tuple[Box, ...]
+    verdicts: tuple[Verdict, ...] = ()
+    score: float | None = None
+
+
+@record
+class Rubric:
+    """One criterion with what was measured of it (RuCL §3.2): applicability η, pass rate p, stratum."""
+
+    id: str
+    description: str
+    criteria: str
+    applicability: float
+    pass_rate: float | None
+    stratum: str
+
+
+@record
+class Draft:
+    """A question on its way to a shard, with what the stages have added to it so far.
+
+    ``entities`` are the noun phrases to point at, ``points`` what the pointer said of them (numbered from 1 in
+    order), ``overlays`` the drawn media, ``traces`` the teacher's, ``best`` the index of the kept one.
+    """
+
+    question: Question
+    attempts: tuple[Attempt, ...] = ()
+    entities: tuple[str, ...] = ()
+    points: tuple[Point, ...] = ()
+    overlays: tuple[Overlay, ...] = ()
+    traces: tuple[Trace, ...] = ()
+    best: int | None = None
+    rubrics: tuple[Rubric, ...] | None = None
+    calls: tuple[Call, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The question's id."""
+        return self.question.id
+
+    @property
+    def cost_usd(self) -> float:
+        """What the calls for this question have cost so far."""
+        return sum(call.cost_usd for call in self.calls)
+
+    @property
+    def scored_attempts(self) -> int:
+        """How many attempts count in k."""
+        return sum(attempt.correct is not None for attempt in self.attempts)
+
+    @property
+    def pass_rate(self) -> float | None:
+        """Share of the scored attempts that are right; None when none was scored."""
+        k = self.scored_attempts
+        return sum(attempt.correct is True for attempt in self.attempts) / k if k else None
+
+
+@record
+class Rejected:
+    """An input record's end in ``rejected``. ``reason`` is a :class:`schemas.reasons.Reason` value."""
+
+    id: str
+    stage: str
+    reason: str
+    detail: str
+    cache_key: str | None = None
+    cost_usd: float = 0.0

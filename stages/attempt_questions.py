@@ -1,0 +1,81 @@
+"""Attempts: k sampled answers of the policy per question, graded.
+
+In: drafts. Out: drafts with k attempts, each right, wrong or unscored, or a rejection when a call failed or fewer than
+``k_min`` attempts could be graded. These attempts are also the initial rollouts of Argos App. C.1.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import apache_beam as beam
+
+from inference.request import Sampling
+from inference.settings import ModelsSettings
+from prompts.loader import load_prompt
+from rewards.outcome import score_outcome
+from schemas.messages import media_part
+from schemas.reasons import Reason
+from schemas.records import Attempt, Draft, Rejected
+from schemas.response import parse_response
+from stages.answer_format import answer_format, lettered_choices
+from stages.calling import REJECTED, CallModels, Session, reject, with_calls
+
+STAGE = "attempt"
+PROMPT = "attempt.v1"
+
+
+@dataclass(frozen=True)
+class AttemptSettings:
+    """``k`` attempts at ``temperature``; a question with fewer than ``k_min`` graded ones is ungradable."""
+
+    k: int = 4
+    k_min: int = 3
+    temperature: float = 1.0
+    max_tokens: int = 2048
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.k_min <= self.k:
+            raise ValueError(f"attempt.k_min must be 1 to k = {self.k}, got {self.k_min}")
+
+
+async def attempt(draft: Draft, session: Session, settings: AttemptSettings, judged: bool) -> Draft | Rejected:
+    """Ask the policy k times and grade what it says."""
+    question = draft.question
+    prompt = load_prompt(PROMPT).render(
+        {"original": [media_part(medium) for medium in question.media]},
+        question=question.question,
+        choices=lettered_choices(question),
+        answer_format=answer_format(question),
+    )
+    sampling = Sampling(settings.k, settings.temperature, max_tokens=settings.max_tokens)
+    answered = await session.generate("policy", prompt, sampling)
+    attempts = []
+    for completion in answered.completions:
+        predicted = parse_response(completion.text).answer
+        verdict = await score_outcome(question, predicted, session if judged else None)
+        correct = None if verdict.value is None else verdict.value >= 1
+        method, _, reason = verdict.reason.partition(": ")
+        attempts.append(Attempt(completion.text, predicted, correct, method, reason))
+    graded = with_calls(draft, session, attempts=tuple(attempts))
+    if graded.scored_attempts < settings.k_min:
+        unscored = next(attempt for attempt in attempts if attempt.correct is None)
+        detail = f"{graded.scored_attempts} of {settings.k} attempts could be graded: {unscored.method}: {unscored.reason}"
+        return reject(graded, STAGE, Reason.UNGRADABLE, detail, key=answered.call.keys[0])
+    return graded
+
+
+@dataclass
+class AttemptQuestions(beam.PTransform):
+    """Attempt every question; see the module."""
+
+    settings: AttemptSettings
+    models: ModelsSettings
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def expand(self, drafts: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+        """``kept`` drafts and ``rejected``."""
+        work = partial(attempt, settings=self.settings, judged=self.models.has_role("judge"))
+        calls = CallModels(STAGE, work, self.models)
+        return drafts | beam.Reshuffle() | beam.ParDo(calls).with_outputs(REJECTED, main="kept")

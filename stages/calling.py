@@ -1,0 +1,151 @@
+"""Running asynchronous work that calls models inside Beam: many elements in flight, results in any order.
+
+A stage that calls models is a coroutine ``work(element, session)`` beside a small PTransform. :class:`CallModels` starts
+it for each element on the process's model loop, keeps a bounded number in flight, and emits what is done without
+waiting for the slowest; the rest is drained when the bundle ends.
+"""
+
+import concurrent.futures
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import apache_beam as beam
+from apache_beam.utils.windowed_value import WindowedValue
+
+from inference.errors import CallError, Failure
+from inference.grounding import BadReply
+from inference.models import Answered, Models
+from inference.request import Sampling
+from inference.runtime import runtime
+from inference.settings import ModelsSettings
+from prompts.loader import RenderedPrompt
+from schemas.reasons import Reason
+from schemas.records import Call, Draft, Rejected
+from stages.counting import count_call, count_in, count_kept, count_rejected, progress
+
+REJECTED = "rejected"
+
+
+@dataclass
+class Session:
+    """The calls made for one element, in order; what the element's lineage and cost are read from."""
+
+    models: Models
+    calls: list[Call] = field(default_factory=list)
+
+    async def generate(self, role: str, prompt: RenderedPrompt, sampling: Sampling) -> Answered:
+        """:meth:`inference.models.Models.generate`, with the call noted."""
+        answered = await self.models.generate(role, prompt, sampling)
+        self.calls.append(answered.call)
+        return answered
+
+
+class Work(Protocol):
+    """What a stage does with one element; a :class:`schemas.records.Rejected` result goes to ``rejected``."""
+
+    def __call__(self, element: Any, session: Session) -> Awaitable[Any]:
+        """Return the element's result. May raise CallError and BadReply, which reject the element."""
+        ...
+
+
+class CallModels(beam.DoFn):
+    """Run ``work`` for each element with at most ``in_flight`` at once.
+
+    In: drafts (or elements with an ``id``). Out: results, or ``rejected``. A failed call and a reply of the wrong form
+    become typed rejections; any other exception is a defect and fails the run.
+    """
+
+    def __init__(self, stage: str, work: Work, models: ModelsSettings, in_flight: int = 64) -> None:
+        self._stage, self._work, self._settings, self._limit = stage, work, models, in_flight
+        self._pending: dict[concurrent.futures.Future[tuple[Any, Session]], tuple[Any, Any]] = {}
+
+    def start_bundle(self) -> None:
+        """Forget what an aborted bundle left behind."""
+        self._pending = {}
+
+    def process(
+        self, element: Any, window: Any = beam.DoFn.WindowParam, timestamp: Any = beam.DoFn.TimestampParam
+    ) -> Iterator[Any]:
+        """Start the element; emit what is done by the time that there is room for it."""
+        count_in(self._stage)
+        session = Session(runtime().models(self._settings))
+        future = runtime().submit(_run(self._work, element, session, self._stage))
+        self._pending[future] = (window, timestamp)
+        progress(self._stage).in_flight = len(self._pending)
+        done = [waiting for waiting in self._pending if waiting.done()]
+        if not done and len(self._pending) >= self._limit:
+            done = list(concurrent.futures.wait(self._pending, return_when=concurrent.futures.FIRST_COMPLETED).done)
+        for finished in done:
+            self._pending.pop(finished)
+            yield self._tally(*finished.result())
+
+    def finish_bundle(self) -> Iterator[Any]:
+        """Emit the rest as it completes."""
+        for finished in concurrent.futures.as_completed(list(self._pending)):
+            window, timestamp = self._pending.pop(finished)
+            progress(self._stage).in_flight = len(self._pending)
+            result = self._tally(*finished.result())
+            tag = result.tag if isinstance(result, beam.pvalue.TaggedOutput) else None
+            value = WindowedValue(result.value if tag else result, timestamp, (window,))
+            yield beam.pvalue.TaggedOutput(tag, value) if tag else value
+
+    def _tally(self, result: Any, session: Session) -> Any:
+        for call in session.calls:
+            count_call(self._stage, call)
+        if isinstance(result, Rejected):
+            count_rejected(result)
+            return beam.pvalue.TaggedOutput(REJECTED, result)
+        count_kept(self._stage)
+        return result
+
+
+async def _run(work: Work, element: Any, session: Session, stage: str) -> tuple[Any, Session]:
+    try:
+        return await work(element, session), session
+    except CallError as error:
+        reason = Reason.BUDGET if error.failure is Failure.BUDGET else Reason.CALL_FAILED
+        return _rejection(element, session, stage, reason, str(error), error.key), session
+    except BadReply as error:
+        key = session.calls[-1].keys[0] if session.calls else None
+        return _rejection(element, session, stage, Reason.UNPARSABLE_REPLY, str(error), key), session
+
+
+def _rejection(
+    element: Any, session: Session, stage: str, reason: Reason, detail: str, key: str | None
+) -> Rejected:
+    spent = sum(call.cost_usd for call in session.calls)
+    if isinstance(element, Draft):
+        spent += element.cost_usd
+    return Rejected(element.id, stage, reason.value, detail, key, spent)
+
+
+def with_calls(draft: Draft, session: Session, **changes: Any) -> Draft:
+    """The draft with ``changes`` and the session's calls added to its own."""
+    return replace(draft, calls=draft.calls + tuple(session.calls), **changes)
+
+
+def reject(
+    draft: Draft, stage: str, reason: Reason, detail: str, calls: Sequence[Call] = (), key: str | None = None
+) -> Rejected:
+    """A rejection of the draft that carries what it has cost, these last calls included."""
+    spent = draft.cost_usd + sum(call.cost_usd for call in calls)
+    return Rejected(draft.id, stage, reason.value, detail, key, spent)
+
+
+class MapDrafts(beam.DoFn):
+    """Run a plain function for each element; a :class:`schemas.records.Rejected` result goes to ``rejected``."""
+
+    def __init__(self, stage: str, work: Callable[[Any], Any]) -> None:
+        self._stage, self._work = stage, work
+
+    def process(self, element: Any) -> Iterator[Any]:
+        """Emit the result."""
+        count_in(self._stage)
+        result = self._work(element)
+        if isinstance(result, Rejected):
+            count_rejected(result)
+            yield beam.pvalue.TaggedOutput(REJECTED, result)
+        else:
+            count_kept(self._stage)
+            yield result

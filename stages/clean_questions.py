@@ -1,0 +1,86 @@
+"""Cleaning (SAIL-RL App. A.1): remove what earlier users of a question left in its text.
+
+In: drafts. Out: drafts whose question holds no chat-template remnant, no media placeholder and no instruction on the
+answer's form that conflicts with the one this pipeline gives; or a rejection when nothing or too much is left.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from functools import partial
+
+import apache_beam as beam
+
+from schemas.reasons import Reason
+from schemas.records import Draft, Rejected
+from stages.calling import REJECTED, MapDrafts, reject
+
+STAGE = "clean"
+
+_SYSTEM_TURN = re.compile(r"<\|im_start\|>\s*system\b[^<]*(?:<\|im_end\|>|$)", re.IGNORECASE)
+_TEMPLATE = re.compile(
+    r"<\|(?:im_start|im_end|begin_of_text|end_of_text|eot_id|vision_start|vision_end|image_pad|video_pad)\|>"
+    r"|\[/?INST\]|</?s>|<image\s*\d*>|<video\s*\d*>|\[(?:image|img)\s*\d*\]",
+    re.IGNORECASE,
+)
+_ROLE = re.compile(r"^\s*(?:system|user|human|assistant)\s*:?\s*\n", re.IGNORECASE)
+_PERSONA = re.compile(r"^\s*You are an? [^.\n]{0,120}\bassistant\b[^.\n]{0,120}\.\s*", re.IGNORECASE)
+_FORMAT_HINTS = (
+    r"(?:please )?answer (?:the question )?(?:directly )?with the (?:option(?:'s|’s)?|correct|given) ?(?:option )?letter"
+    r"[^.\n]{0,80}",
+    r"(?:hint: ?)?please answer the question (?:and provide|requiring)[^.\n]{0,160}",
+    r"(?:please )?select the correct (?:answer|option) from (?:the )?(?:options|choices) (?:above|below)",
+    r"(?:please )?put your (?:final )?answer (?:in|within|inside) [^.\n]{0,60}",
+    r"(?:let's |let us )?think step[- ]by[- ]step",
+)
+_HINT = re.compile(rf"(?:(?<=^)|(?<=[.?!\n]))[ \t]*(?:{'|'.join(_FORMAT_HINTS)})\.?", re.IGNORECASE)
+_SPACES = re.compile(r"[ \t]+(?=\n|$)|(?<=\n)[ \t]+")
+_BLANK_LINES = re.compile(r"\n{3,}")
+
+
+def clean_text(text: str) -> str:
+    """The question without remnants; the words of the question itself are never changed. Idempotent."""
+    before = None
+    while before != text:
+        before = text
+        text = text.replace("\r\n", "\n")
+        for pattern in (_SYSTEM_TURN, _TEMPLATE, _ROLE, _PERSONA, _HINT):
+            text = pattern.sub("", text)
+        text = _BLANK_LINES.sub("\n\n", _SPACES.sub("", text)).strip()
+    return text
+
+
+@dataclass(frozen=True)
+class CleanSettings:
+    """``max_question_chars`` bounds the cleaned question's length."""
+
+    max_question_chars: int = 20_000
+
+    def __post_init__(self) -> None:
+        if self.max_question_chars < 1:
+            raise ValueError("clean.max_question_chars must be at least 1")
+
+
+def clean(draft: Draft, settings: CleanSettings) -> Draft | Rejected:
+    """The draft with its question cleaned."""
+    if len(draft.question.question) > settings.max_question_chars:
+        detail = f"{len(draft.question.question)} characters, clean.max_question_chars is {settings.max_question_chars}"
+        return reject(draft, STAGE, Reason.QUESTION_TOO_LONG, detail)
+    text = clean_text(draft.question.question)
+    if not text:
+        return reject(draft, STAGE, Reason.INVALID_RECORD, "nothing is left of the question after cleaning")
+    return replace(draft, question=replace(draft.question, question=text))
+
+
+@dataclass
+class CleanQuestions(beam.PTransform):
+    """Clean every question's text; see the module."""
+
+    settings: CleanSettings
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def expand(self, drafts: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+        """``kept`` drafts and ``rejected``."""
+        work = partial(clean, settings=self.settings)
+        return drafts | beam.ParDo(MapDrafts(STAGE, work)).with_outputs(REJECTED, main="kept")

@@ -1,0 +1,118 @@
+"""Decontamination: reject questions that overlap a folder of benchmark records.
+
+In: drafts. Out: drafts that share no run of 13 words with a benchmark question and no picture with a benchmark record; each
+hit is a rejection that names what it matched. Without a benchmark folder everything passes.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import apache_beam as beam
+
+from schemas.input_record import InvalidRecord, parse_record
+from schemas.reasons import Reason
+from schemas.records import Draft, MediaRef, RawRecord, Rejected
+from stages.calling import REJECTED, MapDrafts, reject
+from stages.ingest_records import MediaRoots, check_medium
+from vision.hashing import hamming, same_picture
+from vision.media import MediaStore
+
+STAGE = "decontaminate"
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class DecontaminateSettings:
+    """``benchmark`` is a folder with ``records.jsonl``, or empty for none; ``ngram`` the words of a text overlap."""
+
+    benchmark: str = ""
+    ngram: int = 13
+    max_distance: int = 4
+
+    def __post_init__(self) -> None:
+        if self.ngram < 1:
+            raise ValueError("decontaminate.ngram must be at least 1")
+        if self.benchmark and not (Path(self.benchmark) / "records.jsonl").is_file():
+            raise ValueError(f"decontaminate.benchmark: there is no {self.benchmark}/records.jsonl")
+
+
+def ngrams(text: str, n: int) -> Iterator[tuple[str, ...]]:
+    """The text's runs of ``n`` words, case and punctuation aside; none for a shorter text."""
+    words = _WORD.findall(text.casefold())
+    for start in range(len(words) - n + 1):
+        yield tuple(words[start : start + n])
+
+
+@dataclass
+class BenchmarkIndex:
+    """What a benchmark holds: the id behind each run of words, and its pictures."""
+
+    grams: dict[tuple[str, ...], str] = field(default_factory=dict)
+    pictures: list[tuple[str, MediaRef]] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, settings: DecontaminateSettings) -> "BenchmarkIndex":
+        """Read the benchmark folder. Records without usable text or media contribute what they have."""
+        index, store = cls(), MediaStore(settings.benchmark, settings.benchmark)
+        lines = (Path(settings.benchmark) / "records.jsonl").read_text("utf-8-sig", errors="replace").splitlines()
+        for number, line in enumerate(lines, 1):
+            try:
+                rec = parse_record(RawRecord(number, line))
+            except InvalidRecord:
+                continue
+            for gram in ngrams(rec.question, settings.ngram):
+                index.grams.setdefault(gram, rec.id)
+            checked = [check_medium(uri, store) for uri in rec.media]
+            index.pictures.extend((rec.id, medium.ref) for medium in checked if medium.ref is not None)
+        return index
+
+
+class _Decontaminate:
+    """Matches drafts against a benchmark that each worker reads once."""
+
+    def __init__(self, settings: DecontaminateSettings, roots: MediaRoots) -> None:
+        self._settings, self._roots = settings, roots
+        self._index: BenchmarkIndex | None = None
+
+    def __call__(self, draft: Draft) -> Draft | Rejected:
+        if self._index is None:
+            self._index = BenchmarkIndex.load(self._settings)
+        for gram in ngrams(draft.question.question, self._settings.ngram):
+            if gram in self._index.grams:
+                detail = f"shares {self._settings.ngram} words with {self._index.grams[gram]!r}: {' '.join(gram)}"
+                return reject(draft, STAGE, Reason.CONTAMINATED, detail)
+        for medium in draft.question.media:
+            for benchmark_id, picture in self._index.pictures:
+                if self._same(medium, picture):
+                    return reject(draft, STAGE, Reason.CONTAMINATED, f"shares a picture with {benchmark_id!r}")
+        return draft
+
+    def _same(self, medium: MediaRef, picture: MediaRef) -> bool:
+        if medium.pixel_sha256 == picture.pixel_sha256:
+            return True
+        if hamming(int(medium.dhash, 16), int(picture.dhash, 16)) > self._settings.max_distance:
+            return False
+        benchmark = MediaStore(self._settings.benchmark, self._settings.benchmark)
+        return same_picture(self._roots.store().pixels(medium.uri), benchmark.pixels(picture.uri))
+
+
+@dataclass
+class DecontaminateQuestions(beam.PTransform):
+    """Reject what overlaps the benchmark; see the module."""
+
+    settings: DecontaminateSettings
+    roots: MediaRoots
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def expand(self, drafts: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+        """``kept`` drafts and ``rejected``."""
+        work = _Decontaminate(self.settings, self.roots) if self.settings.benchmark else _pass
+        return drafts | beam.ParDo(MapDrafts(STAGE, work)).with_outputs(REJECTED, main="kept")
+
+
+def _pass(draft: Draft) -> Draft:
+    return draft

@@ -1,0 +1,243 @@
+"""Ingest: from an input to validated questions whose media have each been decoded once.
+
+In: the sources of an input. Out: one :class:`schemas.records.Draft` per usable record, or a typed rejection. Every record
+read leaves by exactly one of the two. Media stay where they are; only references travel.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import apache_beam as beam
+
+from schemas.coding import record
+from schemas.geometry import Box
+from schemas.input_record import InputRecord, InvalidRecord, parse_record
+from schemas.ordering import order_key
+from schemas.reasons import Reason
+from schemas.records import Draft, MediaRef, Question, RawRecord, Rejected
+from stages.calling import REJECTED
+from stages.counting import count_in, count_kept, count_rejected
+from stages.reading import RowSettings, Source, read_source
+from vision.decode import UndecodableMedia, decode_image
+from vision.hashing import dhash, pixel_sha256, sha256_bytes
+from vision.media import HEAD_BYTES, MediaMissing, MediaNotAllowed, MediaStore, sniff_kind
+
+STAGE = "ingest"
+CLIP_SHARE = 0.01
+
+
+@record
+class CheckedMedium:
+    """What looking at one medium found: a reference, or the reason why there is none."""
+
+    uri: str
+    ref: MediaRef | None
+    reason: str
+    detail: str
+
+
+@record
+class InvalidRow:
+    """A record whose id could be read but which cannot be used."""
+
+    number: int
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class MediaRoots:
+    """Where ``input:`` and ``run:`` media live."""
+
+    input_root: str
+    run_root: str
+
+    def store(self) -> MediaStore:
+        """The store over these roots."""
+        return MediaStore(self.input_root, self.run_root)
+
+
+def check_medium(uri: str, store: MediaStore) -> CheckedMedium:
+    """Open and decode one medium, fully and once."""
+    try:
+        data = store.open_bytes(uri)
+        if sniff_kind(data[:HEAD_BYTES]) == "video":
+            return CheckedMedium(uri, None, Reason.UNSUPPORTED_MEDIA.value, f"{uri}: video")
+        decoded = decode_image(data)
+    except MediaMissing as error:
+        return CheckedMedium(uri, None, Reason.MEDIA_MISSING.value, str(error))
+    except MediaNotAllowed as error:
+        return CheckedMedium(uri, None, Reason.MEDIA_NOT_ALLOWED.value, str(error))
+    except UndecodableMedia as error:
+        return CheckedMedium(uri, None, Reason.UNDECODABLE_MEDIA.value, f"{uri}: {error}")
+    ref = MediaRef(
+        uri=uri,
+        kind="image",
+        sha256=sha256_bytes(data),
+        pixel_sha256=pixel_sha256(decoded.pixels),
+        dhash=f"{dhash(decoded.pixels):016x}",
+        width=decoded.width,
+        height=decoded.height,
+        orientation=decoded.orientation,
+        size_bytes=len(data),
+    )
+    return CheckedMedium(uri, ref, "", "")
+
+
+def assemble(rec: InputRecord, media: dict[str, CheckedMedium]) -> Draft | Rejected:
+    """The question of a valid record, or the reason why its media or boxes rule it out."""
+    checked = [media[uri] for uri in rec.media]
+    for medium in checked:
+        if medium.ref is None:
+            return Rejected(rec.id, STAGE, medium.reason, medium.detail)
+    refs = tuple(medium.ref for medium in checked if medium.ref is not None)
+    try:
+        boxes = None if rec.boxes is None else tuple(_inside(box, refs) for box in rec.boxes)
+    except ValueError as error:
+        return Rejected(rec.id, STAGE, Reason.INVALID_BOXES.value, str(error))
+    question = Question(
+        id=rec.id,
+        source=rec.source,
+        license=rec.license,
+        media=refs,
+        question=rec.question,
+        answer=rec.answer,
+        answer_type=rec.answer_type,
+        choices=rec.choices,
+        gold_boxes=boxes,
+    )
+    return Draft(question)
+
+
+def _inside(box: Box, refs: tuple[MediaRef, ...]) -> Box:
+    """The box clipped to its image where it leaves it by at most 1 % of the side. Raises ValueError beyond that."""
+    if box.media_index >= len(refs):
+        raise ValueError(f"boxes: media_index {box.media_index} of {len(refs)} media")
+    width, height = refs[box.media_index].width, refs[box.media_index].height
+    slack_x, slack_y = width * CLIP_SHARE, height * CLIP_SHARE
+    x_out = box.x1 < -slack_x or box.x2 > width + slack_x
+    if x_out or box.y1 < -slack_y or box.y2 > height + slack_y:
+        corners = (box.x1, box.y1, box.x2, box.y2)
+        raise ValueError(f"boxes: {corners} is outside the {width}x{height} image")
+    clipped = replace(
+        box, x1=max(box.x1, 0.0), y1=max(box.y1, 0.0), x2=min(box.x2, float(width)), y2=min(box.y2, float(height))
+    )
+    if clipped.width <= 0 or clipped.height <= 0:
+        raise ValueError(f"boxes: nothing of {(box.x1, box.y1, box.x2, box.y2)} is inside the image")
+    return clipped
+
+
+class _Read(beam.DoFn):
+    def __init__(self, rows: RowSettings, roots: MediaRoots, limit: int | None) -> None:
+        self._rows, self._roots, self._limit = rows, roots, limit
+
+    def process(self, source: Source) -> Iterator[RawRecord]:
+        yield from islice(read_source(source, self._rows, self._roots.store()), self._limit)
+
+
+class _Parse(beam.DoFn):
+    def process(self, raw: RawRecord) -> Iterator[object]:
+        count_in(STAGE)
+        try:
+            rec = parse_record(raw)
+        except InvalidRecord as error:
+            if error.record_id is None:
+                yield _rejected(f"line#{raw.number}", error.reason.value, error.detail)
+            else:
+                invalid = InvalidRow(raw.number, error.reason.value, _storable(error.detail))
+                yield beam.pvalue.TaggedOutput("invalid", (_storable(error.record_id), invalid))
+        else:
+            yield beam.pvalue.TaggedOutput("uses", (rec.id, rec.media))
+            yield (rec.id, rec)
+
+
+class _CheckMedia(beam.DoFn):
+    def __init__(self, roots: MediaRoots) -> None:
+        self._roots = roots
+
+    def setup(self) -> None:
+        self._store = self._roots.store()
+
+    def process(self, use: tuple[str, Iterable[str]]) -> Iterator[tuple[str, CheckedMedium]]:
+        uri, ids = use
+        checked = check_medium(uri, self._store)
+        for record_id in sorted(set(ids)):
+            yield record_id, checked
+
+
+class _Assemble(beam.DoFn):
+    """One draft per id; the other records of the same id are rejected as duplicates."""
+
+    def process(self, group: tuple[str, dict[str, Iterable]]) -> Iterator[object]:
+        record_id, parts = group
+        valid: list[InputRecord] = sorted(
+            parts["valid"], key=lambda rec: (order_key(repr(replace(rec, number=0))), rec.number)
+        )
+        invalid: list[InvalidRow] = sorted(parts["invalid"], key=lambda row: row.number)
+        media = {checked.uri: checked for checked in parts["media"]}
+        repeated = len(valid) + len(invalid) > 1
+        for row in invalid:
+            name = f"{record_id}#{row.number}" if repeated else record_id
+            yield _rejected(name, row.reason, row.detail)
+        for rec in valid[1:]:
+            detail = f"{record_id!r} stands on line {valid[0].number} too"
+            yield _rejected(f"{record_id}#{rec.number}", Reason.DUPLICATE_ID.value, detail)
+        if valid:
+            result = assemble(valid[0], media)
+            if isinstance(result, Rejected):
+                yield _rejected(result.id, result.reason, result.detail)
+            else:
+                count_kept(STAGE)
+                yield result
+
+
+def _rejected(record_id: str, reason: str, detail: str) -> beam.pvalue.TaggedOutput:
+    rejected = Rejected(record_id, STAGE, reason, _storable(detail))
+    count_rejected(rejected)
+    return beam.pvalue.TaggedOutput(REJECTED, rejected)
+
+
+def _storable(text: str) -> str:
+    """The text without lone surrogates, which UTF-8 cannot hold."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+@dataclass
+class IngestRecords(beam.PTransform):
+    """Read, validate and decode an input; see the module. ``limit`` keeps the first records of each source."""
+
+    sources: tuple[Source, ...]
+    rows: RowSettings
+    roots: MediaRoots
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        if not self.sources:
+            raise ValueError("the input has nothing to read")
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"limit must be at least 1, got {self.limit}")
+
+    def expand(self, pbegin: beam.pvalue.PBegin) -> dict[str, beam.PCollection]:
+        """``kept`` drafts and ``rejected``."""
+        raw = (
+            pbegin
+            | "Sources" >> beam.Create(list(self.sources))
+            | "Read" >> beam.ParDo(_Read(self.rows, self.roots, self.limit)).with_output_types(RawRecord)
+            | "SpreadRecords" >> beam.Reshuffle()
+        )
+        parsed = raw | "Parse" >> beam.ParDo(_Parse()).with_outputs("uses", "invalid", REJECTED, main="valid")
+        media = (
+            parsed.uses
+            | "EachMedium" >> beam.FlatMap(lambda use: [(uri, use[0]) for uri in use[1]])
+            | "OncePerMedium" >> beam.GroupByKey()
+            | "CheckMedia" >> beam.ParDo(_CheckMedia(self.roots))
+        )
+        assembled = (
+            {"valid": parsed.valid, "invalid": parsed.invalid, "media": media}
+            | "JoinById" >> beam.CoGroupByKey()
+            | "Assemble" >> beam.ParDo(_Assemble()).with_outputs(REJECTED, main="kept")
+        )
+        rejected = (parsed[REJECTED], assembled[REJECTED]) | "Rejected" >> beam.Flatten()
+        return {"kept": assembled.kept, REJECTED: rejected}

@@ -1,0 +1,115 @@
+"""Reading an input into numbered raw records, one source at a time: jsonl, Parquet, or a data set through ``datasets``.
+
+Media embedded in a row are written once to the run folder and referred to from there; media given by path stay where
+they are.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+import pyarrow.parquet as pq
+from apache_beam.io.filesystems import FileSystems
+
+from schemas.records import RawRecord
+from vision.media import MediaStore
+
+FIELDS = ("id", "source", "license", "media", "question", "answer", "answer_type", "choices", "boxes")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One thing to read: ``kind`` is jsonl, parquet or datasets; rows are numbered from ``first_number``."""
+
+    kind: str
+    path: str
+    first_number: int = 1
+
+
+@dataclass(frozen=True)
+class RowSettings:
+    """How rows of Parquet and of data sets become records.
+
+    ``columns`` maps our field names to the input's column names; ``constants`` gives fields that the input lacks;
+    ``split`` and ``name`` choose the part of a data set. Without an id column the id is ``row-<number>``.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    constants: Mapping[str, str] = field(default_factory=dict)
+    split: str = "train"
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        for section, names in (("columns", self.columns), ("constants", self.constants)):
+            unknown = sorted(set(names) - set(FIELDS))
+            if unknown:
+                raise ValueError(f"input.{section}: {unknown[0]!r} is not a record field; fields are {', '.join(FIELDS)}")
+
+
+def read_source(source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
+    """The source's records in order. Blank lines of a jsonl file are not records."""
+    if source.kind == "jsonl":
+        yield from _read_jsonl(source)
+        return
+    found = _parquet_rows(source.path) if source.kind == "parquet" else _dataset_rows(source.path, rows)
+    for number, row in enumerate(found, source.first_number):
+        yield _as_record(number, row, rows, store)
+
+
+def _read_jsonl(source: Source) -> Iterator[RawRecord]:
+    with FileSystems.open(source.path) as stream:
+        for number, line in enumerate(stream, source.first_number):
+            line = line.removeprefix(b"\xef\xbb\xbf") if number == source.first_number else line
+            text = line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
+            if text.strip():
+                yield RawRecord(number, text.encode("utf-8", "backslashreplace").decode())
+
+
+def _parquet_rows(path: str) -> Iterator[Mapping[str, Any]]:
+    with FileSystems.open(path) as stream:
+        for batch in pq.ParquetFile(stream).iter_batches(batch_size=64):
+            yield from batch.to_pylist()
+
+
+def _dataset_rows(path: str, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
+    import datasets  # noqa: PLC0415 - slow to import, and needed for this kind of input alone
+
+    loaded = datasets.load_dataset(path, rows.name or None, split=rows.split, streaming=True)
+    for column, feature in (loaded.features or {}).items():
+        if isinstance(feature, datasets.Image):
+            loaded = loaded.cast_column(column, datasets.Image(decode=False))
+        elif isinstance(feature, datasets.List) and isinstance(feature.feature, datasets.Image):
+            loaded = loaded.cast_column(column, datasets.List(datasets.Image(decode=False)))
+    yield from loaded
+
+
+def _as_record(number: int, row: Mapping[str, Any], rows: RowSettings, store: MediaStore) -> RawRecord:
+    fields: dict[str, Any] = dict(rows.constants)
+    for name in FIELDS:
+        column = rows.columns.get(name, name)
+        if row.get(column) is not None:
+            fields[name] = row[column]
+    if "id" not in fields and "id" not in rows.columns:
+        fields["id"] = f"row-{number}"
+    if "media" not in fields:
+        fields["media"] = row.get("images") or row.get("image")
+    media = fields["media"] if isinstance(fields["media"], list) else [fields["media"]]
+    fields["media"] = [_media_uri(item, store) for item in media]
+    return RawRecord(number, json.dumps(fields, ensure_ascii=False, default=str), materialised=True)
+
+
+def _media_uri(item: Any, store: MediaStore) -> Any:
+    """The URI of a row's medium: a path under the input, or its bytes written to the run folder."""
+    if isinstance(item, str):
+        return f"input:{item}"
+    if isinstance(item, Mapping):
+        if item.get("bytes") is not None:
+            suffix = PurePosixPath(item.get("path") or "").suffix.lstrip(".")
+            return store.write_drawn(item["bytes"], suffix or "bin")
+        if isinstance(item.get("path"), str):
+            return f"input:{item['path']}"
+    if isinstance(item, bytes):
+        return store.write_drawn(item, "bin")
+    return item

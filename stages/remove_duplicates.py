@@ -1,0 +1,144 @@
+"""Deduplication: exact by media, question and answer; near by picture and question together (SAIL-RL App. A.1).
+
+In: drafts. Out: one draft of each set of duplicates, the one whose id hashes lowest; the others are rejected and name it.
+Records with different gold answers or choices are never merged. A perceptual hash only proposes near duplicates; each is
+confirmed on pixels before it counts.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import apache_beam as beam
+
+from schemas.ordering import order_key
+from schemas.reasons import Reason
+from schemas.records import Draft, Question
+from stages.calling import REJECTED, reject
+from stages.counting import count_in, count_kept, count_rejected
+from stages.ingest_records import MediaRoots
+from vision.hashing import hamming, same_picture
+
+STAGE = "dedup"
+BANDS = ((0, 13), (13, 13), (26, 13), (39, 13), (52, 12))
+
+
+@dataclass(frozen=True)
+class DedupSettings:
+    """``near`` turns near duplicates on; ``max_distance`` is the most bits by which their hashes may differ (at most 4)."""
+
+    near: bool = True
+    max_distance: int = 4
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.max_distance < len(BANDS):
+            raise ValueError(f"dedup.max_distance must be 0 to {len(BANDS) - 1}, got {self.max_distance}")
+
+
+def question_key(question: Question) -> str:
+    """Drafts can only be duplicates when this is equal: normalised question, answer and choices."""
+    parts = [question.question, question.answer, question.answer_type, *(question.choices or ())]
+    return order_key("\x00".join(" ".join(part.casefold().split()) for part in parts))
+
+
+@dataclass
+class KeptPictures:
+    """The media of the drafts kept so far among those of one question, found again by exact or near hash."""
+
+    exact: dict[tuple[str, ...], str] = field(default_factory=dict)
+    banded: dict[tuple[int, int], list[Question]] = field(default_factory=dict)
+
+    def add(self, question: Question) -> None:
+        """Keep the question."""
+        self.exact[_pixels(question)] = question.id
+        for key in _bands(question):
+            self.banded.setdefault(key, []).append(question)
+
+    def near(self, question: Question, max_distance: int) -> Iterator[Question]:
+        """Kept questions whose pictures all hash within ``max_distance`` bits (pigeonhole over the bands), once each."""
+        seen: set[str] = set()
+        for key in _bands(question):
+            for other in self.banded.get(key, ()):
+                if other.id not in seen and _close(question, other, max_distance):
+                    seen.add(other.id)
+                    yield other
+
+
+def find_duplicates(
+    drafts: Iterable[Draft], settings: DedupSettings, same: Callable[[Question, Question], bool]
+) -> Iterator[tuple[Draft, Reason | None, str]]:
+    """Each draft of one :func:`question_key` with None, or the reason and the id of the kept one.
+
+    ``same`` confirms on pixels. The result depends on ids and content, not on the order of the drafts.
+    """
+    kept = KeptPictures()
+    for draft in sorted(drafts, key=lambda draft: order_key(draft.id)):
+        question = draft.question
+        if _pixels(question) in kept.exact:
+            yield draft, Reason.DUPLICATE, kept.exact[_pixels(question)]
+            continue
+        near = kept.near(question, settings.max_distance) if settings.near else ()
+        twin = next((other.id for other in near if same(question, other)), None)
+        if twin is not None:
+            yield draft, Reason.NEAR_DUPLICATE, twin
+            continue
+        kept.add(question)
+        yield draft, None, ""
+
+
+def _pixels(question: Question) -> tuple[str, ...]:
+    return tuple(medium.pixel_sha256 for medium in question.media)
+
+
+def _bands(question: Question) -> list[tuple[int, int]]:
+    value = int(question.media[0].dhash, 16)
+    return [(index, value >> start & (1 << width) - 1) for index, (start, width) in enumerate(BANDS)]
+
+
+def _close(a: Question, b: Question, max_distance: int) -> bool:
+    return len(a.media) == len(b.media) and all(
+        hamming(int(x.dhash, 16), int(y.dhash, 16)) <= max_distance for x, y in zip(a.media, b.media, strict=True)
+    )
+
+
+class _FindDuplicates(beam.DoFn):
+    def __init__(self, settings: DedupSettings, roots: MediaRoots) -> None:
+        self._settings, self._roots = settings, roots
+
+    def setup(self) -> None:
+        self._store = self._roots.store()
+
+    def process(self, group: tuple[str, Iterable[Draft]]) -> Iterator[object]:
+        for draft, reason, kept_id in find_duplicates(group[1], self._settings, self._same):
+            count_in(STAGE)
+            if reason is None:
+                count_kept(STAGE)
+                yield draft
+            else:
+                rejected = reject(draft, STAGE, reason, f"of {kept_id!r}")
+                count_rejected(rejected)
+                yield beam.pvalue.TaggedOutput(REJECTED, rejected)
+
+    def _same(self, a: Question, b: Question) -> bool:
+        pairs = zip(a.media, b.media, strict=True)
+        return all(same_picture(self._store.pixels(x.uri), self._store.pixels(y.uri)) for x, y in pairs)
+
+
+@dataclass
+class RemoveDuplicates(beam.PTransform):
+    """Keep one draft of each set of duplicates; see the module."""
+
+    settings: DedupSettings
+    roots: MediaRoots
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def expand(self, drafts: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+        """``kept`` drafts and ``rejected``."""
+        return (
+            drafts
+            | "KeyByQuestion" >> beam.Map(lambda draft: (question_key(draft.question), draft))
+            | "SameQuestion" >> beam.GroupByKey()
+            | "FindDuplicates"
+            >> beam.ParDo(_FindDuplicates(self.settings, self.roots)).with_outputs(REJECTED, main="kept")
+        )

@@ -1,0 +1,104 @@
+"""From drafts to the rows of the shards. Image columns hold URIs here; the shard writer replaces them by bytes."""
+
+from dataclasses import asdict, dataclass
+
+from schemas.records import Draft, Question, Rejected, Trace
+from stages.answer_format import answer_format, lettered_choices
+
+Row = dict[str, object]
+
+TRACE_INSTRUCTION = (
+    "Think inside <think> and </think>, and point at the things that you rely on as "
+    '<points x1="X" y1="Y" alt="label">label</points>. Then give only the final answer inside <answer> and </answer>.'
+)
+
+
+@dataclass(frozen=True)
+class RowContext:
+    """What all rows of a run share."""
+
+    recipe: str
+    revision: str
+    self_judged: bool
+
+
+def user_text(question: Question) -> str:
+    """The user's turn: one ``<image>`` per medium, the question, its choices, and the form of the answer."""
+    images = "<image>" * len(question.media)
+    parts = [images + question.question, lettered_choices(question)]
+    parts.append(f"{TRACE_INSTRUCTION} {answer_format(question)}")
+    return "\n".join(part for part in parts if part)
+
+
+def sft_row(draft: Draft, context: RowContext) -> Row:
+    """The row of a verified draft: its best trace as the assistant's turn."""
+    if draft.best is None:
+        raise ValueError(f"{draft.id}: an SFT row needs a verified trace")
+    trace = draft.traces[draft.best]
+    row = _common(draft, context)
+    row["points"] = [asdict(point) for point in trace.points]
+    row["boxes"] = [asdict(box) for box in trace.boxes]
+    row["scores"] = _scores(trace)
+    row["messages"] = [
+        {"role": "user", "content": user_text(draft.question)},
+        {"role": "assistant", "content": trace.text},
+    ]
+    return row
+
+
+def rl_row(draft: Draft, context: RowContext) -> Row:
+    """The row of a draft of the RL side, with verl's and EasyR1's columns."""
+    question = draft.question
+    text = user_text(question)
+    row = _common(draft, context)
+    row["rubrics"] = None if draft.rubrics is None else [asdict(rubric) for rubric in draft.rubrics]
+    row["prompt"] = [{"role": "user", "content": text}]
+    row["data_source"] = question.source
+    row["ability"] = question.answer_type
+    row["reward_model"] = {"style": "rule", "ground_truth": question.answer}
+    row["extra_info"] = {"index": question.id, "split": "train"}
+    row["problem"] = text
+    return row
+
+
+def rejected_row(rejected: Rejected) -> Row:
+    """The row of a rejection."""
+    return asdict(rejected)
+
+
+def _common(draft: Draft, context: RowContext) -> Row:
+    question = draft.question
+    return {
+        "id": question.id,
+        "source": question.source,
+        "license": question.license,
+        "recipe": context.recipe,
+        "images": [medium.uri for medium in question.media],
+        "overlays": [overlay.uri for overlay in draft.overlays],
+        "question": question.question,
+        "answer": question.answer,
+        "answer_type": question.answer_type,
+        "choices": question.choices,
+        "gold_boxes": None if question.gold_boxes is None else [asdict(box) for box in question.gold_boxes],
+        "pass_rate": draft.pass_rate,
+        "k": draft.scored_attempts,
+        "attempts": [{"text": a.text, "answer": a.answer, "correct": a.correct} for a in draft.attempts],
+        "lineage": _lineage(draft, context),
+    }
+
+
+def _scores(trace: Trace) -> Row:
+    values = {verdict.name: verdict.value for verdict in trace.verdicts}
+    return {name: values.get(name) for name in ("outcome", "spatial", "temporal", "reasoning")} | {"final": trace.score}
+
+
+def _lineage(draft: Draft, context: RowContext) -> Row:
+    prompts = sorted({(call.prompt, call.prompt_sha256) for call in draft.calls})
+    models = sorted({(call.role, call.model) for call in draft.calls})
+    return {
+        "prompts": [{"id": name, "sha256": sha256} for name, sha256 in prompts],
+        "models": [{"role": role, "model": model} for role, model in models],
+        "revision": context.revision,
+        "self_judged": context.self_judged,
+        "cache_keys": list(dict.fromkeys(key for call in draft.calls for key in call.keys)),
+    }

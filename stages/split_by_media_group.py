@@ -1,0 +1,92 @@
+"""The split into the SFT and the RL side, so that no picture stands on both.
+
+In: drafts. Out: ``sft`` and ``rl`` drafts. A media group is a connected component of questions that share a medium by
+decoded-pixel hash; a hash of the group decides its side, so the ratio holds in expectation and neither input order nor
+worker count can change a side.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import apache_beam as beam
+
+from schemas.ordering import unit_hash
+from schemas.records import Draft
+
+SFT, RL = "sft", "rl"
+
+
+@dataclass(frozen=True)
+class SplitSettings:
+    """``sft_ratio`` is the share of media groups on the SFT side."""
+
+    sft_ratio: float = 0.7
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.sft_ratio <= 1:
+            raise ValueError(f"split.sft_ratio must be in [0, 1], got {self.sft_ratio}")
+
+
+def media_groups(uses: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[tuple[str, str]]:
+    """The group of each question id, named by the smallest media hash in it; ``uses`` are (id, media hashes)."""
+    parent: dict[str, str] = {}
+
+    def root(node: str) -> str:
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    uses = list(uses)
+    for _, hashes in uses:
+        for value in hashes:
+            parent.setdefault(value, value)
+        for value in hashes[1:]:
+            low, high = sorted((root(hashes[0]), root(value)))
+            parent[high] = low
+    for question_id, hashes in uses:
+        yield question_id, root(hashes[0])
+
+
+def side_of(group: str, settings: SplitSettings) -> str:
+    """The side on which a media group stands."""
+    return SFT if unit_hash(group, settings.seed, "split") < settings.sft_ratio else RL
+
+
+class _Route(beam.DoFn):
+    def __init__(self, settings: SplitSettings) -> None:
+        self._settings = settings
+
+    def process(self, joined: tuple[str, dict[str, Iterable]]) -> Iterator[beam.pvalue.TaggedOutput]:
+        drafts: list[Draft] = list(joined[1]["draft"])
+        groups: list[str] = list(joined[1]["group"])
+        if len(drafts) != 1 or len(groups) != 1:
+            raise ValueError(f"{joined[0]}: {len(drafts)} drafts and {len(groups)} media groups for one id")
+        yield beam.pvalue.TaggedOutput(side_of(groups[0], self._settings), drafts[0])
+
+
+@dataclass
+class SplitByMediaGroup(beam.PTransform):
+    """Split the drafts; see the module. The groups are found on one worker, which holds ids and hashes only."""
+
+    settings: SplitSettings
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def expand(self, drafts: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+        """``sft`` and ``rl``."""
+        groups = (
+            drafts
+            | "MediaOfEach"
+            >> beam.Map(lambda draft: (None, (draft.id, tuple(m.pixel_sha256 for m in draft.question.media))))
+            | "AllMedia" >> beam.GroupByKey()
+            | "MediaGroups" >> beam.FlatMap(lambda keyed: media_groups(keyed[1]))
+        )
+        keyed = drafts | "KeyById" >> beam.Map(lambda draft: (draft.id, draft))
+        return (
+            {"draft": keyed, "group": groups}
+            | "JoinGroup" >> beam.CoGroupByKey()
+            | "Route" >> beam.ParDo(_Route(self.settings)).with_outputs(SFT, RL)
+        )

@@ -1,0 +1,167 @@
+"""Shards: rows to Parquet files whose number, names, order and bytes depend on the rows alone.
+
+In: rows keyed by id (image columns as URIs). Out: the paths written. A row's place is fixed by a hash of its id: the shard by
+the hash's leading bits, the order within by the hash. The number of shards is a function of row count and bytes. Images
+are read when their row group is written, so that memory holds one row group and no pixels cross a shuffle.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
+from apache_beam.io.filesystems import FileSystems
+
+from schemas.coding import record
+from schemas.ordering import order_key
+from stages.ingest_records import MediaRoots
+from stages.rows import Row
+from vision.media import MediaStore
+
+IMAGE_COLUMNS = ("images", "overlays")
+PLAN_BITS = 32
+
+
+@dataclass(frozen=True)
+class ShardSettings:
+    """``shards`` fixes the number of shards; 0 derives it so that none holds more than ``shard_bytes`` on average.
+
+    ``row_group_bytes`` bounds a row group: the Hub's viewer refuses groups above 286 MB.
+    """
+
+    shards: int = 0
+    shard_bytes: int = 400_000_000
+    row_group_bytes: int = 100_000_000
+    max_group_rows: int = 1000
+
+    def __post_init__(self) -> None:
+        if self.shards < 0 or min(self.shard_bytes, self.row_group_bytes, self.max_group_rows) < 1:
+            raise ValueError("write.shards must be at least 0; shard_bytes, row_group_bytes, max_group_rows at least 1")
+
+
+def shard_count(rows: int, total_bytes: int, settings: ShardSettings) -> int:
+    """How many shards that many rows make: at least one, never more than there are rows."""
+    wanted = settings.shards or -(-total_bytes // settings.shard_bytes)
+    return max(1, min(wanted, rows))
+
+
+def shard_of(row_id: str, shards: int) -> int:
+    """The shard of a row, from 0."""
+    return int(order_key(row_id)[: PLAN_BITS // 4], 16) * shards >> PLAN_BITS
+
+
+@record
+class SizedRow:
+    """A row as it crosses the shuffle: JSON text, and the bytes that it will take with its images."""
+
+    id: str
+    text: str
+    size_bytes: int
+
+
+def size_row(row: Row, media_bytes: int) -> SizedRow:
+    """The row ready to be shuffled; ``media_bytes`` is what its images take on disk."""
+    text = json.dumps(row, ensure_ascii=False)
+    return SizedRow(str(row["id"]), text, len(text) + media_bytes)
+
+
+def write_shard(
+    rows: Iterable[SizedRow], path: str, schema: pa.Schema, settings: ShardSettings, store: MediaStore
+) -> int:
+    """Write one shard to a temporary name, then rename it. Returns its rows. Raises ValueError on a repeated id."""
+    ordered = sorted(rows, key=lambda row: (order_key(row.id), row.id))
+    for before, after in zip(ordered, ordered[1:], strict=False):
+        if before.id == after.id:
+            raise ValueError(f"{path}: two rows have the id {before.id!r}")
+    temporary = f"{path}.writing"
+    with FileSystems.create(temporary, mime_type="application/octet-stream") as stream:
+        writer = pq.ParquetWriter(stream, schema, compression="zstd", write_statistics=True, use_content_defined_chunking=False)
+        for group in row_groups(ordered, settings):
+            filled = [_with_images(json.loads(row.text), store) for row in group]
+            writer.write_table(pa.Table.from_pylist(filled, schema=schema), row_group_size=len(filled))
+        writer.close()
+    FileSystems.rename([temporary], [path])
+    return len(ordered)
+
+
+def row_groups(rows: list[SizedRow], settings: ShardSettings) -> Iterator[list[SizedRow]]:
+    """The rows cut, in order, into groups within the bounds; a row larger than the bound stands alone."""
+    group: list[SizedRow] = []
+    size = 0
+    for row in rows:
+        if group and (size + row.size_bytes > settings.row_group_bytes or len(group) >= settings.max_group_rows):
+            yield group
+            group, size = [], 0
+        group.append(row)
+        size += row.size_bytes
+    if group:
+        yield group
+
+
+def _with_images(row: Row, store: MediaStore) -> Row:
+    for column in IMAGE_COLUMNS:
+        uris = row.get(column)
+        if isinstance(uris, list):
+            row[column] = [{"bytes": store.open_bytes(uri), "path": uri.split(":", 1)[1]} for uri in uris]
+    return row
+
+
+@dataclass(frozen=True)
+class ShardTarget:
+    """Where a set of rows goes and under which schema."""
+
+    folder: str
+    schema: pa.Schema
+    roots: MediaRoots
+
+
+def _add_sizes(pairs: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    rows = total_bytes = 0
+    for count, size_bytes in pairs:
+        rows, total_bytes = rows + count, total_bytes + size_bytes
+    return rows, total_bytes
+
+
+class _Write(beam.DoFn):
+    def __init__(self, target: ShardTarget, settings: ShardSettings) -> None:
+        self._target, self._settings = target, settings
+
+    def setup(self) -> None:
+        self._store = self._target.roots.store()
+
+    def process(self, keyed: tuple[int, Iterable[SizedRow]], shards: int) -> Iterator[tuple[str, int]]:
+        shard, rows = keyed
+        name = f"train-{shard:05d}-of-{shards:05d}.parquet"
+        path = FileSystems.join(self._target.folder, name)
+        yield name, write_shard(rows, path, self._target.schema, self._settings, self._store)
+
+
+@dataclass
+class WriteShards(beam.PTransform):
+    """Write sized rows as Parquet shards; see the module. Every shard is written, an empty one too."""
+
+    target: ShardTarget
+    settings: ShardSettings
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def expand(self, rows: beam.PCollection) -> beam.PCollection:
+        """(file name, rows written) of each shard."""
+        plan = (
+            rows
+            | "Sizes" >> beam.Map(lambda row: (1, row.size_bytes))
+            | "Total" >> beam.CombineGlobally(_add_sizes)
+            | "Plan" >> beam.Map(lambda total, settings: shard_count(*total, settings), self.settings)
+        )
+        shards = beam.pvalue.AsSingleton(plan)
+        empty = plan | "EveryShard" >> beam.FlatMap(lambda count: [(shard, None) for shard in range(count)])
+        placed = rows | "Place" >> beam.Map(lambda row, count: (shard_of(row.id, count), row), shards)
+        return (
+            {"rows": placed, "empty": empty}
+            | "ByShard" >> beam.CoGroupByKey()
+            | "Rows" >> beam.MapTuple(lambda shard, parts: (shard, parts["rows"]))
+            | "Write" >> beam.ParDo(_Write(self.target, self.settings), shards)
+        )

@@ -1,0 +1,251 @@
+"""Uris stay inside their roots, drawn files appear whole, and decoded pixels are kept within bounds."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from apache_beam.io.localfilesystem import LocalFileSystem
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from vision.decode import Limits, UndecodableMedia
+from vision.hashing import sha256_bytes
+from vision.media import MediaMissing, MediaNotAllowed, MediaStore, sniff_kind
+
+
+def png(shade: int, side: int = 10) -> bytes:
+    out = io.BytesIO()
+    Image.new("RGB", (side, side), (shade, shade, shade)).save(out, "PNG")
+    return out.getvalue()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> MediaStore:
+    (tmp_path / "data" / "images").mkdir(parents=True)
+    (tmp_path / "data" / "images" / "a b.png").write_bytes(png(7))
+    (tmp_path / "secret.txt").write_bytes(b"secret")
+    return MediaStore(str(tmp_path / "data"), str(tmp_path / "run"))
+
+
+HEADS = {
+    "jpeg": (b"\xff\xd8\xff\xe0", "image"),
+    "png": (b"\x89PNG\r\n\x1a\n", "image"),
+    "gif": (b"GIF89a", "image"),
+    "webp": (b"RIFF\0\0\0\0WEBPVP8 ", "image"),
+    "tiff": (b"MM\0*\0\0\0\x08", "image"),
+    "bmp": (b"BM\x36\0\0\0" + bytes(4) + b"\x36\0\0\0\x28\0\0\0", "image"),
+    "ppm": (b"P6\n2 2\n255\n", "image"),
+    "avif": (b"\0\0\0\x1cftypavif", "image"),
+    "mp4": (b"\0\0\0\x18ftypisom", "video"),
+    "mov": (b"\0\0\0\x14ftypqt  ", "video"),
+    "old mov": (b"\0\0\0\x08wide\0\0", "video"),
+    "avi": (b"RIFF\0\0\0\0AVI LIST", "video"),
+    "mkv and webm": (b"\x1aE\xdf\xa3\x01", "video"),
+    "flv": (b"FLV\x01\x05", "video"),
+    "mpeg ts": ((b"G" + bytes(187)) * 2, "video"),
+    "m4a": (b"\0\0\0\x18ftypM4A ", None),
+    "wav": (b"RIFF\0\0\0\0WAVEfmt ", None),
+    "a word that begins like a bitmap": (b"BMW is a car maker from Bavaria", None),
+    "text": (b"Good morning", None),
+    "nothing": (b"", None),
+}
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_sniff_kind(name: str) -> None:
+    head, kind = HEADS[name]
+    assert sniff_kind(head) == kind
+
+
+@given(st.binary(max_size=400))
+def test_sniff_kind_takes_any_bytes(head: bytes) -> None:
+    assert sniff_kind(head) in ("image", "video", None)
+
+
+def test_reads_input_by_relative_path(store: MediaStore) -> None:
+    assert store.open_bytes("input:images/a b.png") == png(7)
+    assert store.open_bytes("input:./images//a b.png") == png(7)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "input:/etc/passwd",
+        "input:../secret.txt",
+        "input:images/../../secret.txt",
+        "input:images\\..\\secret.txt",
+        "input:C:/secret.txt",
+        "input:",
+        "input:a\0b",
+        "input:a\ud800b",
+        "input:http://example.org/a.png",
+        "http://example.org/a.png",
+        "file:///etc/passwd",
+        "images/a.png",
+        "run:cache/replies.db",
+        "run:media/../run.json",
+        f"run:media/{'A' * 64}.png",
+        f"run:media/{'a' * 64}.png\n",
+        "",
+    ],
+)
+def test_nothing_outside_the_roots(store: MediaStore, uri: str) -> None:
+    with pytest.raises(MediaNotAllowed):
+        store.open_bytes(uri)
+
+
+def test_links_may_not_leave_the_folder(store: MediaStore, tmp_path: Path) -> None:
+    (tmp_path / "data" / "out").symlink_to(tmp_path)
+    (tmp_path / "data" / "in.png").symlink_to(tmp_path / "data" / "images" / "a b.png")
+    (tmp_path / "data" / "ring").symlink_to(tmp_path / "data" / "ring")
+    with pytest.raises(MediaNotAllowed):
+        store.open_bytes("input:out/secret.txt")
+    with pytest.raises(MediaMissing):
+        store.open_bytes("input:ring")
+    assert store.open_bytes("input:in.png") == png(7)
+
+
+@pytest.mark.parametrize(
+    "uri", ["input:no.png", "input:images", "input:images/a b.png/x", "input:" + "a" * 300]
+)
+def test_missing_files(store: MediaStore, uri: str) -> None:
+    with pytest.raises(MediaMissing):
+        store.open_bytes(uri)
+
+
+def test_too_large_is_found_before_reading(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(png(1))
+    store = MediaStore(str(tmp_path), str(tmp_path), limits=Limits(max_bytes=10))
+    with pytest.raises(UndecodableMedia) as error:
+        store.pixels("input:a.png")
+    assert error.value.kind == "too_large"
+    assert store.open_bytes("input:a.png") == png(1)
+
+
+def test_drawn_files_are_named_by_content(store: MediaStore, tmp_path: Path) -> None:
+    uri = store.write_drawn(b"abc", "png")
+    assert uri == f"run:media/{sha256_bytes(b'abc')}.png"
+    assert store.open_bytes(uri) == b"abc"
+    file = tmp_path / "run" / "media" / f"{sha256_bytes(b'abc')}.png"
+    written_ns = file.stat().st_mtime_ns
+    assert store.write_drawn(b"abc", "png") == uri
+    assert file.stat().st_mtime_ns == written_ns
+    file.write_bytes(b"a")  # what a full disk might leave
+    assert store.write_drawn(b"abc", "png") == uri
+    assert store.open_bytes(uri) == b"abc"
+    assert [p.name for p in file.parent.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize("ext", ["", ".png", "PNG", "../x", "p/g"])
+def test_extensions_are_plain(store: MediaStore, ext: str) -> None:
+    with pytest.raises(ValueError, match="extension"):
+        store.write_drawn(b"abc", ext)
+
+
+def test_many_writers_of_the_same_picture(store: MediaStore, tmp_path: Path) -> None:
+    data = bytes(200_000)
+    start = threading.Barrier(8)
+
+    def write(_: int) -> bytes:
+        start.wait()
+        return store.open_bytes(store.write_drawn(data, "png"))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(read == data for read in pool.map(write, range(8)))
+    assert len(list((tmp_path / "run" / "media").iterdir())) == 1
+
+
+def test_pixels_are_kept_within_bounds(tmp_path: Path) -> None:
+    for shade in range(4):
+        (tmp_path / f"{shade}.png").write_bytes(png(shade))
+    store = MediaStore(str(tmp_path), str(tmp_path), cache_bytes=2 * 300)
+    first = store.pixels("input:0.png")
+    store.pixels("input:1.png")
+    assert store.pixels("input:0.png") is first
+    store.pixels("input:2.png")  # pushes out 1, which was used longest ago
+    assert store.pixels("input:0.png") is first
+    store.pixels("input:1.png")
+    store.pixels("input:2.png")
+    assert store.pixels("input:0.png") is not first
+    with pytest.raises(ValueError, match="read-only"):
+        first[0, 0] = 1
+
+
+def test_a_cache_too_small_for_one_picture_still_decodes(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(png(3))
+    store = MediaStore(str(tmp_path), str(tmp_path), cache_bytes=0)
+    assert store.pixels("input:a.png").tolist() == np.full((10, 10, 3), 3).tolist()
+    with pytest.raises(ValueError, match="negative"):
+        MediaStore("a", "b", cache_bytes=-1)
+
+
+def test_threads_share_a_store(tmp_path: Path) -> None:
+    for shade in range(10):
+        (tmp_path / f"{shade}.png").write_bytes(png(shade))
+    store = MediaStore(str(tmp_path), str(tmp_path), cache_bytes=3 * 300)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda i: int(store.pixels(f"input:{i % 10}.png")[0, 0, 0]), range(200)))
+    assert found == [i % 10 for i in range(200)]
+
+
+def test_pickles_without_pixels(store: MediaStore) -> None:
+    store.pixels("input:images/a b.png")
+    data = pickle.dumps(store)
+    assert len(data) < 1000
+    again = pickle.loads(data)
+    assert (again.input_root, again.run_root, again.cache_bytes) == (
+        store.input_root,
+        store.run_root,
+        store.cache_bytes,
+    )
+    assert again.open_bytes("input:images/a b.png") == png(7)
+
+
+class ShelfFileSystem(LocalFileSystem):
+    """A remote store for the tests: ``shelf://`` in front of a local path, registered by being a subclass."""
+
+    @classmethod
+    def scheme(cls) -> str:
+        return "shelf"
+
+    def _path_open(self, path, mode, mime_type="", compression_type="auto"):  # type: ignore[no-untyped-def]
+        return super()._path_open(path.removeprefix("shelf://"), mode, mime_type, compression_type)
+
+    def create(self, path, mime_type="", compression_type="auto"):  # type: ignore[no-untyped-def]
+        return super().create(path.removeprefix("shelf://"), mime_type, compression_type)
+
+    def exists(self, path: str) -> bool:
+        return super().exists(path.removeprefix("shelf://"))
+
+    def size(self, path: str) -> int:
+        return super().size(path.removeprefix("shelf://"))
+
+    def rename(self, source_file_names: list[str], destination_file_names: list[str]) -> None:
+        plain = [
+            [n.removeprefix("shelf://") for n in names]
+            for names in (source_file_names, destination_file_names)
+        ]
+        super().rename(*plain)
+
+
+def test_roots_on_a_beam_filesystem(tmp_path: Path) -> None:
+    (tmp_path / "a[1].png").write_bytes(png(5))
+    store = MediaStore(f"shelf://{tmp_path}", f"shelf://{tmp_path}/run")
+    assert store.pixels("input:a[1].png")[0, 0].tolist() == [5, 5, 5]
+    uri = store.write_drawn(b"abc", "gz")
+    assert store.write_drawn(b"abc", "gz") == uri
+    assert store.open_bytes(uri) == b"abc"
+    assert [p.read_bytes() for p in (tmp_path / "run" / "media").iterdir()] == [b"abc"]
+    with pytest.raises(MediaMissing):
+        store.open_bytes("input:b.png")
+    with pytest.raises(MediaNotAllowed):
+        store.open_bytes("input:../b.png")
+    with pytest.raises(UndecodableMedia):
+        store.open_bytes("input:a[1].png", max_bytes=3)

@@ -1,0 +1,135 @@
+"""Names of colours, and the few flat colours that make up a drawn picture."""
+
+import colorsys
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+_BIN_BITS = 4
+_MERGE_DISTANCE = 56.0
+_MIX_DISTANCE = 30.0
+_COMMON_SHARE = 0.02
+_MAX_COLOURS = 12
+_HUES = (
+    (15, "red"),
+    (42, "orange"),
+    (70, "yellow"),
+    (165, "green"),
+    (192, "cyan"),
+    (256, "blue"),
+    (290, "purple"),
+    (338, "pink"),
+    (361, "red"),
+)
+
+
+def name_colour(rgb: tuple[float, float, float]) -> str:
+    """Name one colour, channels 0 to 255, with a word of `labels.COLOURS`."""
+    hue, saturation, value = colorsys.rgb_to_hsv(*(min(max(c, 0.0), 255.0) / 255 for c in rgb))
+    chroma = saturation * value
+    if value < 0.2 or (value < 0.3 and chroma < 0.08):
+        return "black"
+    if chroma < 0.15:
+        return "white" if value > 0.9 else "grey"
+    degrees = hue * 360
+    if degrees < 42 and 0.2 <= value < 0.72 and degrees >= 8:
+        return "brown"
+    if (degrees < 15 or degrees >= 338) and value > 0.8 and saturation < 0.6:
+        return "pink"
+    if 290 <= degrees < 338 and value < 0.7:
+        return "purple"
+    return next(name for limit, name in _HUES if degrees < limit)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Palette:
+    """The flat colours of one picture, most frequent first.
+
+    `centres` is float (n, 3) RGB; `index` is int16 (H, W), the nearest colour of each pixel or -1 where none
+    is near; `shares` is float (n,), the share of the picture's pixels with that index.
+    """
+
+    centres: NDArray[np.float32]
+    index: NDArray[np.int16]
+    shares: NDArray[np.float32]
+
+    @property
+    def flat_share(self) -> float:
+        """Share of pixels that one of the flat colours explains."""
+        return float(self.shares.sum())
+
+
+def _mixes(
+    colours: NDArray[np.float32], new: NDArray[np.float32], centres: list[NDArray[np.float32]]
+) -> NDArray[np.bool_]:
+    """Which colours (n, 3) lie on a line from `new` to one of the centres, as blurred edges do."""
+    span = np.asarray(centres) - new
+    offset = colours - new
+    t = (offset @ span.T) / np.maximum((span * span).sum(1), 1e-6)
+    gap2 = (offset * offset).sum(1)[:, None] - t * t * (span * span).sum(1)
+    return ((t > 0.02) & (t < 0.98) & (gap2 < _MIX_DISTANCE * _MIX_DISTANCE)).any(1)
+
+
+def _pick_centres(
+    means: NDArray[np.float32], counts: NDArray[np.int64], total: int, min_share: float
+) -> NDArray[np.float32]:
+    """Choose flat colours greedily by frequency, leaving out neighbours and rare mixtures of chosen ones."""
+    order = np.argsort(-counts, kind="stable")[:400]
+    order = order[counts[order] >= min_share * total]
+    colours, rare = means[order], counts[order] < _COMMON_SHARE * total
+    open_ = np.ones(len(order), np.bool_)
+    centres: list[NDArray[np.float32]] = []
+    while open_.any() and len(centres) < _MAX_COLOURS:
+        new = colours[int(open_.argmax())]
+        if centres:
+            open_ &= ~(rare & _mixes(colours, new, centres))
+        open_ &= np.abs(colours - new).max(1) >= _MERGE_DISTANCE
+        centres.append(new)
+    return np.asarray(centres, np.float32).reshape(-1, 3)
+
+
+def find_palette(image: NDArray[np.uint8], min_px: int = 4, tolerance: float = 60.0) -> Palette:
+    """Find the flat colours of an RGB image uint8 (H, W, 3).
+
+    Pixels are binned to 16 levels a channel; a bin counts as a flat colour when it holds at least `min_px`
+    pixels, is no neighbour of a more frequent one, and is not a rare mixture of two (an anti-aliased edge). A
+    pixel whose bin is farther than `tolerance` (largest channel difference) from every flat colour has index
+    -1.
+    """
+    shift = np.uint8(8 - _BIN_BITS)
+    red, green, blue = (plane.astype(np.uint16) for plane in cv2.split(image >> shift))
+    key = (red << (2 * _BIN_BITS)) | (green << _BIN_BITS) | blue
+    flat = key.ravel()
+    size = 1 << (3 * _BIN_BITS)
+    counts = np.bincount(flat, minlength=size)
+    used = np.flatnonzero(counts)
+    levels = np.stack([used >> (2 * _BIN_BITS), (used >> _BIN_BITS) & 15, used & 15], 1)
+    means = (levels * 16 + 7.5).astype(np.float32)
+    centres = _pick_centres(means, counts[used], flat.size, min_px / flat.size)
+    lut = np.full(size, -1, np.int16)
+    if len(centres):
+        distance = np.abs(means[:, None] - centres[None]).max(2)
+        best = distance.argmin(1)
+        near = distance[np.arange(len(used)), best] <= tolerance
+        lut[used[near]] = best[near]
+        centres = _refine(means, counts[used], lut[used], centres)
+    index = lut[key]
+    held = np.bincount(
+        np.maximum(lut[used], 0), weights=counts[used] * (lut[used] >= 0), minlength=len(centres)
+    )
+    return Palette(centres, index, (held[: len(centres)] / flat.size).astype(np.float32))
+
+
+def _refine(
+    means: NDArray[np.float32],
+    counts: NDArray[np.int64],
+    owner: NDArray[np.int16],
+    centres: NDArray[np.float32],
+) -> NDArray[np.float32]:
+    """Move each centre to the mean of the bins close to it: noise crosses a bin's border."""
+    close = np.abs(means[None] - centres[:, None]).max(2) <= 17
+    weights = (close & (owner[None] == np.arange(len(centres))[:, None])) * counts
+    total = weights.sum(1, keepdims=True)
+    return np.where(total > 0, weights @ means / np.maximum(total, 1), centres).astype(np.float32)

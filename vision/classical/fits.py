@@ -1,0 +1,87 @@
+"""What kind of shape a filled pixel mask is, from its area against the shapes that enclose it."""
+
+import math
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+_TINY_PX = 12
+
+
+def outer_contour(mask: NDArray[np.uint8], scale: int) -> NDArray[np.int32] | None:
+    """The longest outer contour of a 0/1 mask, traced on a copy enlarged `scale` times; None if empty."""
+    padded = cv2.copyMakeBorder(mask, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0)
+    if scale > 1:
+        large = cv2.resize(padded * np.uint8(255), None, fx=scale, fy=scale, interpolation=cv2.INTER_LINEAR)
+        padded = cv2.threshold(large, 127, 1, cv2.THRESH_BINARY)[1]
+    contours, _ = cv2.findContours(padded, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
+    return max(contours, key=len) if contours else None  # pyright: ignore[reportReturnType]
+
+
+def enlargement(width_px: int, height_px: int) -> int:
+    """How many times a mask is enlarged before it is traced: small masks lose half a pixel on each side."""
+    side = max(width_px, height_px)
+    return 4 if side < 64 else 2 if side < 160 else 1
+
+
+def kind_of(mask: NDArray[np.uint8]) -> str | None:
+    """Classify a filled mask uint8 (h, w) of 0 and 1, cropped to its box.
+
+    Returns a word of `labels.KINDS`, or None where no kind fits. Areas are compared with the smallest
+    enclosing rectangle, circle and triangle, whose ratios are 1, pi/4 and 1/2 for the ideal shapes.
+    """
+    height, width = mask.shape
+    filled = float(np.count_nonzero(mask))
+    if filled >= 0.93 * width * height:
+        return _box_kind(width, height)
+    contour = outer_contour(mask, enlargement(width, height))
+    if contour is None or len(contour) < 3:
+        return None
+    hull = np.asarray(cv2.convexHull(contour), np.int32)
+    area, hull_area = cv2.contourArea(contour), cv2.contourArea(hull)
+    if hull_area <= 0 or area < 0.88 * hull_area:
+        return None
+    (rect_w, rect_h), angle = cv2.minAreaRect(hull)[1:]
+    if rect_w <= 0 or rect_h <= 0:
+        return None
+    fill = area / (rect_w * rect_h)
+    if fill > 0.91:
+        slanted = 25 < angle % 90 < 65
+        kind = _box_kind(rect_w, rect_h)
+        return "diamond" if slanted and kind == "square" else kind
+    if max(width, height) <= _TINY_PX:
+        return _tiny_kind(fill, filled / (width * height))
+    return _curved_kind(hull, area, fill, max(rect_w, rect_h) / min(rect_w, rect_h))
+
+
+def _box_kind(width: float, height: float) -> str:
+    """Square or rectangle, with room for one pixel of rasterisation."""
+    longer, shorter = max(width, height), min(width, height)
+    return "square" if longer - shorter <= max(1.0, 0.12 * longer) else "rectangle"
+
+
+def _tiny_kind(fill: float, box_fill: float) -> str | None:
+    """Tell apart the three basic shapes at a few pixels, where corners cannot be counted."""
+    if box_fill > 0.87:
+        return "square"
+    if fill > 0.7 and box_fill > 0.66:
+        return "circle"
+    return "triangle" if 0.4 < box_fill < 0.66 or fill < 0.7 else None
+
+
+def _curved_kind(hull: NDArray[np.int32], area: float, fill: float, aspect: float) -> str | None:
+    """Tell triangles, circles, ellipses and regular polygons apart for a convex outline."""
+    triangle_area, _ = cv2.minEnclosingTriangle(hull)
+    if fill < 0.66 and triangle_area > 0 and area / triangle_area > 0.8:
+        return "triangle"
+    radius = cv2.minEnclosingCircle(hull)[1]
+    roundness = area / (math.pi * radius * radius)
+    corners = len(cv2.approxPolyDP(hull, 0.035 * cv2.arcLength(hull, True), True))
+    if corners == 5 and 0.66 < roundness < 0.84:
+        return "pentagon"
+    if corners == 6 and 0.74 < roundness < 0.87:
+        return "hexagon"
+    if roundness > 0.86:
+        return "circle"
+    return "ellipse" if aspect > 1.15 and abs(fill - math.pi / 4) < 0.04 else None

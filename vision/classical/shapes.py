@@ -1,0 +1,43 @@
+"""The one thing the classical engine sees: a flat-coloured shape in pixels of the upright image."""
+
+from dataclasses import dataclass
+
+Box = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One object found in a picture.
+
+    `colour` and `kind` are the names of `labels.COLOURS` and `labels.KINDS`. `box_px` is xyxy with exclusive
+    right and bottom sides, so a square of 20 pixels that starts at 0 is (0, 0, 20, 20). `point_px` is the
+    centre of one of the object's own pixels, also where the centre of the box is a hole. `area_px` counts the
+    object's own pixels.
+    """
+
+    colour: str
+    kind: str
+    box_px: Box
+    point_px: tuple[float, float]
+    area_px: float
+
+    @property
+    def label(self) -> str:
+        """The class label that pointers and detectors speak, such as "yellow square"."""
+        return f"{self.colour} {self.kind}"
+
+    @property
+    def width_px(self) -> float:
+        """Width of the box in pixels."""
+        return self.box_px[2] - self.box_px[0]
+
+    @property
+    def height_px(self) -> float:
+        """Height of the box in pixels."""
+        return self.box_px[3] - self.box_px[1]
+
+    def scaled(self, factor: float) -> "Shape":
+        """The same shape in an image whose sides are `factor` times as long."""
+        x1, y1, x2, y2 = (value * factor for value in self.box_px)
+        point_px = (self.point_px[0] * factor, self.point_px[1] * factor)
+        return Shape(self.colour, self.kind, (x1, y1, x2, y2), point_px, self.area_px * factor * factor)

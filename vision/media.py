@@ -1,0 +1,256 @@
+"""Where media live: the only place that turns a media uri into a path, locally or on remote storage.
+
+Two uris exist. ``input:<relative path>`` is a file of the data folder, ``run:media/<sha256>.<ext>`` one a
+stage drew. Neither can name anything outside its root. A root that contains ``://`` is read and written
+through Beam's filesystems, any other through the local file system.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import threading
+import uuid
+from collections import OrderedDict
+from pathlib import Path
+from typing import Final, Literal
+
+from vision.decode import DEFAULT_LIMITS, Limits, Pixels, UndecodableMedia, decode_image
+from vision.hashing import sha256_bytes
+
+HEAD_BYTES: Final = 512
+"""How many leading bytes :func:`sniff_kind` wants."""
+
+_DRAWN: Final = re.compile(r"media/[0-9a-f]{64}\.[a-z0-9]{1,8}")
+_EXTENSION: Final = re.compile(r"[a-z0-9]{1,8}")
+_NO_SUCH_FILE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
+_WRITES_APPEAR_WHOLE: Final = ("gs://", "s3://", "azfs://")
+
+_MAGIC: Final[tuple[tuple[int, bytes, Literal["image", "video"]], ...]] = (
+    (0, b"\xff\xd8\xff", "image"),
+    (0, b"\x89PNG\r\n\x1a\n", "image"),
+    (0, b"GIF87a", "image"),
+    (0, b"GIF89a", "image"),
+    (0, b"II*\0", "image"),
+    (0, b"MM\0*", "image"),
+    (0, b"\0\0\0\x0cjP  ", "image"),
+    (0, b"\0\0\0\x0cJXL ", "image"),
+    (0, b"\x1aE\xdf\xa3", "video"),  # EBML: Matroska and WebM
+    (0, b"\0\0\x01\xba", "video"),  # MPEG program stream
+    (0, b"\0\0\x01\xb3", "video"),  # MPEG video
+    (0, b"FLV\x01", "video"),
+    (0, b"0&\xb2u\x8ef\xcf\x11", "video"),  # ASF: WMV
+    (0, b"OggS", "video"),
+    (4, b"moov", "video"),  # QuickTime without a leading ftyp
+    (4, b"mdat", "video"),
+    (4, b"wide", "video"),
+    (4, b"skip", "video"),
+    (4, b"free", "video"),
+)
+_RIFF_KINDS: Final[dict[bytes, Literal["image", "video"]]] = {b"WEBP": "image", b"AVI ": "video"}
+_STILL_BRANDS: Final = (b"avif", b"avis", b"heic", b"heix", b"heif", b"mif1", b"msf1", b"hevc", b"hevx")
+_SOUND_BRANDS: Final = (b"M4A ", b"M4B ", b"M4P ")
+
+
+class MediaMissing(FileNotFoundError):
+    """The uri is allowed, but no such file is there."""
+
+
+class MediaNotAllowed(PermissionError):
+    """The uri names something outside the two roots, or is no media uri at all."""
+
+
+def sniff_kind(data_head: bytes) -> Literal["image", "video"] | None:
+    """What the first :data:`HEAD_BYTES` bytes begin: an image, a video or neither, whatever the extension.
+
+    A GIF counts as an image; whether it moves is for the decoder to say.
+    """
+    if data_head[4:8] == b"ftyp":
+        brand = data_head[8:12]
+        if brand in _SOUND_BRANDS:
+            return None
+        return "image" if brand in _STILL_BRANDS else "video"
+    if data_head[:4] == b"RIFF":
+        return _RIFF_KINDS.get(data_head[8:12])
+    for offset, magic, kind in _MAGIC:
+        if data_head.startswith(magic, offset):
+            return kind
+    # Two letters are too little evidence: BMP also fixes its reserved bytes, Netpbm its first separator.
+    if data_head[:2] == b"BM" and data_head[6:10] == bytes(4) and len(data_head) >= 18:
+        return "image"
+    if re.match(rb"P[1-6]\s", data_head):
+        return "image"
+    if data_head[:1] == b"G" and data_head[188:189] == b"G":  # MPEG transport stream: a sync byte per packet
+        return "video"
+    return None
+
+
+class MediaStore:
+    """Opens media by uri, decodes them with a bounded memory, and files what stages draw.
+
+    ``input_root`` is the data folder, ``run_root`` the run's. ``cache_bytes`` bounds the decoded pixels kept
+    (least recently used go first). Any number of threads may share a store; pickled, it takes its settings
+    along and leaves the pixels behind.
+    """
+
+    def __init__(
+        self,
+        input_root: str,
+        run_root: str,
+        cache_bytes: int = 256 * 2**20,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        if cache_bytes < 0:
+            raise ValueError(f"cache_bytes must not be negative: {cache_bytes}")
+        self.input_root = input_root
+        self.run_root = run_root
+        self.cache_bytes = cache_bytes
+        self.limits = limits
+        self._lock = threading.Lock()
+        self._cache: OrderedDict[str, Pixels] = OrderedDict()
+        self._held_bytes = 0
+
+    def __reduce__(self) -> tuple[type[MediaStore], tuple[str, str, int, Limits]]:
+        """Pickle the settings only: a worker starts with an empty cache and a lock of its own."""
+        return type(self), (self.input_root, self.run_root, self.cache_bytes, self.limits)
+
+    def open_bytes(self, uri: str, max_bytes: int | None = None) -> bytes:
+        """The file's bytes. Raises :class:`MediaNotAllowed`, :class:`MediaMissing`, or, where ``max_bytes``
+        is given and exceeded, :class:`UndecodableMedia` of kind ``too_large`` before anything is read.
+        """
+        root, relative = self._split(uri)
+        read = _read_remote if "://" in root else _read_local
+        return read(root, relative, uri, max_bytes)
+
+    def pixels(self, uri: str) -> Pixels:
+        """The decoded still as read-only ``(H, W, 3)`` uint8 RGB, upright; copy it to draw on it.
+
+        Raises :class:`UndecodableMedia` besides what :meth:`open_bytes` raises.
+        """
+        with self._lock:
+            if uri in self._cache:
+                self._cache.move_to_end(uri)
+                return self._cache[uri]
+        pixels = decode_image(self.open_bytes(uri, self.limits.max_bytes), self.limits).pixels
+        pixels.flags.writeable = False
+        self._remember(uri, pixels)
+        return pixels
+
+    def write_drawn(self, data: bytes, ext: str) -> str:
+        """File a drawn picture under its own SHA-256 and give its ``run:`` uri; writing it again is free.
+
+        A reader sees the whole file or none, however many writers there are. ``ext`` has no dot.
+        """
+        if not _EXTENSION.fullmatch(ext):
+            raise ValueError(f"not a plain lower-case extension: {ext!r}")
+        relative = f"media/{sha256_bytes(data)}.{ext}"
+        if "://" in self.run_root:
+            _write_remote(self.run_root, relative, data)
+        else:
+            _write_local(Path(self.run_root) / relative, data)
+        return f"run:{relative}"
+
+    def _split(self, uri: str) -> tuple[str, str]:
+        """Root and checked relative path of a uri."""
+        scheme, _, relative = uri.partition(":")
+        if scheme == "run" and _DRAWN.fullmatch(relative):
+            return self.run_root, relative
+        if scheme != "input":
+            raise MediaNotAllowed(f"not a media uri: {uri!r}")
+        parts = relative.split("/")
+        odd = any(c in "\0\\" or "\ud800" <= c <= "\udfff" for c in relative) or "://" in relative
+        drive = len(relative) > 1 and relative[1] == ":"
+        if odd or drive or not relative or parts[0] == "" or ".." in parts:
+            raise MediaNotAllowed(f"not a path inside the data folder: {uri!r}")
+        return self.input_root, relative
+
+    def _remember(self, uri: str, pixels: Pixels) -> None:
+        with self._lock:
+            if uri in self._cache or pixels.nbytes > self.cache_bytes:
+                return
+            self._cache[uri] = pixels
+            self._held_bytes += pixels.nbytes
+            while self._held_bytes > self.cache_bytes:
+                _, oldest = self._cache.popitem(last=False)
+                self._held_bytes -= oldest.nbytes
+
+
+def _read_local(root: str, relative: str, uri: str, max_bytes: int | None) -> bytes:
+    base = Path(root).resolve()
+    try:
+        path = (base / relative).resolve()
+        if not path.is_relative_to(base):
+            raise MediaNotAllowed(f"a link leads out of the folder: {uri!r}")
+        if path.is_file():  # a pipe or device would block or never end
+            _check_bytes(path.stat().st_size, max_bytes)
+            return path.read_bytes()
+    except RuntimeError as error:  # how Python before 3.13 reports a ring of links
+        raise MediaMissing(f"no such file: {uri!r}") from error
+    except OSError as error:
+        if error.errno not in _NO_SUCH_FILE:
+            raise
+        raise MediaMissing(f"no such file: {uri!r}") from error
+    raise MediaMissing(f"no such file: {uri!r}")
+
+
+def _read_remote(root: str, relative: str, uri: str, max_bytes: int | None) -> bytes:
+    from apache_beam.io.filesystem import CompressionTypes  # seconds of import that local roots do without
+    from apache_beam.io.filesystems import FileSystems
+
+    path = FileSystems.join(root, *relative.split("/"))
+    size = _remote_size(path)
+    if size is None:
+        raise MediaMissing(f"no such file: {uri!r}")
+    _check_bytes(size, max_bytes)
+    # Uncompressed, because Beam would otherwise unpack by extension and the digest would name other bytes.
+    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
+        return stream.read()
+
+
+def _remote_size(path: str) -> int | None:
+    """Bytes of a remote file, None if there is none; not by ``match``, which reads names as patterns."""
+    from apache_beam.io.filesystems import FileSystems
+
+    filesystem = FileSystems.get_filesystem(path)
+    return int(filesystem.size(path)) if filesystem.exists(path) else None
+
+
+def _check_bytes(size: int, max_bytes: int | None) -> None:
+    if max_bytes is not None and size > max_bytes:
+        raise UndecodableMedia("too_large", f"{size} bytes, the limit is {max_bytes}")
+
+
+def _write_local(path: Path, data: bytes) -> None:
+    try:
+        if path.stat().st_size == len(data):
+            return
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        unfinished.write_bytes(data)
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def _write_remote(root: str, relative: str, data: bytes) -> None:
+    from apache_beam.io.filesystem import CompressionTypes
+    from apache_beam.io.filesystems import FileSystems
+
+    path = FileSystems.join(root, *relative.split("/"))
+    if _remote_size(path) == len(data):
+        return
+    whole = root.startswith(_WRITES_APPEAR_WHOLE)
+    target = path if whole else f"{path}.{uuid.uuid4().hex}.tmp"
+    with FileSystems.create(target, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
+        stream.write(data)
+    if whole:
+        return
+    try:
+        FileSystems.rename([target], [path])
+    except OSError:  # some stores refuse to replace: then another writer's equal file has to be there
+        FileSystems.delete([target])
+        if _remote_size(path) != len(data):
+            raise
