@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from inference.classical_judge import candidate_rubrics, judge_reasoning, judge_rubrics
+from inference.classical_judge import candidate_rubrics, judge_answer, judge_reasoning, judge_rubrics
 from inference.classical_sight import (
     Scene,
     attempt,
@@ -30,7 +30,7 @@ from inference.settings import EndpointSettings
 from prompts.loader import RenderedPrompt
 from vision.media import MediaStore
 
-ENGINE_REVISION = "1"
+ENGINE_REVISION = "2"
 _SCENES_KEPT = 256
 
 Handler = Callable[[RenderedPrompt, Scene, np.random.Generator, float], str]
@@ -41,6 +41,7 @@ HANDLERS: dict[str, dict[str, Handler]] = {
         "propose": propose,
         "point": point_at,
         "trace": trace,
+        "judge_answer": judge_answer,
         "judge_reasoning": judge_reasoning,
         "rubric_candidates": candidate_rubrics,
         "rubric_judge": judge_rubrics,

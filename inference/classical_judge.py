@@ -9,6 +9,7 @@ import json
 import numpy as np
 
 from inference.classical_sight import CANNOT_READ, Scene, question_of, read_scene
+from inference.errors import CallError, Failure
 from prompts.loader import RenderedPrompt
 from schemas.geometry import Point
 from schemas.response import Response, parse_response
@@ -23,6 +24,13 @@ RUBRICS = (
     ("grounding", "Each point lies on the object that it names.", "1 when all points do, else 0."),
     ("coherence", "Each step follows from the one before.", "1 when no step is missing or contradicts another, else 0."),
 )
+
+
+def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """An abstention is no answer; meanings are beyond this engine, which raises CallError."""
+    if prompt.variable("predicted") != CANNOT_READ:
+        raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot compare meanings")
+    return json.dumps({"reason": "the candidate abstains", "same": False})
 
 
 def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:

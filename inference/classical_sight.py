@@ -102,20 +102,26 @@ def propose(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _st
     return json.dumps({"entities": list(labels)})
 
 
-def point_at(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+def point_at(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
     """A point on every object of the class asked for."""
-    noun = read_label(prompt.variable("entity"))
-    if noun is None or scene.shapes is None:
+    noun, shapes = read_label(prompt.variable("entity")), scene.seen_as(rng, strength)
+    if noun is None or shapes is None:
         return "There are none."
-    found = [shape for shape in scene.shapes if noun.matches(shape)]
+    found = [shape for shape in shapes if noun.matches(shape)]
     points = (format_point(Point(prompt.variable("entity"), *shape.point_px)) for shape in found)
     return "\n".join(points) or "There are none."
 
 
 def trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Reasoning with the coordinates of the marks, as far as a mark lies on what is meant."""
+    """Reasoning with the coordinates of the marks, as far as a mark lies on what is meant.
+
+    An answer that rests on no object ("no, there is none that…") points at all that is marked: these were looked through.
+    """
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     marks = [match for line in prompt.variable("points").split("\n") if (match := _MARK.match(line))]
+    if reading is not None and not reading.evidence:
+        looked_at = [(mark["label"], (float(mark["x"]), float(mark["y"]))) for mark in marks]
+        return _response(reading, looked_at, "I look at")
     places = []
     for shape in () if reading is None else reading.evidence:
         x1, y1, x2, y2 = shape.box_px
@@ -152,9 +158,11 @@ def segment_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generato
     return json.dumps({"masks": masks})
 
 
-def _response(reading: Reading | None, places: list[tuple[str, tuple[float, float]]]) -> str:
+def _response(
+    reading: Reading | None, places: list[tuple[str, tuple[float, float]]], opening: str = "I find"
+) -> str:
     if reading is None:
         return f"<think>I cannot read this question or this picture.</think>\n<answer>{CANNOT_READ}</answer>"
     pointed = ", ".join(format_point(Point(label, x, y)) for label, (x, y) in places)
-    found = f"I find {pointed}. " if pointed else ""
+    found = f"{opening} {pointed}. " if pointed else ""
     return f"<think>{found}{reading.reason}</think>\n<answer>{reading.answer}</answer>"

@@ -36,6 +36,9 @@ from stages.rows import RowContext, rejected_row, rl_row, sft_row
 from stages.write_shards import ShardTarget, WriteShards, size_row
 
 
+PACKAGES = ("schemas", "prompts", "vision", "inference", "rewards", "stages", "pipelines")
+
+
 class ConservationError(Exception):
     """Records were lost or made up; the outputs were not put in place."""
 
@@ -228,7 +231,7 @@ def code_revision() -> str:
     home = Path(__file__).resolve().parent.parent
     try:
         commit = _git(home, "rev-parse", "HEAD").decode().strip()
-        changes = _git(home, "diff", "HEAD", "--", "*.py", "*.yaml")
+        changes = _git(home, "diff", "HEAD", "--", *PACKAGES)
     except (OSError, subprocess.CalledProcessError):
         from importlib.metadata import version  # noqa: PLC0415
 

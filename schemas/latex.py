@@ -198,6 +198,7 @@ def _parsable(latex: str) -> bool:
     return bool(_parse(latex))
 
 
+@lru_cache(maxsize=4096)
 def _verify(gold_latex: str, predicted_latex: str) -> bool:
     """Whether math-verify holds the two to be equal; (gold, answer) in this order."""
     from math_verify import verify

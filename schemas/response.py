@@ -230,7 +230,8 @@ def _final_answer(text: str, thinks: list[_Span], answers: list[_Span]) -> str |
 def last_boxed(text: str) -> str | None:
     """The trimmed content of the last complete box: GLM's tokens, else ``\\boxed{…}``, else ``<boxed>``.
 
-    None where there is no complete box. A LaTeX box within GLM's tokens, or filling another LaTeX box, is unwrapped. Linear in ``len(text)``.
+    None where there is no complete box. A LaTeX box within GLM's tokens, or filling another LaTeX box, is
+    unwrapped. Linear in ``len(text)``.
     """
     within = _last_between(text, _GLM_BEGIN, _GLM_END)
     boxed = _last_latex_box(text if within is None else within)

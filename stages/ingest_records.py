@@ -61,7 +61,7 @@ class MediaRoots:
 def check_medium(uri: str, store: MediaStore) -> CheckedMedium:
     """Open and decode one medium, fully and once."""
     try:
-        data = store.open_bytes(uri)
+        data = store.open_bytes(uri, store.limits.max_bytes)
         if sniff_kind(data[:HEAD_BYTES]) == "video":
             return CheckedMedium(uri, None, Reason.UNSUPPORTED_MEDIA.value, f"{uri}: video")
         decoded = decode_image(data)

@@ -1,7 +1,8 @@
 """Where media live: the only place that turns a media uri into a path, locally or on remote storage.
 
 Two uris exist. ``input:<relative path>`` is a file of the data folder, ``run:media/<sha256>.<ext>`` one a
-stage drew. Neither can name anything outside its root. A root that contains ``://`` is read and written
+stage drew. Neither can name anything outside its root; a link inside the root is its owner's own word and is
+followed, as the snapshots of data sets are folders of links. A root that contains ``://`` is read and written
 through Beam's filesystems, any other through the local file system.
 """
 
@@ -176,11 +177,8 @@ class MediaStore:
 
 
 def _read_local(root: str, relative: str, uri: str, max_bytes: int | None) -> bytes:
-    base = Path(root).resolve()
     try:
-        path = (base / relative).resolve()
-        if not path.is_relative_to(base):
-            raise MediaNotAllowed(f"a link leads out of the folder: {uri!r}")
+        path = (Path(root) / relative).resolve()
         if path.is_file():  # a pipe or device would block or never end
             _check_bytes(path.stat().st_size, max_bytes)
             return path.read_bytes()

@@ -1,0 +1,190 @@
+"""Prompt files: what they render to, that a released version stays as it is, and what a malformed one says.
+
+``golden/NAME.txt`` is each prompt filled with «variable» for every variable, ``golden/released.json`` the SHA-256 of each
+file. ``python tests/prompts/test_loader.py`` records prompts that are not there yet; it never changes a recorded one.
+"""
+
+import dataclasses
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prompts.loader import PromptError, RenderedPrompt, load_prompt, parse_prompt, prompt_names
+from schemas.messages import MediaPart, TextPart
+
+GOLDEN = Path(__file__).parent / "golden"
+RELEASED = GOLDEN / "released.json"
+
+
+def filled(name: str) -> RenderedPrompt:
+    prompt = load_prompt(name)
+    media = {slot: [MediaPart(f"input:{slot}.png", f"<{slot}>")] for slot in prompt.media}
+    return prompt.render(media, **{variable: f"«{variable}»" for variable in prompt.variables})
+
+
+def written_out(prompt: RenderedPrompt) -> str:
+    """System, each part in order, and the reply schema, under headings."""
+    parts = [f"[media {p.sha256}]" if isinstance(p, MediaPart) else f"[text]\n{p.text}" for p in prompt.user]
+    schema = "none" if prompt.reply_schema is None else prompt.reply_schema
+    return "\n".join(["[system]", prompt.system, *parts, "[reply schema]", schema]) + "\n"
+
+
+def released() -> dict[str, str]:
+    return json.loads(RELEASED.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", prompt_names())
+def test_golden(name: str) -> None:
+    assert written_out(filled(name)) == (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("name", "sha256"), sorted(released().items()))
+def test_released_version_is_unchanged(name: str, sha256: str) -> None:
+    assert name in prompt_names(), f"{name} was released and is gone"
+    assert load_prompt(name).sha256 == sha256, f"{name} was released: leave it as it is and add a new version"
+
+
+def test_every_prompt_is_recorded() -> None:
+    assert prompt_names() == sorted(released()), "run python tests/prompts/test_loader.py for a new prompt"
+    assert prompt_names() == sorted(path.stem for path in GOLDEN.glob("*.txt"))
+
+
+@pytest.mark.parametrize("name", prompt_names())
+def test_fields_are_set(name: str) -> None:
+    prompt = load_prompt(name)
+    assert prompt.name == name
+    assert prompt.purpose
+    assert prompt.paper
+    assert filled(name).sha256 == prompt.sha256
+
+
+def test_sha256_is_of_the_file() -> None:
+    data = file_bytes()
+    assert parse_prompt("ask.v3", data).sha256 == hashlib.sha256(data).hexdigest()
+
+
+def test_unknown_name_lists_the_known() -> None:
+    with pytest.raises(PromptError, match=r"no prompt 'trace\.v99'; known: .*trace\.v1"):
+        load_prompt("trace.v99")
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({}, r"missing variables \['label'\]"),
+        ({"label": "cat", "lable": "cat"}, r"unknown variables \['lable'\]"),
+        ({"lable": "cat"}, r"missing variables \['label'\], unknown variables \['lable'\]"),
+    ],
+)
+def test_wrong_variables(variables: dict[str, str], said: str) -> None:
+    with pytest.raises(PromptError, match=rf"detect\.v1: .*{said}"):
+        load_prompt("detect.v1").render({"original": []}, **variables)
+
+
+@pytest.mark.parametrize(
+    ("media", "said"),
+    [
+        (None, r"missing media slots \['original'\]"),
+        ({"original": [], "overlay": []}, r"unknown media slots \['overlay'\]"),
+    ],
+)
+def test_wrong_media(media: dict | None, said: str) -> None:
+    with pytest.raises(PromptError, match=said):
+        load_prompt("detect.v1").render(media, label="cat")
+
+
+def test_parts_keep_their_order_and_a_slot_may_hold_several_media() -> None:
+    first, second, drawn = (MediaPart(f"input:{n}.png", n * 64) for n in "abc")
+    rendered = load_prompt("trace.v1").render(
+        {"original": [first, second], "overlay": [drawn]}, question="q", choices="", points="p", answer_format=""
+    )
+    texts = [part for part in rendered.user if isinstance(part, TextPart)]
+    assert rendered.user == (texts[0], first, second, texts[1], drawn, texts[2])
+    assert rendered.media == (first, second, drawn)
+
+
+@settings(max_examples=100)
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60) | st.sampled_from(["{{ x }}", "{% if"]))
+def test_values_stand_in_the_text_as_they_are(value: str) -> None:
+    rendered = load_prompt("judge_answer.v1").render(question="q", gold="g", predicted=f"[{value}]")
+    assert f"CANDIDATE ANSWER: [{value}]" in rendered.user[0].text
+    assert rendered.variable("predicted") == f"[{value}]"
+
+
+def test_variables_are_kept_sorted() -> None:
+    rendered = load_prompt("judge_answer.v1").render(question="q", predicted="p", gold="g")
+    assert rendered.variables == (("gold", "g"), ("predicted", "p"), ("question", "q"))
+    with pytest.raises(KeyError):
+        rendered.variable("answer")
+
+
+def test_rendered_prompt_is_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        filled("point.v1").system = "another"
+
+
+def file_bytes(**changes: object) -> bytes:
+    fields = {
+        "id": "ask",
+        "version": 3,
+        "purpose": "to ask",
+        "paper": "none",
+        "variables": ["what"],
+        "media": ["original"],
+        "system": "Be brief.",
+        "user": [{"media": "original"}, {"text": "What is {{ what }}?"}],
+        "reply_schema": None,
+    }
+    fields.update(changes)
+    return yaml.safe_dump({name: value for name, value in fields.items() if value != "absent"}).encode()
+
+
+def test_well_formed_file() -> None:
+    prompt = parse_prompt("ask.v3", file_bytes(reply_schema={"type": "object", "a": 1}))
+    assert prompt.reply_schema == '{"a":1,"type":"object"}'
+    assert prompt.user == (("media", "original"), ("text", "What is {{ what }}?"))
+
+
+MALFORMED = {
+    "missing field": file_bytes(paper="absent"),
+    "unknown field": file_bytes(sytem="typo"),
+    "another id": file_bytes(id="tell"),
+    "another version": file_bytes(version=4),
+    "variable not used": file_bytes(variables=["what", "when"]),
+    "variable not declared": file_bytes(variables=[]),
+    "variable of the system text not declared": file_bytes(system="Be {{ how }}."),
+    "media slot not used": file_bytes(media=["original", "overlay"]),
+    "media slot not declared": file_bytes(media=[]),
+    "a list": b"- id: ask",
+    "empty": b"",
+    "not YAML": b"id: [",
+    "template that cannot be read": file_bytes(user=[{"media": "original"}, {"text": "{{ what"}]),
+    "part of an unknown kind": file_bytes(user=[{"media": "original"}, {"text": "{{ what }}"}, {"image": "x"}]),
+    "part with two kinds": file_bytes(user=[{"media": "original", "text": "lost"}, {"text": "{{ what }}"}]),
+    "part that is no mapping": file_bytes(user=["{{ what }}"]),
+    "no parts": file_bytes(user=None),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_malformed_file(case: str) -> None:
+    with pytest.raises(PromptError, match=r"ask\.v3"):
+        parse_prompt("ask.v3", MALFORMED[case])
+
+
+def record_new() -> None:
+    """Write the golden files of prompts that have none."""
+    known = released() if RELEASED.exists() else {}
+    for name in sorted(set(prompt_names()) - set(known)):
+        known[name] = load_prompt(name).sha256
+        (GOLDEN / f"{name}.txt").write_text(written_out(filled(name)), encoding="utf-8")
+    RELEASED.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    record_new()
