@@ -1,0 +1,1 @@
+"""One interface to every model, with the reply cache, retries and accounting behind it."""

@@ -1,8 +1,8 @@
 """The durable reply cache: one SQLite file in write-ahead mode, written before a reply is used.
 
-A process that is killed loses at most the replies that had not arrived: SQLite ignores a torn tail of its log. Several
-processes on one machine may use one file. A truncated reply (``finish_reason`` "length") is kept with the budget that it
-had, and is looked up as missing when a larger budget is asked for.
+A process that is killed loses at most the replies that had not arrived: SQLite ignores a torn tail of its log.
+Several processes on one machine may use one file. A truncated reply (``finish_reason`` "length") is kept with the
+budget that it had, and is looked up as missing when a larger budget is asked for.
 """
 
 import json
@@ -65,9 +65,7 @@ class ReplyCache:
 
     def put(self, entries: Iterable[CacheEntry]) -> None:
         """Keep the replies; when this returns, a killed process finds them again."""
-        rows = [
-            (e.key, e.role, e.prompt, e.model, e.max_tokens, time.time(), _body(e.completion)) for e in entries
-        ]
+        rows = [(e.key, e.role, e.prompt, e.model, e.max_tokens, time.time(), _body(e.completion)) for e in entries]
         with self._lock:
             self._db.execute("BEGIN IMMEDIATE")
             try:

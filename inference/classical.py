@@ -1,9 +1,9 @@
 """The embedded engine as an endpoint: no download, no key, no GPU.
 
-It looks only at the picture and the question of a request (the gold answer in a proposal's prompt is not read) and says
-that it cannot read what it cannot. Its model is the algorithm: ``colour`` clusters colours and follows contours, ``edges``
-fits outlines to gradients; the detector and the segmenter are served by ``edges`` alone, everything else by ``colour``.
-Replies depend on the request and the sample's number only.
+It looks only at the picture and the question of a request (the gold answer in a proposal's prompt is not read) and
+says that it cannot read what it cannot. Its model is the algorithm: ``colour`` clusters colours and follows contours,
+``edges`` fits outlines to gradients; the detector and the segmenter are served by ``edges`` alone, everything else by
+``colour``. Replies depend on the request and the sample's number only.
 """
 
 import asyncio

@@ -17,12 +17,28 @@ from vision.classical.labels import read_label
 from vision.classical.query import CountQuery, nouns_of
 
 RUBRICS = (
-    ("presence", "Everything that is pointed at is in the picture.", "1 when each label names a visible object, else 0."),
+    (
+        "presence",
+        "Everything that is pointed at is in the picture.",
+        "1 when each label names a visible object, else 0.",
+    ),
     ("target", "The points are on the kind of thing asked about.", "1 when each label fits the question, else 0."),
-    ("answer_type", "The final answer has the form that the question asks for.", "1 when a number, yes or no, or choice, else 0."),
-    ("conclusion", "The final answer agrees with the things pointed at.", "1 when a count equals the number of points, else 0."),
+    (
+        "answer_type",
+        "The final answer has the form that the question asks for.",
+        "1 when a number, yes or no, or choice, else 0.",
+    ),
+    (
+        "conclusion",
+        "The final answer agrees with the things pointed at.",
+        "1 when a count equals the number of points, else 0.",
+    ),
     ("grounding", "Each point lies on the object that it names.", "1 when all points do, else 0."),
-    ("coherence", "Each step follows from the one before.", "1 when no step is missing or contradicts another, else 0."),
+    (
+        "coherence",
+        "Each step follows from the one before.",
+        "1 when no step is missing or contradicts another, else 0.",
+    ),
 )
 
 

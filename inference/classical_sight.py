@@ -1,7 +1,7 @@
 """What the embedded engine says of a picture: answers, entities, points, traces, boxes and masks.
 
-Each function takes the filled prompt, the scene, a generator for perceptual jitter and the jitter's strength, and writes the
-reply that the prompt asks for, in pixels of the original.
+Each function takes the filled prompt, the scene, a generator for perceptual jitter and the jitter's strength, and
+writes the reply that the prompt asks for, in pixels of the original.
 """
 
 import functools
@@ -115,7 +115,8 @@ def point_at(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, str
 def trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
     """Reasoning with the coordinates of the marks, as far as a mark lies on what is meant.
 
-    An answer that rests on no object ("no, there is none that…") points at all that is marked: these were looked through.
+    An answer that rests on no object ("no, there is none that…") points at all that is marked: these were looked
+    through.
     """
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     marks = [match for line in prompt.variable("points").split("\n") if (match := _MARK.match(line))]
@@ -158,9 +159,7 @@ def segment_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generato
     return json.dumps({"masks": masks})
 
 
-def _response(
-    reading: Reading | None, places: list[tuple[str, tuple[float, float]]], opening: str = "I find"
-) -> str:
+def _response(reading: Reading | None, places: list[tuple[str, tuple[float, float]]], opening: str = "I find") -> str:
     if reading is None:
         return f"<think>I cannot read this question or this picture.</think>\n<answer>{CANNOT_READ}</answer>"
     pointed = ", ".join(format_point(Point(label, x, y)) for label, (x, y) in places)

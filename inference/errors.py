@@ -38,7 +38,13 @@ class CallError(Exception):
     """
 
     def __init__(
-        self, failure: Failure, message: str, *, retry_after_s: float | None = None, requests: int = 1, key: str | None = None
+        self,
+        failure: Failure,
+        message: str,
+        *,
+        retry_after_s: float | None = None,
+        requests: int = 1,
+        key: str | None = None,
     ) -> None:
         super().__init__(f"{failure.value}: {message}")
         self.failure = failure

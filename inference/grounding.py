@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +49,7 @@ def points_of_reply(text: str, entity: str, frame: Frame, medium: MediaRef, medi
 def boxes_of_reply(text: str, label: str, frame: Frame, medium: MediaRef, media_index: int) -> tuple[Box, ...]:
     """The detector's boxes for one label, in pixels. Raises :class:`BadReply` as :func:`points_of_reply` does."""
     try:
-        rows = json_object(text)["boxes"]
+        rows: Any = json_object(text)["boxes"]
         boxes = [box_to_px(frame, tuple(float(v) for v in row), medium.width, medium.height) for row in rows]  # type: ignore[arg-type]
     except (KeyError, TypeError, ValueError) as error:
         raise BadReply(f"not a list of boxes: {error}") from error
@@ -58,7 +59,7 @@ def boxes_of_reply(text: str, label: str, frame: Frame, medium: MediaRef, media_
 def masks_of_reply(text: str, count: int) -> tuple[Mask, ...]:
     """The segmenter's masks, one per box asked for. Raises :class:`BadReply` when they don't fit their sizes."""
     try:
-        masks = tuple(_mask(fields) for fields in json_object(text)["masks"])
+        masks = tuple(_mask(fields) for fields in json_object(text)["masks"])  # type: ignore[attr-defined]
     except (KeyError, TypeError, ValueError) as error:
         raise BadReply(f"not a list of masks: {error}") from error
     if len(masks) != count:

@@ -90,7 +90,12 @@ class Models:
             reply = await endpoint.generate(request)
             self._cache.put(
                 CacheEntry(
-                    keys[index], role, request.prompt.name, endpoint.settings.model, request.sampling.max_tokens, completion
+                    keys[index],
+                    role,
+                    request.prompt.name,
+                    endpoint.settings.model,
+                    request.sampling.max_tokens,
+                    completion,
                 )
                 for index, completion in zip(request.indices, reply.completions, strict=True)
             )

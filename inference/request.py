@@ -60,7 +60,8 @@ def cache_key(model: str, revision: str, prompt: RenderedPrompt, sampling: Sampl
     """SHA-256 of all that can change the reply, as 64 hexadecimal digits.
 
     That is the model and its declared revision, the messages with media digests, the reply schema and the sampling
-    parameters with the sample's number; not ``n`` and not ``max_tokens``, so that a larger budget finds the good replies.
+    parameters with the sample's number; not ``n`` and not ``max_tokens``, so that a larger budget finds the good
+    replies.
     """
     body = {
         "v": KEY_VERSION,

@@ -57,7 +57,7 @@ _runtime: Runtime | None = None
 
 def runtime() -> Runtime:
     """This process's runtime; a forked or remote worker gets its own."""
-    global _runtime  # noqa: PLW0603
+    global _runtime
     with _lock:
         if _runtime is None:
             _runtime = Runtime()

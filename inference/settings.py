@@ -44,9 +44,7 @@ class EndpointSettings:
 
     def cost_usd(self, tokens_in: int, tokens_out: int) -> float:
         """The price of that many tokens."""
-        return (
-            tokens_in * self.usd_per_million_tokens_in + tokens_out * self.usd_per_million_tokens_out
-        ) / 1_000_000
+        return (tokens_in * self.usd_per_million_tokens_in + tokens_out * self.usd_per_million_tokens_out) / 1_000_000
 
 
 @dataclass(frozen=True)

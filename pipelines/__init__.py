@@ -1,0 +1,1 @@
+"""One DAG a file, and the beam command that runs it."""

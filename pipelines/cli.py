@@ -1,7 +1,7 @@
 """The ``beam`` command: run, preview, validate and inspect.
 
-Exit codes: 0 done; 1 the run failed (records unaccounted for, or an error while running); 2 a mistake in the command, the
-config or the input; 130 interrupted.
+Exit codes: 0 done; 1 the run failed (records unaccounted for, or an error while running); 2 a mistake in the command,
+the config or the input; 130 interrupted.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 _EXAMPLES = """examples:
   beam run pipelines/grounded_cot.py --input data/sample --output runs/sample
-  beam run pipelines/grounded_cot.py --input questions.parquet --output runs/q --config my.toml --set difficulty.high=0.8
+  beam run pipelines/grounded_cot.py --input questions.parquet --output runs/q --set difficulty.high=0.8
   beam run pipelines/grounded_cot.py --input data/sample --output runs/sample -- --direct_num_workers=2
   beam preview pipelines/grounded_cot.py --input data/sample --output runs/look
   beam validate pipelines/grounded_cot.py --input data/sample --config my.toml
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     warnings.filterwarnings("ignore", category=FutureWarning)
     logging.basicConfig(level=logging.INFO if parsed.verbose else logging.ERROR, format="%(name)s: %(message)s")
     logging.getLogger("apache_beam").setLevel(logging.INFO if parsed.verbose else logging.ERROR)
-    from pipelines import commands  # noqa: PLC0415 - Beam is slow to import; --help should not wait for it
+    from pipelines import commands
 
     return commands.dispatch(parsed, beam_options)
 
@@ -50,16 +50,26 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="run a pipeline over an input", allow_abbrev=False)
     _add_pipeline(run)
-    run.add_argument("--output", required=True, metavar="RUN", help="the run folder; made if missing, resumed if it is this input's")
+    run.add_argument(
+        "--output", required=True, metavar="RUN", help="the run folder; made if missing, resumed if it is this input's"
+    )
     run.add_argument("--limit", type=int, metavar="N", help="read only the first N records of each source")
     run.add_argument("--cache", metavar="FOLDER", help="keep replies here instead of in RUN/cache")
-    run.add_argument("--resume", choices=("auto", "never"), default="auto", help="never: replace the outputs of another input")
-    preview = commands.add_parser("preview", help="run 10 records end to end and forecast the whole", allow_abbrev=False)
+    run.add_argument(
+        "--resume", choices=("auto", "never"), default="auto", help="never: replace the outputs of another input"
+    )
+    preview = commands.add_parser(
+        "preview", help="run 10 records end to end and forecast the whole", allow_abbrev=False
+    )
     _add_pipeline(preview)
     preview.add_argument("--output", required=True, metavar="RUN", help="where to put the previewed run")
-    preview.add_argument("--records", type=int, default=10, metavar="N", help="how many records to preview (default 10)")
+    preview.add_argument(
+        "--records", type=int, default=10, metavar="N", help="how many records to preview (default 10)"
+    )
     preview.add_argument("--cache", metavar="FOLDER", help="keep replies here instead of in RUN/cache")
-    validate = commands.add_parser("validate", help="check config, input, prompts and endpoints; generate nothing", allow_abbrev=False)
+    validate = commands.add_parser(
+        "validate", help="check config, input, prompts and endpoints; generate nothing", allow_abbrev=False
+    )
     _add_pipeline(validate)
     inspect = commands.add_parser("inspect", help="look into a finished run", allow_abbrev=False)
     inspect.add_argument("run", metavar="RUN", help="a run folder")
@@ -69,9 +79,15 @@ def make_parser() -> argparse.ArgumentParser:
 
 def _add_pipeline(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pipeline", help="a pipeline file, such as pipelines/grounded_cot.py")
-    parser.add_argument("--input", required=True, metavar="DATA", help="a folder with records.jsonl, Parquet, or a data set id")
-    parser.add_argument("--config", metavar="FILE", help="a TOML config; without one the embedded engine plays every role")
-    parser.add_argument("--set", action="append", default=[], metavar="a.b=c", dest="overrides", help="override one key of the config")
+    parser.add_argument(
+        "--input", required=True, metavar="DATA", help="a folder with records.jsonl, Parquet, or a data set id"
+    )
+    parser.add_argument(
+        "--config", metavar="FILE", help="a TOML config; without one the embedded engine plays every role"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="a.b=c", dest="overrides", help="override one key of the config"
+    )
 
 
 if __name__ == "__main__":

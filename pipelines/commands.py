@@ -115,7 +115,7 @@ def count_records(plan: Plan) -> int | None:
             with Path(source.path).open("rb") as stream:
                 total += sum(1 for line in stream if line.strip())
         elif source.kind == "parquet":
-            import pyarrow.parquet as pq  # noqa: PLC0415
+            import pyarrow.parquet as pq
 
             total += pq.read_metadata(source.path).num_rows
         else:
@@ -134,10 +134,14 @@ def forecast_text(summary: dict[str, Any], total: int | None) -> str:
         return "forecast: the size of this input is not known"
     calls = sum(role["calls"] for role in summary["ledger"].values()) / seen * total
     cost = sum(role["cost_usd"] for role in summary["ledger"].values()) / seen * total
-    lines = [f"forecast for {total} records from {seen}: about {calls:.0f} calls, ${cost:.2f} at the prices of the config"]
+    lines = [
+        f"forecast for {total} records from {seen}: about {calls:.0f} calls, ${cost:.2f} at the prices of the config"
+    ]
     for side in ("sft", "rl"):
         low, high = wilson(counts[side], seen)
-        lines.append(f"  {side} rows: {counts[side] / seen * total:.0f} (95 %: {low * total:.0f} to {high * total:.0f})")
+        lines.append(
+            f"  {side} rows: {counts[side] / seen * total:.0f} (95 %: {low * total:.0f} to {high * total:.0f})"
+        )
     return "\n".join(lines)
 
 

@@ -1,4 +1,6 @@
-"""Configs: TOML files and ``--set`` overrides into frozen settings dataclasses, with errors that name the nearest key."""
+"""Configs: TOML files and ``--set`` overrides into frozen settings dataclasses, with errors that name the nearest
+key.
+"""
 
 import dataclasses
 import difflib

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-import apache_beam as beam
+from apache_beam.pvalue import PCollection
 
 from inference.settings import ModelsSettings
 from stages.ingest_records import MediaRoots
@@ -23,7 +23,7 @@ class RunContext:
 class Outcome:
     """A pipeline's ends: drafts for SFT and RL, rejections, and a collection of one ``MinedRubrics``."""
 
-    sft: beam.PCollection
-    rl: beam.PCollection
-    rejected: beam.PCollection
-    rubrics: beam.PCollection
+    sft: PCollection
+    rl: PCollection
+    rejected: PCollection
+    rubrics: PCollection

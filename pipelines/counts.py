@@ -1,7 +1,10 @@
-"""The figures of a run, read back from what was written and from the metrics: the content of run.json's counts and ledger."""
+"""The figures of a run, read back from what was written and from the metrics: the content of run.json's counts and
+ledger.
+"""
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 from apache_beam.metrics.metric import MetricResults
@@ -11,7 +14,9 @@ Counts = dict[str, object]
 
 def written_counts(folder: Path) -> tuple[int, int, dict[str, dict[str, int]]]:
     """Rows of sft and of rl, and of rejected by stage and reason, counted in the files themselves."""
-    sft, rl = (sum(pq.read_metadata(file).num_rows for file in (folder / side).glob("*.parquet")) for side in ("sft", "rl"))
+    sft, rl = (
+        sum(pq.read_metadata(file).num_rows for file in (folder / side).glob("*.parquet")) for side in ("sft", "rl")
+    )
     reasons: Counter[tuple[str, str]] = Counter()
     for file in sorted((folder / "rejected").glob("*.parquet")):
         table = pq.read_table(file, columns=["stage", "reason"])
@@ -33,7 +38,7 @@ def metric_counters(results: MetricResults) -> dict[tuple[str, str], int]:
 
 def ledger(counters: dict[tuple[str, str], int]) -> dict[str, dict[str, object]]:
     """Per role: calls, requests, cache hits, retries, tokens and cost, in all and by stage."""
-    roles: dict[str, dict[str, object]] = {}
+    roles: dict[str, dict[str, Any]] = {}
     names = ("calls", "requests", "cached", "retries", "tokens_in", "tokens_out", "tokens_reasoning", "cost_usd")
     for (namespace, name), value in sorted(counters.items()):
         if not namespace.startswith("ledger/"):
@@ -41,10 +46,10 @@ def ledger(counters: dict[tuple[str, str], int]) -> dict[str, dict[str, object]]
         _, role, stage = namespace.split("/", 2)
         amount = value / 1_000_000 if name == "cost_microusd" else value
         name = "cost_usd" if name == "cost_microusd" else name
-        entry = roles.setdefault(role, {n: 0 for n in names} | {"stages": {}})
+        entry = roles.setdefault(role, dict.fromkeys(names, 0) | {"stages": {}})
         entry[name] += amount  # type: ignore[operator]
         stages: dict[str, dict[str, object]] = entry["stages"]  # type: ignore[assignment]
-        stage_entry = stages.setdefault(stage, {n: 0 for n in names})
+        stage_entry = stages.setdefault(stage, dict.fromkeys(names, 0))
         stage_entry[name] += amount  # type: ignore[operator]
     return roles
 

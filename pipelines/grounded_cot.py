@@ -1,4 +1,5 @@
-"""Grounded chain of thought: the main pipeline (Argos §4, with the difficulty filter and the rubrics of the other papers).
+"""Grounded chain of thought: the main pipeline (Argos §4, with the difficulty filter and the rubrics of the other
+papers).
 
 ingest → clean → deduplicate → decontaminate → open choices → attempt → difficulty → split by media group
 → SFT side: propose → point → overlay → trace → verify        → sft shards
@@ -9,6 +10,7 @@ Every rejection of every stage goes to the rejected shards.
 from dataclasses import dataclass, field, replace
 
 import apache_beam as beam
+from apache_beam.pvalue import AsSingleton
 
 from pipelines.context import Outcome, RunContext
 from pipelines.settings import RunSettings
@@ -69,7 +71,7 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Outcome:
     mined = split.rl | "Rubrics" >> MineRubrics(settings.rubrics, models)
     with_rubrics = split.rl | "AttachRubrics" >> beam.Map(
         lambda draft, found: replace(draft, rubrics=found.kept, calls=draft.calls + found.calls),
-        beam.pvalue.AsSingleton(mined),
+        AsSingleton(mined),
     )
     stages = (cleaned, unique, clear, opened, attempted, in_band, proposed, pointed, drawn, traced, verified)
     rejected = (ingested["rejected"], *(stage.rejected for stage in stages)) | "AllRejected" >> beam.Flatten()

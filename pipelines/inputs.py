@@ -41,7 +41,9 @@ def find_input(name: str) -> Input:
     if path.is_absolute() or name.startswith(".") or name.count("/") > 1:
         if path.is_dir() and any(path.iterdir()):
             return Input(name, (Source("datasets", str(path.resolve())),), str(path.resolve()), _digest(name))
-        raise InputError(f"{name}: no records.jsonl and no .parquet file there, and it is not a Hugging Face data set id")
+        raise InputError(
+            f"{name}: no records.jsonl and no .parquet file there, and it is not a Hugging Face data set id"
+        )
     return Input(name, (Source("datasets", name),), ".", _digest(name))
 
 
@@ -57,7 +59,9 @@ def _parquet_files(path: Path) -> list[Path]:
         return sorted(path.rglob("*.parquet"))
     if path.is_file():
         return [path] if path.suffix == ".parquet" else []
-    return sorted(found for found in path.parent.glob(path.name) if found.suffix == ".parquet") if "*" in path.name else []
+    return (
+        sorted(found for found in path.parent.glob(path.name) if found.suffix == ".parquet") if "*" in path.name else []
+    )
 
 
 def _parquet(name: str, files: list[Path], root: Path) -> Input:

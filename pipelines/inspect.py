@@ -1,17 +1,15 @@
 """Looking into a finished run: its figures, and SQL over its shards.
 
-Everything is answered from the run folder: the rows from the Parquet shards through DuckDB, calls and costs from ``run.json``.
-The report and the data card take their figures from here, so that all three show the same numbers.
+Rows are counted in the shards through DuckDB, calls and costs stand in ``run.json``. The report and the data
+card take their figures from here, so that all three show the same numbers.
 """
 
 import io
-import itertools
 import json
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,17 +33,16 @@ STAGE_ORDER = (
 )  # fmt: skip
 MAX_PRINTED_ROWS = 200
 MAX_CELL_CHARS = 60
-_MAX_ITEMS = 8
 _MAX_RATES = 11
-_QUERIES = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 # Rows come in through Arrow, so a query needs no file and no network, and is given neither.
-_CLOSED: dict[str, bool | str] = {
+_CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": False,
     "python_enable_replacements": False,
     "autoload_known_extensions": False,
     "autoinstall_known_extensions": False,
 }
 
+Rows = Sequence[Sequence[object]]
 Summary = Mapping[str, Any]
 """The content of ``run.json``."""
 
@@ -56,10 +53,7 @@ class InspectError(Exception):
 
 @dataclass(frozen=True)
 class StageFlow:
-    """Records that entered a stage, left it by its main output, and were rejected by it.
-
-    ``side`` marks a stage that looks at a sample beside the records' way and ends none of them.
-    """
+    """Records that entered a stage, left it, and were rejected; a ``side`` stage only looks at a sample."""
 
     name: str
     read: int
@@ -80,7 +74,7 @@ class Rejection:
 
 @dataclass(frozen=True)
 class PassRateBar:
-    """Rows of each side with one pass rate, or in one band of pass rates; ``rejected`` only at the two ends."""
+    """Rows of each side with one pass rate or in one tenth; ``rejected`` stands at the two ends only."""
 
     label: str
     sft: int
@@ -90,7 +84,7 @@ class PassRateBar:
 
 @dataclass(frozen=True)
 class RoleCost:
-    """What one role's model was asked. ``cached`` counts samples, ``cost_usd`` is at the prices of the config."""
+    """What one role's model was asked. ``cached`` counts samples; cost is at the prices of the config."""
 
     role: str
     model: str
@@ -109,14 +103,14 @@ def read_summary(run: Path) -> Summary:
     if not run.is_dir():
         raise InspectError(f"there is no folder {run}: give the folder that `beam run` had as --output")
     if not file.is_file():
-        unfinished = (run / "input.json").is_file()
-        advice = "its run has not finished: give the same `beam run` again" if unfinished else "it is no run folder"
-        raise InspectError(f"{run} has no run.json, {advice}")
+        begun = (run / "input.json").is_file()
+        advice = "repeat its `beam run` to finish it" if begun else "it is no run folder"
+        raise InspectError(f"{run} has no run.json: {advice}")
     try:
         summary = json.loads(file.read_text("utf-8"))
         _ = summary["counts"]["rejected"], summary["stages"], summary["ledger"], summary["roles"]
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise InspectError(f"{file} cannot be read ({type(error).__name__}): repeat the run to write it again") from error
+        raise InspectError(f"{file} is damaged ({type(error).__name__}): repeat the run") from error
     return summary
 
 
@@ -132,7 +126,7 @@ def open_tables(run: Path, summary: Summary) -> Iterator[duckdb.DuckDBPyConnecti
             try:
                 rows = pads.dataset(files, format="parquet") if files else schema.empty_table()
             except (OSError, pa.ArrowException) as error:
-                raise InspectError(f"a shard of {run / name} cannot be read: {_one_line(str(error))}") from error
+                raise InspectError(f"cannot read {run / name}: {_one_line(error)}") from error
             connection.register(name, rows)
         connection.register("runs", _runs_table(summary))
         connection.execute("SET lock_configuration = true")
@@ -140,19 +134,15 @@ def open_tables(run: Path, summary: Summary) -> Iterator[duckdb.DuckDBPyConnecti
 
 
 def funnel(summary: Summary) -> list[StageFlow]:
-    """The stages in the order in which records pass them; a stage that this module does not know comes by size after."""
+    """The stages in the order in which records pass them; stages not known here come after, by size."""
     counts: Mapping[str, Mapping[str, int]] = summary["counts"]["rejected"]
-    flows = [
-        StageFlow(
-            name,
-            summary["stages"].get(name, {}).get("in", 0),
-            summary["stages"].get(name, {}).get("kept", 0),
-            sum(counts.get(name, {}).values()),
-            name in SIDE_STAGES,
-        )
-        for name in {*summary["stages"], *counts}
-    ]
-    return sorted(flows, key=lambda flow: (flow.side, _stage_rank(flow.name), -flow.read, flow.name))
+    rank = {name: place for place, name in enumerate(STAGE_ORDER)}
+    flows = []
+    for name in {*summary["stages"], *counts}:
+        passed, rejected = summary["stages"].get(name, {}), sum(counts.get(name, {}).values())
+        read, kept = passed.get("in", 0), passed.get("kept", 0)
+        flows.append(StageFlow(name, read, kept, rejected, name in SIDE_STAGES))
+    return sorted(flows, key=lambda flow: (flow.side, rank.get(flow.name, len(rank)), -flow.read, flow.name))
 
 
 def rejections(summary: Summary) -> list[Rejection]:
@@ -169,23 +159,19 @@ def rejections(summary: Summary) -> list[Rejection]:
 def pass_rates(connection: duckdb.DuckDBPyConnection, summary: Summary) -> list[PassRateBar]:
     """The histogram of pass rates over the shards, between what was rejected as too hard and as too easy.
 
-    Each rate has its own bar, or from the twelfth different rate on each tenth has one.
+    Each rate has its own bar, or, when more than eleven differ, each tenth.
     """
-    query = (
-        "SELECT pass_rate, count(*) FILTER (side = 'sft'), count(*) FILTER (side = 'rl') FROM (SELECT 'sft' AS side, pass_rate"
-        " FROM sft UNION ALL SELECT 'rl', pass_rate FROM rl) WHERE pass_rate IS NOT NULL GROUP BY ALL ORDER BY pass_rate"
-    )
-    rows: list[tuple[float, int, int]] = connection.execute(query).fetchall()
-    bars = [PassRateBar(f"{rate:.2f}", sft, rl, 0) for rate, sft, rl in rows]
-    if len(rows) > _MAX_RATES:
-        tenths = [[row for row in rows if min(int(row[0] * 10 + 1e-9), 9) == tenth] for tenth in range(10)]
-        bars = [
-            PassRateBar(f"{tenth / 10:.1f}–{(tenth + 1) / 10:.1f}", sum(r[1] for r in part), sum(r[2] for r in part), 0)
-            for tenth, part in enumerate(tenths)
-        ]
-    ends = Counter(itertools.chain.from_iterable(Counter(by).elements() for by in summary["counts"]["rejected"].values()))
-    hard, easy = (PassRateBar(reason.replace("_", " "), 0, 0, ends[reason]) for reason in ("too_hard", "too_easy"))
-    return [hard, *bars, easy]
+    query = f"""
+        WITH rates AS (SELECT 'sft' AS side, pass_rate FROM sft UNION ALL SELECT 'rl', pass_rate FROM rl),
+             tenths AS (SELECT *, least(floor(pass_rate * 10 + 1e-9), 9) / 10 AS tenth FROM rates),
+             few AS (SELECT count(DISTINCT pass_rate) <= {_MAX_RATES} AS yes FROM rates)
+        SELECT if(yes, printf('%.2f', pass_rate), printf('%.1f–%.1f', tenth, tenth + 0.1)) AS label,
+               count(*) FILTER (side = 'sft'), count(*) FILTER (side = 'rl')
+        FROM tenths, few WHERE pass_rate IS NOT NULL GROUP BY label ORDER BY label"""
+    bars = [PassRateBar(label, sft, rl, 0) for label, sft, rl in connection.execute(query).fetchall()]
+    rejected = summary["counts"]["rejected"].values()
+    too_hard, too_easy = (sum(by.get(end, 0) for by in rejected) for end in ("too_hard", "too_easy"))
+    return [PassRateBar("too hard", 0, 0, too_hard), *bars, PassRateBar("too easy", 0, 0, too_easy)]
 
 
 def role_costs(summary: Summary) -> list[RoleCost]:
@@ -193,8 +179,9 @@ def role_costs(summary: Summary) -> list[RoleCost]:
     names = [role for role in ROLES if role in {*summary["ledger"], *summary["roles"]}]
     names += sorted(set(summary["ledger"]) - set(names))
     fields = ("calls", "requests", "cached", "retries", "tokens_in", "tokens_out", "cost_usd")
+    ledger, models = summary["ledger"], summary["roles"]
     return [
-        RoleCost(role, summary["roles"].get(role, ""), *(summary["ledger"].get(role, {}).get(name, 0) for name in fields))
+        RoleCost(role, models.get(role, ""), *(ledger.get(role, {}).get(field, 0) for field in fields))
         for role in names
     ]
 
@@ -203,7 +190,7 @@ def inspect_run(run: Path, sql: str | None) -> str:
     """The run's figures, or the rows of a query, as plain text. Raises :class:`InspectError`."""
     text = io.StringIO()
     _print_run(Console(file=text, width=10_000, color_system=None), run, sql)
-    return text.getvalue()
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 
 def run_inspect(run: str, sql: str | None) -> None:
@@ -223,36 +210,31 @@ def _print_run(console: Console, run: Path, sql: str | None) -> None:
             else:
                 _print_query(console, connection, sql)
         except (duckdb.Error, pa.ArrowException, OSError, UnicodeError) as error:
-            raise InspectError(_one_line(str(error))) from error
+            raise InspectError(_one_line(error)) from error
 
 
 def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summary: Summary) -> None:
-    counts, flows, bars = summary["counts"], funnel(summary), pass_rates(connection, summary)
-    refused = sum(flow.rejected for flow in flows)
-    head = f"{summary['recipe']} on {summary['input']}, {summary['finished']}, {summary['wall_s']} s, {summary['revision']}"
-    console.print(Text(_printable(head)), soft_wrap=True)
-    ends = f"{counts['input']} records: {counts['sft']} sft, {counts['rl']} rl, {refused} rejected"
-    console.print(Text(ends), soft_wrap=True)
-    stages = [(f"({flow.name})" if flow.side else flow.name, flow.read, flow.kept, flow.rejected) for flow in flows]
+    counts, flows = summary["counts"], funnel(summary)
+    facts = [str(summary[name]) for name in ("recipe", "input", "finished", "revision")]
+    ends = f"{counts['sft']} sft, {counts['rl']} rl, {sum(flow.rejected for flow in flows)} rejected"
+    head = f"{_printable(' · '.join(facts))}\n{counts['input']} records: {ends}"
+    console.print(Text(head), soft_wrap=True)
+    stages = [(f"({f.name})" if f.side else f.name, f.read, f.kept, f.rejected) for f in flows]
     _print_table(console, "funnel", ("stage", "in", "kept", "rejected"), stages)
-    reasons = [(entry.stage, entry.reason, entry.rows, entry.meaning) for entry in rejections(summary)]
+    reasons = [astuple(entry) for entry in rejections(summary)]
     _print_table(console, "rejections", ("stage", "reason", "rows", "meaning"), reasons)
-    rates = [(bar.label, bar.sft, bar.rl, bar.rejected) for bar in bars]
+    rates = [astuple(bar) for bar in pass_rates(connection, summary)]
     _print_table(console, "difficulty", ("pass rate", "sft", "rl", "rejected"), rates)
     columns = ("role", "model", "calls", "requests", "cached", "retries", "tokens in", "tokens out", "USD")
-    costs = [
-        (c.role, c.model, c.calls, c.requests, c.cached, c.retries, c.tokens_in, c.tokens_out, f"{c.cost_usd:.4f}")
-        for c in role_costs(summary)
-    ]
-    _print_table(console, "calls and cost by role", columns, costs)
+    _print_table(console, "calls and cost by role", columns, [astuple(cost) for cost in role_costs(summary)])
 
 
 def _print_query(console: Console, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     statements = connection.extract_statements(sql)
-    kinds = [statement.type for statement in statements]
-    if len(kinds) != 1 or kinds[0] not in _QUERIES:
-        found = ", ".join(kind.name for kind in kinds) or "nothing"
-        raise InspectError(f"--sql takes one query that reads (SELECT, DESCRIBE, SUMMARIZE, EXPLAIN), got {found}")
+    kinds = [statement.type.name for statement in statements]
+    if kinds != ["SELECT"]:
+        found = ", ".join(kinds) or "nothing"
+        raise InspectError(f"--sql takes one query that only reads (SELECT, DESCRIBE), got {found}")
     result = connection.execute(statements[0])
     columns = [column[0] for column in result.description or ()]
     rows = result.fetchmany(MAX_PRINTED_ROWS + 1)
@@ -262,16 +244,17 @@ def _print_query(console: Console, connection: duckdb.DuckDBPyConnection, sql: s
         return
     _print_table(console, None, columns, rows[:MAX_PRINTED_ROWS])
     if len(rows) > MAX_PRINTED_ROWS:
-        console.print(Text(f"more than {MAX_PRINTED_ROWS} rows: narrow the query, or page with LIMIT and OFFSET"))
+        console.print(Text(f"more than {MAX_PRINTED_ROWS} rows: page with LIMIT and OFFSET"), soft_wrap=True)
 
 
-def _print_table(console: Console, title: str | None, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+def _print_table(console: Console, title: str | None, columns: Sequence[str], rows: Rows) -> None:
+    plain = not console.is_terminal
     if title is not None:
         console.print(Text(f"\n{title}", style="bold"))
-    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False, header_style="bold")
+    table = Table(box=None if plain else box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for index, name in enumerate(columns):
         numbers = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
-        table.add_column(Text(_printable(name)), justify="right" if numbers else "left", no_wrap=not console.is_terminal)
+        table.add_column(Text(_printable(name)), justify="right" if numbers else "left", no_wrap=plain)
     for row in rows:
         table.add_row(*(Text(_value_text(value, MAX_CELL_CHARS)) for value in row))
     console.print(table)
@@ -288,8 +271,8 @@ def _nested_text(value: object, max_chars: int | None) -> str:
     if isinstance(value, bytes):
         return f"<{len(value)} bytes>"
     if isinstance(value, list):
-        shown = value if max_chars is None else value[:_MAX_ITEMS]
-        return f"[{', '.join(_nested_text(item, max_chars) for item in shown)}{', …' if len(shown) < len(value) else ''}]"
+        shown = value if max_chars is None else value[:max_chars]
+        return f"[{', '.join(_nested_text(item, max_chars) for item in shown)}]"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {_nested_text(item, max_chars)}" for key, item in value.items()) + "}"
     return str(value)
@@ -300,31 +283,18 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-def _one_line(message: str) -> str:
-    return " ".join(message.split("\nLINE ", 1)[0].split())
-
-
-def _stage_rank(name: str) -> int:
-    return STAGE_ORDER.index(name) if name in STAGE_ORDER else len(STAGE_ORDER)
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split("\nLINE ", 1)[0].split())
 
 
 def _runs_table(summary: Summary) -> pa.Table:
-    """One row: the run as a whole."""
-    counts, costs = summary["counts"], role_costs(summary)
-    row = {
-        "recipe": summary["recipe"],
-        "input": summary["input"],
+    """One row: what ``run.json`` says of the run as a whole."""
+    counts = summary["counts"]
+    row = {name: value for name, value in summary.items() if isinstance(value, str | int | float)} | {
         "records": counts["input"],
         "sft": counts["sft"],
         "rl": counts["rl"],
         "rejected": sum(sum(reasons.values()) for reasons in counts["rejected"].values()),
-        "requests": sum(cost.requests for cost in costs),
-        "cached": sum(cost.cached for cost in costs),
-        "cost_usd": float(sum(cost.cost_usd for cost in costs)),
-        "wall_s": float(summary["wall_s"]),
-        "finished": summary["finished"],
-        "revision": summary["revision"],
-        "config_sha256": summary["config_sha256"],
-        "self_judged": summary["self_judged"],
+        "cost_usd": float(sum(cost.cost_usd for cost in role_costs(summary))),
     }
     return pa.Table.from_pylist([row])

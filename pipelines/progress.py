@@ -1,7 +1,7 @@
 """The live view of a local run: stages, what they have done, calls in flight, cache hits and time left.
 
-In a terminal a table that redraws itself; otherwise one line whenever the figures have changed for a while. A remote runner's
-workers count in their own processes; nothing is shown for them here.
+In a terminal a table that redraws itself; otherwise one line whenever the figures have changed for a while. A remote
+runner's workers count in their own processes; nothing is shown for them here.
 """
 
 import contextlib

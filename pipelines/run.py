@@ -17,6 +17,7 @@ import apache_beam as beam
 
 from inference.runtime import runtime
 from inference.settings import ModelsSettings
+from pipelines.card import write_card
 from pipelines.config import load_config, to_toml
 from pipelines.context import Outcome, RunContext
 from pipelines.counts import ledger, metric_counters, unbalanced, written_counts
@@ -25,7 +26,6 @@ from pipelines.progress import show_progress
 from pipelines.report import write_report
 from pipelines.run_folder import RunFolder
 from pipelines.runner import choose_runner, pipeline_options
-from pipelines.card import write_card
 from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 from schemas.ordering import order_key
 from schemas.records import Draft, Rejected
@@ -34,7 +34,6 @@ from stages.ingest_records import MediaRoots
 from stages.mine_rubrics import MinedRubrics
 from stages.rows import RowContext, rejected_row, rl_row, sft_row
 from stages.write_shards import ShardTarget, WriteShards, size_row
-
 
 PACKAGES = ("schemas", "prompts", "vision", "inference", "rewards", "stages", "pipelines")
 
@@ -188,7 +187,9 @@ def _rubrics_json(mined: MinedRubrics) -> str:
         }
         for rubric in mined.candidates
     ]
-    return json.dumps({"judged": mined.judged, "rubrics": rows, "problems": mined.problems}, indent=1, ensure_ascii=False)
+    return json.dumps(
+        {"judged": mined.judged, "rubrics": rows, "problems": mined.problems}, indent=1, ensure_ascii=False
+    )
 
 
 def _summarise(plan: Plan, counters: dict[tuple[str, str], int], wall_s: float) -> dict[str, Any]:
@@ -221,19 +222,21 @@ def _summarise(plan: Plan, counters: dict[tuple[str, str], int], wall_s: float) 
 
 
 def _prompt_hashes() -> dict[str, str]:
-    from prompts.loader import load_prompt, prompt_names  # noqa: PLC0415
+    from prompts.loader import load_prompt, prompt_names
 
     return {name: load_prompt(name).sha256 for name in prompt_names()}
 
 
 def code_revision() -> str:
-    """The commit of the code, with ``+`` and a digest of the difference when files are changed; the version outside git."""
+    """The commit of the code, with ``+`` and a digest of the difference when files are changed; the version outside
+    git.
+    """
     home = Path(__file__).resolve().parent.parent
     try:
         commit = _git(home, "rev-parse", "HEAD").decode().strip()
         changes = _git(home, "diff", "HEAD", "--", *PACKAGES)
     except (OSError, subprocess.CalledProcessError):
-        from importlib.metadata import version  # noqa: PLC0415
+        from importlib.metadata import version
 
         return f"groundtrace {version('groundtrace')}"
     return f"{commit}+{hashlib.sha256(changes).hexdigest()[:12]}" if changes else commit

@@ -1,7 +1,7 @@
 """The run folder: who may write it, what it belongs to, and how new outputs replace old ones in one step.
 
-    RUN/input.json   which input the folder belongs to      RUN/.staging/    outputs being written
-    RUN/.lock        held by the process that writes        RUN/cache/, media/, sft/, rl/, rejected/, run.json, …
+RUN/input.json   which input the folder belongs to      RUN/.staging/    outputs being written
+RUN/.lock        held by the process that writes        RUN/cache/, media/, sft/, rl/, rejected/, run.json, …
 """
 
 import contextlib
@@ -87,7 +87,7 @@ class RunFolder:
             yield
 
     def commit(self) -> None:
-        """Put the staged outputs in place of the old ones; ``run.json`` last, so that its presence means a whole run."""
+        """Put the staged outputs in place of the old ones; ``run.json`` last, as the sign of a whole run."""
         (self.root / "run.json").unlink(missing_ok=True)
         for name in STAGED:
             staged, final = self.staging / name, self.root / name

@@ -5,7 +5,7 @@ import difflib
 from collections.abc import Sequence
 
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner
 
 
@@ -18,13 +18,13 @@ def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for options in _option_classes(PipelineOptions):
         if "_add_argparse_args" in vars(options):
-            options._add_argparse_args(_Tolerant(parser))  # noqa: SLF001 - the only way to know Beam's options
+            options._add_argparse_args(_Tolerant(parser))
     try:
         _, unknown = parser.parse_known_args(list(flags))
     except argparse.ArgumentError as error:
         raise OptionError(f"Beam option {error}") from error
     for flag in unknown:
-        known = [name for action in parser._actions for name in action.option_strings]  # noqa: SLF001
+        known = [name for action in parser._actions for name in action.option_strings]
         near = difflib.get_close_matches(flag.split("=")[0], known, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise OptionError(f"unknown Beam option {flag!r}{hint}")
@@ -47,7 +47,7 @@ class _Tolerant:
         self._parser = parser
 
     def add_argument(self, *names: str, **settings: object) -> None:
-        known = {name for action in self._parser._actions for name in action.option_strings}  # noqa: SLF001
+        known = {name for action in self._parser._actions for name in action.option_strings}
         if not known.intersection(names):
             self._parser.add_argument(*names, **settings)  # type: ignore[arg-type]
 

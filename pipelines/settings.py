@@ -35,8 +35,8 @@ def embedded_roles() -> dict[str, str]:
 class RunSettings:
     """Settings shared by all pipelines; each pipeline's own class adds its stages' sections.
 
-    ``allow_self_judging`` permits a judge that is the teacher's endpoint. It is on while the teacher is the embedded engine,
-    whose judging is arithmetic on pixels and text; the lineage marks such rows either way.
+    ``allow_self_judging`` permits a judge that is the teacher's endpoint. It is on while the teacher is the embedded
+    engine, whose judging is arithmetic on pixels and text; the lineage marks such rows either way.
     """
 
     input: RowSettings = field(default_factory=RowSettings)

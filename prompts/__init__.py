@@ -1,0 +1,1 @@
+"""The versioned prompt files and their loader."""

@@ -20,7 +20,11 @@ from schemas.messages import MediaPart, Part, TextPart
 
 _FIELDS = {"id", "version", "purpose", "paper", "variables", "media", "system", "user", "reply_schema"}
 _TEMPLATES = jinja2.Environment(
-    undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=False
+    undefined=jinja2.StrictUndefined,
+    autoescape=False,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=False,
 )
 
 
@@ -64,7 +68,7 @@ class Prompt:
     reply_schema: str | None
 
     def render(self, media: dict[str, Sequence[MediaPart]] | None = None, **variables: str) -> RenderedPrompt:
-        """Fill the prompt. Raises :class:`PromptError` naming any variable or medium that is missing or not declared."""
+        """Fill the prompt. Raises :class:`PromptError` naming what is missing or not declared."""
         media = media or {}
         _require_exactly(self.name, "variable", set(self.variables), set(variables))
         _require_exactly(self.name, "media slot", set(self.media), set(media))

@@ -1,0 +1,1 @@
+"""Scoring functions and their aggregation, used to curate and to train."""

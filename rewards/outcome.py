@@ -1,7 +1,7 @@
 """The outcome reward: is the final answer right (Argos §3.1, Eq. 6–8)?
 
-Rules decide where they can (:mod:`schemas.grading`); free text goes to the judge, where there is one. A judge that fails to
-give a verdict leaves the answer unscored: it is neither right nor wrong.
+Rules decide where they can (:mod:`schemas.grading`); free text goes to the judge, where there is one. A judge that
+fails to give a verdict leaves the answer unscored: it is neither right nor wrong.
 """
 
 from inference.errors import CallError

@@ -1,4 +1,4 @@
-"""Rubrics (RuCL §3.2): judged with applicability apart from score, then filtered and stratified by what was measured."""
+"""Rubrics (RuCL §3.2): judged with applicability apart from score, then filtered and stratified by the figures."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -13,9 +13,9 @@ EASY, HARD = "easy", "hard"
 class RubricSettings:
     """How rubrics are mined.
 
-    ``sample`` questions are judged; a rubric stays when its applicability η is at least ``min_applicability`` (the paper's
-    τ_app is 0.99); it is easy when its pass rate p is at least ``easy_pass_rate``, else hard. The paper's Table 1 splits
-    at a value that it does not name; 0.8 reproduces the table.
+    ``sample`` questions are judged; a rubric stays when its applicability η is at least ``min_applicability`` (the
+    paper's τ_app is 0.99); it is easy when its pass rate p is at least ``easy_pass_rate``, else hard. The paper's
+    Table 1 splits at a value that it does not name; 0.8 reproduces the table.
     """
 
     max_rubrics: int = 20

@@ -1,11 +1,12 @@
 """The spatial reward: do the points lie on the objects that they name (Argos §3.1, Eq. 1–3)?
 
-For each label a detector gives boxes, a segmenter the mask in each box (Eq. 1); a point scores 1 when it lies in one of the
-masks of its label (Eq. 2), and the reward is the mean over the points (Eq. 3). Deviation: the paper takes one box per
-point; a label with several instances has several boxes here, and any of their masks will do.
+For each label a detector gives boxes, a segmenter the mask in each box (Eq. 1); a point scores 1 when it lies in one
+of the masks of its label (Eq. 2), and the reward is the mean over the points (Eq. 3). Deviation: the paper takes one
+box per point; a label with several instances has several boxes here, and any of their masks will do.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inference.errors import CallError
@@ -14,7 +15,7 @@ from inference.models import Caller
 from inference.request import Sampling
 from prompts.loader import load_prompt
 from schemas.geometry import Point
-from schemas.messages import media_part
+from schemas.messages import MediaPart, media_part
 from schemas.records import Question, Verdict
 
 NAME = "spatial"
@@ -39,13 +40,15 @@ class ObjectMasks:
 
     async def _look_for(self, label: str, media_index: int) -> tuple[Mask, ...]:
         medium = self.question.media[media_index]
-        shown = {"original": [media_part(medium)]}
+        shown: dict[str, Sequence[MediaPart]] = {"original": [media_part(medium)]}
         detected = await self.caller.generate("detector", load_prompt(DETECT_PROMPT).render(shown, label=label), _EXACT)
         boxes = boxes_of_reply(detected.text, label, detected.frame, medium, media_index)
         if not boxes:
             return ()
         listed = json.dumps([[box.x1, box.y1, box.x2, box.y2] for box in boxes])
-        segmented = await self.caller.generate("segmenter", load_prompt(SEGMENT_PROMPT).render(shown, boxes=listed), _EXACT)
+        segmented = await self.caller.generate(
+            "segmenter", load_prompt(SEGMENT_PROMPT).render(shown, boxes=listed), _EXACT
+        )
         return masks_of_reply(segmented.text, len(boxes))
 
 

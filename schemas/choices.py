@@ -22,9 +22,7 @@ _LEAD = re.compile(
 )
 _PRONOUN = re.compile(r"(?:it|this|that)(?:\s+is|['’]s)\s+", re.IGNORECASE)
 _BARE_LETTER = re.compile(r"[\[(]?\s*([A-Za-z])\s*[\])]?\s*[.:)]?")
-_LISTED = re.compile(
-    r"[\[(]?[A-Z][\])]?(?:\s*(?:,|/|&|\band\b|\bor\b|,\s*and\b|,\s*or\b)\s*[\[(]?[A-Z][\])]?)+\.?"
-)
+_LISTED = re.compile(r"[\[(]?[A-Z][\])]?(?:\s*(?:,|/|&|\band\b|\bor\b|,\s*and\b|,\s*or\b)\s*[\[(]?[A-Z][\])]?)+\.?")
 _LABELLED = (
     re.compile(r"[\[(]\s*([A-Za-z])\s*[\])]\s*[.:,-]?\s*(\S.*)", re.DOTALL),
     re.compile(r"([A-Za-z])\s*[.):]\s*(\S.*)", re.DOTALL),
@@ -170,9 +168,7 @@ def _mentioned(text: str, choices: tuple[str, ...]) -> frozenset[int]:
     padded = f" {normalise_text(text)} "
     forms = {index: f" {normalise_text(choice)} " for index, choice in enumerate(choices)}
     found = {index: form for index, form in forms.items() if form.strip() and form in padded}
-    return frozenset(
-        i for i, form in found.items() if not _is_part(form, (f for j, f in found.items() if j != i))
-    )
+    return frozenset(i for i, form in found.items() if not _is_part(form, (f for j, f in found.items() if j != i)))
 
 
 def _is_part(form: str, others: Iterable[str]) -> bool:

@@ -27,9 +27,7 @@ _LEAD = re.compile(
 _NEGATED = re.compile(r"\b(?:not|isn't|isn’t)\s+(true|false)\b")
 _ALONE = re.compile(r"[.,;:/!?\n()]|\b(?:or|and|but)\b|\banswer is\b")
 _BROKEN_LATEX = re.compile(r"\t(?:ext|imes|heta|frac|riangle|ilde|an\b)|\r(?:ho|ightarrow)|\n(?:eq\b|abla)")
-_TUPLE = re.compile(
-    r"[(\[]?\s*([-+]?\d{1,15}(?:\.\d{1,15})?(?:\s*,\s*[-+]?\d{1,15}(?:\.\d{1,15})?)+)\s*[)\]]?\.?"
-)
+_TUPLE = re.compile(r"[(\[]?\s*([-+]?\d{1,15}(?:\.\d{1,15})?(?:\s*,\s*[-+]?\d{1,15}(?:\.\d{1,15})?)+)\s*[)\]]?\.?")
 _QUANTITY = re.compile(r"[-+−]?\d[\d,]*(?:\.\d+)?\s*(?:°|%|degrees)?\.?")
 _SHORT_WORDS = 3
 
@@ -56,9 +54,7 @@ class Grade:
         return self.value is not None
 
 
-def grade_answer(
-    predicted: str | None, gold: str, answer_type: str, choices: tuple[str, ...] | None
-) -> Grade:
+def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tuple[str, ...] | None) -> Grade:
     """Grade a final answer; never raises.
 
     Args:
@@ -247,6 +243,4 @@ def _compare_words(predicted: str, gold: str) -> Grade:
 def _is_short(words: str) -> bool:
     """At most three words of letters with case; scripts without case or blanks are left to a judge."""
     parts = words.split()
-    return 0 < len(parts) <= _SHORT_WORDS and all(
-        unicodedata.category(c)[:2] in {"Ll", "Lu"} for c in "".join(parts)
-    )
+    return 0 < len(parts) <= _SHORT_WORDS and all(unicodedata.category(c)[:2] in {"Ll", "Lu"} for c in "".join(parts))

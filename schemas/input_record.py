@@ -2,7 +2,8 @@
 
 A record is a JSON object with id, source, license, media (a path or a list of paths), question, answer, answer_type
 (mcq | numeric | text | bool | boxes), choices (list or null) and boxes (list of {label, bbox} or null). A missing
-answer_type is derived from the other fields: mcq with choices, numeric for a plain number, bool for yes or no, else text.
+answer_type is derived from the other fields: mcq with choices, numeric for a plain number, bool for yes or no, else
+text.
 """
 
 import json
@@ -19,7 +20,11 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _BROKEN_LATEX = re.compile(r"\t(?=heta|imes|riangle|ext|an\b|au\b)|\r(?=ight|angle|ho\b)")
 _NUMBER = re.compile(r"[+\-\u2212]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?|[+\-\u2212]?\.\d+")
 _NAMES = {"\x0c": "form feed (a broken \\f… such as \\frac?)", "\x08": "backspace (a broken \\b… such as \\beta?)"}
-_NAMES |= {"\x0b": "vertical tab (a broken \\v… such as \\vec?)", "\t": "tab left of a broken \\t…", "\r": "broken \\r…"}
+_NAMES |= {
+    "\x0b": "vertical tab (a broken \\v… such as \\vec?)",
+    "\t": "tab left of a broken \\t…",
+    "\r": "broken \\r…",
+}
 
 
 class InvalidRecord(ValueError):

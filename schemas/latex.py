@@ -64,9 +64,7 @@ _UNIT = re.compile(
     r"(?:\s*\^\s*\{?[23]\}?)?$"
 )
 _RATIO = re.compile(r"([^:=]+):([^:=]+)")
-_REFUSED = re.compile(
-    r"\\(?:int|iint|oint|sum|prod|lim|binom|choose|Gamma|zeta)(?![A-Za-z])|[)}\]!]\s*!|\d{4,}\s*!"
-)
+_REFUSED = re.compile(r"\\(?:int|iint|oint|sum|prod|lim|binom|choose|Gamma|zeta)(?![A-Za-z])|[)}\]!]\s*!|\d{4,}\s*!")
 _POWER = re.compile(r"\^\s*\{?\s*[-+]?(\d+)")
 
 
@@ -126,11 +124,7 @@ def _one_expression(text: str) -> str | None:
         groups = _GROUP.findall(text)
         around = _GROUP.sub(" ", text)
         # Digits or another formula outside the dollars would be lost, so there is more than one part.
-        if (
-            len(groups) != 1
-            or re.search(r"[\d$\\=^]", around)
-            or re.search(r"\b(?:or|and|not)\b", around, re.I)
-        ):
+        if len(groups) != 1 or re.search(r"[\d$\\=^]", around) or re.search(r"\b(?:or|and|not)\b", around, re.I):
             return None
         text = groups[0].strip()
     text = _UNIT.sub("", text)
@@ -153,9 +147,7 @@ def _is_cheap(latex: str) -> bool:
         deepest = max(deepest, depth)
     if deepest > _MAX_NESTING:
         return False
-    has_symbol = re.search(
-        r"(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])", _COMMAND.sub(" ", _UPRIGHT.sub(" ", latex))
-    )
+    has_symbol = re.search(r"(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])", _COMMAND.sub(" ", _UPRIGHT.sub(" ", latex)))
     powers = [int(power) for power in _POWER.findall(latex)]
     if math.prod(max(power, 1) for power in powers) > (_MAX_SYMBOLIC_POWER if has_symbol else _MAX_POWER):
         return False

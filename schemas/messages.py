@@ -14,7 +14,9 @@ class TextPart:
 
 @dataclass(frozen=True)
 class MediaPart:
-    """A medium by reference. ``upright`` is False when the file's EXIF orientation must be applied before it is shown."""
+    """A medium by reference. ``upright`` is False when the file's EXIF orientation must be applied before it is
+    shown.
+    """
 
     uri: str
     sha256: str

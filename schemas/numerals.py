@@ -32,9 +32,7 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?<!\d)\*\*|\*\*(?!\d)"), " "),
     (re.compile(r"[$€£¥~`\"]"), " "),
     (
-        re.compile(
-            r"(?<![A-Za-z])(?:RM|USD|US|EUR|GBP|MYR|Rs|INR|CNY|JPY|SGD|AUD|CAD|CHF)\.?\s?(?=[-.\d])", re.I
-        ),
+        re.compile(r"(?<![A-Za-z])(?:RM|USD|US|EUR|GBP|MYR|Rs|INR|CNY|JPY|SGD|AUD|CAD|CHF)\.?\s?(?=[-.\d])", re.I),
         " ",
     ),
     (re.compile(r"\b(?:minus|negative)\s+(?=[.\d])", re.I), "-"),

@@ -145,10 +145,7 @@ def _escape(label: str) -> str:
     core = label.strip(_BLANK)
     head = label[: len(label) - len(label.lstrip(_BLANK))]
     tail = label[len(head) + len(core) :]
-    edges = [
-        part.replace(" ", "&#32;").translate({ord(c): f"&#{ord(c)};" for c in "\t\r\n"})
-        for part in (head, tail)
-    ]
+    edges = [part.replace(" ", "&#32;").translate({ord(c): f"&#{ord(c)};" for c in "\t\r\n"}) for part in (head, tail)]
     return edges[0] + core.translate(_TO_ESCAPE) + edges[1]
 
 

@@ -1,0 +1,1 @@
+"""One Beam transform a file."""

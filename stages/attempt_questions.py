@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import apache_beam as beam
+from apache_beam.pvalue import DoOutputsTuple, PCollection
 
 from inference.request import Sampling
 from inference.settings import ModelsSettings
@@ -18,7 +19,7 @@ from schemas.reasons import Reason
 from schemas.records import Attempt, Draft, Rejected
 from schemas.response import parse_response
 from stages.answer_format import answer_format, lettered_choices
-from stages.calling import REJECTED, CallModels, Session, reject, with_calls
+from stages.calling import CallModels, Session, reject, split, with_calls
 
 STAGE = "attempt"
 PROMPT = "attempt.v1"
@@ -59,7 +60,9 @@ async def attempt(draft: Draft, session: Session, settings: AttemptSettings, jud
     graded = with_calls(draft, session, attempts=tuple(attempts))
     if graded.scored_attempts < settings.k_min:
         unscored = next(attempt for attempt in attempts if attempt.correct is None)
-        detail = f"{graded.scored_attempts} of {settings.k} attempts could be graded: {unscored.method}: {unscored.reason}"
+        detail = (
+            f"{graded.scored_attempts} of {settings.k} attempts could be graded: {unscored.method}: {unscored.reason}"
+        )
         return reject(graded, STAGE, Reason.UNGRADABLE, detail, key=answered.call.keys[0])
     return graded
 
@@ -74,8 +77,8 @@ class AttemptQuestions(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> DoOutputsTuple:
         """``kept`` drafts and ``rejected``."""
         work = partial(attempt, settings=self.settings, judged=self.models.has_role("judge"))
         calls = CallModels(STAGE, work, self.models)
-        return drafts | beam.Reshuffle() | beam.ParDo(calls).with_outputs(REJECTED, main="kept")
+        return split(drafts | beam.Reshuffle(), "Call", calls)

@@ -1,16 +1,17 @@
 """Running asynchronous work that calls models inside Beam: many elements in flight, results in any order.
 
-A stage that calls models is a coroutine ``work(element, session)`` beside a small PTransform. :class:`CallModels` starts
-it for each element on the process's model loop, keeps a bounded number in flight, and emits what is done without
-waiting for the slowest; the rest is drained when the bundle ends.
+A stage that calls models is a coroutine ``work(element, session)`` beside a small PTransform. :class:`CallModels`
+starts it for each element on the process's model loop, keeps a bounded number in flight, and emits what is done
+without waiting for the slowest; the rest is drained when the bundle ends.
 """
 
 import concurrent.futures
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import apache_beam as beam
+from apache_beam.pvalue import DoOutputsTuple, TaggedOutput
 from apache_beam.utils.windowed_value import WindowedValue
 
 from inference.errors import CallError, Failure
@@ -41,12 +42,9 @@ class Session:
         return answered
 
 
-class Work(Protocol):
-    """What a stage does with one element; a :class:`schemas.records.Rejected` result goes to ``rejected``."""
-
-    def __call__(self, element: Any, session: Session) -> Awaitable[Any]:
-        """Return the element's result. May raise CallError and BadReply, which reject the element."""
-        ...
+Work = Callable[[Any, Session], Awaitable[Any]]
+"""What a stage does with one element. A :class:`schemas.records.Rejected` result goes to ``rejected``; a CallError or a
+BadReply that it raises becomes one."""
 
 
 class CallModels(beam.DoFn):
@@ -86,16 +84,16 @@ class CallModels(beam.DoFn):
             window, timestamp = self._pending.pop(finished)
             progress(self._stage).in_flight = len(self._pending)
             result = self._tally(*finished.result())
-            tag = result.tag if isinstance(result, beam.pvalue.TaggedOutput) else None
+            tag = result.tag if isinstance(result, TaggedOutput) else None
             value = WindowedValue(result.value if tag else result, timestamp, (window,))
-            yield beam.pvalue.TaggedOutput(tag, value) if tag else value
+            yield TaggedOutput(tag, value) if tag else value
 
     def _tally(self, result: Any, session: Session) -> Any:
         for call in session.calls:
             count_call(self._stage, call)
         if isinstance(result, Rejected):
             count_rejected(result)
-            return beam.pvalue.TaggedOutput(REJECTED, result)
+            return TaggedOutput(REJECTED, result)
         count_kept(self._stage)
         return result
 
@@ -111,9 +109,7 @@ async def _run(work: Work, element: Any, session: Session, stage: str) -> tuple[
         return _rejection(element, session, stage, Reason.UNPARSABLE_REPLY, str(error), key), session
 
 
-def _rejection(
-    element: Any, session: Session, stage: str, reason: Reason, detail: str, key: str | None
-) -> Rejected:
+def _rejection(element: Any, session: Session, stage: str, reason: Reason, detail: str, key: str | None) -> Rejected:
     spent = sum(call.cost_usd for call in session.calls)
     if isinstance(element, Draft):
         spent += element.cost_usd
@@ -133,6 +129,11 @@ def reject(
     return Rejected(draft.id, stage, reason.value, detail, key, spent)
 
 
+def split(elements: Any, name: str, do: beam.DoFn, *tags: str) -> DoOutputsTuple:
+    """Apply ``do`` under a name: its main output is ``kept``, beside ``rejected`` and the further tags."""
+    return elements | name >> beam.ParDo(do).with_outputs(REJECTED, *tags, main="kept")
+
+
 class MapDrafts(beam.DoFn):
     """Run a plain function for each element; a :class:`schemas.records.Rejected` result goes to ``rejected``."""
 
@@ -145,7 +146,7 @@ class MapDrafts(beam.DoFn):
         result = self._work(element)
         if isinstance(result, Rejected):
             count_rejected(result)
-            yield beam.pvalue.TaggedOutput(REJECTED, result)
+            yield TaggedOutput(REJECTED, result)
         else:
             count_kept(self._stage)
             yield result

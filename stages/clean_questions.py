@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import apache_beam as beam
+from apache_beam.pvalue import DoOutputsTuple, PCollection
 
 from schemas.reasons import Reason
 from schemas.records import Draft, Rejected
-from stages.calling import REJECTED, MapDrafts, reject
+from stages.calling import MapDrafts, reject, split
 
 STAGE = "clean"
 
@@ -25,7 +26,8 @@ _TEMPLATE = re.compile(
 _ROLE = re.compile(r"^\s*(?:system|user|human|assistant)\s*:?\s*\n", re.IGNORECASE)
 _PERSONA = re.compile(r"^\s*You are an? [^.\n]{0,120}\bassistant\b[^.\n]{0,120}\.\s*", re.IGNORECASE)
 _FORMAT_HINTS = (
-    r"(?:please )?answer (?:the question )?(?:directly )?with the (?:option(?:'s|’s)?|correct|given) ?(?:option )?letter"
+    r"(?:please )?answer (?:the question )?(?:directly )?with the (?:option(?:'s|’s)?|correct|given) ?(?:option )?"
+    r"letter"
     r"[^.\n]{0,80}",
     r"(?:hint: ?)?please answer the question (?:and provide|requiring)[^.\n]{0,160}",
     r"(?:please )?select the correct (?:answer|option) from (?:the )?(?:options|choices) (?:above|below)",
@@ -80,7 +82,7 @@ class CleanQuestions(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> DoOutputsTuple:
         """``kept`` drafts and ``rejected``."""
         work = partial(clean, settings=self.settings)
-        return drafts | beam.ParDo(MapDrafts(STAGE, work)).with_outputs(REJECTED, main="kept")
+        return split(drafts, "Map", MapDrafts(STAGE, work))

@@ -9,7 +9,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from apache_beam.metrics import Metrics
+from apache_beam.metrics.metric import Metrics
 
 from schemas.records import Call, Rejected
 
@@ -17,7 +17,7 @@ LEDGER_FIELDS = ("calls", "requests", "cached", "retries", "tokens_in", "tokens_
 
 
 @functools.cache
-def _counter(namespace: str, name: str):  # noqa: ANN202 - Beam does not export the type
+def _counter(namespace: str, name: str):
     return Metrics.counter(namespace, name)
 
 

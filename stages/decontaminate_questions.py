@@ -1,7 +1,7 @@
 """Decontamination: reject questions that overlap a folder of benchmark records.
 
-In: drafts. Out: drafts that share no run of 13 words with a benchmark question and no picture with a benchmark record; each
-hit is a rejection that names what it matched. Without a benchmark folder everything passes.
+In: drafts. Out: drafts that share no run of 13 words with a benchmark question and no picture with a benchmark
+record; each hit is a rejection that names what it matched. Without a benchmark folder everything passes.
 """
 
 import re
@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import apache_beam as beam
+from apache_beam.pvalue import DoOutputsTuple, PCollection
 
 from schemas.input_record import InvalidRecord, parse_record
 from schemas.reasons import Reason
 from schemas.records import Draft, MediaRef, RawRecord, Rejected
-from stages.calling import REJECTED, MapDrafts, reject
+from stages.calling import MapDrafts, reject, split
 from stages.ingest_records import MediaRoots, check_medium
 from vision.hashing import hamming, same_picture
 from vision.media import MediaStore
@@ -108,10 +109,10 @@ class DecontaminateQuestions(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> DoOutputsTuple:
         """``kept`` drafts and ``rejected``."""
         work = _Decontaminate(self.settings, self.roots) if self.settings.benchmark else _pass
-        return drafts | beam.ParDo(MapDrafts(STAGE, work)).with_outputs(REJECTED, main="kept")
+        return split(drafts, "Map", MapDrafts(STAGE, work))
 
 
 def _pass(draft: Draft) -> Draft:

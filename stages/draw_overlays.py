@@ -1,16 +1,17 @@
 """Overlays (Argos §4.1): the points drawn on a copy of each medium, with their numbers, labels and coordinates.
 
-In: drafts with points. Out: drafts with one overlay per medium that has points. The drawn copy is written once to the run
-folder under its own hash; only the reference travels. Originals are kept as they are.
+In: drafts with points. Out: drafts with one overlay per medium that has points. The drawn copy is written once to the
+run folder under its own hash; only the reference travels. Originals are kept as they are.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import apache_beam as beam
+from apache_beam.pvalue import DoOutputsTuple, PCollection
 
 from schemas.records import Draft, Overlay
-from stages.calling import REJECTED
+from stages.calling import split
 from stages.counting import count_in, count_kept
 from stages.ingest_records import MediaRoots
 from vision.hashing import sha256_bytes
@@ -58,6 +59,6 @@ class DrawOverlays(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> DoOutputsTuple:
         """``kept`` drafts and an empty ``rejected``."""
-        return drafts | beam.ParDo(_Draw(self.roots)).with_outputs(REJECTED, main="kept")
+        return split(drafts, "Draw", _Draw(self.roots))

@@ -1,18 +1,19 @@
 """The difficulty filter: keep questions whose pass rate lies in a band.
 
-In: drafts with attempts. Out: drafts in the band; the others are rejected as too_easy or too_hard, or leave by the output
-of that name where the recipe routes them. SAIL-RL's "pass@4" filter is this with k = 4 and 0 < rate < 1 (App. A.1); iVGR
-keeps one or two right answers of five.
+In: drafts with attempts. Out: drafts in the band; the others are rejected as too_easy or too_hard, or leave by the
+output of that name where the recipe routes them. SAIL-RL's "pass@4" filter is this with k = 4 and 0 < rate < 1 (App.
+A.1); iVGR keeps one or two right answers of five.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import apache_beam as beam
+from apache_beam.pvalue import DoOutputsTuple, PCollection, TaggedOutput
 
 from schemas.reasons import Reason
 from schemas.records import Draft
-from stages.calling import REJECTED, reject
+from stages.calling import REJECTED, reject, split
 from stages.counting import count_in, count_kept, count_rejected
 
 STAGE = "difficulty"
@@ -60,12 +61,12 @@ class _Filter(beam.DoFn):
             yield draft
         elif side.value in self._settings.route:
             count_kept(STAGE)
-            yield beam.pvalue.TaggedOutput(side.value, draft)
+            yield TaggedOutput(side.value, draft)
         else:
             detail = f"pass rate {draft.pass_rate:.2f} over {draft.scored_attempts} attempts"
             rejected = reject(draft, STAGE, side, detail)
             count_rejected(rejected)
-            yield beam.pvalue.TaggedOutput(REJECTED, rejected)
+            yield TaggedOutput(REJECTED, rejected)
 
 
 @dataclass
@@ -77,6 +78,6 @@ class FilterByDifficulty(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> DoOutputsTuple:
         """``kept``, ``rejected``, and the routed ``too_easy`` and ``too_hard``."""
-        return drafts | beam.ParDo(_Filter(self.settings)).with_outputs(REJECTED, TOO_EASY, TOO_HARD, main="kept")
+        return split(drafts, "Filter", _Filter(self.settings), TOO_EASY, TOO_HARD)

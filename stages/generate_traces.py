@@ -1,14 +1,15 @@
 """Traces (Argos §4.2, App. C.2): the teacher's grounded reasoning, several rollouts a question.
 
-In: drafts with points and overlays. Out: drafts with ``n`` traces in canonical tags, or a rejection when the call failed.
-The original stands first, the overlay after it as a reference. Coordinates are original pixels: the prompt gives the
-marks in them and asks for copies, so that no frame has to be guessed.
+In: drafts with points and overlays. Out: drafts with ``n`` traces in canonical tags, or a rejection when the call
+failed. The original stands first, the overlay after it as a reference. Coordinates are original pixels: the prompt
+gives the marks in them and asks for copies, so that no frame has to be guessed.
 """
 
 from dataclasses import dataclass
 from functools import partial
 
 import apache_beam as beam
+from apache_beam.pvalue import DoOutputsTuple, PCollection
 
 from inference.request import Completion, Sampling
 from inference.settings import ModelsSettings
@@ -18,7 +19,7 @@ from schemas.messages import MediaPart, media_part
 from schemas.records import Draft, Trace
 from schemas.response import normalise, parse_response
 from stages.answer_format import answer_format, lettered_choices
-from stages.calling import REJECTED, CallModels, Session, with_calls
+from stages.calling import CallModels, Session, split, with_calls
 
 STAGE = "trace"
 PROMPT = "trace.v1"
@@ -88,7 +89,7 @@ class GenerateTraces(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> DoOutputsTuple:
         """``kept`` drafts and ``rejected``."""
         calls = CallModels(STAGE, partial(trace, settings=self.settings), self.models)
-        return drafts | beam.Reshuffle() | beam.ParDo(calls).with_outputs(REJECTED, main="kept")
+        return split(drafts | beam.Reshuffle(), "Call", calls)

@@ -1,7 +1,7 @@
 """Ingest: from an input to validated questions whose media have each been decoded once.
 
-In: the sources of an input. Out: one :class:`schemas.records.Draft` per usable record, or a typed rejection. Every record
-read leaves by exactly one of the two. Media stay where they are; only references travel.
+In: the sources of an input. Out: one :class:`schemas.records.Draft` per usable record, or a typed rejection. Every
+record read leaves by exactly one of the two. Media stay where they are; only references travel.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 import apache_beam as beam
+from apache_beam.pvalue import PBegin, PCollection, TaggedOutput
 
 from schemas.coding import record
 from schemas.geometry import Box
@@ -16,7 +17,7 @@ from schemas.input_record import InputRecord, InvalidRecord, parse_record
 from schemas.ordering import order_key
 from schemas.reasons import Reason
 from schemas.records import Draft, MediaRef, Question, RawRecord, Rejected
-from stages.calling import REJECTED
+from stages.calling import REJECTED, split
 from stages.counting import count_in, count_kept, count_rejected
 from stages.reading import RowSettings, Source, read_source
 from vision.decode import UndecodableMedia, decode_image
@@ -146,9 +147,9 @@ class _Parse(beam.DoFn):
                 yield _rejected(f"line#{raw.number}", error.reason.value, error.detail)
             else:
                 invalid = InvalidRow(raw.number, error.reason.value, _storable(error.detail))
-                yield beam.pvalue.TaggedOutput("invalid", (_storable(error.record_id), invalid))
+                yield TaggedOutput("invalid", (_storable(error.record_id), invalid))
         else:
-            yield beam.pvalue.TaggedOutput("uses", (rec.id, rec.media))
+            yield TaggedOutput("uses", (rec.id, rec.media))
             yield (rec.id, rec)
 
 
@@ -192,10 +193,10 @@ class _Assemble(beam.DoFn):
                 yield result
 
 
-def _rejected(record_id: str, reason: str, detail: str) -> beam.pvalue.TaggedOutput:
+def _rejected(record_id: str, reason: str, detail: str) -> TaggedOutput:
     rejected = Rejected(record_id, STAGE, reason, _storable(detail))
     count_rejected(rejected)
-    return beam.pvalue.TaggedOutput(REJECTED, rejected)
+    return TaggedOutput(REJECTED, rejected)
 
 
 def _storable(text: str) -> str:
@@ -219,7 +220,7 @@ class IngestRecords(beam.PTransform):
         if self.limit is not None and self.limit < 1:
             raise ValueError(f"limit must be at least 1, got {self.limit}")
 
-    def expand(self, pbegin: beam.pvalue.PBegin) -> dict[str, beam.PCollection]:
+    def expand(self, pbegin: PBegin) -> dict[str, PCollection]:
         """``kept`` drafts and ``rejected``."""
         raw = (
             pbegin
@@ -227,17 +228,14 @@ class IngestRecords(beam.PTransform):
             | "Read" >> beam.ParDo(_Read(self.rows, self.roots, self.limit)).with_output_types(RawRecord)
             | "SpreadRecords" >> beam.Reshuffle()
         )
-        parsed = raw | "Parse" >> beam.ParDo(_Parse()).with_outputs("uses", "invalid", REJECTED, main="valid")
+        parsed = split(raw, "Parse", _Parse(), "uses", "invalid")
         media = (
             parsed.uses
             | "EachMedium" >> beam.FlatMap(lambda use: [(uri, use[0]) for uri in use[1]])
             | "OncePerMedium" >> beam.GroupByKey()
             | "CheckMedia" >> beam.ParDo(_CheckMedia(self.roots))
         )
-        assembled = (
-            {"valid": parsed.valid, "invalid": parsed.invalid, "media": media}
-            | "JoinById" >> beam.CoGroupByKey()
-            | "Assemble" >> beam.ParDo(_Assemble()).with_outputs(REJECTED, main="kept")
-        )
+        joined = {"valid": parsed.kept, "invalid": parsed.invalid, "media": media} | "JoinById" >> beam.CoGroupByKey()
+        assembled = split(joined, "Assemble", _Assemble())
         rejected = (parsed[REJECTED], assembled[REJECTED]) | "Rejected" >> beam.Flatten()
         return {"kept": assembled.kept, REJECTED: rejected}

@@ -1,8 +1,8 @@
 """Rubric mining (RuCL §3.2): candidates from the teacher once a run, judged on a sample, filtered and stratified.
 
-In: the drafts of the RL side, with attempts. Out: one :class:`MinedRubrics` for the run. The sample is the questions whose ids
-hash lowest; the rollout judged of each is its first attempt. A reply that fails is listed as a problem and left out of
-the statistics; it never counts as a score.
+In: the drafts of the RL side, with attempts. Out: one :class:`MinedRubrics` for the run. The sample is the questions
+whose ids hash lowest; the rollout judged of each is its first attempt. A reply that fails is listed as a problem and
+left out of the statistics; it never counts as a score.
 """
 
 import json
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import apache_beam as beam
+from apache_beam.pvalue import AsList, PCollection
 
 from inference.request import Sampling
 from inference.settings import ModelsSettings
@@ -27,7 +28,7 @@ from schemas.coding import record
 from schemas.messages import media_part
 from schemas.ordering import order_key
 from schemas.records import Call, Draft, Rejected, Rubric
-from stages.calling import REJECTED, CallModels, Session
+from stages.calling import REJECTED, CallModels, Session, split
 
 CANDIDATES, JUDGE = "rubric_candidates", "rubric_judge"
 CANDIDATES_PROMPT, JUDGE_PROMPT = "rubric_candidates.v1", "rubric_judge.v1"
@@ -128,23 +129,17 @@ class MineRubrics(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: beam.PCollection) -> beam.PCollection:
+    def expand(self, drafts: PCollection) -> PCollection:
         """A collection of exactly one :class:`MinedRubrics`."""
-        proposed = (
+        sample = (
             drafts
             | "SampleById" >> beam.combiners.Top.Smallest(self.settings.sample, key=_id_key)
             | "AsSample" >> beam.FlatMap(_as_sample)
-            | "Propose"
-            >> beam.ParDo(
-                CallModels(CANDIDATES, partial(propose_rubrics, settings=self.settings), self.models)
-            ).with_outputs(REJECTED, main="kept")
         )
-        judged = (
-            proposed.kept
-            | "EachTask" >> beam.FlatMap(lambda tasks: tasks)
-            | "SpreadTasks" >> beam.Reshuffle()
-            | "Judge" >> beam.ParDo(CallModels(JUDGE, judge_attempt, self.models)).with_outputs(REJECTED, main="kept")
-        )
+        candidates = CallModels(CANDIDATES, partial(propose_rubrics, settings=self.settings), self.models)
+        proposed = split(sample, "Propose", candidates)
+        tasks = proposed.kept | "EachTask" >> beam.FlatMap(lambda tasks: tasks) | "SpreadTasks" >> beam.Reshuffle()
+        judged = split(tasks, "Judge", CallModels(JUDGE, judge_attempt, self.models))
         failures = (proposed[REJECTED], judged[REJECTED]) | "Failures" >> beam.Flatten()
         return (
             drafts.pipeline
@@ -152,8 +147,8 @@ class MineRubrics(beam.PTransform):
             | "Summarise"
             >> beam.Map(
                 lambda _, rows, failed, settings: summarise(rows, failed, settings),
-                beam.pvalue.AsList(judged.kept),
-                beam.pvalue.AsList(failures),
+                AsList(judged.kept),
+                AsList(failures),
                 self.settings,
             )
         )

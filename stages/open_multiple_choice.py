@@ -1,24 +1,27 @@
 """Turning multiple choice into free response where that is possible (SAIL-RL App. A.1, against guessing).
 
-In: drafts. Out: the same drafts; a question whose gold answer is a number or a short phrase that stands on its own loses
-its choices and keeps the same gold answer, the others stay multiple choice. The former choices are kept beside it.
+In: drafts. Out: the same drafts; a question whose gold answer is a number or a short phrase that stands on its own
+loses its choices and keeps the same gold answer, the others stay multiple choice. The former choices are kept beside
+it.
 """
 
 import re
 from dataclasses import dataclass, replace
 
 import apache_beam as beam
+from apache_beam.pvalue import DoOutputsTuple, PCollection
 
 from schemas.records import Draft, Question
-from stages.calling import REJECTED, MapDrafts
+from stages.calling import MapDrafts, split
 
 STAGE = "open_choices"
 
 _NUMBER = re.compile(r"[+\-−]?\d+(?:\.\d+)?")
 _WORDS = re.compile(r"[^\W\d_]+(?:[ '’-][^\W\d_]+){0,2}")
 _REFERS_TO_CHOICES = re.compile(
-    r"\b(?:which (?:of|one|option|choice|statement|answer|figure|graph|picture|diagram)|these|following|options?|choices?"
-    r"|below|above|best (?:describes|illustrates|represents|matches)|true|false|not true|correct statement|except)\b",
+    r"\b(?:which (?:of|one|option|choice|statement|answer|figure|graph|picture|diagram)|these|following|options?"
+    r"|choices?|below|above"
+    r"|best (?:describes|illustrates|represents|matches)|true|false|not true|correct statement|except)\b",
     re.IGNORECASE,
 )
 _ASKS_FREELY = re.compile(
@@ -61,10 +64,10 @@ class OpenMultipleChoice(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> DoOutputsTuple:
         """``kept`` drafts and an empty ``rejected``."""
         work = open_question if self.enabled else _pass
-        return drafts | beam.ParDo(MapDrafts(STAGE, work)).with_outputs(REJECTED, main="kept")
+        return split(drafts, "Map", MapDrafts(STAGE, work))
 
 
 def _pass(draft: Draft) -> Draft:

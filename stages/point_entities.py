@@ -1,13 +1,14 @@
 """Pointing (Argos §4.1): the 2D points of every entity in every medium, by the pointer.
 
-In: drafts with entities. Out: drafts with points in original pixels, or a rejection. An entity that is in no picture has
-no points; the points of a draft are numbered from 1 in the order in which they stand.
+In: drafts with entities. Out: drafts with points in original pixels, or a rejection. An entity that is in no picture
+has no points; the points of a draft are numbered from 1 in the order in which they stand.
 """
 
 import asyncio
 from dataclasses import dataclass
 
 import apache_beam as beam
+from apache_beam.pvalue import DoOutputsTuple, PCollection
 
 from inference.grounding import points_of_reply
 from inference.request import Sampling
@@ -16,7 +17,7 @@ from prompts.loader import load_prompt
 from schemas.geometry import Point
 from schemas.messages import media_part
 from schemas.records import Draft
-from stages.calling import REJECTED, CallModels, Session, with_calls
+from stages.calling import CallModels, Session, split, with_calls
 
 STAGE = "point"
 PROMPT = "point.v1"
@@ -52,6 +53,6 @@ class PointEntities(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> DoOutputsTuple:
         """``kept`` drafts and ``rejected``."""
-        return drafts | beam.ParDo(CallModels(STAGE, point, self.models)).with_outputs(REJECTED, main="kept")
+        return split(drafts, "Call", CallModels(STAGE, point, self.models))

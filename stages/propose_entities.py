@@ -1,13 +1,14 @@
 """Proposals (Argos §4.1, App. C.1, Fig. 5): the visible things that question, gold answer and a rollout speak of.
 
-In: drafts with attempts. Out: drafts with 1 to ``max_entities`` entities, or a rejection. The initial rollout of the paper is
-the first right attempt of the policy, or its first one.
+In: drafts with attempts. Out: drafts with 1 to ``max_entities`` entities, or a rejection. The initial rollout of the
+paper is the first right attempt of the policy, or its first one.
 """
 
 from dataclasses import dataclass
 from functools import partial
 
 import apache_beam as beam
+from apache_beam.pvalue import DoOutputsTuple, PCollection
 
 from inference.grounding import BadReply, json_object
 from inference.request import Sampling
@@ -16,7 +17,7 @@ from prompts.loader import load_prompt
 from schemas.messages import media_part
 from schemas.reasons import Reason
 from schemas.records import Draft, Rejected
-from stages.calling import REJECTED, CallModels, Session, reject, with_calls
+from stages.calling import CallModels, Session, reject, split, with_calls
 
 STAGE = "propose"
 PROMPT = "propose.v1"
@@ -73,7 +74,7 @@ class ProposeEntities(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> DoOutputsTuple:
         """``kept`` drafts and ``rejected``."""
         calls = CallModels(STAGE, partial(propose, settings=self.settings), self.models)
-        return drafts | beam.Reshuffle() | beam.ParDo(calls).with_outputs(REJECTED, main="kept")
+        return split(drafts | beam.Reshuffle(), "Call", calls)

@@ -45,7 +45,9 @@ class RowSettings:
         for section, names in (("columns", self.columns), ("constants", self.constants)):
             unknown = sorted(set(names) - set(FIELDS))
             if unknown:
-                raise ValueError(f"input.{section}: {unknown[0]!r} is not a record field; fields are {', '.join(FIELDS)}")
+                raise ValueError(
+                    f"input.{section}: {unknown[0]!r} is not a record field; fields are {', '.join(FIELDS)}"
+                )
 
 
 def read_source(source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
@@ -74,7 +76,7 @@ def _parquet_rows(path: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _dataset_rows(path: str, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-    import datasets  # noqa: PLC0415 - slow to import, and needed for this kind of input alone
+    import datasets
 
     loaded = datasets.load_dataset(path, rows.name or None, split=rows.split, streaming=True)
     for column, feature in (loaded.features or {}).items():

@@ -1,19 +1,20 @@
 """Deduplication: exact by media, question and answer; near by picture and question together (SAIL-RL App. A.1).
 
-In: drafts. Out: one draft of each set of duplicates, the one whose id hashes lowest; the others are rejected and name it.
-Records with different gold answers or choices are never merged. A perceptual hash only proposes near duplicates; each is
-confirmed on pixels before it counts.
+In: drafts. Out: one draft of each set of duplicates, the one whose id hashes lowest; the others are rejected and name
+it. Records with different gold answers or choices are never merged. A perceptual hash only proposes near duplicates;
+each is confirmed on pixels before it counts.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import apache_beam as beam
+from apache_beam.pvalue import DoOutputsTuple, PCollection, TaggedOutput
 
 from schemas.ordering import order_key
 from schemas.reasons import Reason
 from schemas.records import Draft, Question
-from stages.calling import REJECTED, reject
+from stages.calling import REJECTED, reject, split
 from stages.counting import count_in, count_kept, count_rejected
 from stages.ingest_records import MediaRoots
 from vision.hashing import hamming, same_picture
@@ -24,7 +25,9 @@ BANDS = ((0, 13), (13, 13), (26, 13), (39, 13), (52, 12))
 
 @dataclass(frozen=True)
 class DedupSettings:
-    """``near`` turns near duplicates on; ``max_distance`` is the most bits by which their hashes may differ (at most 4)."""
+    """``near`` turns near duplicates on; ``max_distance`` is the most bits by which their hashes may differ (at most
+    4).
+    """
 
     near: bool = True
     max_distance: int = 4
@@ -54,7 +57,7 @@ class KeptPictures:
             self.banded.setdefault(key, []).append(question)
 
     def near(self, question: Question, max_distance: int) -> Iterator[Question]:
-        """Kept questions whose pictures all hash within ``max_distance`` bits (pigeonhole over the bands), once each."""
+        """Kept questions whose pictures all hash within ``max_distance`` bits, once each (by bands)."""
         seen: set[str] = set()
         for key in _bands(question):
             for other in self.banded.get(key, ()):
@@ -100,6 +103,10 @@ def _close(a: Question, b: Question, max_distance: int) -> bool:
     )
 
 
+def _keyed(draft: Draft) -> tuple[str, Draft]:
+    return question_key(draft.question), draft
+
+
 class _FindDuplicates(beam.DoFn):
     def __init__(self, settings: DedupSettings, roots: MediaRoots) -> None:
         self._settings, self._roots = settings, roots
@@ -116,7 +123,7 @@ class _FindDuplicates(beam.DoFn):
             else:
                 rejected = reject(draft, STAGE, reason, f"of {kept_id!r}")
                 count_rejected(rejected)
-                yield beam.pvalue.TaggedOutput(REJECTED, rejected)
+                yield TaggedOutput(REJECTED, rejected)
 
     def _same(self, a: Question, b: Question) -> bool:
         pairs = zip(a.media, b.media, strict=True)
@@ -133,12 +140,7 @@ class RemoveDuplicates(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> DoOutputsTuple:
         """``kept`` drafts and ``rejected``."""
-        return (
-            drafts
-            | "KeyByQuestion" >> beam.Map(lambda draft: (question_key(draft.question), draft))
-            | "SameQuestion" >> beam.GroupByKey()
-            | "FindDuplicates"
-            >> beam.ParDo(_FindDuplicates(self.settings, self.roots)).with_outputs(REJECTED, main="kept")
-        )
+        grouped = drafts | "KeyByQuestion" >> beam.Map(_keyed) | "SameQuestion" >> beam.GroupByKey()
+        return split(grouped, "FindDuplicates", _FindDuplicates(self.settings, self.roots))

@@ -88,7 +88,7 @@ def _common(draft: Draft, context: RowContext) -> Row:
 
 
 def _scores(trace: Trace) -> Row:
-    values = {verdict.name: verdict.value for verdict in trace.verdicts}
+    values: Row = {verdict.name: verdict.value for verdict in trace.verdicts}
     return {name: values.get(name) for name in ("outcome", "spatial", "temporal", "reasoning")} | {"final": trace.score}
 
 

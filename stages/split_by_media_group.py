@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import apache_beam as beam
+from apache_beam.pvalue import DoOutputsTuple, PCollection, TaggedOutput
 
 from schemas.ordering import unit_hash
 from schemas.records import Draft
@@ -58,12 +59,12 @@ class _Route(beam.DoFn):
     def __init__(self, settings: SplitSettings) -> None:
         self._settings = settings
 
-    def process(self, joined: tuple[str, dict[str, Iterable]]) -> Iterator[beam.pvalue.TaggedOutput]:
+    def process(self, joined: tuple[str, dict[str, Iterable]]) -> Iterator[TaggedOutput]:
         drafts: list[Draft] = list(joined[1]["draft"])
         groups: list[str] = list(joined[1]["group"])
         if len(drafts) != 1 or len(groups) != 1:
             raise ValueError(f"{joined[0]}: {len(drafts)} drafts and {len(groups)} media groups for one id")
-        yield beam.pvalue.TaggedOutput(side_of(groups[0], self._settings), drafts[0])
+        yield TaggedOutput(side_of(groups[0], self._settings), drafts[0])
 
 
 @dataclass
@@ -75,7 +76,7 @@ class SplitByMediaGroup(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> DoOutputsTuple:
         """``sft`` and ``rl``."""
         groups = (
             drafts

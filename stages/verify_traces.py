@@ -1,13 +1,14 @@
 """Verification (Argos §4.3, App. C.3): score every trace, keep the best when it is good enough.
 
-In: drafts with traces. Out: drafts with verdicts and the index of the best trace, whose score is at least ``min_score``; or a
-rejection that names the best score and the scorer that failed. Ties go to the earlier trace.
+In: drafts with traces. Out: drafts with verdicts and the index of the best trace, whose score is at least
+``min_score``; or a rejection that names the best score and the scorer that failed. Ties go to the earlier trace.
 """
 
 from dataclasses import dataclass, field
 from functools import partial
 
 import apache_beam as beam
+from apache_beam.pvalue import DoOutputsTuple, PCollection
 
 from inference.settings import ModelsSettings
 from rewards.aggregate import GateSettings
@@ -15,7 +16,7 @@ from rewards.spatial import ObjectMasks
 from rewards.verifier import Scorers, verify_trace
 from schemas.reasons import Reason
 from schemas.records import Draft, Rejected, Trace
-from stages.calling import REJECTED, CallModels, Session, reject, with_calls
+from stages.calling import CallModels, Session, reject, split, with_calls
 
 STAGE = "verify"
 
@@ -72,11 +73,11 @@ class VerifyTraces(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> DoOutputsTuple:
         """``kept`` drafts and ``rejected``."""
         scorers = Scorers(
             judge=self.models.has_role("judge"),
             spatial=self.models.has_role("detector") and self.models.has_role("segmenter"),
         )
         work = partial(verify, settings=self.settings, scorers=scorers)
-        return drafts | beam.ParDo(CallModels(STAGE, work, self.models)).with_outputs(REJECTED, main="kept")
+        return split(drafts, "Call", CallModels(STAGE, work, self.models))

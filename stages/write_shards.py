@@ -1,18 +1,22 @@
 """Shards: rows to Parquet files whose number, names, order and bytes depend on the rows alone.
 
-In: rows keyed by id (image columns as URIs). Out: the paths written. A row's place is fixed by a hash of its id: the shard by
-the hash's leading bits, the order within by the hash. The number of shards is a function of row count and bytes. Images
-are read when their row group is written, so that memory holds one row group and no pixels cross a shuffle.
+In: rows keyed by id (image columns as URIs). Out: the paths written. A row's place is fixed by a hash of its id: the
+shard by the hash's leading bits, the order within by the hash. The number of shards is a function of row count and
+bytes. Images are read when their row group is written, so that memory holds one row group and no pixels cross a
+shuffle.
 """
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.io.filesystems import FileSystems
+from apache_beam.pvalue import AsSingleton, PCollection
 
 from schemas.coding import record
 from schemas.ordering import order_key
@@ -72,12 +76,14 @@ def write_shard(
 ) -> int:
     """Write one shard to a temporary name, then rename it. Returns its rows. Raises ValueError on a repeated id."""
     ordered = sorted(rows, key=lambda row: (order_key(row.id), row.id))
-    for before, after in zip(ordered, ordered[1:], strict=False):
+    for before, after in itertools.pairwise(ordered):
         if before.id == after.id:
             raise ValueError(f"{path}: two rows have the id {before.id!r}")
     temporary = f"{path}.writing"
     with FileSystems.create(temporary, mime_type="application/octet-stream") as stream:
-        writer = pq.ParquetWriter(stream, schema, compression="zstd", write_statistics=True, use_content_defined_chunking=False)
+        writer = pq.ParquetWriter(
+            stream, schema, compression="zstd", write_statistics=True, use_content_defined_chunking=False
+        )
         for group in row_groups(ordered, settings):
             filled = [_with_images(json.loads(row.text), store) for row in group]
             writer.write_table(pa.Table.from_pylist(filled, schema=schema), row_group_size=len(filled))
@@ -148,15 +154,15 @@ class WriteShards(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, rows: beam.PCollection) -> beam.PCollection:
+    def expand(self, rows: PCollection) -> PCollection:
         """(file name, rows written) of each shard."""
         plan = (
             rows
             | "Sizes" >> beam.Map(lambda row: (1, row.size_bytes))
             | "Total" >> beam.CombineGlobally(_add_sizes)
-            | "Plan" >> beam.Map(lambda total, settings: shard_count(*total, settings), self.settings)
+            | "Plan" >> beam.Map(lambda total, settings: shard_count(total[0], total[1], settings), self.settings)
         )
-        shards = beam.pvalue.AsSingleton(plan)
+        shards: Any = AsSingleton(plan)  # type: ignore[arg-type]
         empty = plan | "EveryShard" >> beam.FlatMap(lambda count: [(shard, None) for shard in range(count)])
         placed = rows | "Place" >> beam.Map(lambda row, count: (shard_of(row.id, count), row), shards)
         return (

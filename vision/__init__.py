@@ -1,0 +1,1 @@
+"""Pixels: decoding, media by reference, hashes, overlays and the embedded engine's algorithms."""

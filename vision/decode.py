@@ -28,9 +28,7 @@ Pixels = NDArray[np.uint8]
 Samples = NDArray[np.integer | np.floating]
 """What a decoder hands over: grey, BGR or BGRA of any depth."""
 
-Kind = Literal[
-    "empty", "truncated", "corrupt", "not_an_image", "too_large", "too_small", "animated", "unsupported"
-]
+Kind = Literal["empty", "truncated", "corrupt", "not_an_image", "too_large", "too_small", "animated", "unsupported"]
 
 _FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "AVIF", "BMP", "TIFF", "PPM")  # MPO comes in through JPEG
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -265,13 +263,9 @@ def _upright(pixels: Pixels, orientation: int) -> Pixels:
 
 def _check_size(width: int, height: int, limits: Limits) -> None:
     if width * height > limits.max_pixels:
-        raise UndecodableMedia(
-            "too_large", f"{width}x{height} pixels, the limit is {limits.max_pixels:.0f} in all"
-        )
+        raise UndecodableMedia("too_large", f"{width}x{height} pixels, the limit is {limits.max_pixels:.0f} in all")
     if min(width, height) < limits.min_side:
-        raise UndecodableMedia(
-            "too_small", f"{width}x{height} pixels, the shorter side needs {limits.min_side}"
-        )
+        raise UndecodableMedia("too_small", f"{width}x{height} pixels, the shorter side needs {limits.min_side}")
 
 
 def _explained(data: bytes, error: Exception) -> UndecodableMedia:

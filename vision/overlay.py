@@ -95,9 +95,7 @@ def _draw(canvas: Pixels, targets: Floats, n_points: int, captions: Sequence[str
     """Draw from the bottom up: boxes, lines from far captions, captions, points. ``targets`` is (n, 4)."""
     radius, stroke, pad = max(3, round(font_px * 0.28)), max(1, round(font_px / 9)), max(3, font_px // 5)
     colours = [_COLOURS[i % len(_COLOURS)] for i in range(len(captions))]
-    for (x1, y1, x2, y2), colour in zip(
-        targets[n_points:].round().astype(int), colours[n_points:], strict=True
-    ):
+    for (x1, y1, x2, y2), colour in zip(targets[n_points:].round().astype(int), colours[n_points:], strict=True):
         cv2.rectangle(canvas, (x1, y1), (x2, y2), _WHITE, stroke + 2)
         cv2.rectangle(canvas, (x1, y1), (x2, y2), colour, stroke)
     inks = [_lettering(text, font_px, pad) for text in captions]
@@ -236,9 +234,7 @@ def _place(canvas: Pixels, targets: Floats, n_points: int, sizes: Floats, radius
     costs += _OVER_BUSY * _mean_busy(_busy_integral(canvas), rects / np.tile(limits, 2))
     discs = targets[:n_points] + np.array([-1, -1, 1, 1]) * radius_px
     obstacles = np.vstack([discs, targets[n_points:], np.zeros_like(targets)])  # the last fill up on the way
-    prices = np.repeat(
-        [_OVER_MARK, _OVER_BOX, _OVER_CAPTION], [n_points, len(targets) - n_points, len(targets)]
-    )
+    prices = np.repeat([_OVER_MARK, _OVER_BOX, _OVER_CAPTION], [n_points, len(targets) - n_points, len(targets)])
     placed = obstacles[len(targets) :]
     for index, (cost, choices) in enumerate(zip(costs, rects, strict=True)):
         per_px = prices / sizes[index].prod()
@@ -279,9 +275,7 @@ def _busy_integral(canvas: Pixels) -> Floats:
     codes = ((red >> 4) * 256 + (green & 0xF0) + (blue >> 4)).ravel()
     ground = small.reshape(-1, 3)[np.argmax(codes == np.bincount(codes).argmax())].astype(np.float64)
     unlike = cv2.inRange(small, ground - 24, ground + 24) == 0
-    edges = np.abs(np.diff(green, axis=0, prepend=green[:1])) + np.abs(
-        np.diff(green, axis=1, prepend=green[:, :1])
-    )
+    edges = np.abs(np.diff(green, axis=0, prepend=green[:1])) + np.abs(np.diff(green, axis=1, prepend=green[:, :1]))
     return cv2.integral(unlike * 0.6 + np.minimum(edges / 96, 1.0))
 
 

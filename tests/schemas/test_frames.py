@@ -55,9 +55,7 @@ def test_to_px(frame: Frame, written: tuple[float, float], expected_px: tuple[fl
         (Frame.UNIT, (1.01, 0), (200.0, 0.0)),
     ],
 )
-def test_clips_one_percent(
-    frame: Frame, written: tuple[float, float], expected_px: tuple[float, float]
-) -> None:
+def test_clips_one_percent(frame: Frame, written: tuple[float, float], expected_px: tuple[float, float]) -> None:
     assert to_px(frame, *written, 200, 100) == expected_px
 
 
@@ -98,9 +96,7 @@ def test_round_trip(frame: Frame, width: int, height: int, right: float, down: f
 
 @settings(deadline=None)
 @given(FRAMES, SIDES, SIDES, st.tuples(SHARES, SHARES, SHARES, SHARES))
-def test_box_round_trip(
-    frame: Frame, width: int, height: int, shares: tuple[float, float, float, float]
-) -> None:
+def test_box_round_trip(frame: Frame, width: int, height: int, shares: tuple[float, float, float, float]) -> None:
     (x1, x2), (y1, y2) = sorted(shares[:2]), sorted(shares[2:])
     box_px = (x1 * width, y1 * height, x2 * width, y2 * height)
     written = box_from_px(frame, box_px, width, height)
@@ -134,9 +130,7 @@ def test_smart_resize_refuses_extreme_aspects() -> None:
 
 
 @settings(deadline=None)
-@given(
-    st.integers(1, 20000), st.integers(1, 20000), st.sampled_from([QWEN25_IMAGE, QWEN3_IMAGE, QWEN25_VIDEO])
-)
+@given(st.integers(1, 20000), st.integers(1, 20000), st.sampled_from([QWEN25_IMAGE, QWEN3_IMAGE, QWEN25_VIDEO]))
 def test_smart_resize_keeps_its_promises(width: int, height: int, rule: ResizeRule) -> None:
     if max(width, height) > 200 * min(width, height):
         with pytest.raises(UnresizableImage):

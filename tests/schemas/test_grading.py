@@ -116,9 +116,7 @@ def test_runaway_maths_is_refused(text: str) -> None:
 
 def test_maths_off_the_main_thread() -> None:
     grades: list[Grade] = []
-    thread = threading.Thread(
-        target=lambda: grades.append(grade_answer("\\sqrt{12}", "$2\\sqrt{3}$", "text", None))
-    )
+    thread = threading.Thread(target=lambda: grades.append(grade_answer("\\sqrt{12}", "$2\\sqrt{3}$", "text", None)))
     thread.start()
     thread.join()
     assert [grade.value for grade in grades] == [1.0]

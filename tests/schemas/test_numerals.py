@@ -51,9 +51,7 @@ from schemas.numerals import Numeral, read_numerals, same_number
     ],
 )
 def test_values(text: str, values: list[str]) -> None:
-    assert [numeral.value for numeral in read_numerals(text).numerals] == [
-        Fraction(value) for value in values
-    ]
+    assert [numeral.value for numeral in read_numerals(text).numerals] == [Fraction(value) for value in values]
 
 
 @pytest.mark.parametrize("text", ["10^2", "10²", "5n-4", r"\sqrt{2}", "2π", "5k", "3×4", "5!", "2**3"])

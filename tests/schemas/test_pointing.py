@@ -27,9 +27,7 @@ def test_golden(case: dict) -> None:
 @settings(deadline=None)
 @given(
     st.text(max_size=60)
-    | st.lists(st.sampled_from(["<points ", 'coords="', "1 2 3 4", ";", '">', "</points>", "none", "."])).map(
-        "".join
-    )
+    | st.lists(st.sampled_from(["<points ", 'coords="', "1 2 3 4", ";", '">', "</points>", "none", "."])).map("".join)
 )
 def test_points_none_or_a_typed_error(text: str) -> None:
     try:

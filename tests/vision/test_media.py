@@ -113,9 +113,7 @@ def test_links_are_followed(store: MediaStore, tmp_path: Path) -> None:
     assert store.open_bytes("input:in.png") == png(7)
 
 
-@pytest.mark.parametrize(
-    "uri", ["input:no.png", "input:images", "input:images/a b.png/x", "input:" + "a" * 300]
-)
+@pytest.mark.parametrize("uri", ["input:no.png", "input:images", "input:images/a b.png/x", "input:" + "a" * 300])
 def test_missing_files(store: MediaStore, uri: str) -> None:
     with pytest.raises(MediaMissing):
         store.open_bytes(uri)
@@ -229,10 +227,7 @@ class ShelfFileSystem(LocalFileSystem):
         return super().size(path.removeprefix("shelf://"))
 
     def rename(self, source_file_names: list[str], destination_file_names: list[str]) -> None:
-        plain = [
-            [n.removeprefix("shelf://") for n in names]
-            for names in (source_file_names, destination_file_names)
-        ]
+        plain = [[n.removeprefix("shelf://") for n in names] for names in (source_file_names, destination_file_names)]
         super().rename(*plain)
 
 

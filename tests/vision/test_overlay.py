@@ -171,9 +171,7 @@ def test_coordinates_must_be_finite(bad: float) -> None:
         max_size=6,
     ),
 )
-def test_any_marks_on_any_small_picture(
-    width: int, height: int, marks: list[tuple[int, str, float, float]]
-) -> None:
+def test_any_marks_on_any_small_picture(width: int, height: int, marks: list[tuple[int, str, float, float]]) -> None:
     points = [Mark(*m) for m in marks]
     drawn = draw_overlay(flat(width, height), points, [(9, "box", -3.0, 5.0, 1e4, 2.0)])
     assert drawn.dtype == np.uint8

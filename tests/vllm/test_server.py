@@ -161,9 +161,7 @@ def test_logprobs_of_a_given_continuation(client: openai.OpenAI, vllm_server: Vl
         {"role": "assistant", "content": "The red square."},
     ]
     scoring = {"prompt_logprobs": 0, "add_generation_prompt": False, "continue_final_message": True}
-    reply = client.chat.completions.create(
-        model=vllm_server.model, messages=messages, max_tokens=1, extra_body=scoring
-    )
+    reply = client.chat.completions.create(model=vllm_server.model, messages=messages, max_tokens=1, extra_body=scoring)
     positions = getattr(reply, "prompt_logprobs", None)
     assert positions is not None
     assert positions[0] is None

@@ -79,19 +79,11 @@ def _plural(count: int, noun: Noun) -> str:
 def _touching(touch: Touch | None) -> str:
     if touch is None:
         return ""
-    where = (
-        "an edge"
-        if touch.place == "edge"
-        else "a corner"
-        if touch.place == "corner"
-        else f"the {touch.place}"
-    )
+    where = "an edge" if touch.place == "edge" else "a corner" if touch.place == "corner" else f"the {touch.place}"
     return f" {'not ' if touch.negated else ''}touching {where}"
 
 
-def _matching(
-    noun: Noun, touch: Touch | None, shapes: list[Shape], walls: tuple[Box, ...]
-) -> tuple[Shape, ...] | None:
+def _matching(noun: Noun, touch: Touch | None, shapes: list[Shape], walls: tuple[Box, ...]) -> tuple[Shape, ...] | None:
     """The shapes of a noun that touch as asked; None when one lies in no box."""
     found = [shape for shape in shapes if noun.matches(shape)]
     if touch is None:
@@ -135,9 +127,7 @@ def _groups(
         chosen = [[check(condition, group, walls) for condition in query.of] for group in groups]
         if any(result is None for row in chosen for result in row):
             return None
-        groups = [
-            g for g, row in zip(groups, chosen, strict=True) if all(r is not None and r.holds for r in row)
-        ]
+        groups = [g for g, row in zip(groups, chosen, strict=True) if all(r is not None and r.holds for r in row)]
         if len(groups) != 1:
             return None
     sure = unsure = 0

@@ -163,9 +163,7 @@ def _outline_fits(gradients: _Gradients, boxes: NDArray[np.float64]) -> NDArray[
     return np.where(count >= seen.shape[2] // 3, (agreed * seen).sum(2) / np.maximum(count, 1), 0.0)
 
 
-def _inner_colour(
-    image: NDArray[np.uint8], box: tuple[float, float, float, float], mask: NDArray[np.bool_]
-) -> str:
+def _inner_colour(image: NDArray[np.uint8], box: tuple[float, float, float, float], mask: NDArray[np.bool_]) -> str:
     """The name of the most frequent colour inside an edge-enclosed region."""
     x, y = (round(start + (start > 0) * _EDGE_PX) for start in box[:2])
     pixels = image[y : y + mask.shape[0], x : x + mask.shape[1]][mask]

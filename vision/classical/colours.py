@@ -116,9 +116,7 @@ def find_palette(image: NDArray[np.uint8], min_px: int = 4, tolerance: float = 6
         lut[used[near]] = best[near]
         centres = _refine(means, counts[used], lut[used], centres)
     index = lut[key]
-    held = np.bincount(
-        np.maximum(lut[used], 0), weights=counts[used] * (lut[used] >= 0), minlength=len(centres)
-    )
+    held = np.bincount(np.maximum(lut[used], 0), weights=counts[used] * (lut[used] >= 0), minlength=len(centres))
     return Palette(centres, index, (held[: len(centres)] / flat.size).astype(np.float32))
 
 

@@ -23,9 +23,7 @@ def check(condition: Condition, group: list[Shape], walls: tuple[Box, ...]) -> O
         case OnlyOf():
             return _only(condition, group)
         case ColourCount():
-            return (
-                Outcome(len({shape.colour for shape in group}) == condition.n, tuple(group)) if group else _NO
-            )
+            return Outcome(len({shape.colour for shape in group}) == condition.n, tuple(group)) if group else _NO
         case AtEnd():
             return _at_end(condition, group)
         case Over():

@@ -119,9 +119,7 @@ def _attribute(words: Words, choices: tuple[str, ...]) -> Query | None:
     noun = read_noun(words)
     words.take("have")
     return (
-        None
-        if noun is None
-        else AttributeQuery("shape" if asked == "shape" else "colour", superlative, noun, choices)
+        None if noun is None else AttributeQuery("shape" if asked == "shape" else "colour", superlative, noun, choices)
     )
 
 

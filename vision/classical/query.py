@@ -7,9 +7,7 @@ from vision.classical.labels import Noun
 
 Place = Literal["edge", "corner", "top", "bottom", "left", "right"]
 Group = Literal["tower", "box"]
-Superlative = Literal[
-    "largest", "smallest", "tallest", "shortest", "leftmost", "rightmost", "topmost", "lowest"
-]
+Superlative = Literal["largest", "smallest", "tallest", "shortest", "leftmost", "rightmost", "topmost", "lowest"]
 
 
 @dataclass(frozen=True, slots=True)

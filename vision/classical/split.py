@@ -101,9 +101,7 @@ def _cuts(mask: NDArray[np.uint8]) -> Iterator[tuple[_Point, _Point]]:
             yield tuple(outline[i]), tuple(outline[i] + heading * _run(mask, outline[i], heading, reach))
 
 
-def _run(
-    mask: NDArray[np.uint8], start: NDArray[np.float64], heading: NDArray[np.float64], reach: float
-) -> float:
+def _run(mask: NDArray[np.uint8], start: NDArray[np.float64], heading: NDArray[np.float64], reach: float) -> float:
     """How far a ray stays inside the mask, in pixels."""
     steps = np.arange(1.5, reach, 0.5)
     xy = np.rint(start + steps[:, None] * heading).astype(int)
@@ -112,9 +110,7 @@ def _run(
     return float(steps[np.argmin(inside)]) if not inside.all() else reach
 
 
-def _halves(
-    mask: NDArray[np.uint8], start: _Point, end: _Point
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8]] | None:
+def _halves(mask: NDArray[np.uint8], start: _Point, end: _Point) -> tuple[NDArray[np.uint8], NDArray[np.uint8]] | None:
     """The two sides of the line through a cut, when each is one connected piece."""
     ys, xs = np.nonzero(mask)
     side = (end[0] - start[0]) * (ys - start[1]) - (end[1] - start[1]) * (xs - start[0])

@@ -189,9 +189,7 @@ def test_other_questions_cannot_be_read(text):
     assert read_question(text) is None
 
 
-_WORDS = (
-    "there is are a no exactly two 3 blue black square blocks box tower with has and , or not touching edge"
-)
+_WORDS = "there is are a no exactly two 3 blue black square blocks box tower with has and , or not touching edge"
 
 
 @given(st.lists(st.sampled_from(_WORDS.split()), max_size=80))

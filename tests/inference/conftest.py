@@ -1,0 +1,199 @@
+"""A scripted OpenAI-compatible server on the loopback interface, and the settings that reach it."""
+
+import json
+import socket
+import struct
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inference.settings import EndpointSettings, ModelsSettings
+from prompts.loader import RenderedPrompt, load_prompt
+
+MODEL = "tiny"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the server does with one request.
+
+    ``cut`` ends the body that many bytes early; ``meet`` answers when as many requests as it has parties are there.
+    """
+
+    status: int = 200
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = ()
+    reset: bool = False
+    cut: int = 0
+    meet: threading.Barrier | None = None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One request as it arrived."""
+
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+
+
+@dataclass
+class ScriptedServer:
+    """Answers from a script; when the script has ended, the choices say ``reply 1``, ``reply 2`` and so on."""
+
+    base_url: str = ""
+    seen: list[Seen] = field(default_factory=list)
+    at_once: int = 0
+    most_at_once: int = 0
+    _script: deque[Step] = field(default_factory=deque)
+    _unscripted: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def say(self, *choices: str | dict[str, Any], usage: dict[str, Any] | None = None, **step: Any) -> None:
+        """A well-formed response; a choice is its text or fields of the choice, ``message`` among them."""
+        self.raw(completion(choices, usage), **step)
+
+    def fail(self, status: int, message: str = "no", **headers: str) -> None:
+        """An error response in OpenAI's form; ``retry_after="1"`` becomes the header Retry-After."""
+        lines = tuple((name.replace("_", "-"), value) for name, value in headers.items())
+        self.raw({"error": {"message": message, "type": "scripted"}}, status=status, headers=lines)
+
+    def raw(self, body: object, **step: Any) -> None:
+        """Any body: bytes as they are, all else as JSON."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self._script.append(Step(body=data, **step))
+
+    def reset(self) -> None:
+        """Close the connection without a response."""
+        self._script.append(Step(reset=True))
+
+    def take(self, seen: Seen) -> Step:
+        """Note a request and give the step that answers it."""
+        with self._lock:
+            self.seen.append(seen)
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+            if self._script:
+                return self._script.popleft()
+            first = self._unscripted + 1
+            self._unscripted += seen.body.get("n", 1)
+            choices = [f"reply {number}" for number in range(first, self._unscripted + 1)]
+        return Step(body=json.dumps(completion(choices, None)).encode())
+
+    def done(self) -> None:
+        """A request is about to be answered."""
+        with self._lock:
+            self.at_once -= 1
+
+
+def completion(choices: Any, usage: dict[str, Any] | None) -> dict[str, Any]:
+    """A chat completion with these choices."""
+    rows = []
+    for index, choice in enumerate(choices):
+        fields = {"message": {"role": "assistant", "content": choice}} if isinstance(choice, str) else dict(choice)
+        rows.append({"index": index, "finish_reason": "stop", **fields})
+    usage = usage or {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    return {"id": "x", "object": "chat.completion", "created": 0, "model": MODEL, "choices": rows, "usage": usage}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Any
+
+    def do_GET(self) -> None:
+        self._answer({})
+
+    def do_POST(self) -> None:
+        self._answer(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+
+    def _answer(self, body: dict[str, Any]) -> None:
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        step = self.server.script.take(Seen(self.path, headers, body))
+        if step.meet is not None:
+            step.meet.wait(10)
+        self.server.script.done()
+        if step.reset:
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+            self.close_connection = True
+            return
+        self.send_response(step.status)
+        for name, value in step.headers:
+            self.send_header(name, value)
+        if not any(name.lower() == "content-type" for name, _ in step.headers):
+            self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(step.body)))
+        self.end_headers()
+        self.wfile.write(step.body[: len(step.body) - step.cut])
+        if step.cut:
+            self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        """A connection that was reset is no news."""
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    """A running server with an empty script."""
+    script = ScriptedServer()
+    http = _Server(("127.0.0.1", 0), _Handler)
+    http.script = script  # type: ignore[attr-defined]
+    script.base_url = f"http://127.0.0.1:{http.server_address[1]}/v1"
+    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    yield script
+    http.shutdown()
+    thread.join()
+    http.server_close()
+
+
+@pytest.fixture
+def endpoint_settings(server: ScriptedServer) -> Callable[..., EndpointSettings]:
+    """Settings of an endpoint at the server, with changes."""
+
+    def build(**changes: Any) -> EndpointSettings:
+        return EndpointSettings(**{"kind": "openai", "model": MODEL, "base_url": server.base_url, **changes})
+
+    return build
+
+
+@pytest.fixture
+def models_settings(
+    tmp_path: Path, endpoint_settings: Callable[..., EndpointSettings]
+) -> Callable[..., ModelsSettings]:
+    """Settings in which every role but the segmenter uses the server, with changes to the endpoint."""
+
+    def build(cache: str = "replies.sqlite", **changes: Any) -> ModelsSettings:
+        roles = ("policy", "teacher", "pointer", "judge", "detector")
+        return ModelsSettings(
+            endpoints=(("scripted", endpoint_settings(**changes)),),
+            roles=tuple((role, "scripted") for role in roles),
+            cache_path=str(tmp_path / cache),
+            input_root=str(tmp_path / "data"),
+            run_root=str(tmp_path / "run"),
+        )
+
+    return build
+
+
+@pytest.fixture
+def text_prompt() -> Callable[[str], RenderedPrompt]:
+    """A prompt without media whose text differs with ``predicted``."""
+
+    def build(predicted: str = "three") -> RenderedPrompt:
+        return load_prompt("judge_answer.v1").render(question="How many?", gold="3", predicted=predicted)
+
+    return build

@@ -1,0 +1,230 @@
+"""Models by role over a real HTTP server: cache first, identical calls joined, every call accounted for."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from inference.cache import ReplyCache
+from inference.errors import CallError, Failure
+from inference.models import Answered, Models
+from inference.request import Sampling
+from inference.settings import ModelsSettings
+from schemas.frames import Frame
+
+
+def call(settings: ModelsSettings, work: Callable[[Models], Awaitable[Any]]) -> Any:
+    """Run ``work`` with models opened for it alone."""
+
+    async def main() -> Any:
+        models = Models(settings)
+        try:
+            return await work(models)
+        finally:
+            await models.close()
+
+    return asyncio.run(main())
+
+
+def ask(settings: ModelsSettings, prompt: Any, role: str = "policy", **sampling: Any) -> Answered:
+    return call(settings, lambda models: models.generate(role, prompt, Sampling(**sampling)))
+
+
+def texts(answered: Answered) -> list[str]:
+    return [completion.text for completion in answered.completions]
+
+
+def test_a_repeated_call_sends_nothing(server, models_settings, text_prompt) -> None:
+    server.say("a", "b")
+    first = ask(models_settings(), text_prompt(), n=2)
+    again = ask(models_settings(), text_prompt(), n=2)
+    assert texts(first) == texts(again) == ["a", "b"]
+    assert len(server.seen) == 1
+    assert (first.call.requests, first.call.cached) == (1, 0)
+    assert (again.call.requests, again.call.cached, again.call.tokens_in, again.call.cost_usd) == (0, 2, 0, 0.0)
+    assert again.call.keys == first.call.keys
+
+
+def test_the_call_says_what_it_cost(server, models_settings, text_prompt) -> None:
+    details = {"reasoning_tokens": 400}
+    server.fail(503, retry_after="0")
+    server.say("a", usage={"prompt_tokens": 2000, "completion_tokens": 500, "completion_tokens_details": details})
+    priced = models_settings(usd_per_million_tokens_in=1.0, usd_per_million_tokens_out=8.0)
+    noted = ask(priced, text_prompt(), role="judge").call
+    assert (noted.role, noted.prompt, noted.model) == ("judge", "judge_answer.v1", "tiny")
+    assert noted.prompt_sha256 == text_prompt().sha256
+    assert (noted.requests, noted.retries, noted.cached) == (2, 1, 0)
+    assert (noted.tokens_in, noted.tokens_out, noted.tokens_reasoning) == (2000, 500, 400)
+    assert noted.cost_usd == pytest.approx((2000 * 1 + 500 * 8) / 1e6)
+
+
+def test_more_samples_send_only_the_new_ones(server, models_settings, text_prompt) -> None:
+    server.say("a", "b")
+    server.say("c", "d", "e")
+    ask(models_settings(), text_prompt(), n=2)
+    answered = ask(models_settings(), text_prompt(), n=5)
+    assert texts(answered) == ["a", "b", "c", "d", "e"]
+    assert [seen.body["n"] for seen in server.seen] == [2, 3]
+    assert answered.call.cached == 2
+
+
+def test_settings_that_cannot_change_a_reply_send_nothing(server, models_settings, text_prompt) -> None:
+    ask(models_settings(), text_prompt())
+    changed = models_settings(frame="norm1000", max_retries=1, timeout_s=9.0, usd_per_million_tokens_in=2.0)
+    answered = ask(changed, text_prompt(), role="teacher", max_tokens=7)
+    assert len(server.seen) == 1
+    assert answered.frame is Frame.NORM1000
+
+
+@pytest.mark.parametrize("changes", [{"revision": "2"}, {"model": "another"}])
+def test_another_model_is_asked_anew(server, models_settings, text_prompt, changes) -> None:
+    ask(models_settings(), text_prompt())
+    ask(models_settings(**changes), text_prompt())
+    assert len(server.seen) == 2
+
+
+def test_a_truncated_reply_is_asked_again_with_a_larger_budget_only(server, models_settings, text_prompt) -> None:
+    server.say("whole", {"message": {"content": "cut o"}, "finish_reason": "length"})
+    server.say("cut off no more")
+    assert texts(ask(models_settings(), text_prompt(), n=2, max_tokens=16)) == ["whole", "cut o"]
+    assert texts(ask(models_settings(), text_prompt(), n=2, max_tokens=16)) == ["whole", "cut o"]
+    assert len(server.seen) == 1
+    assert texts(ask(models_settings(), text_prompt(), n=2, max_tokens=64)) == ["whole", "cut off no more"]
+    assert [seen.body["n"] for seen in server.seen] == [2, 1]
+
+
+def test_identical_calls_in_flight_are_joined(server, models_settings, text_prompt) -> None:
+    server.say("a", "b")
+
+    async def both(models: Models) -> list[Answered]:
+        calls = (models.generate(role, text_prompt(), Sampling(n=2)) for role in ("policy", "judge"))
+        return await asyncio.gather(*calls)
+
+    first, joined = call(models_settings(), both)
+    assert texts(first) == texts(joined) == ["a", "b"]
+    assert len(server.seen) == 1
+    assert (first.call.requests, first.call.cached, first.call.tokens_in) == (1, 0, 10)
+    assert (joined.call.requests, joined.call.cached, joined.call.tokens_in) == (0, 2, 0)
+
+
+def test_a_larger_call_joins_what_is_in_flight_and_asks_for_the_rest(server, models_settings, text_prompt) -> None:
+    async def both(models: Models) -> list[Answered]:
+        return await asyncio.gather(*(models.generate("policy", text_prompt(), Sampling(n=n)) for n in (1, 3)))
+
+    small, large = call(models_settings(), both)
+    assert sorted(seen.body["n"] for seen in server.seen) == [1, 2]
+    assert texts(small) == texts(large)[:1]
+    assert sorted(texts(large)) == ["reply 1", "reply 2", "reply 3"]
+    assert (large.call.requests, large.call.cached) == (1, 1)
+
+
+def test_different_prompts_are_not_joined(server, models_settings, text_prompt) -> None:
+    async def both(models: Models) -> None:
+        await asyncio.gather(*(models.generate("policy", text_prompt(p), Sampling()) for p in ("1", "2")))
+
+    call(models_settings(), both)
+    assert len(server.seen) == 2
+
+
+def test_a_failing_call_reaches_joined_callers(server, models_settings, text_prompt) -> None:
+    server.fail(400, "too long")
+
+    async def both(models: Models) -> list[Any]:
+        calls = (models.generate("policy", text_prompt(), Sampling()) for _ in range(3))
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    errors = call(models_settings(), both)
+    assert len(server.seen) == 1
+    assert [type(error) for error in errors] == [CallError] * 3
+    assert {error.failure for error in errors} == {Failure.BAD_REQUEST}
+    assert {error.key for error in errors} == {errors[0].key}
+
+
+def test_after_a_failure_the_call_can_be_made_again(server, models_settings, text_prompt) -> None:
+    server.fail(400)
+    server.say("fine")
+
+    async def twice(models: Models) -> Answered:
+        with pytest.raises(CallError):
+            await models.generate("policy", text_prompt(), Sampling())
+        return await models.generate("policy", text_prompt(), Sampling())
+
+    assert texts(call(models_settings(), twice)) == ["fine"]
+
+
+def test_a_failure_names_the_key_of_the_first_missing_sample(server, models_settings, text_prompt) -> None:
+    known = ask(models_settings(), text_prompt(), n=1)
+    server.fail(400)
+    with pytest.raises(CallError) as caught:
+        ask(models_settings(), text_prompt(), n=2)
+    server.say("b")
+    assert caught.value.key == ask(models_settings(), text_prompt(), n=2).call.keys[1] != known.call.keys[0]
+
+
+def test_replies_are_kept_before_they_are_used(server, models_settings, text_prompt) -> None:
+    settings = models_settings()
+
+    async def look(models: Models) -> tuple[Answered, int]:
+        answered = await models.generate("policy", text_prompt(), Sampling(n=2))
+        other = ReplyCache(settings.cache_path)
+        try:
+            return answered, len(other.get(answered.call.keys, 1))
+        finally:
+            other.close()
+
+    assert call(settings, look)[1] == 2
+
+
+def test_samples_that_arrived_before_a_failure_stay_cached(server, models_settings, text_prompt) -> None:
+    server.say("a")
+    server.fail(400)
+    with pytest.raises(CallError):
+        ask(models_settings(), text_prompt(), n=2)
+    server.say("b")
+    answered = ask(models_settings(), text_prompt(), n=2)
+    assert [seen.body["n"] for seen in server.seen] == [2, 1, 1]
+    assert texts(answered) == ["a", "b"]
+
+
+def test_a_refused_sample_does_not_lose_the_others(server, models_settings, text_prompt) -> None:
+    server.say("a", {"message": {"content": None, "refusal": "I will not"}}, "c")
+    with pytest.raises(CallError, match="refused"):
+        ask(models_settings(), text_prompt(), n=3)
+    ask(models_settings(), text_prompt(), n=1)
+    assert len(server.seen) == 1
+
+
+def test_a_joined_caller_with_a_larger_budget_gets_no_truncated_reply(server, models_settings, text_prompt) -> None:
+    server.say({"message": {"content": "cut o"}, "finish_reason": "length"})
+    server.say("cut off no more")
+
+    async def both(models: Models) -> list[Answered]:
+        calls = (models.generate("policy", text_prompt(), Sampling(max_tokens=budget)) for budget in (16, 4096))
+        return await asyncio.gather(*calls)
+
+    small, large = call(models_settings(), both)
+    assert texts(small) == ["cut o"]
+    assert texts(large) == ["cut off no more"]
+
+
+def test_without_a_cache_nothing_is_written(server, models_settings, text_prompt, tmp_path) -> None:
+    async def twice() -> None:
+        models = Models(models_settings(), cached=False)
+        for _ in range(2):
+            await models.generate("policy", text_prompt(), Sampling())
+        await models.close()
+
+    asyncio.run(twice())
+    assert len(server.seen) == 1
+    assert not (tmp_path / "replies.sqlite").exists()
+
+
+def test_a_role_without_an_endpoint_is_named(models_settings, text_prompt) -> None:
+    with pytest.raises(ValueError, match=r"role 'segmenter'.*roles\.segmenter"):
+        ask(models_settings(), text_prompt(), role="segmenter")
+
+
+def test_an_unknown_kind_is_named(models_settings, text_prompt) -> None:
+    with pytest.raises(ValueError, match=r"'openia': known are classical, "):
+        ask(models_settings(kind="openia"), text_prompt())

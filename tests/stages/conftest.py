@@ -1,0 +1,120 @@
+"""Records, drawn scenes, drafts, and stages run on Beam's in-process portable runner."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import cv2
+import numpy as np
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.test_pipeline import TestPipeline
+from apache_beam.testing.util import assert_that, equal_to
+
+from schemas.records import Draft, MediaRef, Question
+from stages.ingest_records import check_medium
+from vision.media import MediaStore
+
+RECORD = {
+    "id": "q",
+    "source": "drawn",
+    "license": "CC0-1.0",
+    "media": "a.png",
+    "question": "How many squares are there?",
+    "answer": "3",
+}
+COLOURS = {"red": (220, 30, 30), "blue": (0, 153, 255), "yellow": (255, 255, 0), "black": (0, 0, 0)}
+
+
+def _draw(squares: Sequence[str], width: int = 160, height: int = 80) -> np.ndarray:
+    """Squares of the named colours in a row on light grey, as RGB."""
+    picture = np.full((height, width, 3), 211, np.uint8)
+    for index, colour in enumerate(squares):
+        left = 8 + 24 * index
+        picture[30:50, left : left + 20] = COLOURS[colour]
+    return picture
+
+
+@pytest.fixture(scope="session")
+def record() -> Callable[..., dict[str, Any]]:
+    """A valid record with changes; a field set to ``...`` is left out."""
+
+    def changed(**changes: Any) -> dict[str, Any]:
+        return {name: value for name, value in (RECORD | changes).items() if value is not ...}
+
+    return changed
+
+
+@pytest.fixture(scope="session")
+def write_records() -> Callable[[Path, Iterable[Mapping[str, Any] | bytes]], Path]:
+    """Write ``records.jsonl``; a row given as bytes stands there as it is, line end included."""
+
+    def write(folder: Path, rows: Iterable[Mapping[str, Any] | bytes]) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = [row if isinstance(row, bytes) else json.dumps(row).encode() + b"\n" for row in rows]
+        (folder / "records.jsonl").write_bytes(b"".join(lines))
+        return folder
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def draw_scene() -> Callable[..., np.ndarray]:
+    """Draw squares of the named colours; see :func:`_draw`."""
+    return _draw
+
+
+@pytest.fixture(scope="session")
+def write_scene() -> Callable[..., Path]:
+    """Draw a scene and write it as the extension of ``path`` says."""
+
+    def write(path: Path, squares: Sequence[str] = ("red", "blue", "black"), **size: int) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        cv2.imwrite(str(path), _draw(squares, **size)[:, :, ::-1])
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def make_draft() -> Callable[..., Draft]:
+    """A draft of a text question; ``folder`` and ``media`` make it refer to real files."""
+
+    def make(question_id: str, folder: Path | None = None, media: Sequence[str] = (), **fields: Any) -> Draft:
+        refs: list[MediaRef] = []
+        for name in media:
+            checked = check_medium(f"input:{name}", MediaStore(str(folder), str(folder)))
+            assert checked.ref is not None, checked.detail
+            refs.append(checked.ref)
+        values = {"question": "How many squares are there?", "answer": "3", "answer_type": "numeric"} | fields
+        return Draft(Question(id=question_id, source="drawn", license="CC0-1.0", media=tuple(refs), **values))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def run_beam() -> Callable[..., None]:
+    """Run a stage on elements (or as a root) and assert what leaves it.
+
+    ``kept`` and ``rejected`` are what is expected of the two outputs, in any order, after ``show`` and
+    ``show_rejected`` have made the elements comparable.
+    """
+
+    def run(
+        stage: beam.PTransform,
+        elements: Sequence[Any] | None,
+        kept: Iterable[Any],
+        rejected: Iterable[Any],
+        show: Callable[[Any], Any] = lambda draft: draft.id,
+        show_rejected: Callable[[Any], Any] = lambda found: (found.id, found.stage, found.reason),
+    ) -> None:
+        with TestPipeline(runner=FnApiRunner()) as pipeline:
+            source = pipeline if elements is None else pipeline | "Elements" >> beam.Create(list(elements))
+            outputs = source | "Stage" >> stage
+            assert_that(outputs["kept"] | beam.Map(show), equal_to(list(kept)), label="Kept")
+            shown = outputs["rejected"] | "ShowRejected" >> beam.Map(show_rejected)
+            assert_that(shown, equal_to(list(rejected)), label="Rejected")
+
+    return run
