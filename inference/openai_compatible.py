@@ -41,7 +41,7 @@ class OpenAIEndpoint:
         return self.settings.revision
 
     async def generate(self, request: Request) -> Reply:
-        """See :class:`inference.endpoint.Endpoint`; several requests when the server gives fewer samples than asked."""
+        """See :class:`inference.endpoint.Endpoint`; asked again for samples that came back empty or not at all."""
         got: list[Completion] = []
         requests = retries = tokens_in = tokens_out = tokens_reasoning = 0
         while len(got) < len(request.indices):
@@ -127,7 +127,7 @@ def _api_key(settings: EndpointSettings) -> str:
 
 
 def _reply(answer: Any, n: int) -> Reply:
-    """The samples of a response, at most ``n``; raises when one holds nothing that can be used."""
+    """The usable samples of a response, at most ``n``; raises when there is none. An empty sample is not usable."""
     choices = getattr(answer, "choices", None)
     if not choices:
         raise CallError(Failure.GARBLED, "the response has no choices")
@@ -138,9 +138,10 @@ def _reply(answer: Any, n: int) -> Reply:
             raise CallError(Failure.REFUSED, message.refusal[:200])
         reasoning = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None) or ""
         text = message.content or ""
-        if not text.strip() and choice.finish_reason != "length":
-            raise CallError(Failure.EMPTY, f"empty content, finish_reason {choice.finish_reason}")
-        completions.append(Completion(text, reasoning, choice.finish_reason or "stop"))
+        if text.strip() or choice.finish_reason == "length":
+            completions.append(Completion(text, reasoning, choice.finish_reason or "stop"))
+    if not completions:
+        raise CallError(Failure.EMPTY, f"empty content, finish_reason {choices[0].finish_reason}")
     usage = answer.usage
     details = getattr(usage, "completion_tokens_details", None)
     return Reply(

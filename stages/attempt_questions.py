@@ -6,9 +6,10 @@ In: drafts. Out: drafts with k attempts, each right, wrong or unscored, or a rej
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import DoOutputsTuple, PCollection
+from apache_beam.pvalue import PCollection
 
 from inference.request import Sampling
 from inference.settings import ModelsSettings
@@ -77,7 +78,7 @@ class AttemptQuestions(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: PCollection) -> DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> Any:
         """``kept`` drafts and ``rejected``."""
         work = partial(attempt, settings=self.settings, judged=self.models.has_role("judge"))
         calls = CallModels(STAGE, work, self.models)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import DoOutputsTuple, TaggedOutput
+from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.windowed_value import WindowedValue
 
 from inference.errors import CallError, Failure
@@ -129,7 +129,7 @@ def reject(
     return Rejected(draft.id, stage, reason.value, detail, key, spent)
 
 
-def split(elements: Any, name: str, do: beam.DoFn, *tags: str) -> DoOutputsTuple:
+def split(elements: Any, name: str, do: beam.DoFn, *tags: str) -> Any:
     """Apply ``do`` under a name: its main output is ``kept``, beside ``rejected`` and the further tags."""
     return elements | name >> beam.ParDo(do).with_outputs(REJECTED, *tags, main="kept")
 

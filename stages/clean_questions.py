@@ -7,9 +7,10 @@ answer's form that conflicts with the one this pipeline gives; or a rejection wh
 import re
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import DoOutputsTuple, PCollection
+from apache_beam.pvalue import PCollection
 
 from schemas.reasons import Reason
 from schemas.records import Draft, Rejected
@@ -82,7 +83,7 @@ class CleanQuestions(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: PCollection) -> DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> Any:
         """``kept`` drafts and ``rejected``."""
         work = partial(clean, settings=self.settings)
         return split(drafts, "Map", MapDrafts(STAGE, work))

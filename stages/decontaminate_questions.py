@@ -8,9 +8,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import DoOutputsTuple, PCollection
+from apache_beam.pvalue import PCollection
 
 from schemas.input_record import InvalidRecord, parse_record
 from schemas.reasons import Reason
@@ -109,7 +110,7 @@ class DecontaminateQuestions(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: PCollection) -> DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> Any:
         """``kept`` drafts and ``rejected``."""
         work = _Decontaminate(self.settings, self.roots) if self.settings.benchmark else _pass
         return split(drafts, "Map", MapDrafts(STAGE, work))

@@ -6,9 +6,10 @@ run folder under its own hash; only the reference travels. Originals are kept as
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import DoOutputsTuple, PCollection
+from apache_beam.pvalue import PCollection
 
 from schemas.records import Draft, Overlay
 from stages.calling import split
@@ -59,6 +60,6 @@ class DrawOverlays(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: PCollection) -> DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> Any:
         """``kept`` drafts and an empty ``rejected``."""
         return split(drafts, "Draw", _Draw(self.roots))

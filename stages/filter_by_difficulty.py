@@ -7,9 +7,10 @@ A.1); iVGR keeps one or two right answers of five.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import DoOutputsTuple, PCollection, TaggedOutput
+from apache_beam.pvalue import PCollection, TaggedOutput
 
 from schemas.reasons import Reason
 from schemas.records import Draft
@@ -78,6 +79,6 @@ class FilterByDifficulty(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: PCollection) -> DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> Any:
         """``kept``, ``rejected``, and the routed ``too_easy`` and ``too_hard``."""
         return split(drafts, "Filter", _Filter(self.settings), TOO_EASY, TOO_HARD)

@@ -7,9 +7,10 @@ gives the marks in them and asks for copies, so that no frame has to be guessed.
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import DoOutputsTuple, PCollection
+from apache_beam.pvalue import PCollection
 
 from inference.request import Completion, Sampling
 from inference.settings import ModelsSettings
@@ -89,7 +90,7 @@ class GenerateTraces(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: PCollection) -> DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> Any:
         """``kept`` drafts and ``rejected``."""
         calls = CallModels(STAGE, partial(trace, settings=self.settings), self.models)
         return split(drafts | beam.Reshuffle(), "Call", calls)

@@ -7,9 +7,10 @@ record read leaves by exactly one of the two. Media stay where they are; only re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import PBegin, PCollection, TaggedOutput
+from apache_beam.pvalue import PBegin, TaggedOutput
 
 from schemas.coding import record
 from schemas.geometry import Box
@@ -220,7 +221,7 @@ class IngestRecords(beam.PTransform):
         if self.limit is not None and self.limit < 1:
             raise ValueError(f"limit must be at least 1, got {self.limit}")
 
-    def expand(self, pbegin: PBegin) -> dict[str, PCollection]:
+    def expand(self, pbegin: PBegin) -> Any:
         """``kept`` drafts and ``rejected``."""
         raw = (
             pbegin

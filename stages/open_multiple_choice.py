@@ -7,9 +7,10 @@ it.
 
 import re
 from dataclasses import dataclass, replace
+from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import DoOutputsTuple, PCollection
+from apache_beam.pvalue import PCollection
 
 from schemas.records import Draft, Question
 from stages.calling import MapDrafts, split
@@ -64,7 +65,7 @@ class OpenMultipleChoice(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: PCollection) -> DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> Any:
         """``kept`` drafts and an empty ``rejected``."""
         work = open_question if self.enabled else _pass
         return split(drafts, "Map", MapDrafts(STAGE, work))

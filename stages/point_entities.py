@@ -6,9 +6,10 @@ has no points; the points of a draft are numbered from 1 in the order in which t
 
 import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import DoOutputsTuple, PCollection
+from apache_beam.pvalue import PCollection
 
 from inference.grounding import points_of_reply
 from inference.request import Sampling
@@ -53,6 +54,6 @@ class PointEntities(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: PCollection) -> DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> Any:
         """``kept`` drafts and ``rejected``."""
         return split(drafts, "Call", CallModels(STAGE, point, self.models))

@@ -6,9 +6,10 @@ paper is the first right attempt of the policy, or its first one.
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import DoOutputsTuple, PCollection
+from apache_beam.pvalue import PCollection
 
 from inference.grounding import BadReply, json_object
 from inference.request import Sampling
@@ -74,7 +75,7 @@ class ProposeEntities(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: PCollection) -> DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> Any:
         """``kept`` drafts and ``rejected``."""
         calls = CallModels(STAGE, partial(propose, settings=self.settings), self.models)
         return split(drafts | beam.Reshuffle(), "Call", calls)

@@ -7,9 +7,10 @@ each is confirmed on pixels before it counts.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import DoOutputsTuple, PCollection, TaggedOutput
+from apache_beam.pvalue import PCollection, TaggedOutput
 
 from schemas.ordering import order_key
 from schemas.reasons import Reason
@@ -140,7 +141,7 @@ class RemoveDuplicates(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: PCollection) -> DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> Any:
         """``kept`` drafts and ``rejected``."""
         grouped = drafts | "KeyByQuestion" >> beam.Map(_keyed) | "SameQuestion" >> beam.GroupByKey()
         return split(grouped, "FindDuplicates", _FindDuplicates(self.settings, self.roots))

@@ -7,9 +7,10 @@ worker count can change a side.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import DoOutputsTuple, PCollection, TaggedOutput
+from apache_beam.pvalue import PCollection, TaggedOutput
 
 from schemas.ordering import unit_hash
 from schemas.records import Draft
@@ -59,7 +60,7 @@ class _Route(beam.DoFn):
     def __init__(self, settings: SplitSettings) -> None:
         self._settings = settings
 
-    def process(self, joined: tuple[str, dict[str, Iterable]]) -> Iterator[TaggedOutput]:
+    def process(self, joined: tuple[str, dict[str, Iterable]]) -> Iterator[object]:
         drafts: list[Draft] = list(joined[1]["draft"])
         groups: list[str] = list(joined[1]["group"])
         if len(drafts) != 1 or len(groups) != 1:
@@ -76,7 +77,7 @@ class SplitByMediaGroup(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: PCollection) -> DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> Any:
         """``sft`` and ``rl``."""
         groups = (
             drafts

@@ -6,9 +6,10 @@ In: drafts with traces. Out: drafts with verdicts and the index of the best trac
 
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import DoOutputsTuple, PCollection
+from apache_beam.pvalue import PCollection
 
 from inference.settings import ModelsSettings
 from rewards.aggregate import GateSettings
@@ -73,7 +74,7 @@ class VerifyTraces(beam.PTransform):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, drafts: PCollection) -> DoOutputsTuple:
+    def expand(self, drafts: PCollection) -> Any:
         """``kept`` drafts and ``rejected``."""
         scorers = Scorers(
             judge=self.models.has_role("judge"),

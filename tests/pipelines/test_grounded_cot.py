@@ -1,0 +1,145 @@
+"""The whole DAG on the bundled sample: the same result whatever the order, the workers and the interruptions, and a right one."""
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+PIPELINE = str(ROOT / "pipelines/grounded_cot.py")
+SAMPLE = ROOT / "data/sample"
+
+
+def run(source: Path, output: Path, *more: str) -> dict:
+    assert cli.main(["run", PIPELINE, "--input", str(source), "--output", str(output), *more]) == 0
+    return json.loads((output / "run.json").read_text("utf-8"))
+
+
+def digests(output: Path) -> dict[str, str]:
+    files = [*sorted((output / "sft").iterdir()), *sorted((output / "rl").iterdir())]
+    return {f"{file.parent.name}/{file.name}": hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def rows(output: Path, side: str) -> list[dict]:
+    return [row for file in sorted((output / side).glob("*.parquet")) for row in pq.read_table(file).to_pylist()]
+
+
+def sent(summary: dict) -> int:
+    return sum(role["requests"] for role in summary["ledger"].values())
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run over the sample, with its cache beside it."""
+    folder = tmp_path_factory.mktemp("done")
+    run(SAMPLE, folder / "run", "--cache", str(folder / "cache"))
+    return folder
+
+
+def rewritten(folder: Path, change) -> Path:
+    """The sample with its records changed; pictures by link."""
+    records = [json.loads(line) for line in (SAMPLE / "records.jsonl").read_text("utf-8").splitlines()]
+    folder.mkdir()
+    (folder / "images").symlink_to(SAMPLE / "images")
+    (folder / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in change(records)), "utf-8")
+    return folder
+
+
+def test_counts_balance_and_both_sides_have_rows(done: Path) -> None:
+    summary = json.loads((done / "run/run.json").read_text("utf-8"))
+    counts = summary["counts"]
+    rejected = sum(sum(reasons.values()) for reasons in counts["rejected"].values())
+    assert counts["input"] == 120 == counts["sft"] + counts["rl"] + rejected
+    assert counts["sft"] == len(rows(done / "run", "sft")) >= 20
+    assert counts["rl"] == len(rows(done / "run", "rl")) >= 5
+    assert counts["rejected"]["difficulty"]["too_easy"] > 0
+    assert counts["rejected"]["difficulty"]["too_hard"] > 0
+    everywhere = [row["id"] for side in ("sft", "rl", "rejected") for row in rows(done / "run", side)]
+    wanted = [json.loads(line)["id"] for line in (SAMPLE / "records.jsonl").read_text("utf-8").splitlines()]
+    assert sorted(everywhere) == sorted(wanted)
+
+
+def test_a_second_run_sends_nothing_and_writes_the_same_bytes(done: Path, tmp_path: Path) -> None:
+    again = run(SAMPLE, tmp_path / "run", "--cache", str(done / "cache"))
+    assert sent(again) == 0
+    assert digests(tmp_path / "run") == digests(done / "run")
+
+
+def test_workers_and_record_order_change_nothing(done: Path, tmp_path: Path) -> None:
+    reordered = rewritten(tmp_path / "data", lambda records: random.Random(5).sample(records, len(records)))
+    cache = ("--cache", str(done / "cache"))
+    summary = run(reordered, tmp_path / "run", *cache, "--", "--direct_num_workers=2")
+    assert sent(summary) == 0
+    assert digests(tmp_path / "run") == digests(done / "run")
+
+
+def test_gold_boxes_are_only_carried_along(done: Path, tmp_path: Path) -> None:
+    without = rewritten(tmp_path / "data", lambda records: [record | {"boxes": None} for record in records])
+    assert sent(run(without, tmp_path / "run", "--cache", str(done / "cache"))) == 0
+    for side in ("sft", "rl"):
+        kept, bare = rows(done / "run", side), rows(tmp_path / "run", side)
+        assert [row | {"gold_boxes": None} for row in kept] == bare
+
+
+def test_kept_points_lie_on_the_gold_objects(done: Path) -> None:
+    inside = total = exact = counting = 0
+    for row in rows(done / "run", "sft"):
+        gold = row["gold_boxes"] or []
+        hits = [
+            [b["label"] == p["label"] and b["x1"] <= p["x"] <= b["x2"] and b["y1"] <= p["y"] <= b["y2"] for b in gold]
+            for p in row["points"]
+        ]
+        inside, total = inside + sum(any(hit) for hit in hits), total + len(hits)
+        if row["answer_type"] == "numeric":
+            counting += 1
+            exact += len(hits) == len(gold) and all(sum(column) == 1 for column in zip(*hits, strict=True))
+    assert total > 50
+    assert inside / total >= 0.99
+    assert exact / counting >= 0.98
+
+
+def test_detector_and_pointer_can_disagree_and_disagreement_rejects(done: Path, tmp_path: Path) -> None:
+    pointing_badly = ("--set", "roles.pointer=coarse", "--set", "endpoints.coarse.strength=1.5")
+    summary = run(SAMPLE, tmp_path / "run", "--cache", str(done / "cache"), *pointing_badly)
+    assert summary["counts"]["rejected"]["verify"]["low_grounding"] > 0
+
+
+def test_splits_share_no_picture(done: Path) -> None:
+    pictures = {
+        side: {
+            hashlib.sha256(image["bytes"]).hexdigest() for row in rows(done / "run", side) for image in row["images"]
+        }
+        for side in ("sft", "rl")
+    }
+    assert pictures["sft"]
+    assert pictures["rl"]
+    assert not pictures["sft"] & pictures["rl"]
+
+
+def test_a_killed_run_completes_with_the_same_bytes(done: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pipelines.cli", "run", PIPELINE, "--input", str(SAMPLE)]
+    command += ["--output", str(tmp_path / "run")]
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, start_new_session=True)
+    cache = tmp_path / "run/cache/replies.sqlite-wal"
+    enough = random.randrange(20_000, 400_000)
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        if cache.exists() and cache.stat().st_size > enough:
+            break
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "run/run.json").exists(), f"killed too late, at {enough} bytes"
+    summary = run(SAMPLE, tmp_path / "run")
+    cached = sum(role["cached"] for role in summary["ledger"].values())
+    assert cached > 0
+    assert digests(tmp_path / "run") == digests(done / "run")
