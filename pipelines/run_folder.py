@@ -8,7 +8,6 @@ import contextlib
 import fcntl
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -88,14 +87,14 @@ class RunFolder:
 
     def commit(self) -> None:
         """Put the staged outputs in place of the old ones; ``run.json`` last, as the sign of a whole run."""
-        (self.root / "run.json").unlink(missing_ok=True)
+        replaced = self.staging / "replaced"
+        replaced.mkdir()
+        for name in reversed(STAGED):
+            if (self.root / name).exists():
+                (self.root / name).rename(replaced / name)
         for name in STAGED:
-            staged, final = self.staging / name, self.root / name
-            if not staged.exists():
-                continue
-            if final.is_dir():
-                shutil.rmtree(final)
-            os.replace(staged, final)  # noqa: PTH105 - replaces folders and files alike
+            if (self.staging / name).exists():
+                (self.staging / name).rename(self.root / name)
         shutil.rmtree(self.staging)
 
 

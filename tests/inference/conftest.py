@@ -1,5 +1,6 @@
-"""A scripted OpenAI-compatible server on the loopback interface, and the settings that reach it."""
+"""A scripted OpenAI-compatible server on the loopback interface, the embedded engine, and what reaches either."""
 
+import asyncio
 import json
 import socket
 import struct
@@ -11,12 +12,23 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
+from inference.errors import CallError
+from inference.models import Answered, Models
+from inference.openai_compatible import OpenAIEndpoint
+from inference.request import Reply, Request, Sampling
 from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt
+from schemas.records import MediaRef
+from vision.hashing import sha256_bytes
+from vision.media import MediaStore
 
 MODEL = "tiny"
+CLASSICAL_ROLES = dict.fromkeys(("policy", "teacher", "pointer", "judge"), "colour")
+CLASSICAL_ROLES |= {"detector": "edges", "segmenter": "edges"}
 
 
 @dataclass(frozen=True)
@@ -197,3 +209,84 @@ def text_prompt() -> Callable[[str], RenderedPrompt]:
         return load_prompt("judge_answer.v1").render(question="How many?", gold="3", predicted=predicted)
 
     return build
+
+
+@pytest.fixture
+def use(tmp_path: Path, endpoint_settings: Callable[..., Any]) -> Callable[..., Any]:
+    """Open an endpoint with changed settings, await ``work`` of it, close it."""
+
+    def run(work: Callable[[OpenAIEndpoint], Any], **changes: Any) -> Any:
+        async def main() -> Any:
+            media = MediaStore(str(tmp_path), str(tmp_path))
+            endpoint = OpenAIEndpoint(endpoint_settings(**{"max_retries": 2, **changes}), media, 1)
+            try:
+                return await work(endpoint)
+            finally:
+                await endpoint.close()
+
+        return asyncio.run(main())
+
+    return run
+
+
+@pytest.fixture
+def ask(use, text_prompt) -> Callable[..., Reply]:
+    def run(n: int = 1, prompt: Any = None, sampling: Sampling | None = None, **changes: Any) -> Reply:
+        request = Request(prompt or text_prompt(), sampling or Sampling(n=n), tuple(range(n)))
+        return use(lambda endpoint: endpoint.generate(request), **changes)
+
+    return run
+
+
+@pytest.fixture
+def failure(ask) -> Callable[..., CallError]:
+    """The error that a call ends with."""
+
+    def run(**arguments: Any) -> CallError:
+        with pytest.raises(CallError) as caught:
+            ask(**arguments)
+        return caught.value
+
+    return run
+
+
+@pytest.fixture
+def medium(tmp_path: Path) -> Callable[[np.ndarray, str], MediaRef]:
+    """Save a picture in the input folder; a reference to it."""
+
+    def save(pixels: np.ndarray, name: str = "scene.png") -> MediaRef:
+        path = tmp_path / "data" / name
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(pixels).save(path)
+        height, width = pixels.shape[:2]
+        digest = sha256_bytes(path.read_bytes())
+        return MediaRef(f"input:{name}", "image", digest, digest, "0" * 16, width, height, 1, 1)
+
+    return save
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Callable[..., Answered]:
+    """Ask a role of the embedded engine's models, opened anew; cached only where ``cache`` names a file."""
+
+    def run(role: str, prompt: RenderedPrompt, strength: float = 0.0, cache: str = "", **sampling: Any) -> Answered:
+        settings = ModelsSettings(
+            endpoints=tuple(
+                (model, EndpointSettings("classical", model, strength=strength)) for model in ("colour", "edges")
+            ),
+            roles=tuple(CLASSICAL_ROLES.items()),
+            cache_path=str(tmp_path / (cache or "unused")),
+            input_root=str(tmp_path / "data"),
+            run_root=str(tmp_path / "run"),
+        )
+
+        async def main() -> Answered:
+            models = Models(settings, cached=bool(cache))
+            try:
+                return await models.generate(role, prompt, Sampling(**sampling))
+            finally:
+                await models.close()
+
+        return asyncio.run(main())
+
+    return run

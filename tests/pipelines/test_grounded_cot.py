@@ -1,4 +1,4 @@
-"""The whole DAG on the bundled sample: the same result whatever the order, the workers and the interruptions, and a right one."""
+"""The whole DAG on the bundled sample: one right result, whatever the order, the workers and the interruptions."""
 
 import hashlib
 import json

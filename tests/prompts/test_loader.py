@@ -1,7 +1,7 @@
 """Prompt files: what they render to, that a released version stays as it is, and what a malformed one says.
 
-``golden/NAME.txt`` is each prompt filled with «variable» for every variable, ``golden/released.json`` the SHA-256 of each
-file. ``python tests/prompts/test_loader.py`` records prompts that are not there yet; it never changes a recorded one.
+``golden/NAME.txt`` is each prompt filled with «variable» for every variable, ``golden/released.json`` the SHA-256
+of each file. ``python tests/prompts/test_loader.py`` records new prompts and never changes a recorded one.
 """
 
 import dataclasses

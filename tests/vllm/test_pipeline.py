@@ -1,4 +1,4 @@
-"""The main pipeline against a real vLLM server whose model writes noise: every record is accounted for, nothing crashes."""
+"""The main pipeline against a real vLLM server whose model writes noise: all records accounted for, no crash."""
 
 from __future__ import annotations
 

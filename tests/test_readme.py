@@ -1,0 +1,75 @@
+"""README's examples run as they stand, over a run of the bundled sample."""
+
+import os
+import re
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from pipelines import cli
+from pipelines.config import load_config
+from pipelines.grounded_cot import Settings
+
+ROOT = Path(__file__).resolve().parents[1]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCKS = BLOCK.findall((ROOT / "README.md").read_text("utf-8"))
+
+
+def blocks(language: str) -> list[str]:
+    return [text for found, text in BLOCKS if found == language]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which ``runs/demo`` is what ``make demo`` leaves."""
+    folder = tmp_path_factory.mktemp("readme")
+    arguments = ["--input", str(ROOT / "data/sample"), "--output", str(folder / "runs/demo")]
+    assert cli.main(["run", str(ROOT / "pipelines/grounded_cot.py"), *arguments]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("query", blocks("sql"))
+def test_sql(demo: Path, query: str) -> None:
+    rows = duckdb.sql(query.replace("runs/demo", str(demo / "runs/demo"))).fetchall()
+    assert rows
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_python(demo: Path, code: str) -> None:
+    names: dict = {}
+    before = Path.cwd()
+    os.chdir(demo)
+    try:
+        exec(code, names)
+    finally:
+        os.chdir(before)
+    assert names["picture"].size == (400, 100)
+    assert "<image>" in names["question"]
+    assert "<answer>" in names["trace"]
+
+
+@pytest.mark.parametrize("text", blocks("toml"))
+def test_config(tmp_path: Path, text: str) -> None:
+    (tmp_path / "my.toml").write_text(text, "utf-8")
+    settings = load_config(Settings, str(tmp_path / "my.toml"))
+    assert settings.roles["teacher"] == "strong"
+    assert settings.roles["segmenter"] == "edges"
+    assert settings.difficulty.low == 0.2
+
+
+def test_there_is_something_to_test() -> None:
+    assert len(blocks("sql")) >= 3
+    assert len(blocks("python")) == len(blocks("toml")) == 1
+
+
+@pytest.mark.parametrize(
+    "line", [line for text in blocks("bash") for line in text.splitlines() if line.startswith("beam ")]
+)
+def test_commands_are_ones_that_beam_knows(line: str) -> None:
+    arguments = re.sub(r"\s+#.*", "", line).split(" -- ")[0]
+    quoted = re.findall(r'"[^"]*"|\S+', arguments)[1:]
+    parsed = cli.make_parser().parse_args([part.strip('"') for part in quoted])
+    assert parsed.command in ("run", "preview", "validate", "inspect")
+    if parsed.command != "inspect":
+        assert (ROOT / parsed.pipeline).is_file()
