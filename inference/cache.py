@@ -22,6 +22,15 @@ CREATE TABLE IF NOT EXISTS replies (
 ) WITHOUT ROWID
 """
 
+# A whole reply, and a longer truncated one, is never replaced by one truncated earlier.
+_PUT = """
+INSERT INTO replies VALUES (?,?,?,?,?,?,?) ON CONFLICT (key) DO UPDATE SET
+    role = excluded.role, prompt = excluded.prompt, model = excluded.model,
+    max_tokens = excluded.max_tokens, created_s = excluded.created_s, body = excluded.body
+WHERE json_extract(excluded.body, '$.finish_reason') != 'length'
+   OR (json_extract(body, '$.finish_reason') = 'length' AND excluded.max_tokens > max_tokens)
+"""
+
 
 @dataclass(frozen=True)
 class CacheEntry:
@@ -69,7 +78,7 @@ class ReplyCache:
         with self._lock:
             self._db.execute("BEGIN IMMEDIATE")
             try:
-                self._db.executemany("INSERT OR REPLACE INTO replies VALUES (?,?,?,?,?,?,?)", rows)
+                self._db.executemany(_PUT, rows)
             except BaseException:
                 self._db.execute("ROLLBACK")
                 raise
@@ -92,4 +101,4 @@ def _body(completion: Completion) -> str:
         "reasoning": completion.reasoning,
         "finish_reason": completion.finish_reason,
     }
-    return json.dumps(fields, ensure_ascii=False)
+    return json.dumps(fields)  # escaped: a reply may hold a lone surrogate, which UTF-8 cannot

@@ -88,8 +88,9 @@ class ClassicalEndpoint:
         """The first picture of the prompt; what was found in the last few pictures is kept."""
         if not prompt.media:
             return Scene(None)
-        if len({part.sha256 for part in prompt.media}) > 2:
-            return Scene(None)  # an original and its overlay are one picture; more is beyond this engine
+        pictures = {part.sha256 for part in prompt.media}
+        if len(pictures) > (2 if prompt.name.startswith("trace.") else 1):
+            return Scene(None)  # an original and its overlay are one picture; several are beyond this engine
         part = prompt.media[0]
         scene = self._scenes.get(part.sha256)
         if scene is None:
@@ -99,7 +100,7 @@ class ClassicalEndpoint:
         return scene
 
     def _generator(self, request: Request, index: int) -> np.random.Generator:
-        """Jitter fixed by prompt, picture, temperature and sample number."""
+        """Jitter fixed by prompt, picture and sample number."""
         seed = hashlib.sha256(
             repr((request.prompt.variables, [part.sha256 for part in request.prompt.media], index)).encode()
         ).digest()

@@ -53,7 +53,7 @@ def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gener
     """For a counting question, whether the answer is the number of points; otherwise it cannot judge."""
     points = parse_response(prompt.variable("reasoning")).points
     query, predicted = question_of(prompt), prompt.variable("predicted")
-    if not isinstance(query, CountQuery) or not predicted.strip().isdigit():
+    if not isinstance(query, CountQuery) or not predicted.strip().isdecimal():
         return json.dumps({"reason": "not a count", "supports": "cannot_judge"})
     supports = "yes" if int(predicted) == len(set(points)) else "no"
     return json.dumps({"reason": f"{len(set(points))} points for the answer {predicted}", "supports": supports})
@@ -94,7 +94,7 @@ def _score(rubric: str, prompt: RenderedPrompt, scene: Scene, response: Response
             wanted = {shape.label for shape in reading.evidence} if reading else set()
             return all(_fits(point.label, prompt) or point.label in wanted for point in response.points)
         case "answer_type":
-            number = reads and (response.answer or "").isdigit()
+            number = reads and (response.answer or "").isdecimal()
             return number if isinstance(query, CountQuery) else reads
         case "conclusion":
             if not isinstance(query, CountQuery):

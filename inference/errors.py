@@ -2,6 +2,9 @@
 
 from enum import StrEnum
 
+from inference.request import Reply
+from schemas.records import Call
+
 
 class Failure(StrEnum):
     """The kind of a failed call."""
@@ -16,7 +19,6 @@ class Failure(StrEnum):
     BAD_REQUEST = "bad_request"
     UNAUTHORISED = "unauthorised"
     UNSUPPORTED = "unsupported"
-    BUDGET = "budget"
 
 
 RETRYABLE = frozenset(
@@ -34,24 +36,22 @@ RETRYABLE = frozenset(
 class CallError(Exception):
     """A model call that failed for good, or one try of it.
 
-    ``retry_after_s`` is what the server asked for, if it did; ``requests`` how many were sent in all.
+    ``retry_after_s`` is what the server asked for, if it did; ``partial`` the samples that did arrive, with what all
+    requests took; ``key`` the cache key of a missing sample; ``call`` the failed call as the ledger sees it, None for a
+    caller that only waited for someone else's.
     """
 
     def __init__(
-        self,
-        failure: Failure,
-        message: str,
-        *,
-        retry_after_s: float | None = None,
-        requests: int = 1,
-        key: str | None = None,
+        self, failure: Failure, message: str, *, retry_after_s: float | None = None, key: str | None = None
     ) -> None:
         super().__init__(f"{failure.value}: {message}")
         self.failure = failure
         self.message = message
         self.retry_after_s = retry_after_s
-        self.requests = requests
+        self.requests = 1
+        self.partial = Reply((), requests=0)
         self.key = key
+        self.call: Call | None = None
 
     @property
     def retryable(self) -> bool:

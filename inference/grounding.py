@@ -1,12 +1,13 @@
 """From a reply's own coordinates to original pixels: the edge of an endpoint, passed once."""
 
 import json
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 
-from schemas.frames import Frame, OutOfFrame, box_to_px, to_px
+from schemas.frames import Frame, box_to_px, to_px
 from schemas.geometry import Box, Point
 from schemas.pointing import NoPoints, UnparsablePointing, parse_pointer_reply
 from schemas.records import MediaRef
@@ -26,7 +27,7 @@ class Mask:
 
     def holds(self, x_px: float, y_px: float) -> bool:
         """Whether the pixel under the position is in the mask (Argos Eq. 2)."""
-        column, row = int(x_px) - self.x, int(y_px) - self.y
+        column, row = math.floor(x_px) - self.x, math.floor(y_px) - self.y
         height, width = self.pixels.shape
         return 0 <= column < width and 0 <= row < height and bool(self.pixels[row, column])
 
@@ -41,30 +42,36 @@ def points_of_reply(text: str, entity: str, frame: Frame, medium: MediaRef, medi
         if isinstance(raw, NoPoints):
             return ()
         pixels = [to_px(frame, point.x, point.y, medium.width, medium.height) for point in raw]
-    except (UnparsablePointing, OutOfFrame) as error:
+    except (UnparsablePointing, ValueError) as error:
         raise BadReply(str(error)) from error
     return tuple(Point(entity, x, y, media_index) for x, y in pixels)
 
 
 def boxes_of_reply(text: str, label: str, frame: Frame, medium: MediaRef, media_index: int) -> tuple[Box, ...]:
     """The detector's boxes for one label, in pixels. Raises :class:`BadReply` as :func:`points_of_reply` does."""
-    try:
-        rows: Any = json_object(text)["boxes"]
-        boxes = [box_to_px(frame, tuple(float(v) for v in row), medium.width, medium.height) for row in rows]  # type: ignore[arg-type]
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadReply(f"not a list of boxes: {error}") from error
-    return tuple(Box(label, *box, media_index=media_index) for box in boxes)
+    rows = json_object(text).get("boxes")
+    if not isinstance(rows, list):
+        raise BadReply(f"boxes: expected a list, got {rows!r:.80}")
+    return tuple(_box(row, label, frame, medium, media_index) for row in rows)
 
 
-def masks_of_reply(text: str, count: int) -> tuple[Mask, ...]:
-    """The segmenter's masks, one per box asked for. Raises :class:`BadReply` when they don't fit their sizes."""
+def _box(row: object, label: str, frame: Frame, medium: MediaRef, media_index: int) -> Box:
+    if not isinstance(row, list):
+        raise BadReply(f"box {row!r:.80}: not a list")
     try:
-        masks = tuple(_mask(fields) for fields in json_object(text)["masks"])  # type: ignore[attr-defined]
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadReply(f"not a list of masks: {error}") from error
-    if len(masks) != count:
-        raise BadReply(f"{len(masks)} masks for {count} boxes")
-    return masks
+        x1, y1, x2, y2 = (float(value) for value in row)
+        corners = box_to_px(frame, (x1, y1, x2, y2), medium.width, medium.height)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise BadReply(f"box {row!r:.80}: {error}") from error
+    return Box(label, *corners, media_index=media_index)
+
+
+def masks_of_reply(text: str, count: int, medium: MediaRef) -> tuple[Mask, ...]:
+    """The segmenter's masks, one per box asked for. Raises :class:`BadReply` when they don't fit sizes or picture."""
+    rows = json_object(text).get("masks")
+    if not isinstance(rows, list) or len(rows) != count:
+        raise BadReply(f"masks: expected {count} of them, got {rows!r:.80}")
+    return tuple(_mask(row, medium) for row in rows)
 
 
 def encode_mask(x: int, y: int, pixels: np.ndarray) -> dict[str, object]:
@@ -79,13 +86,21 @@ def encode_mask(x: int, y: int, pixels: np.ndarray) -> dict[str, object]:
     return {"x": x, "y": y, "width": width, "height": height, "counts": counts}
 
 
-def _mask(fields: dict[str, object]) -> Mask:
-    x, y, width, height = (int(fields[name]) for name in ("x", "y", "width", "height"))  # type: ignore[call-overload]
-    counts = np.array(fields["counts"], dtype=np.int64)
-    if width < 0 or height < 0 or (counts < 0).any() or counts.sum() != width * height:
-        raise ValueError(f"run lengths do not fill {width}x{height}")
-    values = np.arange(counts.size) % 2 == 1
+def _mask(row: object, medium: MediaRef) -> Mask:
+    fields = row if isinstance(row, dict) else {}
+    x, y, width, height, counts = (fields.get(name) for name in ("x", "y", "width", "height", "counts"))
+    if not (_is_size(x) and _is_size(y) and _is_size(width) and _is_size(height)):
+        raise BadReply(f"mask without a place and a size in pixels: {row!r:.80}")
+    if x + width > medium.width or y + height > medium.height:
+        raise BadReply(f"a {width}x{height} mask at ({x}, {y}) is not inside {medium.width}x{medium.height}")
+    if not isinstance(counts, list) or not all(_is_size(value) for value in counts) or sum(counts) != width * height:
+        raise BadReply(f"run lengths do not fill {width}x{height}")
+    values = np.arange(len(counts)) % 2 == 1
     return Mask(x, y, np.repeat(values, counts).reshape(height, width))
+
+
+def _is_size(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def json_object(text: str) -> dict[str, object]:

@@ -3,13 +3,17 @@
 import asyncio
 import base64
 import json
+import math
 import os
+from dataclasses import replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import openai
 
 from inference.errors import CallError, Failure
-from inference.request import Completion, Reply, Request
+from inference.request import Completion, Reply, Request, joined
 from inference.retry import with_retries
 from inference.settings import EndpointSettings
 from schemas.messages import MediaPart, TextPart
@@ -41,29 +45,27 @@ class OpenAIEndpoint:
         return self.settings.revision
 
     async def generate(self, request: Request) -> Reply:
-        """See :class:`inference.endpoint.Endpoint`; asked again for samples that came back empty or not at all."""
-        got: list[Completion] = []
-        requests = retries = tokens_in = tokens_out = tokens_reasoning = 0
-        while len(got) < len(request.indices):
-            wanted = min(len(request.indices) - len(got), self.settings.samples_per_request)
-            async with self._slots:
-                reply, sent = await with_retries(lambda n=wanted: self._send(request, n), self.settings.max_retries)
-            got.extend(reply.completions)
-            requests += sent
-            retries += sent - 1
-            tokens_in += reply.tokens_in
-            tokens_out += reply.tokens_out
-            tokens_reasoning += reply.tokens_reasoning
-        return Reply(tuple(got), requests, retries, tokens_in, tokens_out, tokens_reasoning)
+        """See :class:`inference.endpoint.Endpoint`; asked again for samples that came back unusable or not at all."""
+        parts: list[Reply] = []
+        while (got := sum(len(part.completions) for part in parts)) < len(request.indices):
+            wanted = min(len(request.indices) - got, self.settings.samples_per_request)
+            try:
+                part, tries = await with_retries(lambda n=wanted: self._send(request, n), self.settings.max_retries)
+            except CallError as error:
+                error.partial = joined([*parts, Reply((), requests=error.requests, retries=error.requests - 1)])
+                raise
+            parts.append(replace(part, requests=tries, retries=tries - 1))
+        return joined(parts)
 
     async def _send(self, request: Request, n: int) -> Reply:
-        body = await asyncio.to_thread(self._body, request, n)
-        try:
-            answer = await self._client.chat.completions.create(**body)
-        except openai.APIError as error:
-            raise _as_call_error(error) from error
-        except ValueError as error:  # a body that is not JSON
-            raise CallError(Failure.GARBLED, f"not JSON: {error}"[:300]) from error
+        async with self._slots:
+            body = await asyncio.to_thread(self._body, request, n)
+            try:
+                answer = await self._client.chat.completions.create(**body)
+            except openai.APIError as error:
+                raise self._as_call_error(error) from error
+            except ValueError as error:  # a body that is not JSON
+                raise CallError(Failure.GARBLED, f"not JSON: {error}"[:300]) from error
         return _reply(answer, n)
 
     def _body(self, request: Request, n: int) -> dict[str, Any]:
@@ -99,12 +101,26 @@ class OpenAIEndpoint:
         url = f"data:{mime};base64,{base64.b64encode(data).decode()}"
         return {"type": "image_url", "image_url": {"url": url}}
 
+    def _as_call_error(self, error: openai.APIError) -> CallError:
+        """The client's error as ours, without the API key, which some servers echo."""
+        if isinstance(error, openai.APITimeoutError):
+            return CallError(Failure.TIMEOUT, "no reply in time")
+        if isinstance(error, openai.APIConnectionError):
+            return CallError(Failure.CONNECTION, str(error.__cause__ or error)[:300])
+        message = error.message.replace(self._client.api_key, "***")[:300]
+        if isinstance(error, openai.APIStatusError):
+            wait_s = retry_after_s(error.response.headers.get("retry-after", ""), datetime.now(UTC))
+            return CallError(
+                _failure_of(error.status_code), f"HTTP {error.status_code}: {message}", retry_after_s=wait_s
+            )
+        return CallError(Failure.GARBLED, message)
+
     async def check(self) -> str:
         """Ask the server for its models."""
         try:
             listed = await self._client.models.list()
         except openai.APIError as error:
-            raise _as_call_error(error) from error
+            raise self._as_call_error(error) from error
         names = [model.id for model in listed.data]
         if self.settings.model not in names:
             raise CallError(
@@ -127,41 +143,66 @@ def _api_key(settings: EndpointSettings) -> str:
 
 
 def _reply(answer: Any, n: int) -> Reply:
-    """The usable samples of a response, at most ``n``; raises when there is none. An empty sample is not usable."""
+    """The usable samples of a response, at most ``n``; raises CallError when there is none.
+
+    An empty sample and a refused one are not usable, nor is one of another form than the API's.
+    """
     choices = getattr(answer, "choices", None)
-    if not choices:
+    if not isinstance(choices, list) or not choices:
         raise CallError(Failure.GARBLED, "the response has no choices")
-    completions = []
+    completions, failures = [], []
     for choice in choices[:n]:
-        message = choice.message
-        if getattr(message, "refusal", None):
-            raise CallError(Failure.REFUSED, message.refusal[:200])
-        reasoning = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None) or ""
-        text = message.content or ""
-        if text.strip() or choice.finish_reason == "length":
-            completions.append(Completion(text, reasoning, choice.finish_reason or "stop"))
+        try:
+            completions.append(_completion(choice))
+        except CallError as error:
+            failures.append(error)
     if not completions:
-        raise CallError(Failure.EMPTY, f"empty content, finish_reason {choices[0].finish_reason}")
-    usage = answer.usage
-    details = getattr(usage, "completion_tokens_details", None)
+        raise failures[0]
+    usage = getattr(answer, "usage", None)
     return Reply(
         tuple(completions),
-        tokens_in=usage.prompt_tokens if usage else 0,
-        tokens_out=usage.completion_tokens if usage else 0,
-        tokens_reasoning=getattr(details, "reasoning_tokens", None) or 0,
+        tokens_in=_tokens(usage, "prompt_tokens"),
+        tokens_out=_tokens(usage, "completion_tokens"),
+        tokens_reasoning=_tokens(getattr(usage, "completion_tokens_details", None), "reasoning_tokens"),
     )
 
 
-def _as_call_error(error: openai.APIError) -> CallError:
-    if isinstance(error, openai.APITimeoutError):
-        return CallError(Failure.TIMEOUT, "no reply in time")
-    if isinstance(error, openai.APIConnectionError):
-        return CallError(Failure.CONNECTION, str(error.__cause__ or error))
-    if isinstance(error, openai.APIStatusError):
-        failure = {401: Failure.UNAUTHORISED, 403: Failure.UNAUTHORISED, 429: Failure.RATE_LIMITED}.get(
-            error.status_code, Failure.SERVER_ERROR if error.status_code >= 500 else Failure.BAD_REQUEST
-        )
-        wait = error.response.headers.get("retry-after", "")
-        retry_after_s = float(wait) if wait.replace(".", "", 1).isdigit() else None
-        return CallError(failure, f"HTTP {error.status_code}: {error.message[:300]}", retry_after_s=retry_after_s)
-    return CallError(Failure.GARBLED, error.message[:300])
+def _completion(choice: Any) -> Completion:
+    message = getattr(choice, "message", None)
+    text, refusal = getattr(message, "content", None) or "", getattr(message, "refusal", None)
+    reasoning = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None) or ""
+    finish_reason = getattr(choice, "finish_reason", None) or "stop"
+    if not all(isinstance(value, str) for value in (text, reasoning, finish_reason)) or message is None:
+        raise CallError(Failure.GARBLED, f"a choice of another form: {choice!r:.120}")
+    if refusal:
+        raise CallError(Failure.REFUSED, str(refusal)[:200])
+    if not text.strip() and finish_reason != "length":
+        raise CallError(Failure.EMPTY, f"empty content, finish_reason {finish_reason}")
+    return Completion(text, reasoning, finish_reason)
+
+
+def _tokens(usage: Any, name: str) -> int:
+    value = getattr(usage, name, None)
+    return value if isinstance(value, int) else 0
+
+
+def _failure_of(status: int) -> Failure:
+    if status in (401, 403):
+        return Failure.UNAUTHORISED
+    if status == 408:
+        return Failure.TIMEOUT
+    if status == 429:
+        return Failure.RATE_LIMITED
+    return Failure.SERVER_ERROR if status >= 500 else Failure.BAD_REQUEST
+
+
+def retry_after_s(header: str, now: datetime) -> float | None:
+    """Seconds of a Retry-After header, given as a number or as a date; None when it is neither."""
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            return max(0.0, (parsedate_to_datetime(header) - now).total_seconds())
+        except (TypeError, ValueError):
+            return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None

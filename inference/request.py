@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prompts.loader import RenderedPrompt
@@ -54,6 +55,18 @@ class Reply:
     tokens_in: int = 0
     tokens_out: int = 0
     tokens_reasoning: int = 0
+
+
+def joined(replies: Sequence[Reply]) -> Reply:
+    """Several replies to parts of one request as one."""
+    return Reply(
+        tuple(completion for reply in replies for completion in reply.completions),
+        requests=sum(reply.requests for reply in replies),
+        retries=sum(reply.retries for reply in replies),
+        tokens_in=sum(reply.tokens_in for reply in replies),
+        tokens_out=sum(reply.tokens_out for reply in replies),
+        tokens_reasoning=sum(reply.tokens_reasoning for reply in replies),
+    )
 
 
 def cache_key(model: str, revision: str, prompt: RenderedPrompt, sampling: Sampling, index: int) -> str:

@@ -11,6 +11,7 @@ T = TypeVar("T")
 
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 60.0
+LONGEST_RETRY_AFTER_S = 600.0
 
 
 def wait_s(tries: int, error: CallError, jitter: float) -> float:
@@ -19,7 +20,7 @@ def wait_s(tries: int, error: CallError, jitter: float) -> float:
     ``jitter`` in [0, 1) spreads the wait over its upper half, so that callers don't return together.
     """
     if error.retry_after_s is not None:
-        return error.retry_after_s
+        return min(error.retry_after_s, LONGEST_RETRY_AFTER_S)
     longest = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** (tries - 1))
     return longest * (0.5 + 0.5 * jitter)
 

@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parsed = make_parser().parse_args(arguments)
     warnings.filterwarnings("ignore", category=FutureWarning)
     logging.basicConfig(level=logging.INFO if parsed.verbose else logging.ERROR, format="%(name)s: %(message)s")
-    logging.getLogger("apache_beam").setLevel(logging.INFO if parsed.verbose else logging.ERROR)
+    logging.getLogger("apache_beam").setLevel(logging.INFO if parsed.verbose else logging.CRITICAL)
     from pipelines import commands
 
     return commands.dispatch(parsed, beam_options)

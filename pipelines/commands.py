@@ -132,6 +132,8 @@ def forecast_text(summary: dict[str, Any], total: int | None) -> str:
     seen = counts["input"]
     if total is None:
         return "forecast: the size of this input is not known"
+    if not seen:
+        return "forecast: the input has no records"
     calls = sum(role["calls"] for role in summary["ledger"].values()) / seen * total
     cost = sum(role["cost_usd"] for role in summary["ledger"].values()) / seen * total
     lines = [

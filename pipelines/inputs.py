@@ -28,6 +28,8 @@ class Input:
 def find_input(name: str) -> Input:
     """The input that the command line names. Raises :class:`InputError`."""
     path = Path(name)
+    if not name.strip():
+        raise InputError("--input is empty")
     try:
         if path.is_dir() and (path / "records.jsonl").is_file():
             return _jsonl(path / "records.jsonl")
@@ -44,7 +46,20 @@ def find_input(name: str) -> Input:
         raise InputError(
             f"{name}: no records.jsonl and no .parquet file there, and it is not a Hugging Face data set id"
         )
+    _require_dataset(name)
     return Input(name, (Source("datasets", name),), ".", _digest(name))
+
+
+def _require_dataset(name: str) -> None:
+    import datasets
+
+    try:
+        datasets.load_dataset_builder(name)
+    except Exception as error:  # the library raises many kinds, its own and its HTTP client's
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(
+            f"{name} is neither a file or folder here nor a data set that can be reached: {reason}"
+        ) from error
 
 
 def _jsonl(path: Path) -> Input:

@@ -32,7 +32,7 @@ STAGE_ORDER = (
     "propose", "point", "overlay", "trace", "verify", *SIDE_STAGES,
 )  # fmt: skip
 MAX_PRINTED_ROWS = 200
-MAX_CELL_CHARS = 60
+MAX_CELL_CHARS = 80
 _MAX_RATES = 11
 # Rows come in through Arrow, so a query needs no file and no network, and is given neither.
 _CLOSED: dict[str, str | bool | int | float | list[str]] = {
@@ -209,7 +209,7 @@ def _print_run(console: Console, run: Path, sql: str | None) -> None:
                 _print_figures(console, connection, summary)
             else:
                 _print_query(console, connection, sql)
-        except (duckdb.Error, pa.ArrowException, OSError, UnicodeError) as error:
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise InspectError(_one_line(error)) from error
 
 
@@ -230,7 +230,7 @@ def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summ
 
 
 def _print_query(console: Console, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    statements = connection.extract_statements(sql)
+    statements = connection.extract_statements(sql.encode("utf-8", "replace").decode("utf-8"))
     kinds = [statement.type.name for statement in statements]
     if kinds != ["SELECT"]:
         found = ", ".join(kinds) or "nothing"

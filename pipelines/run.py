@@ -96,18 +96,25 @@ def load_pipeline(path: str) -> ModuleType:
     file = Path(path)
     if not file.is_file():
         raise PipelineError(f"there is no pipeline {path}; the bundled one is pipelines/grounded_cot.py")
-    package = Path(__file__).resolve().parent
-    name = f"pipelines.{file.stem}" if file.resolve().parent == package else f"pipeline_{file.stem}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise PipelineError(f"{path} is not a Python file")
-    module = sys.modules.get(name) or importlib.util.module_from_spec(spec)
-    if name not in sys.modules:
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
+    bundled = file.resolve().parent == Path(__file__).resolve().parent
+    name = f"pipelines.{file.stem}" if bundled else f"pipeline_{file.stem}_{order_key(str(file.resolve()))[:12]}"
+    module = sys.modules.get(name) or _import_file(name, file)
     missing = [part for part in ("Settings", "build", "RECIPE") if not hasattr(module, part)]
     if missing:
         raise PipelineError(f"{path} is not a pipeline: it defines no {missing[0]}")
+    return module
+
+
+def _import_file(name: str, file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise PipelineError(f"{file} is not a Python file")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (SyntaxError, ImportError) as error:
+        del sys.modules[name]
+        raise PipelineError(f"{file} cannot be imported: {error}") from error
     return module
 
 
@@ -118,6 +125,7 @@ def execute(arguments: RunArguments) -> dict[str, Any]:
     """
     options = pipeline_options(arguments.beam_options)
     plan = make_plan(arguments)
+    plan.folder.check(plan.input.fingerprint, arguments.resume)
     with plan.folder.locked():
         plan.folder.prepare(plan.input.name, plan.input.fingerprint, arguments.resume)
         started = time.monotonic()

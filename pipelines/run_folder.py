@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+_OURS = (".lock", "input.json.writing")
 STAGED = ("sft", "rl", "rejected", "rubrics.json", "config.toml", "README.md", "report.html", "run.json")
 
 
@@ -37,32 +38,44 @@ class RunFolder:
         return self.root / "cache" / "replies.sqlite"
 
     def prepare(self, input_name: str, fingerprint: str, resume: bool) -> None:
-        """Make the folder, or check that it belongs to this input, and clear what an interrupted run left.
+        """Make the folder this input's, and clear what an interrupted run left. Raises :class:`RunFolderError`.
 
-        ``resume`` False makes the folder over to this input: outputs of the other one are removed, cached replies stay
-        (they are found by content). Raises :class:`RunFolderError`.
+        ``resume`` False makes another input's folder over to this one: its outputs are removed, cached replies stay
+        (they are found by content).
         """
+        self.check(fingerprint, resume)
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            self._claim(input_name, fingerprint, resume)
+            self._claim(input_name, fingerprint)
             shutil.rmtree(self.staging, ignore_errors=True)
             self.staging.mkdir()
         except OSError as error:
             raise RunFolderError(f"cannot write {self.root}: {error.strerror or error}") from error
 
-    def _claim(self, input_name: str, fingerprint: str, resume: bool) -> None:
+    def check(self, fingerprint: str, resume: bool) -> None:
+        """Refuse a folder that is not a run folder, or that is another input's; touches nothing."""
         marker = self.root / "input.json"
-        if marker.exists():
+        if self.root.exists() and not self.root.is_dir():
+            raise RunFolderError(f"cannot write {self.root}: it is a file")
+        if not marker.exists():
+            if self.root.exists() and any(entry.name not in _OURS for entry in self.root.iterdir()):
+                raise RunFolderError(f"{self.root} is not empty and not a run folder: choose another --output")
+            return
+        try:
             known = json.loads(marker.read_text("utf-8"))
-            if known["fingerprint"] != fingerprint:
-                if resume:
-                    raise RunFolderError(
-                        f"{self.root} belongs to the input {known['input']} ({known['fingerprint'][:12]}): "
-                        f"choose another --output, or pass --resume never to replace its outputs"
-                    )
-                self._remove_outputs()
-        elif any(entry.name != ".lock" for entry in self.root.iterdir()):
-            raise RunFolderError(f"{self.root} is not empty and not a run folder: choose another --output")
+            name, found = str(known["input"]), str(known["fingerprint"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise RunFolderError(f"{self.root} is not a run folder: choose another --output") from error
+        if found != fingerprint and resume:
+            raise RunFolderError(
+                f"{self.root} belongs to the input {name} ({found[:12]}): choose another --output, "
+                f"or pass --resume never to replace its outputs"
+            )
+
+    def _claim(self, input_name: str, fingerprint: str) -> None:
+        marker = self.root / "input.json"
+        if marker.exists() and json.loads(marker.read_text("utf-8"))["fingerprint"] != fingerprint:
+            self._remove_outputs()
         _write_atomically(marker, json.dumps({"input": input_name, "fingerprint": fingerprint}, indent=1))
 
     def _remove_outputs(self) -> None:
@@ -100,8 +113,12 @@ class RunFolder:
 
 def _write_atomically(path: Path, text: str) -> None:
     temporary = path.with_name(path.name + ".writing")
-    temporary.write_text(text, "utf-8")
-    temporary.replace(path)
+    try:
+        temporary.write_text(text, "utf-8")
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def lines_fingerprint(lines: Iterator[bytes]) -> str:

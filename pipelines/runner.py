@@ -4,9 +4,9 @@ import argparse
 import difflib
 from collections.abc import Sequence
 
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
-from apache_beam.runners.runner import PipelineRunner
+from apache_beam.runners.runner import PipelineRunner, create_runner
 
 
 class OptionError(ValueError):
@@ -28,7 +28,14 @@ def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
         near = difflib.get_close_matches(flag.split("=")[0], known, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise OptionError(f"unknown Beam option {flag!r}{hint}")
-    return PipelineOptions(list(flags), save_main_session=False)
+    options = PipelineOptions(list(flags), save_main_session=False)
+    named = options.view_as(StandardOptions).runner
+    if named:
+        try:
+            create_runner(named)
+        except (ValueError, ImportError, AttributeError) as error:
+            raise OptionError(f"--runner={named}: {str(error).splitlines()[0]}") from error
+    return options
 
 
 def choose_runner(flags: Sequence[str]) -> PipelineRunner | None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from inference.endpoint import KINDS
 from inference.settings import ROLES, EndpointSettings
 from stages.reading import RowSettings
 from stages.write_shards import ShardSettings
@@ -46,6 +47,10 @@ class RunSettings:
     write: ShardSettings = field(default_factory=ShardSettings)
 
     def __post_init__(self) -> None:
+        for name, settings in self.endpoints.items():
+            if settings.kind not in KINDS:
+                known = ", ".join(sorted(KINDS))
+                raise ValueError(f"endpoints.{name}.kind: unknown kind {settings.kind!r}; known are {known}")
         for role, endpoint in self.roles.items():
             if role not in ROLES:
                 raise ValueError(f"roles.{role}: no such role; roles are {', '.join(ROLES)}")

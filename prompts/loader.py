@@ -88,8 +88,11 @@ class Prompt:
         )
 
 
+_compiled = functools.cache(_TEMPLATES.from_string)
+
+
 def _fill(template: str, variables: dict[str, str]) -> str:
-    return _TEMPLATES.from_string(template).render(variables).strip()
+    return _compiled(template).render(variables).strip()
 
 
 def _require_exactly(prompt: str, what: str, declared: set[str], given: set[str]) -> None:
@@ -120,12 +123,23 @@ def prompt_names() -> list[str]:
 
 def parse_prompt(name: str, data: bytes) -> Prompt:
     """A prompt from the bytes of its file; raises :class:`PromptError` as :func:`load_prompt` does."""
+    try:
+        return _parse(name, data)
+    except (yaml.YAMLError, jinja2.TemplateError) as error:
+        raise PromptError(f"prompt {name}: {error}") from error
+
+
+def _parse(name: str, data: bytes) -> Prompt:
     fields = yaml.safe_load(data)
     if not isinstance(fields, dict) or set(fields) != _FIELDS:
         raise PromptError(f"prompt {name}: expected the fields {sorted(_FIELDS)}")
     if f"{fields['id']}.v{fields['version']}" != name:
         raise PromptError(f"prompt {name}: the file says {fields['id']}.v{fields['version']}")
-    user = tuple(next(iter(part.items())) for part in fields["user"])
+    if not isinstance(fields["user"], list):
+        raise PromptError(f"prompt {name}: user is not a list of parts")
+    user = tuple(_user_part(name, part) for part in fields["user"])
+    if not isinstance(fields["system"], str):
+        raise PromptError(f"prompt {name}: system is not a text")
     used = _used_variables(fields["system"], *(value for kind, value in user if kind == "text"))
     _require_exactly(name, "variable", set(fields["variables"]), used)
     _require_exactly(name, "media slot", set(fields["media"]), {value for kind, value in user if kind == "media"})
@@ -141,6 +155,14 @@ def parse_prompt(name: str, data: bytes) -> Prompt:
         user=user,
         reply_schema=None if schema is None else json.dumps(schema, sort_keys=True, separators=(",", ":")),
     )
+
+
+def _user_part(name: str, part: object) -> tuple[str, str]:
+    """The one kind and value of a part of the user's turn."""
+    pairs = list(part.items()) if isinstance(part, dict) else []
+    if len(pairs) != 1 or pairs[0][0] not in ("text", "media") or not isinstance(pairs[0][1], str):
+        raise PromptError(f"prompt {name}: a part of user is one text or one media, not {part!r:.80}")
+    return pairs[0]
 
 
 def _used_variables(*templates: str) -> set[str]:

@@ -1,5 +1,6 @@
 """From the verdicts of one response to one score."""
 
+import math
 from dataclasses import dataclass
 
 from schemas.records import Verdict
@@ -15,10 +16,11 @@ class GateSettings:
     tau: float = 1.0
 
     def __post_init__(self) -> None:
-        if min(self.outcome_weight, self.spatial_weight, self.reasoning_weight) < 0 or self.outcome_weight == 0:
-            raise ValueError("verify weights must not be negative, and the outcome's must be positive")
+        weights = (self.outcome_weight, self.spatial_weight, self.reasoning_weight)
+        if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or self.outcome_weight == 0:
+            raise ValueError("verify.gate weights must be finite and not negative, and the outcome's positive")
         if not 0 < self.tau <= 1:
-            raise ValueError(f"verify.tau must be in (0, 1], got {self.tau}")
+            raise ValueError(f"verify.gate.tau must be in (0, 1], got {self.tau}")
 
 
 def gated(verdicts: tuple[Verdict, ...], settings: GateSettings) -> float | None:

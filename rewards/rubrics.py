@@ -60,7 +60,10 @@ def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore
     rows = json_object(text).get("scores")
     if not isinstance(rows, list):
         raise BadReply("no scores")
-    by_id = {row.get("id"): row for row in rows if isinstance(row, dict)}
+    named = [row for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]
+    by_id = {row["id"]: row for row in named}
+    if len(by_id) < len(named):
+        raise BadReply("two scores for the same rubric")
     scores = []
     for rubric in rubrics:
         row = by_id.get(rubric.id)

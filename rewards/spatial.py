@@ -49,7 +49,7 @@ class ObjectMasks:
         segmented = await self.caller.generate(
             "segmenter", load_prompt(SEGMENT_PROMPT).render(shown, boxes=listed), _EXACT
         )
-        return masks_of_reply(segmented.text, len(boxes))
+        return masks_of_reply(segmented.text, len(boxes), medium)
 
 
 async def score_spatial(points: tuple[Point, ...], pointer_found_any: bool, masks: ObjectMasks) -> Verdict:

@@ -7,7 +7,6 @@ text.
 """
 
 import json
-import math
 import re
 from collections.abc import Mapping
 
@@ -19,6 +18,8 @@ from schemas.records import ANSWER_TYPES, RawRecord
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _BROKEN_LATEX = re.compile(r"\t(?=heta|imes|riangle|ext|an\b|au\b)|\r(?=ight|angle|ho\b)")
 _NUMBER = re.compile(r"[+\-\u2212]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?|[+\-\u2212]?\.\d+")
+_MADE_UP = re.compile(r"#\d+\Z")
+_LARGEST = 1e300
 _NAMES = {"\x0c": "form feed (a broken \\f… such as \\frac?)", "\x08": "backspace (a broken \\b… such as \\beta?)"}
 _NAMES |= {
     "\x0b": "vertical tab (a broken \\v… such as \\vec?)",
@@ -55,8 +56,13 @@ def parse_record(raw: RawRecord) -> InputRecord:
     """The valid record of a line or row. Raises :class:`InvalidRecord` saying which field is wrong and how."""
     fields = _json_object(raw.text)
     record_id = fields.get("id")
+    if isinstance(record_id, int) and not isinstance(record_id, bool):
+        record_id = str(record_id)
     if not isinstance(record_id, str) or not record_id.strip():
         raise InvalidRecord(Reason.INVALID_RECORD, f"id: expected a non-empty string, got {_show(record_id)}")
+    if _MADE_UP.search(record_id):
+        detail = f"id: {_show(record_id)} ends like the ids that repeated records are rejected under (#number)"
+        raise InvalidRecord(Reason.INVALID_RECORD, detail)
     try:
         return _parse_fields(raw, record_id, fields)
     except InvalidRecord as error:
@@ -72,16 +78,19 @@ def _parse_fields(raw: RawRecord, record_id: str, fields: Mapping[str, object]) 
     answer_type = fields.get("answer_type") or _derive_type(answer, choices)
     if answer_type not in ANSWER_TYPES:
         raise InvalidRecord(Reason.INVALID_RECORD, f"answer_type: {_show(answer_type)} is not one of {ANSWER_TYPES}")
-    for name, text in [("id", record_id), ("question", question), ("answer", answer)]:
+    source, licence = _text(fields, "source"), _text(fields, "license")
+    media = _media(fields.get("media"), raw.materialised)
+    texts = [("id", record_id), ("question", question), ("answer", answer), ("source", source), ("license", licence)]
+    texts += [("choices", choice) for choice in choices or ()] + [("media", uri) for uri in media]
+    texts += [("boxes", box.label) for box in boxes or ()]
+    for name, text in texts:
         _refuse_control(name, text)
-    for choice in choices or ():
-        _refuse_control("choices", choice)
     return InputRecord(
         number=raw.number,
         id=record_id,
-        source=_text(fields, "source"),
-        license=_text(fields, "license"),
-        media=_media(fields.get("media"), raw.materialised),
+        source=source,
+        license=licence,
+        media=media,
         question=question,
         answer=_checked_answer(answer, str(answer_type), choices, boxes),
         answer_type=str(answer_type),
@@ -107,7 +116,7 @@ def _json_object(text: str) -> Mapping[str, object]:
 
 def _text(fields: Mapping[str, object], name: str, numbers: bool = False) -> str:
     value = fields.get(name)
-    if numbers and isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+    if numbers and _finite(value):
         return str(value)
     if not isinstance(value, str) or not value.strip():
         raise InvalidRecord(Reason.INVALID_RECORD, f"{name}: expected a non-empty string, got {_show(value)}")
@@ -199,7 +208,9 @@ def _refuse_control(name: str, text: str) -> None:
 
 
 def _finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) <= _LARGEST  # false for NaN and infinity; an int may be too large for a float
 
 
 def _loose(text: str) -> str:

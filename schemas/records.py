@@ -67,8 +67,8 @@ class Question:
 class Call:
     """One call of a model as a stage made it: what the lineage and the ledger need.
 
-    ``cached`` counts samples answered from the cache, ``requests`` those sent to the endpoint (0 when all were
-    cached), ``retries`` the requests sent again.
+    ``cached`` counts samples that the cache or a call already in flight gave, ``requests`` those sent to the endpoint
+    (0 when none was), ``retries`` the requests sent again.
     """
 
     role: str

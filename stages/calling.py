@@ -14,7 +14,7 @@ import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.windowed_value import WindowedValue
 
-from inference.errors import CallError, Failure
+from inference.errors import CallError
 from inference.grounding import BadReply
 from inference.models import Answered, Models
 from inference.request import Sampling
@@ -37,7 +37,12 @@ class Session:
 
     async def generate(self, role: str, prompt: RenderedPrompt, sampling: Sampling) -> Answered:
         """:meth:`inference.models.Models.generate`, with the call noted."""
-        answered = await self.models.generate(role, prompt, sampling)
+        try:
+            answered = await self.models.generate(role, prompt, sampling)
+        except CallError as error:
+            if error.call is not None:
+                self.calls.append(error.call)
+            raise
         self.calls.append(answered.call)
         return answered
 
@@ -75,35 +80,33 @@ class CallModels(beam.DoFn):
         if not done and len(self._pending) >= self._limit:
             done = list(concurrent.futures.wait(self._pending, return_when=concurrent.futures.FIRST_COMPLETED).done)
         for finished in done:
-            self._pending.pop(finished)
-            yield self._tally(*finished.result())
+            yield self._emit(finished)
 
     def finish_bundle(self) -> Iterator[Any]:
         """Emit the rest as it completes."""
         for finished in concurrent.futures.as_completed(list(self._pending)):
-            window, timestamp = self._pending.pop(finished)
-            progress(self._stage).in_flight = len(self._pending)
-            result = self._tally(*finished.result())
-            tag = result.tag if isinstance(result, TaggedOutput) else None
-            value = WindowedValue(result.value if tag else result, timestamp, (window,))
-            yield TaggedOutput(tag, value) if tag else value
+            yield self._emit(finished)
 
-    def _tally(self, result: Any, session: Session) -> Any:
+    def _emit(self, finished: "concurrent.futures.Future[tuple[Any, Session]]") -> Any:
+        """Count the finished element; give its result under the window and timestamp that it came with."""
+        window, timestamp = self._pending.pop(finished)
+        progress(self._stage).in_flight = len(self._pending)
+        result, session = finished.result()
         for call in session.calls:
             count_call(self._stage, call)
+        value = WindowedValue(result, timestamp, (window,))
         if isinstance(result, Rejected):
             count_rejected(result)
-            return TaggedOutput(REJECTED, result)
+            return TaggedOutput(REJECTED, value)
         count_kept(self._stage)
-        return result
+        return value
 
 
 async def _run(work: Work, element: Any, session: Session, stage: str) -> tuple[Any, Session]:
     try:
         return await work(element, session), session
     except CallError as error:
-        reason = Reason.BUDGET if error.failure is Failure.BUDGET else Reason.CALL_FAILED
-        return _rejection(element, session, stage, reason, str(error), error.key), session
+        return _rejection(element, session, stage, Reason.CALL_FAILED, str(error), error.key), session
     except BadReply as error:
         key = session.calls[-1].keys[0] if session.calls else None
         return _rejection(element, session, stage, Reason.UNPARSABLE_REPLY, str(error), key), session

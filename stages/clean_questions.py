@@ -64,14 +64,18 @@ class CleanSettings:
 
 
 def clean(draft: Draft, settings: CleanSettings) -> Draft | Rejected:
-    """The draft with its question cleaned."""
-    if len(draft.question.question) > settings.max_question_chars:
-        detail = f"{len(draft.question.question)} characters, clean.max_question_chars is {settings.max_question_chars}"
-        return reject(draft, STAGE, Reason.QUESTION_TOO_LONG, detail)
-    text = clean_text(draft.question.question)
+    """The draft with its question cleaned. A choice cannot be cleaned without changing the gold answer: it rejects."""
+    question = draft.question
+    text = clean_text(question.question)
     if not text:
         return reject(draft, STAGE, Reason.INVALID_RECORD, "nothing is left of the question after cleaning")
-    return replace(draft, question=replace(draft.question, question=text))
+    if len(text) > settings.max_question_chars:
+        detail = f"{len(text)} characters, clean.max_question_chars is {settings.max_question_chars}"
+        return reject(draft, STAGE, Reason.QUESTION_TOO_LONG, detail)
+    choices = question.choices
+    if choices is not None and any(_TEMPLATE.search(choice) for choice in choices):
+        return reject(draft, STAGE, Reason.INVALID_RECORD, "a choice holds a media placeholder or a template token")
+    return replace(draft, question=replace(question, question=text))
 
 
 @dataclass

@@ -4,8 +4,9 @@ In: drafts. Out: drafts that share no run of 13 words with a benchmark question 
 record; each hit is a rejection that names what it matched. Without a benchmark folder everything passes.
 """
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,8 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from schemas.input_record import InvalidRecord, parse_record
 from schemas.reasons import Reason
-from schemas.records import Draft, MediaRef, RawRecord, Rejected
+from schemas.records import Draft, MediaRef, Rejected
 from stages.calling import MapDrafts, reject, split
 from stages.ingest_records import MediaRoots, check_medium
 from vision.hashing import hamming, same_picture
@@ -34,10 +34,28 @@ class DecontaminateSettings:
     max_distance: int = 4
 
     def __post_init__(self) -> None:
-        if self.ngram < 1:
-            raise ValueError("decontaminate.ngram must be at least 1")
+        if self.ngram < 1 or self.max_distance < 0:
+            raise ValueError("decontaminate.ngram must be at least 1 and decontaminate.max_distance at least 0")
         if self.benchmark and not (Path(self.benchmark) / "records.jsonl").is_file():
             raise ValueError(f"decontaminate.benchmark: there is no {self.benchmark}/records.jsonl")
+        if self.benchmark:
+            for _ in benchmark_records(self.benchmark):
+                pass  # a benchmark that can be read in part only would guard in part only: refused here
+
+
+def benchmark_records(folder: str) -> Iterator[tuple[int, Mapping[str, object]]]:
+    """Line number and fields of each benchmark record. Raises ValueError for a line that is not a JSON object."""
+    path = Path(folder) / "records.jsonl"
+    for number, line in enumerate(path.read_text("utf-8-sig", errors="replace").split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            fields = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"decontaminate.benchmark: {path}, line {number} is not JSON: {error}") from error
+        if not isinstance(fields, dict):
+            raise ValueError(f"decontaminate.benchmark: {path}, line {number} is not a JSON object")
+        yield number, fields
 
 
 def ngrams(text: str, n: int) -> Iterator[tuple[str, ...]]:
@@ -56,19 +74,21 @@ class BenchmarkIndex:
 
     @classmethod
     def load(cls, settings: DecontaminateSettings) -> "BenchmarkIndex":
-        """Read the benchmark folder. Records without usable text or media contribute what they have."""
+        """Read the benchmark folder. A record needs no answer, and contributes what text and media it has."""
         index, store = cls(), MediaStore(settings.benchmark, settings.benchmark)
-        lines = (Path(settings.benchmark) / "records.jsonl").read_text("utf-8-sig", errors="replace").splitlines()
-        for number, line in enumerate(lines, 1):
-            try:
-                rec = parse_record(RawRecord(number, line))
-            except InvalidRecord:
-                continue
-            for gram in ngrams(rec.question, settings.ngram):
-                index.grams.setdefault(gram, rec.id)
-            checked = [check_medium(uri, store) for uri in rec.media]
-            index.pictures.extend((rec.id, medium.ref) for medium in checked if medium.ref is not None)
+        for number, fields in benchmark_records(settings.benchmark):
+            index.add(str(fields.get("id", f"line {number}")), fields, settings.ngram, store)
         return index
+
+    def add(self, record_id: str, fields: Mapping[str, object], ngram: int, store: MediaStore) -> None:
+        """Take in one record's question and pictures."""
+        for gram in ngrams(str(fields.get("question") or ""), ngram):
+            self.grams.setdefault(gram, record_id)
+        media = fields.get("media") or []
+        for path in [media] if isinstance(media, str) else media if isinstance(media, list) else []:
+            checked = check_medium(f"input:{path}", store)
+            if checked.ref is not None:
+                self.pictures.append((record_id, checked.ref))
 
 
 class _Decontaminate:

@@ -27,22 +27,25 @@ _EXACT = Sampling(max_tokens=2048)
 
 async def point(draft: Draft, session: Session) -> Draft:
     """Ask the pointer for every entity in every medium, all at once."""
-
-    async def ask(entity: str, index: int) -> tuple[Point, ...]:
-        medium = draft.question.media[index]
-        prompt = load_prompt(PROMPT).render({"original": [media_part(medium)]}, entity=entity)
-        answered = await session.models.generate("pointer", prompt, _EXACT)
-        calls[entity, index] = answered.call
-        return points_of_reply(answered.text, entity, answered.frame, medium, index)
-
-    calls = {}
-    asked = [(entity, index) for index in range(len(draft.question.media)) for entity in draft.entities]
-    try:
-        found = await asyncio.gather(*(ask(entity, index) for entity, index in asked))
-    finally:
-        session.calls.extend(calls[key] for key in asked if key in calls)
-    points = tuple(dict.fromkeys(point for points in found for point in points))
-    return with_calls(draft, session, points=points)
+    media = draft.question.media
+    asked = [(entity, index) for index in range(len(media)) for entity in draft.entities]
+    prompt = load_prompt(PROMPT)
+    answers = await asyncio.gather(
+        *(
+            session.generate("pointer", prompt.render({"original": [media_part(media[index])]}, entity=entity), _EXACT)
+            for entity, index in asked
+        ),
+        return_exceptions=True,
+    )
+    found: list[Point] = []
+    calls = []
+    for (entity, index), answered in zip(asked, answers, strict=True):
+        if isinstance(answered, BaseException):
+            raise answered
+        calls.append(answered.call)
+        found.extend(points_of_reply(answered.text, entity, answered.frame, media[index], index))
+    session.calls[:] = calls  # in the order asked, not of arrival, so that the lineage is the same in every run
+    return with_calls(draft, session, points=tuple(dict.fromkeys(found)))
 
 
 @dataclass

@@ -5,17 +5,20 @@ they are.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow.parquet as pq
+from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from schemas.records import RawRecord
 from vision.media import MediaStore
 
+_PLAIN_SUFFIX = re.compile(r"[a-z0-9]{1,8}")
 FIELDS = ("id", "source", "license", "media", "question", "answer", "answer_type", "choices", "boxes")
 
 
@@ -84,7 +87,18 @@ def _dataset_rows(path: str, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
             loaded = loaded.cast_column(column, datasets.Image(decode=False))
         elif isinstance(feature, datasets.List) and isinstance(feature.feature, datasets.Image):
             loaded = loaded.cast_column(column, datasets.List(datasets.Image(decode=False)))
-    yield from loaded
+    for row in loaded:
+        yield {name: _embedded(value) for name, value in row.items()}
+
+
+def _embedded(value: Any) -> Any:
+    """The value with pictures given only by a path of the data set's own (a folder of pictures) read into bytes."""
+    if isinstance(value, list):
+        return [_embedded(item) for item in value]
+    if isinstance(value, Mapping) and set(value) == {"bytes", "path"} and value["bytes"] is None and value["path"]:
+        with FileSystems.open(value["path"], compression_type=CompressionTypes.UNCOMPRESSED) as stream:
+            return {"bytes": stream.read(), "path": value["path"]}
+    return value
 
 
 def _as_record(number: int, row: Mapping[str, Any], rows: RowSettings, store: MediaStore) -> RawRecord:
@@ -108,10 +122,14 @@ def _media_uri(item: Any, store: MediaStore) -> Any:
         return f"input:{item}"
     if isinstance(item, Mapping):
         if item.get("bytes") is not None:
-            suffix = PurePosixPath(item.get("path") or "").suffix.lstrip(".")
-            return store.write_drawn(item["bytes"], suffix or "bin")
+            return store.write_drawn(item["bytes"], _extension(item.get("path") or ""))
         if isinstance(item.get("path"), str):
             return f"input:{item['path']}"
     if isinstance(item, bytes):
         return store.write_drawn(item, "bin")
     return item
+
+
+def _extension(path: str) -> str:
+    suffix = PurePosixPath(path).suffix.lstrip(".").lower()
+    return suffix if _PLAIN_SUFFIX.fullmatch(suffix) else "bin"

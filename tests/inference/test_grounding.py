@@ -24,6 +24,8 @@ from schemas.frames import Frame
 from schemas.geometry import Point
 from schemas.records import MediaRef
 
+MEDIUM = MediaRef("input:a.png", "image", "a" * 64, "b" * 64, "0" * 16, 1000, 1000, 1, 100)
+
 
 def medium(width: int = 400, height: int = 200) -> MediaRef:
     return MediaRef("input:a.png", "image", "a" * 64, "b" * 64, "0" * 16, width, height, 1, 100)
@@ -119,7 +121,7 @@ MASKS = arrays.arrays(bool, st.tuples(st.integers(1, 12), st.integers(1, 12)))
 @settings(max_examples=150)
 @given(MASKS, st.integers(0, 50), st.integers(0, 50))
 def test_masks_survive_run_lengths(pixels: np.ndarray, x: int, y: int) -> None:
-    (mask,) = masks_of_reply(json.dumps({"masks": [encode_mask(x, y, pixels)]}), 1)
+    (mask,) = masks_of_reply(json.dumps({"masks": [encode_mask(x, y, pixels)]}), 1, MEDIUM)
     assert (mask.x, mask.y) == (x, y)
     assert mask.pixels.dtype == bool
     assert np.array_equal(mask.pixels, pixels)
@@ -176,7 +178,7 @@ BAD_MASKS = {
 @pytest.mark.parametrize("case", BAD_MASKS)
 def test_masks_of_the_wrong_form(case: str) -> None:
     with pytest.raises(BadReply):
-        masks_of_reply(BAD_MASKS[case], 1)
+        masks_of_reply(BAD_MASKS[case], 1, MEDIUM)
 
 
 HUGE_MASKS = {
@@ -189,8 +191,9 @@ HUGE_MASKS = {
 def test_masks_that_could_end_the_process(case: str) -> None:
     """In a process of its own, for run lengths that are taken at their word end it."""
     code = (
-        "import sys\nfrom inference.grounding import BadReply, masks_of_reply\n"
-        "try:\n    masks_of_reply(sys.argv[1], 1)\nexcept BadReply:\n    print('bad reply')\n"
+        "import sys\nfrom inference.grounding import BadReply, masks_of_reply\nfrom schemas.records import MediaRef\n"
+        "medium = MediaRef('input:a.png', 'image', '', '', '0', 4000, 3000, 1, 1)\n"
+        "try:\n    masks_of_reply(sys.argv[1], 1, medium)\nexcept BadReply:\n    print('bad reply')\n"
     )
     child = subprocess.run(
         [sys.executable, "-c", code, HUGE_MASKS[case]], capture_output=True, text=True, check=False, timeout=60
@@ -270,7 +273,7 @@ def test_any_json_is_boxes_or_a_bad_reply(value: object) -> None:
 def test_any_json_is_masks_or_a_bad_reply(value: object, where: str) -> None:
     text = json.dumps({"masks": value}) if where == "masks" else mask_reply(**{where: value})
     try:
-        masks = masks_of_reply(text, 1)
+        masks = masks_of_reply(text, 1, MEDIUM)
     except BadReply:
         return
     assert [mask.pixels.ndim for mask in masks] == [2]

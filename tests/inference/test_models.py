@@ -189,10 +189,11 @@ def test_samples_that_arrived_before_a_failure_stay_cached(server, models_settin
 
 def test_a_refused_sample_does_not_lose_the_others(server, models_settings, text_prompt) -> None:
     server.say("a", {"message": {"content": None, "refusal": "I will not"}}, "c")
+    server.say({"message": {"content": None, "refusal": "I will not"}})
     with pytest.raises(CallError, match="refused"):
         ask(models_settings(), text_prompt(), n=3)
-    ask(models_settings(), text_prompt(), n=1)
-    assert len(server.seen) == 1
+    assert texts(ask(models_settings(), text_prompt(), n=2)) == ["a", "c"]
+    assert [seen.body["n"] for seen in server.seen] == [3, 1]
 
 
 def test_a_joined_caller_with_a_larger_budget_gets_no_truncated_reply(server, models_settings, text_prompt) -> None:

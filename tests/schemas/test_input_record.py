@@ -142,7 +142,7 @@ NOT_RECORDS = [
     (text_of(answer=-float("inf")), "-Infinity is not a JSON number"),
     (text_of(id=...), "id: expected a non-empty string, got None"),
     (text_of(id=" "), "id: expected a non-empty string, got ' '"),
-    (text_of(id=5), "id: expected a non-empty string, got 5"),
+    (text_of(id=5.5), "id: expected a non-empty string, got 5.5"),
     ('{"id": "q", "answer": 1' + "0" * 5000 + "}", "not JSON"),
 ]
 

@@ -1,0 +1,1 @@
+"""Card templates and the cards of published data sets."""

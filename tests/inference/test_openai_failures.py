@@ -1,0 +1,178 @@
+"""The OpenAI-compatible endpoint over real HTTP: errors, broken responses and what is sent again."""
+
+from typing import Any
+
+import pytest
+
+from inference.errors import Failure
+from inference.request import Completion, Reply
+
+KEY = "sk-secret-0123456789"
+
+
+def texts(reply: Reply) -> list[str]:
+    return [completion.text for completion in reply.completions]
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_passing_errors_are_sent_again(server, ask, status) -> None:
+    server.fail(status, retry_after="0.01")
+    server.fail(status, retry_after="0.01")
+    server.say("fine")
+    reply = ask()
+    assert texts(reply) == ["fine"]
+    assert (reply.requests, reply.retries) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("status", "expected", "requests"),
+    [
+        (429, Failure.RATE_LIMITED, 3),
+        (500, Failure.SERVER_ERROR, 3),
+        (503, Failure.SERVER_ERROR, 3),
+        (529, Failure.SERVER_ERROR, 3),
+        (408, Failure.TIMEOUT, 3),
+        (400, Failure.BAD_REQUEST, 1),
+        (404, Failure.BAD_REQUEST, 1),
+        (422, Failure.BAD_REQUEST, 1),
+        (401, Failure.UNAUTHORISED, 1),
+        (403, Failure.UNAUTHORISED, 1),
+    ],
+)
+def test_lasting_errors_are_typed_and_bounded(server, failure, status, expected, requests) -> None:
+    for _ in range(5):
+        server.fail(status, f"said {status}", retry_after="0.01")
+    error = failure()
+    assert (error.failure, error.requests, len(server.seen)) == (expected, requests, requests)
+    assert f"HTTP {status}" in str(error)
+    assert f"said {status}" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("wait", "expected"),
+    [
+        ("2", 2.0),
+        ("0.01", 0.01),
+        ("0", 0.0),
+        ("soon", None),
+        ("-1", None),
+        ("1.2.3", None),
+        ("", None),
+        ("\N{SUPERSCRIPT TWO}", None),
+    ],
+)
+def test_retry_after(server, failure, wait, expected) -> None:
+    server.fail(429, retry_after=wait)
+    assert failure(max_retries=0).retry_after_s == expected
+
+
+def test_retry_after_as_a_date_in_the_past_means_now(server, failure) -> None:
+    server.fail(429, retry_after="Wed, 21 Oct 2015 07:28:00 GMT")
+    assert failure(max_retries=0).retry_after_s == 0.0
+
+
+def test_429_without_retry_after_is_sent_again(server, ask) -> None:
+    server.fail(429)
+    server.say("fine")
+    assert texts(ask()) == ["fine"]
+
+
+def test_a_reset_connection_is_sent_again(server, ask) -> None:
+    server.reset()
+    server.say("fine")
+    assert texts(ask()) == ["fine"]
+
+
+def test_a_lasting_reset_is_a_connection_failure(server, failure) -> None:
+    server.reset()
+    error = failure(max_retries=0)
+    assert (error.failure, error.requests) == (Failure.CONNECTION, 1)
+
+
+def test_nobody_listening_is_a_connection_failure(failure) -> None:
+    assert failure(max_retries=0, base_url="http://127.0.0.1:9/v1").failure is Failure.CONNECTION
+
+
+def message(**fields: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", **fields}}]}
+
+
+GARBLED: dict[str, object] = {
+    "cut JSON": b'{"choices": [{"index": 0, "mess',
+    "no JSON": b"<html>gateway</html>",
+    "nothing": b"",
+    "null": None,
+    "a list": [],
+    "a string": "fine",
+    "no choices": {"id": "x"},
+    "empty choices": {"choices": []},
+    "choices null": {"choices": None},
+    "choices no list": {"choices": "fine"},
+    "choice null": {"choices": [None]},
+    "choice empty": {"choices": [{}]},
+    "message null": {"choices": [{"message": None}]},
+    "message a string": {"choices": [{"message": "fine"}]},
+    "content a number": message(content=3),
+    "content a list of parts": message(content=[{"type": "text", "text": "fine"}]),
+}
+
+
+@pytest.mark.parametrize("case", GARBLED)
+def test_a_garbled_response_is_typed(server, failure, case) -> None:
+    server.raw(GARBLED[case])
+    assert failure(max_retries=0).failure in {Failure.GARBLED, Failure.EMPTY}
+
+
+def test_a_garbled_response_is_sent_again(server, ask) -> None:
+    server.raw(GARBLED["cut JSON"])
+    server.say("fine")
+    assert texts(ask()) == ["fine"]
+
+
+def test_a_body_that_ends_early_is_sent_again(server, ask) -> None:
+    server.say("lost", cut=20)
+    server.say("fine")
+    reply = ask()
+    assert (texts(reply), reply.retries) == (["fine"], 1)
+
+
+@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": 3}, {"prompt_tokens": None, "completion_tokens": None}])
+def test_missing_usage_counts_as_nothing(server, ask, usage) -> None:
+    server.raw({**message(content="fine"), "usage": usage})
+    reply = ask()
+    assert texts(reply) == ["fine"]
+    assert (reply.tokens_in, reply.tokens_out) == ((usage or {}).get("prompt_tokens") or 0, 0)
+
+
+@pytest.mark.parametrize("content", ["", "  \n", None])
+def test_empty_content_is_a_failure(server, failure, content) -> None:
+    server.say({"message": {"content": content}})
+    assert failure(max_retries=0).failure is Failure.EMPTY
+
+
+def test_empty_content_is_sent_again(server, ask) -> None:
+    server.say("")
+    server.say("fine")
+    assert texts(ask()) == ["fine"]
+
+
+def test_a_budget_spent_on_reasoning_is_a_truncated_sample(server, ask) -> None:
+    server.say({"message": {"content": None, "reasoning_content": "hm"}, "finish_reason": "length"})
+    assert ask().completions == (Completion("", "hm", "length"),)
+
+
+def test_a_refusal_is_not_sent_again(server, failure) -> None:
+    server.say({"message": {"content": None, "refusal": "I cannot help with that"}})
+    error = failure()
+    assert (error.failure, len(server.seen)) == (Failure.REFUSED, 1)
+    assert "I cannot help" in str(error)
+
+
+@pytest.mark.parametrize("status", [400, 401, 429, 500])
+def test_the_key_is_never_in_an_error(server, failure, monkeypatch, status) -> None:
+    monkeypatch.setenv("GROUNDTRACE_TEST_KEY", KEY)
+    server.fail(status, f"Incorrect API key provided: {KEY}. Header: Bearer {KEY}")
+    error = failure(api_key_env="GROUNDTRACE_TEST_KEY", max_retries=0)
+    assert KEY not in str(error)
+    assert KEY not in repr(error)
+    assert KEY not in error.message

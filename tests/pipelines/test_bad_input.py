@@ -1,0 +1,297 @@
+"""Whole runs on bad input: each record has one typed end, and each mistake one line and exit code 2."""
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image, PngImagePlugin
+
+RunBeam = Callable[..., Any]
+NO_OBJECT = "expected a JSON object, got "
+ALLOWED = "not a path inside the data folder"
+BOX = {"label": "a", "bbox": [0, 0, 160, 80]}
+
+
+def raw(record_id: str, **fields: str) -> bytes:
+    """A line whose given fields are JSON text as written; media is the plain scene unless given."""
+    values = {"media": '"a.png"', "question": '"How many squares are there?"', "answer": '"3"'} | fields
+    body = "".join(f', "{name}": {value}' for name, value in values.items())
+    return f'{{"id": "{record_id}", "source": "s", "license": "MIT"{body}}}\n'.encode()
+
+
+# (line, id, where it ends: a reason, or None for whatever the later stages decide, and a part of the detail).
+LINES: list[tuple[dict[str, Any] | bytes, str, str | None, str]] = [
+    (b"\xef\xbb\xbf" + raw("bom").rstrip() + b"\r\n", "bom", None, ""),
+    (raw("latin", question=r'"na\u00efve, how many?"'), "latin", None, ""),
+    (raw("frac", answer=r'"\frac{1}{2}"'), "frac", "control_characters", "answer: form feed (a broken \\f"),
+    (raw("beta", answer=r'"\beta"'), "beta", "control_characters", "answer: backspace (a broken \\b"),
+    (raw("times", question=r'"2 \times 3?"'), "times", "control_characters", "question: tab left of"),
+    (raw("surrogate", question=r'"a\ud800"'), "surrogate", "control_characters", "question: control character, U+D800"),
+    (raw(r"id\ud800"), "id\\ud800", "control_characters", "id: control character, U+D800"),
+    (raw("utf8", question='"@"').replace(b"@", b"\xff\xfe"), "utf8", "control_characters", "U+DCFF"),
+    (raw("nan", answer="NaN"), "line#9", "invalid_record", "NaN is not a JSON number"),
+    (raw("infinity", boxes="-Infinity"), "line#10", "invalid_record", "-Infinity is not a JSON number"),
+    (b"[1, 2]\n", "line#11", "invalid_record", NO_OBJECT + "[1, 2]"),
+    (b"null\n", "line#12", "invalid_record", NO_OBJECT + "None"),
+    (b"[" * 50_000 + b"\n", "line#13", "invalid_record", "not JSON"),
+    (
+        raw("deep", answer="[" * 500 + "]" * 500),
+        "deep",
+        "invalid_record",
+        "answer: expected a non-empty string, got [[",
+    ),
+    ({"id": "token", "question": "<image1>How many red squares are there?<image>", "answer": 1}, "token", None, ""),
+    ({"id": "long", "question": "How many? " * 100_000}, "long", "question_too_long", "999999 characters"),
+    ({"id": "no answer", "answer": ""}, "no answer", "invalid_record", "answer: expected a non-empty string"),
+    ({"id": "list", "answer": ["3"]}, "list", "invalid_record", "answer: expected a non-empty string, got ['3']"),
+    ({"id": "choices", "choices": ["1", "2"]}, "choices", "answer_not_in_choices", "answer '3' is not among"),
+    ({"id": "mixed", "choices": ["3", 4]}, "mixed", "invalid_record", "choices: expected non-empty strings"),
+    ({"id": "flat", "boxes": [BOX | {"bbox": [9, 9, 9, 20]}]}, "flat", "invalid_boxes", "[9, 9, 9, 20] has no area"),
+    ({"id": "out", "boxes": [BOX | {"bbox": [0, 0, 200, 9]}]}, "out", "invalid_boxes", "outside the 160x80 image"),
+    ({"id": "gone", "media": "gone.png"}, "gone", "media_missing", "no such file: 'input:gone.png'"),
+    ({"id": "up", "media": "../a.png"}, "up", "media_not_allowed", ALLOWED),
+    ({"id": "absolute", "media": "/etc/hostname"}, "absolute", "media_not_allowed", ALLOWED),
+    ({"id": "url", "media": "https://example.org/a.png"}, "url", "media_not_allowed", ALLOWED),
+    ({"id": "link", "media": "link.png", "question": "How many are there?"}, "link", None, ""),
+    ({"id": "upright", "media": "turned.jpg", "boxes": [BOX | {"bbox": [0, 0, 80, 160]}]}, "upright", None, ""),
+    ({"id": "lying", "media": "turned.jpg", "boxes": [BOX]}, "lying", "invalid_boxes", "outside the 80x160 image"),
+    ({"id": "cmyk", "media": "cmyk.jpg"}, "cmyk", None, ""),
+    ({"id": "16 bit", "media": "deep.png"}, "16 bit", None, ""),
+    ({"id": "palette", "media": "palette.png"}, "palette", None, ""),
+    ({"id": "alpha", "media": "alpha.png"}, "alpha", None, ""),
+    ({"id": "1 bit", "media": "bits.png"}, "1 bit", None, ""),
+    ({"id": "5x5", "media": "tiny.png"}, "5x5", None, ""),
+    ({"id": "tall", "media": "tall.png"}, "tall", None, ""),
+    ({"id": "mislabelled", "media": "png.jpg", "question": "How many are they?"}, "mislabelled", None, ""),
+    ({"id": "cut", "media": "cut.png"}, "cut", "undecodable_media", "input:cut.png: truncated"),
+    ({"id": "zero", "media": "zero.png"}, "zero", "undecodable_media", "input:zero.png: empty: the file has no bytes"),
+    ({"id": "bomb", "media": "bomb.png"}, "bomb", "undecodable_media", "too_large: 100000x100000 pixels"),
+    ({"id": "gif", "media": "moving.gif"}, "gif", "undecodable_media", "input:moving.gif: animated"),
+    ({"id": "video", "media": "clip.avi"}, "video", "unsupported_media", "input:clip.avi: video"),
+    ({"id": "twice"}, "twice", None, ""),
+    ({"id": "twice"}, "twice#44", "duplicate_id", "'twice' stands on line 43 too"),
+    ({"id": "thrice", "answer": []}, "thrice#45", "invalid_record", "answer: expected a non-empty string, got []"),
+    ({"id": "thrice", "question": "Are there 3?"}, "thrice", None, ""),
+    ({"id": "thrice", "question": "Are there 3?"}, "thrice#47", "duplicate_id", "'thrice' stands on line 46 too"),
+    (b"\n \r\n", "", None, ""),
+    (raw("half")[:-40], "line#50", "invalid_record", "not JSON: "),
+]
+
+
+@pytest.fixture(scope="module")
+def bad_run(
+    tmp_path_factory: pytest.TempPathFactory,
+    write_records: Callable[..., Path],
+    write_odd_media: Callable[[Path], None],
+    run_beam: RunBeam,
+) -> Any:
+    """One run over LINES. Near duplicates are left alone: most pictures are the same scene in other clothes."""
+    home = tmp_path_factory.mktemp("bad")
+    write_odd_media(home / "data")
+    rows = [{"media": "a.png"} | line if isinstance(line, dict) else line for line, *_ in LINES]
+    data = write_records(home / "data", rows)
+    return run_beam(data, home / "run", "--set", "dedup.near=false")
+
+
+def test_every_bad_record_is_accounted_for(bad_run: Any) -> None:
+    assert (bad_run.code, "Traceback" in bad_run.err) == (0, False)
+    bad_run.check_balance(sum(bool(name) for _, name, _, _ in LINES))
+    assert set(bad_run.ends) == {name for _, name, _, _ in LINES if name}
+    assert bad_run.counts["sft"] + bad_run.counts["rl"] > 0
+
+
+@pytest.mark.parametrize(("name", "reason", "detail"), [case[1:] for case in LINES if case[2]], ids=lambda value: "")
+def test_each_rejection_says_why(name: str, reason: str, detail: str, bad_run: Any) -> None:
+    [row] = [row for row in bad_run.rows("rejected") if row["id"] == name]
+    assert (row["stage"], row["reason"]) == ("clean" if reason == "question_too_long" else "ingest", reason)
+    assert detail in row["detail"]
+    assert len(row["detail"]) < 300
+
+
+@pytest.mark.parametrize("name", [name for _, name, reason, _ in LINES if name and reason is None])
+def test_odd_but_usable_records_pass_ingest(name: str, bad_run: Any) -> None:
+    stages = {row["id"]: row["stage"] for row in bad_run.rows("rejected")}
+    assert stages.get(name) not in ("ingest", "clean")
+
+
+def test_placeholders_are_removed_from_the_question(bad_run: Any) -> None:
+    [row] = [row for side in ("sft", "rl") for row in bad_run.rows(side) if row["id"] == "token"]
+    assert row["question"] == "How many red squares are there?"
+
+
+@pytest.fixture(scope="module")
+def good(
+    tmp_path_factory: pytest.TempPathFactory, write_records: Callable[..., Path], write_scene: Callable[..., Path]
+) -> Path:
+    """One record on one scene."""
+    folder = tmp_path_factory.mktemp("good")
+    write_scene(folder / "a.png")
+    return write_records(folder, [{"id": "q", "media": "a.png"}])
+
+
+MISTAKES = [
+    (["--set", "dificulty.low=0"], "unknown key dificulty; did you mean difficulty?"),
+    (["--set", "difficulty.lo=0"], "unknown key difficulty.lo; did you mean difficulty.low?"),
+    (["--set", "attempt=3"], "attempt: expected a section, got 3"),
+    (["--set", 'attempt.k="3"'], "attempt.k: expected int, got '3'"),
+    (["--set", "attempt.k=true"], "attempt.k: expected int, got True"),
+    (["--set", "difficulty.low=nan"], "difficulty needs 0 <= low <= high <= 1, got nan"),
+    (["--set", "difficulty"], "--set 'difficulty': expected key=value"),
+    (["--set", "input.columns.qestion=q"], "'qestion' is not a record field"),
+    (["--set", "roles.policy=nobody"], "roles.policy = 'nobody': endpoints are coarse, colour, edges"),
+    (["--set", "endpoints.colour.kind=nope"], "nope"),
+    (["--config", "/no/such.toml"], "cannot read the config /no/such.toml: No such file or directory"),
+    (["--limit", "0"], "--limit must be at least 1, got 0"),
+    (
+        ["--", "--direct_num_worker=2"],
+        "unknown Beam option '--direct_num_worker=2'; did you mean --direct_num_workers?",
+    ),
+    (["--", "--direct_num_workers=two"], "invalid int value: 'two'"),
+    (["--", "--runner=Nope"], "Nope"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), MISTAKES, ids=lambda value: str(value)[:40])
+def test_mistakes_in_the_command(words: list[str], message: str, good: Path, tmp_path: Path, run_beam: RunBeam) -> None:
+    run_beam(good, tmp_path / "run", *words).check_refused(2, message)
+
+
+PIPELINES = [
+    ("missing", None, "there is no pipeline"),
+    ("empty", "x = 1\n", "defines no Settings"),
+    ("broken", "def (\n", "invalid syntax"),
+]
+
+
+@pytest.mark.parametrize(("name", "code", "message"), PIPELINES)
+def test_pipeline_files_that_are_none(
+    name: str, code: str | None, message: str, good: Path, tmp_path: Path, run_beam: RunBeam
+) -> None:
+    file = tmp_path / f"{name}.py"
+    if code:
+        file.write_text(code)
+    run_beam(good, tmp_path / "run", pipeline=str(file)).check_refused(2, message)
+
+
+INPUTS = [
+    ("/no/such/folder", "no records.jsonl and no .parquet file there"),
+    ("./nosuch", "no records.jsonl and no .parquet file there"),
+    ("empty", "no records.jsonl and no .parquet file there"),
+    ("cut.parquet", "cut.parquet is not a Parquet file"),
+]
+
+
+@pytest.mark.parametrize(("name", "message"), INPUTS)
+def test_inputs_that_are_none(name: str, message: str, tmp_path: Path, run_beam: RunBeam) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1half")
+    data = name if name[0] in "./" else tmp_path / name
+    run_beam(data, tmp_path / "run").check_refused(2, message)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_data_set_that_is_not_there(tmp_path: Path, run_beam: RunBeam) -> None:
+    run_beam("no/such", tmp_path / "run", own_process=True).check_refused(2, "no/such")
+
+
+def test_a_folder_belongs_to_one_input(
+    good: Path, tmp_path: Path, write_records: Callable[..., Path], run_beam: RunBeam
+) -> None:
+    (tmp_path / "other").mkdir()
+    shutil.copy(good / "a.png", tmp_path / "other")
+    other = write_records(tmp_path / "other", [{"id": "other", "media": "a.png"}])
+    first = run_beam(good, tmp_path / "run")
+    assert (first.code, set(first.ends)) == (0, {"q"})
+    run_beam(other, tmp_path / "run").check_refused(2, "choose another --output, or pass --resume never")
+    assert set(first.ends) == {"q"}
+    second = run_beam(other, tmp_path / "run", "--resume", "never")
+    assert (second.code, set(second.ends)) == (0, {"other"})
+    second.check_balance(1)
+
+
+FOREIGN = [("notes.txt", "is not empty and not a run folder"), ("input.json", "not a run folder")]
+
+
+@pytest.mark.parametrize(("name", "message"), FOREIGN)
+def test_a_folder_of_something_else_stays_as_it_is(
+    name: str, message: str, good: Path, tmp_path: Path, run_beam: RunBeam
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / name).write_text("mine")
+    run_beam(good, tmp_path / "mine").check_refused(2, message)
+    assert [(file.name, file.read_text()) for file in (tmp_path / "mine").iterdir()] == [(name, "mine")]
+
+
+def test_an_output_that_is_a_file(good: Path, tmp_path: Path, run_beam: RunBeam) -> None:
+    (tmp_path / "file").write_text("mine")
+    run_beam(good, tmp_path / "file").check_refused(2, f"cannot write {tmp_path / 'file'}")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_read_only_output(good: Path, read_only: Path, run_beam: RunBeam) -> None:
+    run_beam(good, read_only, own_process=True).check_refused(2, f"cannot write {read_only}")
+    run_beam(good, read_only / "run", own_process=True).check_refused(2, f"cannot write {read_only / 'run'}")
+
+
+@pytest.mark.parametrize("left_bytes", [0, 300_000])
+def test_a_full_disk(left_bytes: int, good: Path, tmp_path: Path, small_disk: Any, run_beam: RunBeam) -> None:
+    data = Path(shutil.copytree(good, tmp_path / "data"))
+    info = PngImagePlugin.PngInfo()
+    info.add_text("noise", random.Random(0).randbytes(400_000).hex())
+    Image.open(good / "a.png").save(data / "a.png", pnginfo=info)
+    command = (data, small_disk.folder / "run")
+    small_disk.fill(left_bytes)
+    full = run_beam(*command, own_process=True, preexec_fn=small_disk.limits)
+    assert not (full.folder / "run.json").exists()
+    small_disk.free()
+    again = run_beam(*command, own_process=True, preexec_fn=small_disk.limits)
+    assert (again.code, again.err.count("beam: ")) == (0, 0)
+    again.check_balance(1)
+    assert again.counts["rejected"] == {}
+    full.check_refused(2 if left_bytes == 0 else 1, "cannot write" if left_bytes == 0 else "")
+
+
+@pytest.mark.parametrize(("command", "content"), [("run", b""), ("preview", b"\n \r\n")])
+def test_an_input_without_records(
+    content: bytes, command: str, tmp_path: Path, write_records: Callable[..., Path], run_beam: RunBeam
+) -> None:
+    done = run_beam(write_records(tmp_path / "data", [content]), tmp_path / "run", command=command)
+    assert (done.code, done.err) == (0, "")
+    done.check_balance(0)
+
+
+MAPPED = ["question=query", "answer=gold", "media=picture"]
+MAP = [word for pair in MAPPED for word in ("--set", f'input.columns.{pair.replace("=", "=" + chr(34))}"')]
+MAP += ["--set", "input.constants.source=made", "--set", "input.constants.license=MIT"]
+
+
+@pytest.mark.parametrize("form", ["file", "folder", "glob of paths", "data set", "data set of paths"])
+def test_rows_of_other_inputs(form: str, good: Path, tmp_path: Path, run_beam: RunBeam) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    shutil.copy(good / "a.png", data)
+    pictures = [{"bytes": (good / "a.png").read_bytes(), "path": "a.png"}, {"bytes": b"none", "path": "b.png"}]
+    by_path = "paths" in form
+    rows = {"query": ["How many squares are there?"] * 2, "gold": ["3"] * 2}
+    rows["picture"] = ["a.png", "gone.png"] if by_path else pictures  # type: ignore[assignment]
+    if form == "data set of paths":
+        datasets.Dataset.from_dict(rows).to_json(data / "train.jsonl")
+    elif form == "data set":
+        made = datasets.Dataset.from_dict(rows).cast_column("picture", datasets.Image(decode=False))
+        made.to_parquet(data / "train-00000-of-00001.parquet")
+    else:
+        pq.write_table(pa.table(rows), data / "rows.parquet")
+    named = {"file": data / "rows.parquet", "glob of paths": data / "*.parquet"}.get(form, data)
+    done = run_beam(named, tmp_path / "run", *MAP)
+    assert done.code == 0
+    done.check_balance(2)
+    assert done.ends["row-2"] == ("media_missing" if by_path else "undecodable_media")
+    [row] = [*done.rows("sft"), *done.rows("rl")]
+    assert (row["id"], row["source"], row["license"], row["answer"]) == ("row-1", "made", "MIT", "3")
+    assert row["images"][0]["bytes"] == (good / "a.png").read_bytes()

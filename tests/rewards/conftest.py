@@ -1,0 +1,99 @@
+"""A scripted caller, a drawn scene, and the real models of the embedded engine on it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from inference.models import Answered, Models
+from inference.request import Completion, Sampling
+from inference.settings import EndpointSettings, ModelsSettings
+from prompts.loader import RenderedPrompt
+from schemas.frames import Frame
+from schemas.records import Call, Draft, MediaRef, Question, Verdict
+
+YELLOW, BLUE, GREY = (255, 255, 0), (0, 0, 255), (211, 211, 211)
+
+
+@dataclass
+class ScriptedCaller:
+    """Returns prepared replies in order, by role; an exception among them is raised."""
+
+    replies: dict[str, list[Any]]
+    frame: Frame = Frame.PX
+    asked: list[tuple[str, RenderedPrompt, Sampling]] = field(default_factory=list)
+
+    async def generate(self, role: str, prompt: RenderedPrompt, sampling: Sampling) -> Answered:
+        self.asked.append((role, prompt, sampling))
+        reply = self.replies[role].pop(0)
+        if isinstance(reply, BaseException):
+            raise reply
+        return Answered((Completion(reply),), Call(role, prompt.name, prompt.sha256, "m", ("key",)), self.frame)
+
+
+@pytest.fixture
+def scripted() -> Callable[..., ScriptedCaller]:
+    """A caller with these replies by role."""
+    return lambda frame=Frame.PX, **replies: ScriptedCaller(replies, frame)
+
+
+@pytest.fixture
+def run() -> Callable[[Awaitable[Any]], Any]:
+    """The result of a coroutine."""
+    return lambda work: asyncio.run(work)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def question() -> Callable[..., Question]:
+    """A question about one 400x100 picture, with changes."""
+    medium = MediaRef("input:scene.png", "image", "a" * 64, "b" * 64, "0" * 16, 400, 100, 1, 1)
+    fields = {"id": "q1", "source": "drawn", "license": "CC0-1.0", "media": (medium,)}
+    asked = {"question": "How many yellow squares are there?", "answer": "2", "answer_type": "numeric"}
+    return lambda **changes: Question(**{**fields, **asked, **changes})
+
+
+@pytest.fixture
+def draft(question: Callable[..., Question]) -> Callable[..., Draft]:
+    """A draft of that question, with changes to the draft."""
+    return lambda **changes: Draft(question(), **changes)
+
+
+@pytest.fixture
+def verdicts() -> Callable[..., tuple[Verdict, ...]]:
+    """Verdicts by name; None is unscored."""
+    return lambda **values: tuple(Verdict(name, value, "said") for name, value in values.items())
+
+
+@pytest.fixture
+def with_models(tmp_path: Path) -> Callable[[Callable[[Models], Awaitable[Any]]], Any]:
+    """Await ``work`` of the embedded engine's models; ``scene.png`` holds two yellow squares and a blue one."""
+    pixels = np.full((100, 400, 3), GREY, np.uint8)
+    pixels[20:50, 30:60] = YELLOW
+    pixels[50:80, 200:230] = YELLOW
+    pixels[10:40, 320:350] = BLUE
+    Image.fromarray(pixels).save(tmp_path / "scene.png")
+    names = {"detector": "edges", "segmenter": "edges", "judge": "colour", "policy": "colour", "pointer": "colour"}
+    settings = ModelsSettings(
+        endpoints=tuple((model, EndpointSettings("classical", model)) for model in ("colour", "edges")),
+        roles=tuple(names.items()),
+        cache_path=str(tmp_path / "replies.sqlite"),
+        input_root=str(tmp_path),
+        run_root=str(tmp_path / "run"),
+    )
+
+    def await_it(work: Callable[[Models], Awaitable[Any]]) -> Any:
+        async def main() -> Any:
+            models = Models(settings)
+            try:
+                return await work(models)
+            finally:
+                await models.close()
+
+        return asyncio.run(main())
+
+    return await_it

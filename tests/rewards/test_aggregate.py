@@ -1,0 +1,112 @@
+"""Argos Eq. 9 by hand, with what leaves it and what it does not hold for."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rewards.aggregate import GateSettings, gated
+from schemas.records import Verdict
+
+EQUAL = GateSettings()
+
+
+@pytest.mark.parametrize(
+    ("spatial", "reasoning", "expected"),
+    [(1.0, 1.0, 1.0), (0.0, 0.0, 1 / 3), (0.5, 1.0, 2.5 / 3), (0.75, 0.0, 1.75 / 3), (0.0, 1.0, 2 / 3)],
+)
+def test_argos_eq9_gated_equal_weights(verdicts, spatial, reasoning, expected) -> None:
+    scored = verdicts(outcome=1.0, spatial=spatial, reasoning=reasoning)
+    assert gated(scored, EQUAL) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("weights", "values", "expected"),
+    [
+        # (2*1 + 1*0.5 + 1*0) / 4
+        ((2.0, 1.0, 1.0), (1.0, 0.5, 0.0), 0.625),
+        # (0.5*1 + 0.3*0.4 + 0.2*1) / 1
+        ((0.5, 0.3, 0.2), (1.0, 0.4, 1.0), 0.82),
+        # a weight of 0 takes its term away: (1*1 + 3*0.2) / 4
+        ((1.0, 3.0, 0.0), (1.0, 0.2, 0.0), 0.4),
+    ],
+)
+def test_argos_eq9_gated_weights(verdicts, weights, values, expected) -> None:
+    scored = verdicts(outcome=values[0], spatial=values[1], reasoning=values[2])
+    assert gated(scored, GateSettings(*weights)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("tau", "outcome", "expected"),
+    [
+        (1.0, 0.0, 0.0),
+        (1.0, 0.99, 0.99),
+        (0.5, 0.49, 0.49),
+        (0.5, 0.5, (0.5 + 1 + 1) / 3),
+        (0.5, 0.75, (0.75 + 1 + 1) / 3),
+    ],
+)
+def test_argos_eq9_below_the_gate_the_outcome_stands_alone(verdicts, tau, outcome, expected) -> None:
+    scored = verdicts(outcome=outcome, spatial=1.0, reasoning=1.0)
+    assert gated(scored, GateSettings(tau=tau)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("spatial", "reasoning", "expected"),
+    [
+        (None, None, 1.0),
+        # (2*1 + 3*0.5) / (2 + 3); reasoning's weight 5 is gone from below the line too
+        (0.5, None, 0.7),
+        # (2*1 + 5*0) / (2 + 5)
+        (None, 0.0, 2 / 7),
+    ],
+)
+def test_argos_eq9_unscored_terms_leave_numerator_and_denominator(verdicts, spatial, reasoning, expected) -> None:
+    scored = verdicts(outcome=1.0, spatial=spatial, reasoning=reasoning)
+    assert gated(scored, GateSettings(2.0, 3.0, 5.0)) == pytest.approx(expected)
+
+
+def test_argos_eq9_absent_terms_are_as_unscored(verdicts) -> None:
+    assert gated(verdicts(outcome=1.0, spatial=0.0), EQUAL) == pytest.approx(0.5)
+    assert gated(verdicts(outcome=1.0), EQUAL) == 1.0
+
+
+def test_argos_eq9_without_an_outcome_there_is_no_score(verdicts) -> None:
+    assert gated(verdicts(outcome=None, spatial=1.0, reasoning=1.0), EQUAL) is None
+    assert gated(verdicts(spatial=1.0), EQUAL) is None
+    assert gated((), EQUAL) is None
+
+
+def test_argos_eq9_other_verdicts_do_not_count(verdicts) -> None:
+    assert gated(verdicts(outcome=1.0, spatial=0.5, format=0.0), EQUAL) == pytest.approx(0.75)
+
+
+UNIT = st.floats(0, 1)
+
+
+@settings(max_examples=150)
+@given(UNIT, UNIT | st.none(), UNIT | st.none(), st.tuples(*[st.floats(0.01, 10)] * 3), st.floats(0.01, 1))
+def test_argos_eq9_stays_between_its_terms(outcome, spatial, reasoning, weights, tau) -> None:
+    named = {"outcome": outcome, "spatial": spatial, "reasoning": reasoning}
+    score = gated(tuple(Verdict(name, value, "") for name, value in named.items()), GateSettings(*weights, tau))
+    values = [value for value in named.values() if value is not None]
+    assert score is not None
+    assert min(values) - 1e-9 <= score <= max(values) + 1e-9
+    assert outcome >= tau or score == outcome
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"outcome_weight": 0.0}, "weights"),
+        ({"outcome_weight": -1.0}, "weights"),
+        ({"spatial_weight": -0.1}, "weights"),
+        ({"reasoning_weight": -0.1}, "weights"),
+        ({"tau": 0.0}, "tau"),
+        ({"tau": 1.1}, "tau"),
+        ({"tau": float("nan")}, "tau"),
+        ({"spatial_weight": float("nan")}, "weights"),
+    ],
+)
+def test_impossible_settings(fields, said) -> None:
+    with pytest.raises(ValueError, match=said):
+        GateSettings(**fields)

@@ -1,0 +1,199 @@
+"""RuCL §3.2: replies into rubrics and scores, η and p by hand, and the paper's Table 6 and Table 1."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference.grounding import BadReply
+from rewards.rubrics import (
+    RubricScore,
+    RubricSettings,
+    candidates_of_reply,
+    measure,
+    scores_of_reply,
+    stratify,
+)
+from schemas.records import Rubric
+
+PAPER = json.loads((Path(__file__).parent / "data" / "rucl_table6.json").read_text(encoding="utf-8"))
+
+
+def rubric(name: str, applicability: float = 0.0, pass_rate: float | None = None) -> Rubric:
+    return Rubric(name, "what", "when", applicability, pass_rate, "")
+
+
+def table6() -> tuple[Rubric, ...]:
+    """The candidates with the paper's numbers, without the gold-answer check, which is the outcome reward."""
+    return tuple(
+        rubric(name, eta / 100, p / 100)
+        for name, (eta, p) in PAPER["candidates"].items()
+        if name != PAPER["gold_answer_check"]
+    )
+
+
+def test_rucl_table6_applicability_of_099_leaves_six() -> None:
+    assert len(PAPER["candidates"]) == 20
+    assert [kept.id for kept in stratify(table6(), RubricSettings())] == PAPER["kept"]
+
+
+def test_rucl_table1_strata() -> None:
+    strata = {kept.id: kept.stratum for kept in stratify(table6(), RubricSettings(easy_pass_rate=0.8))}
+    assert strata == {name: stratum for name, (_, stratum) in PAPER["strata"].items()}
+
+
+def judged(name: str, *scores: int | None) -> list[RubricScore]:
+    return [RubricScore(name, score is not None, score) for score in scores]
+
+
+@pytest.mark.parametrize(
+    ("scores", "eta", "p"),
+    [
+        ((1, 1, 1, 1), 1.0, 1.0),
+        ((1, 0, 1, 0), 1.0, 0.5),
+        ((1, 0, None, None), 0.5, 0.5),
+        ((None, 1, 1, 0), 0.75, 2 / 3),
+        ((0, 0, 0, None), 0.75, 0.0),
+        ((None, None), 0.0, None),
+        ((), 0.0, None),
+    ],
+)
+def test_rucl_3_2_applicability_and_pass_rate(scores, eta, p) -> None:
+    (measured,) = measure((rubric("a"),), [(score,) for score in judged("a", *scores)])
+    assert measured.applicability == pytest.approx(eta)
+    assert measured.pass_rate == (None if p is None else pytest.approx(p))
+
+
+def test_rucl_3_2_each_rubric_has_its_own_statistics() -> None:
+    rows = list(zip(judged("a", 1, 1, 0, None), judged("b", None, 0, None, 1), strict=True))
+    a, b = measure((rubric("a"), rubric("b")), rows)
+    assert (a.applicability, a.pass_rate) == (0.75, pytest.approx(2 / 3))
+    assert (b.applicability, b.pass_rate) == (0.5, 0.5)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.sampled_from([0, 1, None]), min_size=1, max_size=30))
+def test_rucl_3_2_order_does_not_matter(scores: list[int | None]) -> None:
+    rows = [(score,) for score in judged("a", *scores)]
+    forwards, backwards = (measure((rubric("a"),), each)[0] for each in (rows, rows[::-1]))
+    assert forwards == backwards
+    assert forwards.applicability * len(scores) == pytest.approx(sum(score is not None for score in scores))
+
+
+@pytest.mark.parametrize(
+    ("eta", "p", "kept"),
+    [
+        (0.99, 0.8, "easy"),
+        (1.0, 1.0, "easy"),
+        (1.0, 0.79, "hard"),
+        (1.0, 0.0, "hard"),
+        (0.98, 1.0, None),
+        (0.0, None, None),
+    ],
+)
+def test_rucl_strata_at_the_thresholds(eta, p, kept) -> None:
+    assert [each.stratum for each in stratify((rubric("a", eta, p),), RubricSettings())] == ([kept] if kept else [])
+
+
+def test_a_rubric_that_was_never_applicable_is_never_kept() -> None:
+    assert stratify((rubric("a", 0.0, None),), RubricSettings(min_applicability=0.0)) == ()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"max_rubrics": 0},
+        {"examples": 0},
+        {"sample": 0},
+        {"min_applicability": 1.1},
+        {"min_applicability": -0.1},
+        {"easy_pass_rate": 1.1},
+        {"easy_pass_rate": float("nan")},
+    ],
+)
+def test_impossible_settings(fields) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        RubricSettings(**fields)
+
+
+def row(name: str = "a", **changes: object) -> dict[str, object]:
+    return {"id": name, "description": f"what {name}", "criteria": f"when {name}", **changes}
+
+
+def test_candidates() -> None:
+    text = "```json\n" + json.dumps({"rubrics": [row("a"), row("b"), row("c")]}) + "\n```"
+    assert candidates_of_reply(text, 20) == tuple(
+        Rubric(name, f"what {name}", f"when {name}", 0.0, None, "") for name in "abc"
+    )
+    assert [each.id for each in candidates_of_reply(text, 2)] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "no JSON",
+        {},
+        {"rubrics": []},
+        {"rubrics": {}},
+        {"rubrics": None},
+        {"rubrics": ["a"]},
+        {"rubrics": [row(id="")]},
+        {"rubrics": [row(id=3)]},
+        {"rubrics": [row(criteria=None)]},
+        {"rubrics": [{"id": "a", "description": "b"}]},
+        {"rubrics": [row("a"), row("a")]},
+    ],
+)
+def test_candidates_of_the_wrong_form(reply) -> None:
+    with pytest.raises(BadReply):
+        candidates_of_reply(reply if isinstance(reply, str) else json.dumps(reply), 20)
+
+
+def scores(*rows: object) -> str:
+    return json.dumps({"scores": list(rows)})
+
+
+def said(name: str, applicable: object, score: object) -> dict[str, object]:
+    return {"id": name, "applicable": applicable, "score": score}
+
+
+RUBRICS = (rubric("a"), rubric("b"))
+
+
+def test_rucl_scores_stand_in_the_order_of_the_rubrics() -> None:
+    text = scores(said("b", True, 0), said("other", True, 1), said("a", False, None))
+    assert scores_of_reply(text, RUBRICS) == (RubricScore("a", False, None), RubricScore("b", True, 0))
+
+
+def test_rucl_a_score_counts_only_where_the_rubric_applies() -> None:
+    text = scores(said("a", False, 1), said("b", True, 1))
+    assert scores_of_reply(text, RUBRICS) == (RubricScore("a", False, None), RubricScore("b", True, 1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no JSON",
+        "{}",
+        '{"scores": {"a": 1, "b": 1}}',
+        scores(),
+        scores(said("a", True, 1)),
+        scores(said("a", True, 1), said("b", True, None)),
+        scores(said("a", True, 1), said("b", True, 2)),
+        scores(said("a", True, 1), said("b", True, 0.5)),
+        scores(said("a", True, 1), said("b", True, True)),
+        scores(said("a", True, 1), said("b", True, "1")),
+        scores(said("a", True, 1), said("b", "yes", 1)),
+        scores(said("a", True, 1), said("b", None, 1)),
+        scores(said("a", True, 1), {"id": "b"}),
+        scores(said("a", True, 1), "b"),
+        scores(said("a", True, 1), said("b", True, [1])),
+        scores(said("a", True, 1), {"id": ["b"], "applicable": True, "score": 1}),
+        scores(said("a", True, 1), said("b", True, 0), said("b", True, 1)),
+    ],
+)
+def test_scores_of_the_wrong_form(text) -> None:
+    with pytest.raises(BadReply):
+        scores_of_reply(text, RUBRICS)

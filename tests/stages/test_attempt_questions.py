@@ -1,0 +1,218 @@
+"""Attempts: k samples graded by rule or judge; what cannot be graded is neither right nor wrong."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apache_beam.coders.typecoders import registry
+
+from inference.runtime import runtime
+from inference.settings import EndpointSettings, ModelsSettings
+from pipelines.settings import embedded_endpoints, embedded_roles
+from schemas.records import Draft, Rejected
+from stages.attempt_questions import AttemptQuestions, AttemptSettings
+
+
+class Chat(BaseHTTPRequestHandler):
+    """A server that speaks OpenAI's chat API; ``server.says`` gives the replies to a prompt's text."""
+
+    server: Any
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        prompt = "\n".join(part["text"] for part in body["messages"][-1]["content"] if part["type"] == "text")
+        texts = [self.server.says(prompt, sample) for sample in range(body["n"])]
+        messages = [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"} for text in texts]
+        choices = [{"index": index} | message for index, message in enumerate(messages)]
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.end_headers()
+        reply = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": choices}
+        self.wfile.write(json.dumps(reply).encode())
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Iterator[Callable[..., ModelsSettings]]:
+    """Settings: the embedded engine in every role, but the server, which ``says``, in the ``roles`` named."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Chat) as http:
+        threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        server = EndpointSettings("openai", "m", base_url=f"http://127.0.0.1:{http.server_port}/v1", max_retries=0)
+        folders = str(tmp_path / "replies.sqlite"), str(tmp_path), str(tmp_path / "run")
+
+        def build(*roles: str, says: Callable[[str, int], str] = str) -> ModelsSettings:
+            http.says = says  # type: ignore[attr-defined]
+            played = embedded_roles() | {"policy": "colour"} | dict.fromkeys(roles, "server")
+            return ModelsSettings((*embedded_endpoints().items(), ("server", server)), tuple(played.items()), *folders)
+
+        yield build
+        runtime().close_all()
+        http.shutdown()
+
+
+@pytest.fixture
+def drafts(tmp_path: Path, make_draft: Callable[..., Draft], write_scene: Callable[..., Path]) -> Callable[..., Draft]:
+    """A draft about three squares (red, blue, black), with changes to its question."""
+    write_scene(tmp_path / "a.png", width=400, height=100)
+    return lambda name="q", **fields: make_draft(name, tmp_path, ("a.png",), **fields)
+
+
+@pytest.mark.parametrize("wrong", [{"k_min": 0}, {"k_min": 5}, {"k": 2}, {"k": 0, "k_min": 0}])
+def test_settings_that_make_no_sense(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=r"attempt\.k_min must be 1 to k"):
+        AttemptSettings(**wrong)
+
+
+def graded(draft: Draft) -> tuple[str, list[bool | None], int, float | None]:
+    return draft.id, [attempt.correct for attempt in draft.attempts], draft.scored_attempts, draft.pass_rate
+
+
+def why(rejected: Rejected) -> tuple[str, str, str]:
+    assert rejected.stage == "attempt"
+    return rejected.id, rejected.reason, rejected.detail
+
+
+def test_rules_grade_what_the_engine_reads(
+    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    asked = [
+        drafts("right"),
+        drafts("wrong", answer="4"),
+        drafts("choice", choices=("2", "3"), answer_type="mcq"),
+        drafts("yes", question="Is there a red square?", answer="yes", answer_type="bool"),
+        drafts("no", question="Is there a yellow square?", answer="yes", answer_type="bool"),
+        drafts("unread", question="What does the sign say?", answer="stop", answer_type="text"),
+    ]
+    rates = {"right": 1.0, "wrong": 0.0, "choice": 1.0, "yes": 1.0, "no": 0.0, "unread": 0.0}
+    expected = [(name, [rate == 1] * 4, 4, rate) for name, rate in rates.items()]
+    run_beam(AttemptQuestions(AttemptSettings(), models()), asked, expected, [], show=graded)
+
+
+def test_the_calls_are_noted(
+    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    run_beam(
+        AttemptQuestions(AttemptSettings(k=5), models()),
+        [drafts()],
+        [[("policy", "attempt.v1", "colour", 5, 5, 0)]],
+        [],
+        show=lambda draft: [
+            (call.role, call.prompt, call.model, len(call.keys), len(set(call.keys)), call.cached)
+            for call in draft.calls
+        ],
+    )
+
+
+OPEN = {"question": "What is worn?", "answer": "the coat that is of deep red wool", "answer_type": "text"}
+SAID = {
+    "crimson": '{"reason": "same colour", "same": true}',
+    "blue": '{"reason": "another", "same": false}',
+    "mauve": "I would rather not say.",
+    "red": '{"reason": "?", "same": "maybe"}',
+}
+
+
+FREE = {
+    "all graded": (("crimson", "blue", "crimson", "crimson"), [True, False, True, True], 4, 0.75),
+    "one of four not": (("crimson", "mauve", "blue", "blue"), [True, None, False, False], 3, 1 / 3),
+    "none right": (("blue", "blue", "blue", "mauve"), [False, False, False, None], 3, 0.0),
+}
+
+
+def test_the_judge_grades_free_text(
+    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    def says(prompt: str, sample: int) -> str:
+        if "CANDIDATE ANSWER" not in prompt:
+            answers = next(case[0] for name, case in FREE.items() if name in prompt)
+            return f"<think>I look.</think><answer>a long coat of {answers[sample]} wool</answer>"
+        return next(reply for word, reply in SAID.items() if f"CANDIDATE ANSWER: a long coat of {word}" in prompt)
+
+    stage = AttemptQuestions(AttemptSettings(), models("policy", "judge", says=says))
+    asked = [drafts(name, **OPEN | {"question": f"What is worn ({name})?"}) for name in FREE]
+    run_beam(stage, asked, [(name, *case[1:]) for name, case in FREE.items()], [], show=graded)
+
+
+GARBAGE = {
+    "prose": ("I would rather not say.", "judge: not JSON: 'I would rather not say.'"),
+    "null": ('{"same": null}', "judge: expected true or false, got None"),
+    "a number": ('{"same": 1}', "judge: expected true or false, got 1"),
+    "a list": ("[true]", "judge: not JSON: '[true]'"),
+}
+
+
+def test_a_judge_that_answers_garbage_grades_nothing(
+    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    def says(prompt: str, _: int) -> str:
+        if "CANDIDATE ANSWER" not in prompt:
+            return "<answer>a long coat of crimson wool</answer>"
+        return next(verdict for name, (verdict, _) in GARBAGE.items() if f"({name})" in prompt)
+
+    stage = AttemptQuestions(AttemptSettings(), models("policy", "judge", says=says))
+    asked = [drafts(name, **OPEN | {"question": f"What is worn ({name})?"}) for name in GARBAGE]
+    counted = "0 of 4 attempts could be graded: "
+    rejected = [(name, "ungradable", counted + detail) for name, (_, detail) in GARBAGE.items()]
+    run_beam(stage, asked, [], rejected, show_rejected=why)
+
+
+def test_free_text_without_a_judge_is_ungradable(
+    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    played = models()
+    no_judge = replace(played, roles=tuple(pair for pair in played.roles if pair[0] != "judge"))
+    asked = [drafts(**OPEN), drafts("count")]
+    detail = "0 of 4 attempts could be graded: judge: no judge is configured for free text"
+    run_beam(
+        AttemptQuestions(AttemptSettings(), no_judge),
+        asked,
+        ["count"],
+        [("q", "ungradable", detail)],
+        show_rejected=why,
+    )
+
+
+def test_a_policy_that_cannot_be_asked(
+    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    played = models()
+    wrong = replace(played, roles=tuple((dict(played.roles) | {"policy": "edges"}).items()))
+    detail = "unsupported: the embedded engine 'edges' cannot answer the prompt attempt.v1"
+    run_beam(
+        AttemptQuestions(AttemptSettings(), wrong), [drafts()], [], [("q", "call_failed", detail)], show_rejected=why
+    )
+
+
+ODD = {
+    "just a number": ("3", False),
+    "an empty answer": ("<answer></answer>", False),
+    "an answer while thinking": ("<think><answer>3</answer>", False),
+    "two answers": ("<answer>3</answer><answer>4</answer>", False),
+    "half a surrogate pair": ("\ud83d <answer>3</answer>", True),
+    "a null character": ("<answer>3</answer>\0", True),
+}
+
+
+def test_odd_replies_end_as_attempts_or_rejections(
+    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    def says(prompt: str, _: int) -> str:
+        return next((text for name, (text, _) in ODD.items() if name in prompt), "")
+
+    stage = AttemptQuestions(AttemptSettings(), models("policy", says=says))
+    asked = [drafts(name, question=f"How many squares are there, {name}?") for name in (*ODD, "silence")]
+    kept = [(name, [correct] * 4, 4, float(correct)) for name, (_, correct) in ODD.items()]
+    detail = "empty_content: empty content, finish_reason stop"
+    run_beam(stage, asked, kept, [("silence", "call_failed", detail)], show=graded, show_rejected=why)
+
+
+def test_any_reply_can_cross_a_shuffle(
+    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    coder = registry.get_coder(Draft)
+    stage = AttemptQuestions(AttemptSettings(), models("policy", says=lambda *_: "\ud83d <answer>3</answer>"))
+    run_beam(stage, [drafts()], ["q"], [], show=lambda draft: coder.decode(coder.encode(draft)).id)

@@ -1,0 +1,120 @@
+"""What cleaning takes out of a question, what it leaves alone, and its rejections."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.reasons import Reason
+from schemas.records import Draft, Rejected
+from stages.clean_questions import CleanQuestions, CleanSettings, clean, clean_text
+from stages.rows import user_text
+
+REMNANTS = [
+    ("<image1> How many?", "How many?"),
+    ("<image>\nHow many?", "How many?"),
+    ("<image 2>How many? <IMAGE>", "How many?"),
+    ("[image 1][IMG]How many?<video>", "How many?"),
+    ("How many in <image1> and <image2>?", "How many in  and ?"),
+    ("<|im_start|>system\nYou are helpful.<|im_end|>\n<|im_start|>user\nHow many?<|im_end|>", "How many?"),
+    ("<|begin_of_text|>[INST] How many? [/INST]</s>", "How many?"),
+    ("<|vision_start|><|image_pad|><|vision_end|>How many?", "How many?"),
+    ("user:\nHow many?", "How many?"),
+    ("Human\nHow many?", "How many?"),
+    ("You are a helpful assistant. How many?", "How many?"),
+    ("How many? Answer with the option's letter from the given choices directly.", "How many?"),
+    ("How many?\nPlease answer the question and provide the final answer at the end.", "How many?"),
+    ("How many? Please put your final answer within \\boxed{}.", "How many?"),
+    ("How many? Let's think step by step.", "How many?"),
+    ("How many?\r\n  Of red?  \n\n\n\nOf blue?", "How many?\nOf red?\n\nOf blue?"),
+    ("<ima<image>ge>How many?", "How many?"),
+]
+
+
+@pytest.mark.parametrize(("text", "cleaned"), REMNANTS)
+def test_remnants_go(text: str, cleaned: str) -> None:
+    assert clean_text(text) == cleaned
+
+
+UNTOUCHED = [
+    "How many images are there?",
+    "Is x<image size?",
+    "What does the user see?",
+    "User: how many?",
+    "You are a cook. How many eggs?",
+    "Which letter is the answer with the option to cancel?",
+    "Do the steps lead up? Think of each step.",
+    "Is a < b and c > d?",
+    "Solve $x^2 \\le 3$ for x.",
+    "What is in [imagine]?",
+    "两个红色方块？",
+]
+
+
+@pytest.mark.parametrize("text", UNTOUCHED)
+def test_the_questions_own_words_stay(text: str) -> None:
+    assert clean_text(text) == text
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.lists(st.sampled_from([*(text for text, _ in REMNANTS), " ", "\n", "?", "word", "<", "ge>"]), max_size=6))
+def test_cleaning_again_changes_nothing(parts: list[str]) -> None:
+    once = clean_text("".join(parts))
+    assert clean_text(once) == once
+    assert "<image>" not in once
+
+
+def test_only_the_question_changes(make_draft: Callable[..., Draft]) -> None:
+    draft = make_draft("a", question="<image1>How many?", answer="<b>")
+    cleaned = clean(draft, CleanSettings())
+    assert isinstance(cleaned, Draft)
+    assert cleaned.question == replace(draft.question, question="How many?")
+
+
+def test_nothing_left(make_draft: Callable[..., Draft]) -> None:
+    found = clean(make_draft("a", question="<image1> <image2>"), CleanSettings())
+    detail = "nothing is left of the question after cleaning"
+    assert found == Rejected("a", "clean", Reason.INVALID_RECORD.value, detail)
+
+
+@pytest.mark.parametrize(("chars", "kept"), [(10, True), (11, False), (1_000_000, False)])
+def test_the_bound_on_the_length(chars: int, kept: bool, make_draft: Callable[..., Draft]) -> None:
+    found = clean(make_draft("a", question="x" * chars), CleanSettings(max_question_chars=10))
+    if kept:
+        assert isinstance(found, Draft)
+    else:
+        detail = f"{chars} characters, clean.max_question_chars is 10"
+        assert found == Rejected("a", "clean", Reason.QUESTION_TOO_LONG.value, detail)
+
+
+def test_the_bound_is_on_the_cleaned_question(make_draft: Callable[..., Draft]) -> None:
+    found = clean(make_draft("a", question="<|im_start|>user\n<image>How many?"), CleanSettings(max_question_chars=10))
+    assert isinstance(found, Draft)
+
+
+def test_a_bound_below_one_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"clean\.max_question_chars must be at least 1"):
+        CleanSettings(max_question_chars=0)
+
+
+def test_placeholders_stand_for_pictures_alone(make_draft: Callable[..., Draft]) -> None:
+    draft = make_draft("a", question="<image>Which?", choices=("<image>", "dog"), answer="dog", answer_type="mcq")
+    cleaned = clean(draft, CleanSettings())
+    if isinstance(cleaned, Draft):
+        assert user_text(cleaned.question).count("<image>") == len(cleaned.question.media)
+    else:
+        assert cleaned.reason == Reason.INVALID_RECORD
+
+
+def test_the_stage(run_beam: Callable[..., None], make_draft: Callable[..., Draft]) -> None:
+    questions = {"a": "<image>How many?", "b": "<image>", "c": "x" * 99}
+    drafts = [make_draft(name, question=text) for name, text in questions.items()]
+    run_beam(
+        CleanQuestions(CleanSettings(max_question_chars=50)),
+        drafts,
+        kept=[("a", "How many?")],
+        rejected=[("b", "clean", "invalid_record"), ("c", "clean", "question_too_long")],
+        show=lambda draft: (draft.id, draft.question.question),
+    )

@@ -1,0 +1,115 @@
+"""The band of pass rates: its edges, the papers' bands, and where each side leaves."""
+
+from collections.abc import Callable
+
+import apache_beam as beam
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing import test_pipeline
+from apache_beam.testing.util import assert_that, equal_to
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.reasons import Reason
+from schemas.records import Attempt, Call, Draft
+from stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty, side_of_band
+
+EASY, HARD = Reason.TOO_EASY, Reason.TOO_HARD
+SAIL_RL = DifficultySettings()
+IVGR = DifficultySettings(low=0.2, high=0.4, include_low=True, include_high=True)
+
+EDGES = [
+    (SAIL_RL, 4, [HARD, None, None, None, EASY]),
+    (IVGR, 5, [HARD, None, None, EASY, EASY, EASY]),
+    (DifficultySettings(0.25, 0.75), 4, [HARD, HARD, None, EASY, EASY]),
+    (DifficultySettings(0.25, 0.75, include_low=True), 4, [HARD, None, None, EASY, EASY]),
+    (DifficultySettings(0.25, 0.75, include_high=True), 4, [HARD, HARD, None, None, EASY]),
+    (DifficultySettings(include_low=True), 4, [None, None, None, None, EASY]),
+    (DifficultySettings(include_low=True, include_high=True), 4, [None] * 5),
+    (DifficultySettings(0.5, 0.5, include_low=True, include_high=True), 4, [HARD, HARD, None, EASY, EASY]),
+]
+
+
+@pytest.mark.parametrize(("band", "k", "sides"), EDGES)
+def test_the_side_of_each_count(band: DifficultySettings, k: int, sides: list[Reason | None]) -> None:
+    assert [side_of_band(right / k, band) for right in range(k + 1)] == sides
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.tuples(*[st.floats(0, 1)] * 3), st.booleans(), st.booleans())
+def test_sides_lie_in_order(numbers: tuple[float, float, float], low: bool, high: bool) -> None:
+    floor, ceiling = sorted(numbers[:2])
+    band = DifficultySettings(floor, ceiling, low, high)
+    side = side_of_band(numbers[2], band)
+    assert side is not HARD or numbers[2] <= floor
+    assert side is not EASY or numbers[2] >= ceiling
+    assert side is not None or floor <= numbers[2] <= ceiling
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"low": 0.5, "high": 0.4}, "low <= high"),
+        ({"low": -0.1}, "0 <= low"),
+        ({"high": 1.1}, "<= 1"),
+        ({"high": float("nan")}, "low <= high"),
+        ({"route": ("too_easy", "easy")}, "'easy' is neither too_easy nor too_hard"),
+    ],
+)
+def test_bands_that_make_no_sense(wrong: dict, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        DifficultySettings(**wrong)
+
+
+def drafts(make_draft: Callable[..., Draft], k: int) -> list[Draft]:
+    """One draft for each count of right answers of ``k``; each has cost a quarter dollar and has an unscored attempt."""
+    call = Call("policy", "attempt.v1", "s", "m", ("key",), cost_usd=0.25)
+    return [
+        Draft(
+            make_draft(f"{right} right").question,
+            attempts=tuple(Attempt("t", "a", number < right, "exact", "") for number in range(k))
+            + (Attempt("t", None, None, "judge", "unsure"),),
+            calls=(call,),
+        )
+        for right in range(k + 1)
+    ]
+
+
+def test_the_stage_rejects_with_rate_and_cost(run_beam: Callable[..., None], make_draft: Callable[..., Draft]) -> None:
+    run_beam(
+        FilterByDifficulty(IVGR),
+        drafts(make_draft, 5),
+        kept=["1 right", "2 right"],
+        rejected=[
+            ("0 right", "difficulty", "too_hard", "pass rate 0.00 over 5 attempts", 0.25),
+            ("3 right", "difficulty", "too_easy", "pass rate 0.60 over 5 attempts", 0.25),
+            ("4 right", "difficulty", "too_easy", "pass rate 0.80 over 5 attempts", 0.25),
+            ("5 right", "difficulty", "too_easy", "pass rate 1.00 over 5 attempts", 0.25),
+        ],
+        show_rejected=lambda found: (found.id, found.stage, found.reason, found.detail, found.cost_usd),
+    )
+
+
+@pytest.mark.parametrize(
+    ("route", "easy", "hard", "rejected"),
+    [
+        ((), [], [], ["0 right", "2 right"]),
+        (("too_easy",), ["2 right"], [], ["0 right"]),
+        (("too_easy", "too_hard"), ["2 right"], ["0 right"], []),
+    ],
+)
+def test_routed_sides(
+    route: tuple[str, ...], easy: list[str], hard: list[str], rejected: list[str], make_draft: Callable[..., Draft]
+) -> None:
+    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
+        created = pipeline | beam.Create(drafts(make_draft, 2))
+        outputs = created | FilterByDifficulty(DifficultySettings(route=route))
+        expected = {"kept": ["1 right"], "too_easy": easy, "too_hard": hard, "rejected": rejected}
+        for name, ids in expected.items():
+            found = outputs[name] | f"Ids of {name}" >> beam.Map(lambda element: element.id)
+            assert_that(found, equal_to(ids), label=name)
+
+
+def test_ungraded_attempts_are_a_defect(run_beam: Callable[..., None], make_draft: Callable[..., Draft]) -> None:
+    with pytest.raises(Exception, match="q1: FilterByDifficulty needs graded attempts"):
+        run_beam(FilterByDifficulty(SAIL_RL), [make_draft("q1")], [], [])

@@ -1,0 +1,144 @@
+"""Traces: what the teacher is shown, and what is made of its replies."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from inference.request import Completion
+from inference.runtime import runtime
+from inference.settings import ModelsSettings
+from pipelines.settings import embedded_endpoints, embedded_roles
+from schemas.geometry import Box, Point
+from schemas.records import Draft, MediaRef, Overlay, Trace
+from stages.generate_traces import (
+    GenerateTraces,
+    TraceSettings,
+    as_trace,
+    listed_points,
+    shown_overlays,
+)
+
+
+def test_at_least_one_trace() -> None:
+    with pytest.raises(ValueError, match=r"trace\.n must be at least 1"):
+        TraceSettings(n=0)
+
+
+@pytest.mark.parametrize(
+    ("points", "lines"),
+    [
+        ((), "none"),
+        ((Point("dog", 1, 2),), "1. dog (1.0, 2.0)"),
+        ((Point("dog", 1.25, 2.06), Point("cat", 3, 4, 1)), "1. dog (1.2, 2.1)\n2. cat (3.0, 4.0) in picture 2"),
+    ],
+)
+def test_points_are_listed_by_number(points: tuple[Point, ...], lines: str) -> None:
+    assert listed_points(points) == lines
+
+
+MEDIA = tuple(MediaRef(f"input:{n}.png", "image", n * 64, n * 64, "0" * 16, 40, 30, 6, 99) for n in "abc")
+
+
+@pytest.mark.parametrize(
+    ("overlays", "shown"),
+    [
+        ((), [("input:a.png", False), ("input:b.png", False), ("input:c.png", False)]),
+        (
+            (Overlay(2, "run:media/z.png", "z"), Overlay(0, "run:media/x.png", "x")),
+            [("run:media/x.png", True), ("input:b.png", False), ("run:media/z.png", True)],
+        ),
+    ],
+)
+def test_the_teacher_sees_an_overlay_or_the_medium(
+    overlays: tuple[Overlay, ...], shown: list[tuple[str, bool]], make_draft: Callable[..., Draft]
+) -> None:
+    draft = make_draft("q")
+    draft = replace(draft, question=replace(draft.question, media=MEDIA), overlays=overlays)
+    assert [(part.uri, part.upright) for part in shown_overlays(draft)] == shown
+
+
+DOG = '<points x1="1" y1="2" alt="dog">dog</points>'
+COMPLETIONS = [
+    (Completion("<think>So.</think><answer>3</answer>"), "<think>So.</think><answer>3</answer>", "3", (), ()),
+    (Completion("<answer>3</answer>", "So."), "<think>So.</think><answer>3</answer>", "3", (), ()),
+    (Completion("<answer>3</answer>", f"A {DOG}."), f"<think>A {DOG}.</think><answer>3</answer>", "3", (1.0,), ()),
+    (Completion("<think>In.</think><answer>3</answer>", "Out."), "<think>In.</think><answer>3</answer>", "3", (), ()),
+    (
+        Completion('<think><point x="1.0" y="2" alt="dog">dog</point></think><answer>a dog</answer>'),
+        f"<think>{DOG}</think><answer>a dog</answer>",
+        "a dog",
+        (1.0,),
+        (),
+    ),
+    (
+        Completion("<think><box>[3,4,1,2]</box></think>\n<answer>3</answer>"),
+        "<think><box>[3,4,1,2]</box></think>\n<answer>3</answer>",
+        "3",
+        (),
+        ((1.0, 2.0, 3.0, 4.0),),
+    ),
+    (Completion("<think>cut sh", finish_reason="length"), "<think>cut sh", None, (), ()),
+    (Completion("no tags at all"), "no tags at all", None, (), ()),
+]
+
+
+@pytest.mark.parametrize(("completion", "text", "answer", "xs", "corners"), COMPLETIONS)
+def test_a_completion_becomes_a_trace(
+    completion: Completion, text: str, answer: str | None, xs: tuple[float, ...], corners: tuple
+) -> None:
+    trace = as_trace(4, completion)
+    assert (trace.index, trace.text, trace.answer) == (4, text, answer)
+    assert tuple(point.x for point in trace.points) == xs
+    assert trace.boxes == tuple(Box("", *box) for box in corners)
+    assert (trace.verdicts, trace.score) == ((), None)
+    assert as_trace(4, Completion(trace.text)) == trace, "canonical text stays as it is"
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Iterator[ModelsSettings]:
+    """The embedded engine in every role, with the picture and the cache in the test's folder."""
+    folders = str(tmp_path / "replies.sqlite"), str(tmp_path), str(tmp_path / "run")
+    settings = ModelsSettings(tuple(embedded_endpoints().items()), tuple(embedded_roles().items()), *folders)
+    yield settings
+    runtime().close(settings)
+
+
+def test_the_embedded_teacher(
+    run_beam: Callable[..., None],
+    make_draft: Callable[..., Draft],
+    write_scene: Callable[..., Path],
+    models: ModelsSettings,
+    tmp_path: Path,
+) -> None:
+    write_scene(tmp_path / "a.png", width=400, height=100)
+    marks = tuple(Point(f"{colour} square", 17.5 + 24 * n, 39.5) for n, colour in enumerate(("red", "blue", "black")))
+    draft = make_draft("q", tmp_path, ("a.png",), question="How many squares are there?")
+    unread = make_draft("unread", tmp_path, ("a.png",), question="What does the sign say?")
+
+    def show(kept: Draft) -> tuple[str, list[int], set[str | None], list[int], list[bool]]:
+        on_marks = [set(trace.points) == set(marks) for trace in kept.traces]
+        keys = [len(set(call.keys)) for call in kept.calls if call.role == "teacher"]
+        return kept.id, [trace.index for trace in kept.traces], {t.answer for t in kept.traces}, keys, on_marks
+
+    run_beam(
+        GenerateTraces(TraceSettings(n=3), models),
+        [replace(draft, points=marks), unread],
+        [("q", [0, 1, 2], {"3"}, [3], [True] * 3), ("unread", [0, 1, 2], {"cannot read"}, [3], [False] * 3)],
+        [],
+        show=show,
+    )
+
+
+def test_a_teacher_that_cannot_be_asked(
+    run_beam: Callable[..., None], make_draft: Callable[..., Draft], models: ModelsSettings
+) -> None:
+    wrong = replace(models, roles=tuple((dict(models.roles) | {"teacher": "edges"}).items()))
+    run_beam(GenerateTraces(TraceSettings(), wrong), [make_draft("q")], [], [("q", "trace", "call_failed")])
+
+
+def test_traces_are_told_apart_by_their_index() -> None:
+    traces = [as_trace(index, Completion("<answer>3</answer>")) for index in range(2)]
+    assert traces[1] == replace(traces[0], index=1)
+    assert isinstance(traces[0], Trace)

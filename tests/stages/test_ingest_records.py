@@ -1,0 +1,299 @@
+"""Ingest: every record leaves once, as a draft or as a typed rejection, whatever the order of the lines."""
+
+import io
+import json
+import random
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import cv2
+import numpy as np
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing import test_pipeline
+from apache_beam.testing.util import assert_that, equal_to
+from PIL import Image
+
+from schemas.geometry import Box
+from schemas.input_record import parse_record
+from schemas.reasons import Reason
+from schemas.records import Draft, MediaRef, RawRecord, Rejected
+from stages.ingest_records import IngestRecords, MediaRoots, assemble, check_medium
+from stages.reading import RowSettings, Source
+from vision.media import MediaStore
+
+GREY = Image.new("RGB", (60, 40), (211, 211, 211))
+
+
+def encoded(picture: Image.Image, kind: str, **options: Any) -> bytes:
+    out = io.BytesIO()
+    picture.save(out, kind, **options)
+    return out.getvalue()
+
+
+def chunk(name: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+
+def bomb() -> bytes:
+    """A small PNG that says of itself that it has 10,000 million pixels."""
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", 100_000, 100_000, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+
+
+USABLE = {
+    "plain.png": (encoded(GREY, "PNG"), (60, 40)),
+    "png-called.jpg": (encoded(GREY, "PNG"), (60, 40)),
+    "jpeg-called.png": (encoded(GREY, "JPEG"), (60, 40)),
+    "no-extension": (encoded(GREY, "WEBP"), (60, 40)),
+    "cmyk.jpg": (encoded(GREY.convert("CMYK"), "JPEG"), (60, 40)),
+    "sixteen-bit.png": (encoded(Image.fromarray(np.full((40, 60), 50_000, np.uint16)), "PNG"), (60, 40)),
+    "palette-trns.png": (encoded(GREY.convert("P"), "PNG", transparency=0), (60, 40)),
+    "alpha-only.png": (encoded(Image.new("LA", (60, 40), (0, 0)), "PNG"), (60, 40)),
+    "one-bit.png": (encoded(GREY.convert("1"), "PNG"), (60, 40)),
+    "five.png": (encoded(GREY.resize((5, 5)), "PNG"), (5, 5)),
+    "tall.png": (encoded(Image.new("L", (2520, 8526), 211), "PNG"), (2520, 8526)),
+}
+
+
+@pytest.mark.parametrize("name", USABLE)
+def test_usable_pictures(name: str, tmp_path: Path) -> None:
+    data, size = USABLE[name]
+    (tmp_path / name).write_bytes(data)
+    found = check_medium(f"input:{name}", MediaStore(str(tmp_path), str(tmp_path)))
+    assert found.ref is not None, found.detail
+    assert (found.ref.width, found.ref.height, found.ref.size_bytes) == (*size, len(data))
+    assert (found.ref.uri, found.ref.kind, found.ref.orientation) == (f"input:{name}", "image", 1)
+    assert int(found.ref.dhash, 16).bit_length() <= 64
+    assert len(found.ref.dhash) == 16
+
+
+OTHER = GREY.resize((60, 40)).point(lambda value: 255 - value)
+UNUSABLE = {
+    "truncated.jpg": (encoded(GREY, "JPEG")[:-80], "truncated"),
+    "truncated.png": (encoded(GREY, "PNG")[:-30], "truncated"),
+    "empty.png": (b"", "empty: the file has no bytes"),
+    "text.png": (b"this is no picture", "not_an_image"),
+    "page.jpg": (b"<!DOCTYPE html><html>404</html>", "not_an_image"),
+    "moving.gif": (encoded(GREY, "GIF", save_all=True, append_images=[OTHER]), "animated"),
+    "moving.png": (encoded(GREY, "PNG", save_all=True, append_images=[OTHER]), "animated"),
+    "bomb.png": (bomb(), "too_large: 100000x100000 pixels"),
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_unusable_pictures(name: str, tmp_path: Path) -> None:
+    data, detail = UNUSABLE[name]
+    (tmp_path / name).write_bytes(data)
+    found = check_medium(f"input:{name}", MediaStore(str(tmp_path), str(tmp_path)))
+    assert (found.ref, found.reason) == (None, Reason.UNDECODABLE_MEDIA)
+    assert found.detail.startswith(f"input:{name}: {detail}")
+
+
+def test_a_video_is_unsupported(tmp_path: Path) -> None:
+    writer = cv2.VideoWriter(str(tmp_path / "clip.avi"), cv2.VideoWriter_fourcc(*"MJPG"), 5, (32, 32))
+    for _ in range(3):
+        writer.write(np.full((32, 32, 3), 211, np.uint8))
+    writer.release()
+    found = check_medium("input:clip.avi", MediaStore(str(tmp_path), str(tmp_path)))
+    assert (found.reason, found.detail) == (Reason.UNSUPPORTED_MEDIA, "input:clip.avi: video")
+
+
+NOT_THERE = [
+    ("input:no.png", Reason.MEDIA_MISSING),
+    ("input:folder", Reason.MEDIA_MISSING),
+    ("input:a.png/b", Reason.MEDIA_MISSING),
+    ("input:" + "x" * 400, Reason.MEDIA_MISSING),
+    ("input:ring", Reason.MEDIA_MISSING),
+    ("input:../x.png", Reason.MEDIA_NOT_ALLOWED),
+    ("input:folder/../../x.png", Reason.MEDIA_NOT_ALLOWED),
+    ("input:/etc/hostname", Reason.MEDIA_NOT_ALLOWED),
+    ("input:https://example.org/a.png", Reason.MEDIA_NOT_ALLOWED),
+    ("input:file:///etc/hostname", Reason.MEDIA_NOT_ALLOWED),
+    ("input:..\\x.png", Reason.MEDIA_NOT_ALLOWED),
+    ("input:C:/x.png", Reason.MEDIA_NOT_ALLOWED),
+    ("input:a.png\0", Reason.MEDIA_NOT_ALLOWED),
+    ("run:../a.png", Reason.MEDIA_NOT_ALLOWED),
+]
+
+
+@pytest.mark.parametrize(("uri", "reason"), NOT_THERE, ids=lambda value: ascii(value)[:30])
+def test_media_that_cannot_be_opened(uri: str, reason: Reason, tmp_path: Path) -> None:
+    (tmp_path / "data" / "folder").mkdir(parents=True)
+    (tmp_path / "data" / "a.png").write_bytes(USABLE["plain.png"][0])
+    (tmp_path / "data" / "ring").symlink_to(tmp_path / "data" / "ring")
+    (tmp_path / "x.png").write_bytes(USABLE["plain.png"][0])
+    found = check_medium(uri, MediaStore(str(tmp_path / "data"), str(tmp_path / "run")))
+    assert (found.ref, found.reason) == (None, reason)
+    assert repr(uri) in found.detail
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pictures of 60x40, stored with each EXIF orientation, and one that is not there."""
+    made = tmp_path_factory.mktemp("data")
+    (made / "a.png").write_bytes(USABLE["plain.png"][0])
+    for value in range(9):
+        exif = Image.Exif()
+        exif[274] = value
+        (made / f"exif{value}.jpg").write_bytes(encoded(GREY, "JPEG", exif=exif))
+    return made
+
+
+def checked(folder: Path, name: str) -> MediaRef:
+    found = check_medium(f"input:{name}", MediaStore(str(folder), str(folder)))
+    assert found.ref is not None, found.detail
+    return found.ref
+
+
+def assembled(folder: Path, fields: dict[str, Any]) -> Draft | Rejected:
+    parsed = parse_record(RawRecord(1, json.dumps(fields)))
+    store = MediaStore(str(folder), str(folder))
+    return assemble(parsed, {uri: check_medium(uri, store) for uri in parsed.media})
+
+
+@pytest.mark.parametrize("value", range(9))
+def test_boxes_are_in_upright_pixels(value: int, folder: Path, record: Callable[..., dict[str, Any]]) -> None:
+    ref = checked(folder, f"exif{value}.jpg")
+    turned = value >= 5
+    assert (ref.width, ref.height) == ((40, 60) if turned else (60, 40))
+    assert ref.orientation == max(value, 1)
+    inside = [0, 0, 40, 60] if turned else [0, 0, 60, 40]
+    outside = [0, 0, 60, 40] if turned else [0, 0, 40, 60]
+    fine = assembled(folder, record(media=f"exif{value}.jpg", boxes=[{"label": "a", "bbox": inside}]))
+    assert isinstance(fine, Draft)
+    assert fine.question.gold_boxes == (Box("a", *map(float, inside)),)
+    wrong = assembled(folder, record(media=f"exif{value}.jpg", boxes=[{"label": "a", "bbox": outside}]))
+    assert isinstance(wrong, Rejected)
+    assert wrong.reason == Reason.INVALID_BOXES
+    assert f"is outside the {ref.width}x{ref.height} image" in wrong.detail
+
+
+CLIPPED = [
+    ([-0.6, -0.4, 60.6, 40.4], (0.0, 0.0, 60.0, 40.0)),
+    ([-0.61, 0, 5, 5], None),
+    ([0, 0, 5, 40.41], None),
+    ([60.1, 0, 60.5, 5], None),
+    ([1000, 1000, 1001, 1001], None),
+    ([59, 39, 60, 40], (59.0, 39.0, 60.0, 40.0)),
+]
+
+
+@pytest.mark.parametrize(("bbox", "kept"), CLIPPED)
+def test_boxes_are_clipped_by_one_percent_at_most(
+    bbox: list[float], kept: tuple[float, ...] | None, folder: Path, record: Callable[..., dict[str, Any]]
+) -> None:
+    found = assembled(folder, record(boxes=[{"label": "a", "bbox": bbox}]))
+    if kept is None:
+        assert isinstance(found, Rejected)
+        assert found.reason == Reason.INVALID_BOXES
+    else:
+        assert isinstance(found, Draft)
+        assert found.question.gold_boxes == (Box("a", *kept),)
+
+
+def test_a_box_on_a_medium_that_is_not_there(folder: Path, record: Callable[..., dict[str, Any]]) -> None:
+    found = assembled(folder, record(boxes=[{"label": "a", "bbox": [0, 0, 1, 1], "media_index": 1}]))
+    assert found == Rejected("q", "ingest", Reason.INVALID_BOXES.value, "boxes: media_index 1 of 1 media")
+
+
+ROWS: list[dict[str, Any]] = [
+    {"id": "once"},
+    {"id": "twice", "answer": "1"},
+    {"id": "twice", "answer": "2"},
+    {"id": "thrice", "answer": "1"},
+    {"id": "thrice", "answer": "1"},
+    {"id": "thrice", "answer": "3"},
+    {"id": "mixed", "answer": []},
+    {"id": "mixed"},
+    {"id": "broken", "choices": ["8", "9"]},
+    {"id": "gone", "media": ["a.png", "gone.png"]},
+    {"id": ...},
+]
+
+
+def ends(line_of: dict[int, int], winners: dict[str, str]) -> list[tuple[str, str]]:
+    """The expected rejections of ROWS as (id, reason); ``line_of`` places each row, from 1."""
+    found = [("broken", "answer_not_in_choices"), ("gone", "media_missing"), (f"line#{line_of[10]}", "invalid_record")]
+    found.append((f"mixed#{line_of[6]}", "invalid_record"))
+    for name in ("twice", "thrice"):
+        rows = [index for index, row in enumerate(ROWS) if row["id"] == name]
+        same = sorted((index for index in rows if ROWS[index]["answer"] == winners[name]), key=line_of.__getitem__)
+        found += [(f"{name}#{line_of[index]}", "duplicate_id") for index in rows if index != same[0]]
+    return found
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_repeated_ids_do_not_depend_on_the_order_of_lines(
+    seed: int,
+    folder: Path,
+    tmp_path: Path,
+    record: Callable[..., dict[str, Any]],
+    write_records: Callable[..., Path],
+    run_beam: Callable[..., None],
+) -> None:
+    order = list(range(len(ROWS)))
+    random.Random(seed).shuffle(order)
+    data = write_records(tmp_path, [record(**ROWS[index]) for index in order])
+    line_of = {index: line for line, index in enumerate(order, 1)}
+    winners = {"twice": "2", "thrice": "3"}
+    kept = [("once", "3"), ("mixed", "3"), *winners.items()]
+    run_beam(
+        IngestRecords(
+            (Source("jsonl", str(data / "records.jsonl")),), RowSettings(), MediaRoots(str(folder), str(tmp_path))
+        ),
+        None,
+        kept=kept,
+        rejected=ends(line_of, winners),
+        show=lambda draft: (draft.id, draft.question.answer),
+        show_rejected=lambda found: (found.id, found.reason),
+    )
+
+
+TAKEN_NAMES = [
+    ([{"id": "a"}, {"id": "a"}, {"id": "a#1", "answer": []}, {"id": "a#2", "answer": []}], ["a"]),
+    ([{"id": "line#2", "answer": []}, {"id": ...}], []),
+]
+
+
+@pytest.mark.parametrize(("rows", "kept"), TAKEN_NAMES)
+def test_rejections_never_share_a_name(
+    rows: list[dict[str, Any]],
+    kept: list[str],
+    folder: Path,
+    tmp_path: Path,
+    record: Callable[..., dict[str, Any]],
+    write_records: Callable[..., Path],
+) -> None:
+    data = write_records(tmp_path, [record(**row) for row in rows])
+    source, roots = Source("jsonl", str(data / "records.jsonl")), MediaRoots(str(folder), str(tmp_path))
+    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
+        found = pipeline | IngestRecords((source,), RowSettings(), roots)
+        assert_that(found["kept"] | beam.Map(lambda draft: draft.id), equal_to(kept), label="Kept")
+        names = found["rejected"] | "Names" >> beam.Map(lambda rejected: rejected.id)
+        repeated = names | beam.combiners.Count.PerElement() | beam.Filter(lambda pair: pair[1] > 1)
+        assert_that(repeated, equal_to([]), label="Repeated")
+        assert_that(names | beam.combiners.Count.Globally(), equal_to([len(rows) - len(kept)]), label="All")
+
+
+def test_a_limit_keeps_the_first_records(
+    folder: Path,
+    tmp_path: Path,
+    record: Callable[..., dict[str, Any]],
+    write_records: Callable[..., Path],
+    run_beam: Callable[..., None],
+) -> None:
+    data = write_records(tmp_path, [record(id=name) for name in "abcd"])
+    source, roots = Source("jsonl", str(data / "records.jsonl")), MediaRoots(str(folder), str(tmp_path))
+    run_beam(IngestRecords((source,), RowSettings(), roots, limit=2), None, kept=["a", "b"], rejected=[])
+
+
+def test_settings_that_cannot_work() -> None:
+    with pytest.raises(ValueError, match="nothing to read"):
+        IngestRecords((), RowSettings(), MediaRoots("", ""))
+    with pytest.raises(ValueError, match="limit must be at least 1, got 0"):
+        IngestRecords((Source("jsonl", "x"),), RowSettings(), MediaRoots("", ""), limit=0)

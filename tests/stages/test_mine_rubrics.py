@@ -1,0 +1,215 @@
+"""Rubric mining (RuCL §3.2): η and p counted by hand, and what goes wrong is a problem and never a score."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing import test_pipeline
+from apache_beam.testing.util import assert_that, equal_to
+
+from inference.runtime import runtime
+from inference.settings import EndpointSettings, ModelsSettings
+from pipelines.settings import embedded_endpoints, embedded_roles
+from rewards.rubrics import RubricScore, RubricSettings
+from schemas.ordering import order_key
+from schemas.records import Attempt, Call, Draft, Rejected, Rubric
+from stages.mine_rubrics import Judged, MinedRubrics, MineRubrics, summarise
+
+
+class Chat(BaseHTTPRequestHandler):
+    """A server that speaks OpenAI's chat API; ``server.says`` gives the replies to a prompt's text."""
+
+    server: Any
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        prompt = "\n".join(part["text"] for part in body["messages"][-1]["content"] if part["type"] == "text")
+        texts = [self.server.says(prompt, sample) for sample in range(body["n"])]
+        messages = [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"} for text in texts]
+        choices = [{"index": index} | message for index, message in enumerate(messages)]
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.end_headers()
+        reply = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": choices}
+        self.wfile.write(json.dumps(reply).encode())
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Iterator[Callable[..., ModelsSettings]]:
+    """Settings: the embedded engine in every role, but the server, which ``says``, in the ``roles`` named."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Chat) as http:
+        threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        server = EndpointSettings("openai", "m", base_url=f"http://127.0.0.1:{http.server_port}/v1", max_retries=0)
+        folders = str(tmp_path / "replies.sqlite"), str(tmp_path), str(tmp_path / "run")
+
+        def build(*roles: str, says: Callable[[str, int], str] = str) -> ModelsSettings:
+            http.says = says  # type: ignore[attr-defined]
+            played = embedded_roles() | {"policy": "colour"} | dict.fromkeys(roles, "server")
+            return ModelsSettings((*embedded_endpoints().items(), ("server", server)), tuple(played.items()), *folders)
+
+        yield build
+        runtime().close_all()
+        http.shutdown()
+
+
+CALL = Call("teacher", "rubric_candidates.v1", "s", "m", ("key",))
+CANDIDATES = tuple(Rubric(name, f"{name}?", "1 or 0", 0.0, None, "") for name in ("always", "often", "never"))
+
+
+def scored(*scores: int | None) -> Judged:
+    """The scores of one attempt on the candidates; None is not applicable."""
+    rows = zip(CANDIDATES, scores, strict=True)
+    return Judged(CANDIDATES, tuple(RubricScore(r.id, s is not None, s) for r, s in rows), (CALL,))
+
+
+def test_eta_and_p_by_hand() -> None:
+    judged = [scored(1, 1, None), scored(1, 0, None), scored(1, None, None), scored(0, 0, None)]
+    failures = [Rejected("q9", "rubric_judge", "call_failed", "timeout"), Rejected("q1", "rubric_judge", "x", "bad")]
+    always, often, never = CANDIDATES
+    measured = (
+        replace(always, applicability=1.0, pass_rate=0.75),
+        replace(often, applicability=0.75, pass_rate=1 / 3),
+        replace(never, applicability=0.0, pass_rate=None),
+    )
+    problems = ("rubric_judge q1: bad", "rubric_judge q9: timeout")
+    assert summarise(judged, failures, RubricSettings()) == MinedRubrics(
+        (replace(measured[0], stratum="hard"),), measured, 4, problems, (CALL,)
+    )
+    lenient = RubricSettings(min_applicability=0.75, easy_pass_rate=0.75)
+    kept = (replace(measured[0], stratum="easy"), replace(measured[1], stratum="hard"))
+    assert summarise(judged, failures, lenient).kept == kept
+
+
+def test_nothing_judged_gives_no_rubrics() -> None:
+    failure = Rejected("run", "rubric_candidates", "unparsable_reply", "no rubrics")
+    assert summarise([], [], RubricSettings()) == MinedRubrics()
+    problems = ("rubric_candidates run: no rubrics",)
+    assert summarise([], [failure], RubricSettings()) == MinedRubrics(problems=problems)
+
+
+def mine(models: ModelsSettings, drafts: Sequence[Draft], expected: Any, show: Any, **settings: Any) -> None:
+    """Run the stage and compare the one thing that comes out."""
+    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
+        mined = pipeline | beam.Create(drafts) | MineRubrics(RubricSettings(**settings), models)
+        assert_that(mined | "Show" >> beam.Map(show), equal_to([expected]))
+
+
+@pytest.fixture
+def drafts(tmp_path: Path, make_draft: Callable[..., Draft], write_scene: Callable[..., Path]) -> Callable[..., Draft]:
+    """A draft about three squares with one attempt."""
+    write_scene(tmp_path / "a.png", width=400, height=100)
+    tag = '<points x1="18" y1="40" alt="red square">red square</points>'
+    text = f"<think>I find {tag}.</think><answer>3</answer>"
+
+    def draft(name: str) -> Draft:
+        asked = make_draft(name, tmp_path, ("a.png",), question=f"How many squares are there ({name})?")
+        attempts = (Attempt(text, "3", True, "numeric", ""), Attempt("second", "3", True, "numeric", ""))
+        return replace(asked, attempts=attempts)
+
+    return draft
+
+
+def test_an_empty_rl_side_has_no_rubrics(models: Callable[..., ModelsSettings]) -> None:
+    mine(models(), [], MinedRubrics(), lambda mined: mined)
+
+
+def test_the_embedded_engine(drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]) -> None:
+    measured = {
+        "presence": (1.0, 1.0, "easy"),
+        "target": (1.0, 1.0, "easy"),
+        "answer_type": (1.0, 1.0, "easy"),
+        "conclusion": (1.0, 0.0, "hard"),
+        "grounding": (1.0, 1.0, "easy"),
+    }
+
+    def show(mined: MinedRubrics) -> Any:
+        kept = {rubric.id: (rubric.applicability, rubric.pass_rate, rubric.stratum) for rubric in mined.kept}
+        left = [rubric for rubric in mined.candidates if rubric.id not in kept]
+        return kept, [(r.id, r.applicability, r.pass_rate) for r in left], mined.judged, mined.problems
+
+    asked = [drafts(f"q{number}") for number in range(3)]
+    mine(models(), asked, (measured, [("coherence", 0.0, None)], 3, ()), show)
+
+
+RUBRICS = [{"id": rubric.id, "description": rubric.description, "criteria": rubric.criteria} for rubric in CANDIDATES]
+SCORES: dict[str, tuple[int | None, ...] | str] = {
+    "q1": (1, 0, None),
+    "q2": (1, 1, None),
+    "q3": "no idea",
+    "q4": (1, None, None),
+    "q5": '{"scores": []}',
+    "q6": (1, 0, None),
+    "q7": '{"scores": [{"id": "always", "applicable": true, "score": null}]}',
+}
+PROBLEMS = (
+    "rubric_judge q3: not JSON: 'no idea'",
+    "rubric_judge q5: no verdict on 'always'",
+    "rubric_judge q7: 'always' is applicable with score None",
+)
+
+
+def as_reply(scores: tuple[int | None, ...] | str) -> str:
+    if isinstance(scores, str):
+        return scores
+    rows = zip(CANDIDATES, scores, strict=True)
+    return json.dumps({"scores": [{"id": r.id, "applicable": s is not None, "score": s} for r, s in rows]})
+
+
+def says(prompt: str, _: int) -> str:
+    if "CRITERIA: " not in prompt:
+        return json.dumps({"rubrics": RUBRICS})
+    return next(as_reply(scores) for name, scores in SCORES.items() if f"({name})" in prompt)
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_a_bad_reply_is_a_problem_and_not_a_score(
+    step: int, drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    def show(mined: MinedRubrics) -> Any:
+        figures = [(rubric.id, rubric.applicability, rubric.pass_rate) for rubric in mined.candidates]
+        kept = [(rubric.id, rubric.stratum) for rubric in mined.kept]
+        return figures, kept, mined.judged, mined.problems, [(c.role, c.prompt) for c in mined.calls]
+
+    figures = [("always", 1.0, 1.0), ("often", 0.75, 1 / 3), ("never", 0.0, None)]
+    calls = [("teacher", "rubric_candidates.v1")]
+    expected = (figures, [("always", "easy")], 4, PROBLEMS, calls)
+    mine(models("teacher", "judge", says=says), [drafts(name) for name in list(SCORES)[::step]], expected, show)
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [("I cannot.", "not JSON: 'I cannot.'"), ('{"rubrics": []}', "no rubrics")],
+)
+def test_a_teacher_without_candidates(
+    reply: str, problem: str, drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    expected = MinedRubrics(problems=(f"rubric_candidates run: {problem}",))
+    mine(models("teacher", says=lambda *_: reply), [drafts("q1")], expected, lambda mined: mined)
+
+
+def test_the_sample_is_of_the_lowest_hashes(
+    drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    seen: list[str] = []
+    names = ("q1", "q2", "q4", "q6")
+
+    def noting(prompt: str, sample: int) -> str:
+        seen.append(prompt)
+        return says(prompt, sample)
+
+    played = models("teacher", "judge", says=noting)
+    mine(played, [drafts(name) for name in names], 2, lambda mined: mined.judged, sample=2, examples=1)
+    first, second, *rest = sorted(names, key=order_key)
+    candidates, *judged = sorted(seen, key=lambda prompt: "CRITERIA: " in prompt)
+    assert [name for name in names if f"({name})" in candidates] == [first]
+    assert {name for name in names for prompt in judged if f"({name})" in prompt} == {first, second}
+    assert len(judged) == 2
+    assert not any("second" in prompt.split("CRITERIA")[0] for prompt in seen), "the first attempt is judged"
+    assert len(rest) == 2

@@ -1,0 +1,101 @@
+"""Which choices are opened, and that nothing but the form of the answer changes."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.records import Draft, Question
+from stages.open_multiple_choice import OpenMultipleChoice, can_be_opened, open_question
+
+
+def mcq(text: str, *choices: str, answer: str | None = None) -> Question:
+    return Question(
+        id="q",
+        source="s",
+        license="MIT",
+        media=(),
+        question=text,
+        answer=answer or choices[-1],
+        answer_type="mcq",
+        choices=choices,
+    )
+
+
+OPENED = [
+    (mcq("How many squares are there?", "3", "4", "-5"), "numeric"),
+    (mcq("Find x.", "1.5", "2"), "numeric"),
+    (mcq("What colour is the car?", "red", "dark blue"), "text"),
+    (mcq("Who wrote it?", "Jean-Paul Sartre", "Camus"), "text"),
+    (mcq("HOW MUCH is left?", "10", "20"), "numeric"),
+]
+
+
+@pytest.mark.parametrize(("question", "answer_type"), OPENED)
+def test_opened(question: Question, answer_type: str) -> None:
+    opened = open_question(Draft(question)).question
+    expected = replace(question, choices=None, opened_choices=question.choices, answer_type=answer_type)
+    assert opened == expected
+
+
+STAYS = [
+    mcq("Which of these is red?", "car", "bus"),
+    mcq("What is true of the following?", "size", "colour"),
+    mcq("What is shown below?", "car", "bus"),
+    mcq("What best describes it?", "car", "bus"),
+    mcq("What colour is not there except red?", "blue", "green"),
+    mcq("The car is ___ what colour", "red", "blue"),
+    mcq("What I see is ( )", "red", "blue"),
+    mcq("The colour is", "red", "blue"),
+    mcq("Describe it.", "red", "blue"),
+    mcq("How many?", "3", "none"),
+    mcq("What is it?", "car", "all of them"),
+    mcq("What is it?", "car", "Cannot be determined"),
+    mcq("How many?", "3", "four"),
+    mcq("What is it?", "A", "B"),
+    mcq("What happens?", "the car turns left at once", "it stops"),
+    mcq("How long is it?", "3 cm", "4 cm"),
+    mcq("What is it?", "x^2", "y"),
+]
+
+
+@pytest.mark.parametrize("question", STAYS, ids=lambda question: f"{question.question} {question.choices}")
+def test_left_closed(question: Question) -> None:
+    assert not can_be_opened(question)
+    assert open_question(Draft(question)) == Draft(question)
+
+
+def test_a_question_without_choices_stays(make_draft: Callable[..., Draft]) -> None:
+    assert open_question(make_draft("a")) == make_draft("a")
+
+
+TEXTS = st.lists(st.sampled_from(["How many", "What", "is", "red", "none", "below", "?", "___", "x"]), min_size=1)
+CHOICES = st.lists(st.text(min_size=1, max_size=6) | st.sampled_from(["1", "-2", "red car"]), min_size=2, unique=True)
+
+
+@settings(max_examples=150, deadline=None)
+@given(TEXTS.map(" ".join), CHOICES, st.data())
+def test_the_gold_answer_and_the_choices_survive(text: str, choices: list[str], data: st.DataObject) -> None:
+    question = mcq(text, *choices, answer=data.draw(st.sampled_from(choices)))
+    opened = open_question(Draft(question)).question
+    assert opened.answer == question.answer
+    assert (opened.choices or opened.opened_choices) == tuple(choices)
+    assert (opened.answer_type == "mcq") == (opened.choices is not None)
+    assert replace(opened, choices=None, opened_choices=None, answer_type="mcq") == replace(question, choices=None)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_stage(enabled: bool, run_beam: Callable[..., None]) -> None:
+    drafts = [
+        Draft(mcq("How many?", "3", "4")),
+        Draft(replace(mcq("Which of these?", "car", "bus"), id="b")),
+    ]
+    run_beam(
+        OpenMultipleChoice(enabled),
+        drafts,
+        kept=[("q", None if enabled else ("3", "4")), ("b", ("car", "bus"))],
+        rejected=[],
+        show=lambda draft: (draft.id, draft.question.choices),
+    )

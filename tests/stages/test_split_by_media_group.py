@@ -1,0 +1,109 @@
+"""No picture stands on both sides: groups by shared media, and the draw of a group's side."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
+
+import apache_beam as beam
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing import test_pipeline
+from apache_beam.testing.util import assert_that, equal_to
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.records import Draft, MediaRef
+from stages.split_by_media_group import RL, SFT, SplitByMediaGroup, SplitSettings, media_groups, side_of
+
+Uses = Sequence[tuple[str, tuple[str, ...]]]
+
+GROUPS: list[tuple[Uses, dict[str, str]]] = [
+    ([], {}),
+    ([("q", ("a",))], {"q": "a"}),
+    ([("q", ("a",)), ("r", ("b",))], {"q": "a", "r": "b"}),
+    ([("q", ("a",)), ("r", ("a",))], {"q": "a", "r": "a"}),
+    ([("q", ("b", "b", "a", "b"))], {"q": "a"}),
+    ([("q", ("c", "d")), ("r", ("b", "c")), ("s", ("a", "b"))], {"q": "a", "r": "a", "s": "a"}),
+    ([("q", ("d", "e")), ("r", ("b", "c")), ("s", ("e", "c"))], {"q": "b", "r": "b", "s": "b"}),
+    ([("hub", tuple("zyx")), ("x", ("x",)), ("y", ("y", "m")), ("w", ("w",))], dict(hub="m", x="m", y="m", w="w")),
+]
+
+
+@pytest.mark.parametrize(("uses", "groups"), GROUPS)
+def test_chains_and_stars(uses: Uses, groups: dict[str, str]) -> None:
+    assert dict(media_groups(uses)) == groups
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_long_chain(backwards: bool) -> None:
+    chain = [(f"q{i:05d}", (f"m{i:05d}", f"m{i + 1:05d}")) for i in range(20_000)]
+    assert {group for _, group in media_groups(chain[::-1] if backwards else chain)} == {"m00000"}
+
+
+def reachable(uses: Uses) -> dict[str, str]:
+    """The smallest hash of each question's group, by spreading until nothing changes."""
+    group = {question: set(hashes) for question, hashes in uses}
+    for _ in uses:
+        for one, other in itertools.permutations(group, 2):
+            if group[one] & group[other]:
+                group[one] |= group[other]
+    return {question: min(hashes) for question, hashes in group.items()}
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.lists(st.sampled_from("abcdefghij"), min_size=1, max_size=3), max_size=8), st.randoms())
+def test_groups_are_components_in_any_order(media: list[list[str]], random: Random) -> None:
+    uses = [(f"q{number}", tuple(hashes)) for number, hashes in enumerate(media)]
+    mixed = [(question, tuple(random.sample(hashes, len(hashes)))) for question, hashes in uses]
+    random.shuffle(mixed)
+    assert dict(media_groups(mixed)) == dict(media_groups(uses)) == reachable(uses)
+
+
+def test_the_ratio_holds_in_expectation() -> None:
+    names = [f"group {number}" for number in range(2000)]
+    share = sum(side_of(name, SplitSettings(0.7)) == SFT for name in names) / len(names)
+    assert share == pytest.approx(0.7, abs=0.05)
+
+
+@pytest.mark.parametrize(("ratio", "side"), [(0.0, RL), (1.0, SFT)])
+def test_all_on_one_side(ratio: float, side: str) -> None:
+    assert {side_of(f"group {number}", SplitSettings(ratio)) for number in range(500)} == {side}
+
+
+def test_a_larger_ratio_moves_groups_to_sft_only() -> None:
+    names = [f"group {number}" for number in range(300)]
+    small, large = ({name for name in names if side_of(name, SplitSettings(r)) == SFT} for r in (0.3, 0.6))
+    assert small < large
+    assert {name for name in names if side_of(name, SplitSettings(0.3, seed=1)) == SFT} != small
+
+
+@pytest.mark.parametrize("ratio", [-0.1, 1.1, float("nan")])
+def test_ratios_that_make_no_sense(ratio: float) -> None:
+    with pytest.raises(ValueError, match=r"split\.sft_ratio must be in \[0, 1\]"):
+        SplitSettings(ratio)
+
+
+def with_media(draft: Draft, hashes: Sequence[str]) -> Draft:
+    media = tuple(MediaRef(f"input:{name}", "image", f"file {name}", name, "0" * 16, 9, 9, 1, 1) for name in hashes)
+    return replace(draft, question=replace(draft.question, media=media))
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_the_stage(step: int, make_draft: Callable[..., Draft]) -> None:
+    uses = [(f"q{i}", (f"m{i // 3}",)) for i in range(60)] + [("bridge", ("m0", "m19"))]
+    groups = dict(media_groups(uses))
+    expected = {side: [q for q in groups if side_of(groups[q], SplitSettings(0.5)) == side] for side in (SFT, RL)}
+    drafts = [with_media(make_draft(question), hashes) for question, hashes in uses]
+    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
+        sides = pipeline | beam.Create(drafts[::step]) | SplitByMediaGroup(SplitSettings(0.5))
+        for side, ids in expected.items():
+            assert len(ids) > 5
+            assert_that(sides[side] | f"Ids {side}" >> beam.Map(lambda draft: draft.id), equal_to(ids), label=side)
+
+
+def test_nothing_to_split() -> None:
+    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
+        sides = pipeline | beam.Create([]) | SplitByMediaGroup(SplitSettings())
+        assert_that(sides[SFT], equal_to([]), label="sft")
+        assert_that(sides[RL], equal_to([]), label="rl")

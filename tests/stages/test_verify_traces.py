@@ -1,0 +1,251 @@
+"""Verification: the best of a draft's traces, and why none is good enough."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inference.request import Completion
+from inference.runtime import runtime
+from inference.settings import EndpointSettings, ModelsSettings
+from pipelines.settings import embedded_endpoints, embedded_roles
+from schemas.geometry import Point
+from schemas.reasons import Reason
+from schemas.records import Call, Draft, Rejected, Trace, Verdict
+from stages.generate_traces import as_trace
+from stages.verify_traces import VerifySettings, VerifyTraces, best_trace, why_rejected
+
+
+class Chat(BaseHTTPRequestHandler):
+    """A server that speaks OpenAI's chat API; ``server.says`` gives the replies to a prompt's text."""
+
+    server: Any
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        prompt = "\n".join(part["text"] for part in body["messages"][-1]["content"] if part["type"] == "text")
+        texts = [self.server.says(prompt, sample) for sample in range(body["n"])]
+        messages = [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"} for text in texts]
+        choices = [{"index": index} | message for index, message in enumerate(messages)]
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.end_headers()
+        reply = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": choices}
+        self.wfile.write(json.dumps(reply).encode())
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Iterator[Callable[..., ModelsSettings]]:
+    """Settings: the embedded engine in every role, but the server, which ``says``, in the ``roles`` named."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Chat) as http:
+        threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        server = EndpointSettings("openai", "m", base_url=f"http://127.0.0.1:{http.server_port}/v1", max_retries=0)
+        folders = str(tmp_path / "replies.sqlite"), str(tmp_path), str(tmp_path / "run")
+
+        def build(*roles: str, says: Callable[[str, int], str] = str) -> ModelsSettings:
+            http.says = says  # type: ignore[attr-defined]
+            played = embedded_roles() | {"policy": "colour"} | dict.fromkeys(roles, "server")
+            return ModelsSettings((*embedded_endpoints().items(), ("server", server)), tuple(played.items()), *folders)
+
+        yield build
+        runtime().close_all()
+        http.shutdown()
+
+
+@pytest.mark.parametrize("score", [-0.1, 1.1, float("nan")])
+def test_scores_that_make_no_sense(score: float) -> None:
+    with pytest.raises(ValueError, match=r"verify\.min_score must be in \[0, 1\]"):
+        VerifySettings(min_score=score)
+
+
+def judged(index: int, score: float | None, **values: float | None) -> Trace:
+    """A trace with verdicts of these values."""
+    verdicts = tuple(Verdict(name, value, f"{name} says so") for name, value in values.items())
+    return Trace(index, "", None, (), (), verdicts, score)
+
+
+@pytest.mark.parametrize(
+    ("scores", "best"),
+    [
+        ([None], None),
+        ([None, None], None),
+        ([0.0], 0),
+        ([None, 0.0], 1),
+        ([0.5, 0.9, 0.7], 1),
+        ([0.9, 0.9], 0),
+        ([0.1, 0.9, None, 0.9], 1),
+        ([None, 0.3, 0.3], 1),
+    ],
+)
+def test_the_best_trace(scores: list[float | None], best: int | None) -> None:
+    assert best_trace(tuple(judged(index, score) for index, score in enumerate(scores))) == best
+
+
+WHY = [
+    ([judged(0, None, outcome=None)], Reason.UNVERIFIABLE, "no answer could be graded: outcome says so"),
+    ([judged(0, 0.0, outcome=0.0)] * 2, Reason.WRONG_ANSWER, "no trace of 2 is right: outcome says so"),
+    (
+        [judged(0, 0.5, outcome=1.0, spatial=0.0, reasoning=0.5)],
+        Reason.LOW_GROUNDING,
+        "best score 0.50 below 0.7: spatial spatial says so",
+    ),
+    (
+        [judged(0, 0.6, outcome=1.0, spatial=0.5, reasoning=0.3)],
+        Reason.LOW_REASONING,
+        "best score 0.60 below 0.7: reasoning reasoning says so",
+    ),
+    (
+        [judged(0, 0.5, outcome=1.0, spatial=None, reasoning=0.0)],
+        Reason.LOW_REASONING,
+        "best score 0.50 below 0.7: reasoning reasoning says so",
+    ),
+]
+
+
+@pytest.mark.parametrize(("traces", "reason", "detail"), WHY)
+def test_why_none_is_good_enough(traces: list[Trace], reason: Reason, detail: str) -> None:
+    found = tuple(traces)
+    assert why_rejected(found, best_trace(found), VerifySettings()) == (reason, detail)
+
+
+def response(answer: str, *points: Point) -> str:
+    """A trace that points and answers."""
+    tags = (f'<points x1="{p.x:g}" y1="{p.y:g}" alt="{p.label}">{p.label}</points>' for p in points)
+    return f"<think>I find {', '.join(tags)}.</think><answer>{answer}</answer>"
+
+
+ON = tuple(Point(f"{colour} square", 18 + 24 * n, 40) for n, colour in enumerate(("red", "blue", "black")))
+OFF = tuple(replace(point, x=300 + n) for n, point in enumerate(ON))
+GOOD, BAD, WRONG = response("3", *ON), response("3", *OFF), response("4", *ON)
+
+
+@pytest.fixture
+def drafts(tmp_path: Path, make_draft: Callable[..., Draft], write_scene: Callable[..., Path]) -> Callable[..., Draft]:
+    """A draft about three squares, pointed at, with these traces."""
+    write_scene(tmp_path / "a.png", width=400, height=100)
+
+    def draft(name: str, *texts: str, points: tuple[Point, ...] = ON, **fields: Any) -> Draft:
+        calls = (Call("teacher", "trace.v1", "s", "m", tuple(f"k{n}" for n in range(len(texts))), cost_usd=0.5),)
+        traces = tuple(as_trace(index, Completion(text)) for index, text in enumerate(texts))
+        made = make_draft(name, tmp_path, ("a.png",), **fields)
+        return replace(made, points=points, traces=traces, calls=calls)
+
+    return draft
+
+
+def kept_as(draft: Draft) -> tuple[str, int | None, list[float | None], dict[str, float | None]]:
+    assert draft.best is not None
+    best = draft.traces[draft.best]
+    values = {verdict.name: verdict.value for verdict in best.verdicts}
+    return draft.id, draft.best, [t.score and round(t.score, 3) for t in draft.traces], values
+
+
+def rejected_as(found: Rejected) -> tuple[str, str, str, str | None]:
+    assert found.stage == "verify"
+    assert found.cost_usd == 0.5
+    return found.id, found.reason, found.detail.split(":")[0], found.cache_key
+
+
+FULL = {"outcome": 1.0, "spatial": 1.0, "reasoning": 1.0}
+
+
+def test_the_embedded_verifier(
+    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    sign = {"question": "What is worn?", "answer": "the coat that is of deep red wool", "answer_type": "text"}
+    few = "best score 0.67 below 0.7"
+    run_beam(
+        VerifyTraces(VerifySettings(), models()),
+        [
+            drafts("good", GOOD),
+            drafts("tie", GOOD, GOOD),
+            drafts("later", WRONG, BAD, GOOD),
+            drafts("two of three", response("3", *ON[:2], OFF[2])),
+            drafts("off", WRONG, BAD),
+            drafts("wrong", WRONG, WRONG),
+            drafts("no answer", "<think>I look."),
+            drafts("count", response("3", *ON[:2])),
+            drafts("pointless", response("3")),
+            drafts("no such thing", response("3", *(replace(point, label="red circle") for point in ON))),
+            drafts("free text", response("a long coat of crimson wool"), **sign),
+        ],
+        [
+            ("good", 0, [1.0], FULL),
+            ("tie", 0, [1.0, 1.0], FULL),
+            ("later", 2, [0.0, 0.667, 1.0], FULL),
+            ("two of three", 0, [0.889], FULL | {"spatial": pytest.approx(2 / 3)}),
+        ],
+        [
+            ("off", "low_grounding", few, "k1"),
+            ("wrong", "wrong_answer", "no trace of 2 is right", "k0"),
+            ("no answer", "wrong_answer", "no trace of 1 is right", "k0"),
+            ("count", "low_reasoning", few, "k0"),
+            ("pointless", "low_grounding", "best score 0.33 below 0.7", "k0"),
+            ("no such thing", "low_grounding", few, "k0"),
+            ("free text", "unverifiable", "no answer could be graded", "k0"),
+        ],
+        show=kept_as,
+        show_rejected=rejected_as,
+    )
+
+
+VERDICTS = {
+    "prose": ("It does follow, I think.", None),
+    "unsure": ('{"reason": "dark", "supports": "cannot_judge"}', None),
+    "number": ('{"supports": 1}', None),
+    "no": ('{"reason": "a gap", "supports": "no"}', 0.0),
+}
+
+
+def test_a_judge_that_answers_garbage_is_left_out(
+    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    def says(prompt: str, _: int) -> str:
+        return next(reply for name, (reply, _) in VERDICTS.items() if f"({name})" in prompt)
+
+    ask = {name: {"question": f"How many squares are there ({name})?"} for name in VERDICTS}
+    unscored = [name for name, (_, value) in VERDICTS.items() if value is None]
+    run_beam(
+        VerifyTraces(VerifySettings(), models("judge", says=says)),
+        [drafts(name, GOOD, **ask[name]) for name in VERDICTS]
+        + [drafts(f"off {name}", BAD, **ask[name]) for name in unscored],
+        [(name, 0, [1.0], FULL | {"reasoning": None}) for name in unscored],
+        [("no", "low_reasoning", "best score 0.67 below 0.7", "k0")]
+        + [(f"off {name}", "low_grounding", "best score 0.50 below 0.7", "k0") for name in unscored],
+        show=kept_as,
+        show_rejected=rejected_as,
+    )
+
+
+@pytest.mark.parametrize(
+    ("roles", "values"),
+    [
+        ({"judge"}, FULL | {"reasoning": None}),
+        ({"segmenter"}, FULL | {"spatial": None}),
+        ({"judge", "detector"}, {"outcome": 1.0, "spatial": None, "reasoning": None}),
+    ],
+)
+def test_roles_that_a_run_lacks_are_left_out(
+    roles: set[str],
+    values: dict[str, float | None],
+    run_beam: Callable[..., None],
+    drafts: Callable[..., Draft],
+    models: Callable[..., ModelsSettings],
+) -> None:
+    played = models()
+    left = replace(played, roles=tuple(pair for pair in played.roles if pair[0] not in roles))
+    stage = VerifyTraces(VerifySettings(min_score=1.0), left)
+    run_beam(stage, [drafts("q", GOOD)], [("q", 0, [1.0], values)], [], show=kept_as)
+
+
+def test_nothing_to_point_at_is_no_fault(
+    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    draft = drafts("q", response("no"), points=(), question="Is there a circle?", answer="no", answer_type="bool")
+    values = {"outcome": 1.0, "spatial": None, "reasoning": None}
+    run_beam(VerifyTraces(VerifySettings(), models()), [draft], [("q", 0, [1.0], values)], [], show=kept_as)
