@@ -174,7 +174,7 @@ def main() -> None:
     parser.add_argument("--flat", action="store_true", help=f"{FLAT_RECORDS} small scenes too, for the memory")
     parser.add_argument("--profile", action="store_true", help="where the pipeline's processor time goes")
     arguments = parser.parse_args()
-    rss_flat = None
+    flat: dict[str, int] = {}
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         prepared = [prepare(Path(folder), size, arguments.records) for size in (LARGE, SMALL)]
         large, small = results = [measure(case) for case, _ in prepared]
@@ -183,11 +183,11 @@ def main() -> None:
             for case, _ in prepared:
                 print_profile(case)
         if arguments.flat:
-            case, _ = prepare(Path(folder), SMALL, FLAT_RECORDS)
+            case, filling_mib = prepare(Path(folder), SMALL, FLAT_RECORDS)
             figures = case.start("pipeline")
-            rss_flat = round(figures["rss_mib"])
-            rate = FLAT_RECORDS / figures["wall_s"]
-            print(f"{SMALL.name:>10} {FLAT_RECORDS:>7} whole run {rate:>22.1f} {'':>18} {rss_flat:>8}")
+            rate, rss_mib = FLAT_RECORDS / figures["wall_s"], figures["rss_mib"]
+            print(f"{SMALL.name:>10} {FLAT_RECORDS:>7} whole run {rate:>22.1f} {'':>18} {rss_mib:>8.0f}")
+            flat = {f"rss_mib_{FLAT_RECORDS}": round(rss_mib), f"rss_mib_{FLAT_RECORDS}_filling": round(filling_mib)}
     line: dict[str, Any] = {"name": "pipeline_overhead", "unit": "share of the bare loop's records/s"}
     for prefix, r in (("", large), ("small_", small)):
         line[f"{prefix}ratio"] = round(statistics.median(ratios(r.whole_rate, r.loop_rate)), 3)
@@ -196,10 +196,11 @@ def main() -> None:
         line[f"{prefix}records_per_s"] = round(statistics.median(r.whole_rate), 1)
         line[f"{prefix}startup_s"] = round(r.startup_s, 2)
     line["records"] = arguments.records
-    line["rss_mib_1280x960"] = round(large.rss_mib)
-    line["rss_mib_1280x960_filling"] = round(prepared[0][1])
-    line[f"rss_mib_{arguments.records}"] = round(small.rss_mib)
-    print(json.dumps(line | ({} if rss_flat is None else {f"rss_mib_{FLAT_RECORDS}": rss_flat})))
+    for r, (_, filling_mib) in zip(results, prepared, strict=True):
+        name = "" if r is small else f"_{r.case.size.name}"
+        line[f"rss_mib_{arguments.records}{name}"] = round(r.rss_mib)
+        line[f"rss_mib_{arguments.records}{name}_filling"] = round(filling_mib)
+    print(json.dumps(line | flat))
 
 
 if __name__ == "__main__":

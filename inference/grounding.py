@@ -3,7 +3,7 @@
 import json
 import math
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -11,10 +11,13 @@ from schemas.frames import Frame, box_to_px, to_px
 from schemas.geometry import Box, Point
 from schemas.pointing import NoPoints, UnparsablePointing, parse_pointer_reply
 from schemas.records import MediaRef
+from schemas.text import storable
 
 
 class BadReply(ValueError):
-    """A reply that does not have the form that was asked for."""
+    """A reply that does not have the form that was asked for. ``key`` is its cache key, where the caller knows it."""
+
+    key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -107,9 +110,20 @@ def json_object(text: str) -> dict[str, object]:
     """The JSON object of a reply, out of a code fence if it stands in one. Raises :class:`BadReply`."""
     start, end = text.find("{"), text.rfind("}")
     try:
-        fields = json.loads(text[start : end + 1])
+        fields = json.loads(text[start : end + 1], strict=False)
     except (ValueError, RecursionError) as error:
         raise BadReply(f"not JSON: {text[:80]!r}") from error
     if not isinstance(fields, dict):
         raise BadReply(f"not a JSON object: {text[:80]!r}")
-    return fields
+    return _without_surrogates(fields) if "\\u" in text else fields
+
+
+def _without_surrogates(value: Any) -> Any:
+    """The value with its strings made storable: an escape may spell half of a character."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, list):
+        return [_without_surrogates(item) for item in value]
+    if isinstance(value, dict):
+        return {storable(key): _without_surrogates(item) for key, item in value.items()}
+    return value

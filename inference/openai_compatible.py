@@ -17,6 +17,7 @@ from inference.request import Completion, Reply, Request, joined
 from inference.retry import with_retries
 from inference.settings import EndpointSettings
 from schemas.messages import MediaPart, TextPart
+from schemas.text import storable
 from vision.media import MediaStore
 from vision.overlay import encode_png
 
@@ -178,7 +179,7 @@ def _completion(choice: Any) -> Completion:
         raise CallError(Failure.REFUSED, str(refusal)[:200])
     if not text.strip() and finish_reason != "length":
         raise CallError(Failure.EMPTY, f"empty content, finish_reason {finish_reason}")
-    return Completion(text, reasoning, finish_reason)
+    return Completion(storable(text), storable(reasoning), finish_reason)
 
 
 def _tokens(usage: Any, name: str) -> int:

@@ -26,6 +26,8 @@ from pipelines.run import (
 from pipelines.run_folder import RunFolderError
 from pipelines.runner import OptionError, pipeline_options
 from prompts.loader import PromptError, load_prompt, prompt_names
+from rewards.rubrics import RubricSettings
+from stages.mine_rubrics import CANDIDATES, JUDGE
 
 USER_ERRORS = (ConfigError, InputError, InspectError, PipelineError, RunFolderError, OptionError, PromptError)
 
@@ -89,7 +91,9 @@ def summary_text(summary: dict[str, Any], output: str) -> str:
     cached = sum(role["cached"] for role in summary["ledger"].values())
     cost = sum(role["cost_usd"] for role in summary["ledger"].values())
     lines = [f"{counts['input']} records: {counts['sft']} sft, {counts['rl']} rl, {rejected} rejected"]
-    reasons = collections.Counter({r: n for by in counts["rejected"].values() for r, n in by.items()})
+    reasons: collections.Counter[str] = collections.Counter()
+    for by_reason in counts["rejected"].values():
+        reasons.update(by_reason)
     lines += [f"  {reason}: {number}" for reason, number in reasons.most_common()]
     lines.append(f"model calls: {sent} sent, {cached} replies from the cache, ${cost:.2f}, {summary['wall_s']:.1f} s")
     lines.append(f"report: {Path(output) / 'report.html'}")
@@ -100,10 +104,10 @@ def _preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     if parsed.records < 1:
         raise ConfigError(f"--records must be at least 1, got {parsed.records}")
     arguments = _run_arguments(parsed, beam_options, parsed.records)
-    total = count_records(make_plan(arguments))
+    plan = make_plan(arguments)
     summary = execute(arguments)
     print(summary_text(summary, parsed.output))
-    print(forecast_text(summary, total))
+    print(forecast_text(summary, count_records(plan), plan.settings.rubrics.sample))
     return 0
 
 
@@ -123,9 +127,10 @@ def count_records(plan: Plan) -> int | None:
     return total
 
 
-def forecast_text(summary: dict[str, Any], total: int | None) -> str:
+def forecast_text(summary: dict[str, Any], total: int | None, sample: int = RubricSettings().sample) -> str:
     """What the whole input would take, from the previewed records: calls, cost, and yield with a 95 % interval.
 
+    Rubrics are proposed once a run and judged on at most ``sample`` questions; every other call grows with the records.
     The interval is Wilson's for a share of n records; with few records it is wide, and says so by being wide.
     """
     counts = summary["counts"]
@@ -134,8 +139,11 @@ def forecast_text(summary: dict[str, Any], total: int | None) -> str:
         return "forecast: the size of this input is not known"
     if not seen:
         return "forecast: the input has no records"
-    calls = sum(role["calls"] for role in summary["ledger"].values()) / seen * total
-    cost = sum(role["cost_usd"] for role in summary["ledger"].values()) / seen * total
+    calls = cost = 0.0
+    for role in summary["ledger"].values():
+        for stage, figures in role["stages"].items():
+            factor = _growth(stage, figures["calls"], total / seen, sample)
+            calls, cost = calls + figures["calls"] * factor, cost + figures["cost_usd"] * factor
     lines = [
         f"forecast for {total} records from {seen}: about {calls:.0f} calls, ${cost:.2f} at the prices of the config"
     ]
@@ -145,6 +153,13 @@ def forecast_text(summary: dict[str, Any], total: int | None) -> str:
             f"  {side} rows: {counts[side] / seen * total:.0f} (95 %: {low * total:.0f} to {high * total:.0f})"
         )
     return "\n".join(lines)
+
+
+def _growth(stage: str, calls: int, records: float, sample: int) -> float:
+    """By how much a stage's calls grow when the records grow by a factor."""
+    if stage == CANDIDATES:
+        return 1.0
+    return min(records, sample / calls) if stage == JUDGE and calls else records
 
 
 def wilson(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:

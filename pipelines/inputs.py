@@ -1,6 +1,7 @@
 """What ``--input`` names: a folder with records.jsonl, Parquet, or a data set for ``datasets``."""
 
 import hashlib
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +54,8 @@ def find_input(name: str) -> Input:
 def _require_dataset(name: str) -> None:
     import datasets
 
+    for chatty in ("huggingface_hub", "huggingface_hub.utils._http", "datasets"):
+        logging.getLogger(chatty).setLevel(logging.CRITICAL)  # its retries would come before the one line of an error
     try:
         datasets.load_dataset_builder(name)
     except Exception as error:  # the library raises many kinds, its own and its HTTP client's

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -32,8 +32,8 @@ from schemas.records import Draft, Rejected
 from stages.counting import clear_board
 from stages.ingest_records import MediaRoots
 from stages.mine_rubrics import MinedRubrics
-from stages.rows import RowContext, rejected_row, rl_row, sft_row
-from stages.write_shards import ShardTarget, WriteShards, size_row
+from stages.rows import Row, RowContext, rejected_row, rl_row, sft_row
+from stages.write_shards import ShardTarget, SizedRow, WriteShards, size_row
 
 PACKAGES = ("schemas", "prompts", "vision", "inference", "rewards", "stages", "pipelines")
 
@@ -159,9 +159,9 @@ def _wire(pipeline: beam.Pipeline, plan: Plan) -> None:
         return ShardTarget(str(staging / name), schema, roots)
 
     write = plan.settings.write
-    sft = outcome.sft | "SftRows" >> beam.Map(lambda draft: size_row(sft_row(draft, shared), _media_bytes(draft)))
+    sft = outcome.sft | "SftRows" >> beam.Map(_sized, sft_row, shared)
     _ = sft | "WriteSft" >> WriteShards(target("sft", SFT_SCHEMA), write)
-    rl = outcome.rl | "RlRows" >> beam.Map(lambda draft: size_row(rl_row(draft, shared), _media_bytes(draft)))
+    rl = outcome.rl | "RlRows" >> beam.Map(_sized, rl_row, shared)
     _ = rl | "WriteRl" >> WriteShards(target("rl", RL_SCHEMA), write)
     rejected = outcome.rejected | "RejectedRows" >> beam.Map(_rejected_row)
     _ = rejected | "WriteRejected" >> WriteShards(target("rejected", REJECTED_SCHEMA), write)
@@ -169,7 +169,11 @@ def _wire(pipeline: beam.Pipeline, plan: Plan) -> None:
     _ = outcome.rubrics | "WriteRubrics" >> beam.Map(lambda mined: Path(path).write_text(_rubrics_json(mined), "utf-8"))
 
 
-def _rejected_row(rejected: Rejected) -> Any:
+def _sized(draft: Draft, as_row: Callable[[Draft, RowContext], Row], shared: RowContext) -> SizedRow:
+    return size_row(as_row(draft, shared), _media_bytes(draft))
+
+
+def _rejected_row(rejected: Rejected) -> SizedRow:
     return size_row(rejected_row(rejected), 0)
 
 

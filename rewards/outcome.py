@@ -26,7 +26,7 @@ async def score_outcome(question: Question, predicted: str | None, caller: Calle
     if grade.value is not None or grade.method != "judge" or predicted is None:
         return Verdict(NAME, grade.value, f"{grade.method}: {grade.reason}")
     if caller is None:
-        return Verdict(NAME, None, "no judge is configured for free text")
+        return Verdict(NAME, None, "judge: no judge is configured for free text")
     prompt = load_prompt(JUDGE_PROMPT).render(
         question=question.question, gold=question.answer, predicted=predicted[:MAX_ANSWER_CHARS]
     )

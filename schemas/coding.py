@@ -14,10 +14,9 @@ T = TypeVar("T", bound=type)
 
 
 def _restore_tuples(self: object) -> None:
-    for field in dataclasses.fields(self):  # type: ignore[arg-type]
-        value = getattr(self, field.name)
+    for name, value in vars(self).items():
         if isinstance(value, list):
-            object.__setattr__(self, field.name, tuple(value))
+            object.__setattr__(self, name, tuple(value))
 
 
 @dataclass_transform(frozen_default=True)

@@ -108,7 +108,7 @@ async def _run(work: Work, element: Any, session: Session, stage: str) -> tuple[
     except CallError as error:
         return _rejection(element, session, stage, Reason.CALL_FAILED, str(error), error.key), session
     except BadReply as error:
-        key = session.calls[-1].keys[0] if session.calls else None
+        key = error.key or (session.calls[-1].keys[0] if session.calls else None)
         return _rejection(element, session, stage, Reason.UNPARSABLE_REPLY, str(error), key), session
 
 
@@ -132,9 +132,16 @@ def reject(
     return Rejected(draft.id, stage, reason.value, detail, key, spent)
 
 
-def split(elements: Any, name: str, do: beam.DoFn, *tags: str) -> Any:
-    """Apply ``do`` under a name: its main output is ``kept``, beside ``rejected`` and the further tags."""
-    return elements | name >> beam.ParDo(do).with_outputs(REJECTED, *tags, main="kept")
+def split(elements: Any, name: str, do: beam.DoFn, kept: Any = Draft, **tags: Any) -> Any:
+    """Apply ``do`` under a name: its main output is ``kept``, beside ``rejected`` and the further tags.
+
+    The element types are declared, so that records cross shuffles as rows and not as pickles.
+    """
+    types = {REJECTED: Rejected, **tags}
+    outputs: Any = elements | name >> beam.ParDo(do).with_output_types(kept).with_outputs(*types, main="kept")
+    for tag, element_type in types.items():
+        outputs[tag].element_type = element_type
+    return outputs
 
 
 class MapDrafts(beam.DoFn):

@@ -81,4 +81,4 @@ class FilterByDifficulty(beam.PTransform):
 
     def expand(self, drafts: PCollection) -> Any:
         """``kept``, ``rejected``, and the routed ``too_easy`` and ``too_hard``."""
-        return split(drafts, "Filter", _Filter(self.settings), TOO_EASY, TOO_HARD)
+        return split(drafts, "Filter", _Filter(self.settings), too_easy=Draft, too_hard=Draft)

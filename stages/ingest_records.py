@@ -18,6 +18,7 @@ from schemas.input_record import InputRecord, InvalidRecord, parse_record
 from schemas.ordering import order_key
 from schemas.reasons import Reason
 from schemas.records import Draft, MediaRef, Question, RawRecord, Rejected
+from schemas.text import storable
 from stages.calling import REJECTED, split
 from stages.counting import count_in, count_kept, count_rejected
 from stages.reading import RowSettings, Source, read_source
@@ -130,6 +131,13 @@ def _inside(box: Box, refs: tuple[MediaRef, ...]) -> Box:
     return clipped
 
 
+def _uses(use: tuple[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
+    """(medium, record id) for each medium that a record uses."""
+    record_id, uris = use
+    for uri in uris:
+        yield uri, record_id
+
+
 class _Read(beam.DoFn):
     def __init__(self, rows: RowSettings, roots: MediaRoots, limit: int | None) -> None:
         self._rows, self._roots, self._limit = rows, roots, limit
@@ -147,8 +155,8 @@ class _Parse(beam.DoFn):
             if error.record_id is None:
                 yield _rejected(f"line#{raw.number}", error.reason.value, error.detail)
             else:
-                invalid = InvalidRow(raw.number, error.reason.value, _storable(error.detail))
-                yield TaggedOutput("invalid", (_storable(error.record_id), invalid))
+                invalid = InvalidRow(raw.number, error.reason.value, storable(error.detail))
+                yield TaggedOutput("invalid", (storable(error.record_id), invalid))
         else:
             yield TaggedOutput("uses", (rec.id, rec.media))
             yield (rec.id, rec)
@@ -195,14 +203,9 @@ class _Assemble(beam.DoFn):
 
 
 def _rejected(record_id: str, reason: str, detail: str) -> TaggedOutput:
-    rejected = Rejected(record_id, STAGE, reason, _storable(detail))
+    rejected = Rejected(record_id, STAGE, reason, storable(detail))
     count_rejected(rejected)
     return TaggedOutput(REJECTED, rejected)
-
-
-def _storable(text: str) -> str:
-    """The text without lone surrogates, which UTF-8 cannot hold."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 @dataclass
@@ -229,10 +232,17 @@ class IngestRecords(beam.PTransform):
             | "Read" >> beam.ParDo(_Read(self.rows, self.roots, self.limit)).with_output_types(RawRecord)
             | "SpreadRecords" >> beam.Reshuffle()
         )
-        parsed = split(raw, "Parse", _Parse(), "uses", "invalid")
+        parsed = split(
+            raw,
+            "Parse",
+            _Parse(),
+            kept=tuple[str, InputRecord],
+            uses=tuple[str, tuple[str, ...]],
+            invalid=tuple[str, InvalidRow],
+        )
         media = (
             parsed.uses
-            | "EachMedium" >> beam.FlatMap(lambda use: [(uri, use[0]) for uri in use[1]])
+            | "EachMedium" >> beam.FlatMap(_uses)
             | "OncePerMedium" >> beam.GroupByKey()
             | "CheckMedia" >> beam.ParDo(_CheckMedia(self.roots))
         )

@@ -115,6 +115,10 @@ def _as_sample(drafts: list[Draft]) -> Iterator[RubricSample]:
         yield RubricSample("run", tuple(drafts))
 
 
+def _each(tasks: tuple[RubricTask, ...]) -> Iterator[RubricTask]:
+    yield from tasks
+
+
 def _id_key(draft: Draft) -> str:
     return order_key(draft.id)
 
@@ -137,9 +141,9 @@ class MineRubrics(beam.PTransform):
             | "AsSample" >> beam.FlatMap(_as_sample)
         )
         candidates = CallModels(CANDIDATES, partial(propose_rubrics, settings=self.settings), self.models)
-        proposed = split(sample, "Propose", candidates)
-        tasks = proposed.kept | "EachTask" >> beam.FlatMap(lambda tasks: tasks) | "SpreadTasks" >> beam.Reshuffle()
-        judged = split(tasks, "Judge", CallModels(JUDGE, judge_attempt, self.models))
+        proposed = split(sample, "Propose", candidates, kept=tuple[RubricTask, ...])
+        tasks = proposed.kept | "EachTask" >> beam.FlatMap(_each) | "SpreadTasks" >> beam.Reshuffle()
+        judged = split(tasks, "Judge", CallModels(JUDGE, judge_attempt, self.models), kept=Judged)
         failures = (proposed[REJECTED], judged[REJECTED]) | "Failures" >> beam.Flatten()
         return (
             drafts.pipeline

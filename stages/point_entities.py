@@ -11,7 +11,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from inference.grounding import points_of_reply
+from inference.grounding import BadReply, points_of_reply
 from inference.request import Sampling
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
@@ -43,7 +43,11 @@ async def point(draft: Draft, session: Session) -> Draft:
         if isinstance(answered, BaseException):
             raise answered
         calls.append(answered.call)
-        found.extend(points_of_reply(answered.text, entity, answered.frame, media[index], index))
+        try:
+            found.extend(points_of_reply(answered.text, entity, answered.frame, media[index], index))
+        except BadReply as error:
+            error.key = answered.call.keys[0]
+            raise
     session.calls[:] = calls  # in the order asked, not of arrival, so that the lineage is the same in every run
     return with_calls(draft, session, points=tuple(dict.fromkeys(found)))
 

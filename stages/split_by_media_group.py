@@ -56,6 +56,18 @@ def side_of(group: str, settings: SplitSettings) -> str:
     return SFT if unit_hash(group, settings.seed, "split") < settings.sft_ratio else RL
 
 
+def _by_id(draft: Draft) -> tuple[str, Draft]:
+    return draft.id, draft
+
+
+def _media_of(draft: Draft) -> tuple[str, tuple[str, tuple[str, ...]]]:
+    return "all", (draft.id, tuple(medium.pixel_sha256 for medium in draft.question.media))
+
+
+def _groups(keyed: tuple[str, Iterable[tuple[str, tuple[str, ...]]]]) -> Iterator[tuple[str, str]]:
+    yield from media_groups(keyed[1])
+
+
 class _Route(beam.DoFn):
     def __init__(self, settings: SplitSettings) -> None:
         self._settings = settings
@@ -81,14 +93,13 @@ class SplitByMediaGroup(beam.PTransform):
         """``sft`` and ``rl``."""
         groups = (
             drafts
-            | "MediaOfEach"
-            >> beam.Map(lambda draft: (None, (draft.id, tuple(m.pixel_sha256 for m in draft.question.media))))
+            | "MediaOfEach" >> beam.Map(_media_of)
             | "AllMedia" >> beam.GroupByKey()
-            | "MediaGroups" >> beam.FlatMap(lambda keyed: media_groups(keyed[1]))
+            | "MediaGroups" >> beam.FlatMap(_groups)
         )
-        keyed = drafts | "KeyById" >> beam.Map(lambda draft: (draft.id, draft))
-        return (
-            {"draft": keyed, "group": groups}
-            | "JoinGroup" >> beam.CoGroupByKey()
-            | "Route" >> beam.ParDo(_Route(self.settings)).with_outputs(SFT, RL)
-        )
+        keyed = drafts | "KeyById" >> beam.Map(_by_id)
+        joined: Any = {"draft": keyed, "group": groups} | "JoinGroup" >> beam.CoGroupByKey()
+        sides = joined | "Route" >> beam.ParDo(_Route(self.settings)).with_outputs(SFT, RL)
+        for side in (SFT, RL):
+            sides[side].element_type = Draft
+        return sides

@@ -68,7 +68,7 @@ class SizedRow:
 def size_row(row: Row, media_bytes: int) -> SizedRow:
     """The row ready to be shuffled; ``media_bytes`` is what its images take on disk."""
     text = json.dumps(row, ensure_ascii=False)
-    return SizedRow(str(row["id"]), text, len(text) + media_bytes)
+    return SizedRow(str(row["id"]), text, len(text.encode()) + media_bytes)
 
 
 def write_shard(
@@ -80,14 +80,13 @@ def write_shard(
         if before.id == after.id:
             raise ValueError(f"{path}: two rows have the id {before.id!r}")
     temporary = f"{path}.writing"
-    with FileSystems.create(temporary, mime_type="application/octet-stream") as stream:
-        writer = pq.ParquetWriter(
-            stream, schema, compression="zstd", write_statistics=True, use_content_defined_chunking=False
-        )
+    with (
+        FileSystems.create(temporary, mime_type="application/octet-stream") as stream,
+        pq.ParquetWriter(stream, schema, compression="zstd") as writer,
+    ):
         for group in row_groups(ordered, settings):
             filled = [_with_images(json.loads(row.text), store) for row in group]
             writer.write_table(pa.Table.from_pylist(filled, schema=schema), row_group_size=len(filled))
-        writer.close()
     FileSystems.rename([temporary], [path])
     return len(ordered)
 
@@ -130,6 +129,10 @@ def _add_sizes(pairs: Iterable[tuple[int, int]]) -> tuple[int, int]:
     return rows, total_bytes
 
 
+def _placed(row: SizedRow, shards: int) -> tuple[int, SizedRow]:
+    return shard_of(row.id, shards), row
+
+
 class _Write(beam.DoFn):
     def __init__(self, target: ShardTarget, settings: ShardSettings) -> None:
         self._target, self._settings = target, settings
@@ -164,7 +167,7 @@ class WriteShards(beam.PTransform):
         )
         shards: Any = AsSingleton(plan)  # type: ignore[arg-type]
         empty = plan | "EveryShard" >> beam.FlatMap(lambda count: [(shard, None) for shard in range(count)])
-        placed = rows | "Place" >> beam.Map(lambda row, count: (shard_of(row.id, count), row), shards)
+        placed = rows | "Place" >> beam.Map(_placed, shards)
         return (
             {"rows": placed, "empty": empty}
             | "ByShard" >> beam.CoGroupByKey()

@@ -60,7 +60,7 @@ def test_overrides(overrides: list[str], expected: Settings) -> None:
 WRONG = [
     ("dificulty.high=0.8", "unknown key dificulty; did you mean difficulty?"),
     ("difficulty.hihg=0.8", "unknown key difficulty.hihg; did you mean difficulty.high?"),
-    ("attempt.zzz=1", "unknown key attempt.zzz; known here: attempt.k, attempt.k_min, attempt.max_tokens"),
+    ("zzz=1", "unknown key zzz; known here: allow_self_judging, attempt, clean"),
     ("endpoints.coarse.modle=x", "unknown key endpoints.coarse.modle; did you mean endpoints.coarse.model?"),
     ("attempt.k", "expected key=value, such as --set difficulty.high=0.8"),
     ("=3", "expected key=value"),
@@ -79,7 +79,7 @@ WRONG = [
     ("endpoints.own.kind=openai", "endpoints.own.model is not set"),
     ("attempt.k_min=9", "attempt: attempt.k_min must be 1 to k = 4, got 9"),
     ("difficulty.high=nan", "difficulty: difficulty needs 0 <= low <= high <= 1, got 0.0 and nan"),
-    ("verify.gate.tau=0", "verify.gate: verify.tau must be in (0, 1], got 0.0"),
+    ("verify.gate.tau=0", "tau must be in (0, 1], got 0.0"),
     ("endpoints.coarse.frame=percent", "endpoints.coarse: 'percent' is not a valid Frame"),
     ("roles.chef=colour", "config: roles.chef: no such role; roles are policy, teacher"),
     ("roles.judge=clour", "config: roles.judge = 'clour': endpoints are coarse, colour, edges"),
@@ -127,10 +127,10 @@ def test_files_that_cannot_be_used(content: bytes | None, said: str, tmp_path: P
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.builds(AttemptSettings, k=st.integers(4, 99), k_min=st.integers(1, 4), temperature=st.floats(0, 2)),
-    st.builds(TraceSettings, n=st.integers(1, 99), temperature=st.floats(0, 2)),
-    st.builds(DifficultySettings, low=st.floats(0, 0.5), high=st.floats(0.5, 1), include_low=st.booleans()),
-    st.builds(EndpointSettings, kind=st.just("openai"), model=st.text(min_size=1), revision=st.text()),
+    attempt=st.builds(AttemptSettings, k=st.integers(4, 99), k_min=st.integers(1, 4), temperature=st.floats(0, 2)),
+    trace=st.builds(TraceSettings, n=st.integers(1, 99), temperature=st.floats(0, 2)),
+    difficulty=st.builds(DifficultySettings, low=st.floats(0, 0.5), high=st.floats(0.5, 1), include_low=st.booleans()),
+    own=st.builds(EndpointSettings, kind=st.just("openai"), model=st.text(min_size=1), revision=st.text()),
 )
 def test_a_resolved_config_reads_back(
     attempt: AttemptSettings,

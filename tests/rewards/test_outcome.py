@@ -83,7 +83,7 @@ def test_a_judge_without_a_verdict_leaves_the_answer_unscored(run, scripted, que
 
 def test_without_a_judge_free_text_is_unscored(run, question) -> None:
     verdict = run(score_outcome(semantic(question), PREDICTED, None))
-    assert (verdict.value, verdict.reason) == (None, "no judge is configured for free text")
+    assert (verdict.value, verdict.reason) == (None, "judge: no judge is configured for free text")
 
 
 def test_the_judge_sees_no_endless_answer(run, scripted, question) -> None:

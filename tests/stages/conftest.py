@@ -1,7 +1,9 @@
 """Records, drawn scenes, drafts, and stages run on Beam's in-process portable runner."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,9 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.test_pipeline import TestPipeline
 from apache_beam.testing.util import assert_that, equal_to
 
+from inference.runtime import runtime
+from inference.settings import EndpointSettings, ModelsSettings
+from pipelines.settings import embedded_endpoints, embedded_roles
 from schemas.records import Draft, MediaRef, Question
 from stages.ingest_records import check_medium
 from vision.media import MediaStore
@@ -118,3 +123,39 @@ def run_beam() -> Callable[..., None]:
             assert_that(shown, equal_to(list(rejected)), label="Rejected")
 
     return run
+
+
+class Chat(BaseHTTPRequestHandler):
+    """A server that speaks OpenAI's chat API; ``server.says`` gives the replies to a prompt's text."""
+
+    server: Any
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        prompt = "\n".join(part["text"] for part in body["messages"][-1]["content"] if part["type"] == "text")
+        texts = [self.server.says(prompt, sample) for sample in range(body["n"])]
+        messages = [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"} for text in texts]
+        choices = [{"index": index} | message for index, message in enumerate(messages)]
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.end_headers()
+        reply = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": choices}
+        self.wfile.write(json.dumps(reply).encode())
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Iterator[Callable[..., ModelsSettings]]:
+    """Settings: the embedded engine in every role, but the server, which ``says``, in the ``roles`` named."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Chat) as http:
+        threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        server = EndpointSettings("openai", "m", base_url=f"http://127.0.0.1:{http.server_port}/v1", max_retries=0)
+        folders = str(tmp_path / "replies.sqlite"), str(tmp_path), str(tmp_path / "run")
+
+        def build(*roles: str, says: Callable[[str, int], str] = str) -> ModelsSettings:
+            http.says = says  # type: ignore[attr-defined]
+            played = embedded_roles() | {"policy": "colour"} | dict.fromkeys(roles, "server")
+            return ModelsSettings((*embedded_endpoints().items(), ("server", server)), tuple(played.items()), *folders)
+
+        yield build
+        runtime().close_all()
+        http.shutdown()

@@ -62,17 +62,14 @@ def test_bands_that_make_no_sense(wrong: dict, said: str) -> None:
 
 
 def drafts(make_draft: Callable[..., Draft], k: int) -> list[Draft]:
-    """One draft for each count of right answers of ``k``; each has cost a quarter dollar and has an unscored attempt."""
+    """One draft for each count of right answers of ``k``; each cost a quarter dollar and has an unscored attempt."""
     call = Call("policy", "attempt.v1", "s", "m", ("key",), cost_usd=0.25)
-    return [
-        Draft(
-            make_draft(f"{right} right").question,
-            attempts=tuple(Attempt("t", "a", number < right, "exact", "") for number in range(k))
-            + (Attempt("t", None, None, "judge", "unsure"),),
-            calls=(call,),
-        )
-        for right in range(k + 1)
-    ]
+    found = []
+    for right in range(k + 1):
+        scored = [Attempt("t", "a", number < right, "exact", "") for number in range(k)]
+        attempts = (*scored, Attempt("t", None, None, "judge", "unsure"))
+        found.append(Draft(make_draft(f"{right} right").question, attempts=attempts, calls=(call,)))
+    return found
 
 
 def test_the_stage_rejects_with_rate_and_cost(run_beam: Callable[..., None], make_draft: Callable[..., Draft]) -> None:

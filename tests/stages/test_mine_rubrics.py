@@ -1,10 +1,8 @@
 """Rubric mining (RuCL §3.2): η and p counted by hand, and what goes wrong is a problem and never a score."""
 
 import json
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -14,50 +12,11 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
 
-from inference.runtime import runtime
-from inference.settings import EndpointSettings, ModelsSettings
-from pipelines.settings import embedded_endpoints, embedded_roles
+from inference.settings import ModelsSettings
 from rewards.rubrics import RubricScore, RubricSettings
 from schemas.ordering import order_key
 from schemas.records import Attempt, Call, Draft, Rejected, Rubric
 from stages.mine_rubrics import Judged, MinedRubrics, MineRubrics, summarise
-
-
-class Chat(BaseHTTPRequestHandler):
-    """A server that speaks OpenAI's chat API; ``server.says`` gives the replies to a prompt's text."""
-
-    server: Any
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        prompt = "\n".join(part["text"] for part in body["messages"][-1]["content"] if part["type"] == "text")
-        texts = [self.server.says(prompt, sample) for sample in range(body["n"])]
-        messages = [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"} for text in texts]
-        choices = [{"index": index} | message for index, message in enumerate(messages)]
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.end_headers()
-        reply = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": choices}
-        self.wfile.write(json.dumps(reply).encode())
-
-
-@pytest.fixture
-def models(tmp_path: Path) -> Iterator[Callable[..., ModelsSettings]]:
-    """Settings: the embedded engine in every role, but the server, which ``says``, in the ``roles`` named."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Chat) as http:
-        threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        server = EndpointSettings("openai", "m", base_url=f"http://127.0.0.1:{http.server_port}/v1", max_retries=0)
-        folders = str(tmp_path / "replies.sqlite"), str(tmp_path), str(tmp_path / "run")
-
-        def build(*roles: str, says: Callable[[str, int], str] = str) -> ModelsSettings:
-            http.says = says  # type: ignore[attr-defined]
-            played = embedded_roles() | {"policy": "colour"} | dict.fromkeys(roles, "server")
-            return ModelsSettings((*embedded_endpoints().items(), ("server", server)), tuple(played.items()), *folders)
-
-        yield build
-        runtime().close_all()
-        http.shutdown()
-
 
 CALL = Call("teacher", "rubric_candidates.v1", "s", "m", ("key",))
 CANDIDATES = tuple(Rubric(name, f"{name}?", "1 or 0", 0.0, None, "") for name in ("always", "often", "never"))
@@ -108,8 +67,8 @@ def drafts(tmp_path: Path, make_draft: Callable[..., Draft], write_scene: Callab
     tag = '<points x1="18" y1="40" alt="red square">red square</points>'
     text = f"<think>I find {tag}.</think><answer>3</answer>"
 
-    def draft(name: str) -> Draft:
-        asked = make_draft(name, tmp_path, ("a.png",), question=f"How many squares are there ({name})?")
+    def draft(name: str, question: str = "How many squares are there ({name})?") -> Draft:
+        asked = make_draft(name, tmp_path, ("a.png",), question=question.format(name=name))
         attempts = (Attempt(text, "3", True, "numeric", ""), Attempt("second", "3", True, "numeric", ""))
         return replace(asked, attempts=attempts)
 
@@ -134,7 +93,7 @@ def test_the_embedded_engine(drafts: Callable[..., Draft], models: Callable[...,
         left = [rubric for rubric in mined.candidates if rubric.id not in kept]
         return kept, [(r.id, r.applicability, r.pass_rate) for r in left], mined.judged, mined.problems
 
-    asked = [drafts(f"q{number}") for number in range(3)]
+    asked = [drafts(f"q{number}", "How many squares are there?") for number in range(3)]
     mine(models(), asked, (measured, [("coherence", 0.0, None)], 3, ()), show)
 
 

@@ -1,61 +1,21 @@
 """Pointing: every entity in every medium, in original pixels, and the pointers that say something else."""
 
-import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from inference.request import Sampling, cache_key
 from inference.runtime import runtime
-from inference.settings import EndpointSettings, ModelsSettings
-from pipelines.settings import embedded_endpoints, embedded_roles
+from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
 from schemas.geometry import Point
 from schemas.messages import media_part
 from schemas.records import Draft, Rejected
 from stages.calling import Session
 from stages.point_entities import PointEntities, point
-
-
-class Chat(BaseHTTPRequestHandler):
-    """A server that speaks OpenAI's chat API; ``server.says`` gives the replies to a prompt's text."""
-
-    server: Any
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        prompt = "\n".join(part["text"] for part in body["messages"][-1]["content"] if part["type"] == "text")
-        texts = [self.server.says(prompt, sample) for sample in range(body["n"])]
-        messages = [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"} for text in texts]
-        choices = [{"index": index} | message for index, message in enumerate(messages)]
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.end_headers()
-        reply = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": choices}
-        self.wfile.write(json.dumps(reply).encode())
-
-
-@pytest.fixture
-def models(tmp_path: Path) -> Iterator[Callable[..., ModelsSettings]]:
-    """Settings: the embedded engine in every role, but the server, which ``says``, in the ``roles`` named."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Chat) as http:
-        threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        server = EndpointSettings("openai", "m", base_url=f"http://127.0.0.1:{http.server_port}/v1", max_retries=0)
-        folders = str(tmp_path / "replies.sqlite"), str(tmp_path), str(tmp_path / "run")
-
-        def build(*roles: str, says: Callable[[str, int], str] = str) -> ModelsSettings:
-            http.says = says  # type: ignore[attr-defined]
-            played = embedded_roles() | {"policy": "colour"} | dict.fromkeys(roles, "server")
-            return ModelsSettings((*embedded_endpoints().items(), ("server", server)), tuple(played.items()), *folders)
-
-        yield build
-        runtime().close_all()
-        http.shutdown()
 
 
 @pytest.fixture
@@ -69,11 +29,11 @@ def drafts(tmp_path: Path, make_draft: Callable[..., Draft], write_scene: Callab
 def places(draft: Draft) -> tuple[str, list[tuple[str, int, int, int]]]:
     """The points as label, medium, and which square of the row they lie in (each 20 of 24 pixels wide, from 8)."""
     found = []
-    for point in draft.points:
-        square, inside = divmod(point.x - 8, 24)
+    for found_at in draft.points:
+        square, inside = divmod(found_at.x - 8, 24)
         assert 0 <= inside < 20
-        assert 30 <= point.y < 50
-        found.append((point.label, point.media_index, int(square), point.frame or 0))
+        assert 30 <= found_at.y < 50
+        found.append((found_at.label, found_at.media_index, int(square), found_at.frame or 0))
     return draft.id, found
 
 

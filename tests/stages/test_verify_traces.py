@@ -1,60 +1,19 @@
 """Verification: the best of a draft's traces, and why none is good enough."""
 
-import json
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inference.request import Completion
-from inference.runtime import runtime
-from inference.settings import EndpointSettings, ModelsSettings
-from pipelines.settings import embedded_endpoints, embedded_roles
+from inference.settings import ModelsSettings
 from schemas.geometry import Point
 from schemas.reasons import Reason
 from schemas.records import Call, Draft, Rejected, Trace, Verdict
 from stages.generate_traces import as_trace
 from stages.verify_traces import VerifySettings, VerifyTraces, best_trace, why_rejected
-
-
-class Chat(BaseHTTPRequestHandler):
-    """A server that speaks OpenAI's chat API; ``server.says`` gives the replies to a prompt's text."""
-
-    server: Any
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        prompt = "\n".join(part["text"] for part in body["messages"][-1]["content"] if part["type"] == "text")
-        texts = [self.server.says(prompt, sample) for sample in range(body["n"])]
-        messages = [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"} for text in texts]
-        choices = [{"index": index} | message for index, message in enumerate(messages)]
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.end_headers()
-        reply = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": choices}
-        self.wfile.write(json.dumps(reply).encode())
-
-
-@pytest.fixture
-def models(tmp_path: Path) -> Iterator[Callable[..., ModelsSettings]]:
-    """Settings: the embedded engine in every role, but the server, which ``says``, in the ``roles`` named."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Chat) as http:
-        threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        server = EndpointSettings("openai", "m", base_url=f"http://127.0.0.1:{http.server_port}/v1", max_retries=0)
-        folders = str(tmp_path / "replies.sqlite"), str(tmp_path), str(tmp_path / "run")
-
-        def build(*roles: str, says: Callable[[str, int], str] = str) -> ModelsSettings:
-            http.says = says  # type: ignore[attr-defined]
-            played = embedded_roles() | {"policy": "colour"} | dict.fromkeys(roles, "server")
-            return ModelsSettings((*embedded_endpoints().items(), ("server", server)), tuple(played.items()), *folders)
-
-        yield build
-        runtime().close_all()
-        http.shutdown()
 
 
 @pytest.mark.parametrize("score", [-0.1, 1.1, float("nan")])

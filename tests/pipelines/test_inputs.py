@@ -1,0 +1,105 @@
+"""What ``--input`` may name, and what identifies its content."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.inputs import Input, InputError, find_input
+from stages.reading import Source
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """Inputs of every kind on disk."""
+    for name in ("data", "shards/deep", "empty", "pictures", "both"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("data/records.jsonl", "own.jsonl", "own.json", "both/records.jsonl"):
+        (tmp_path / name).write_bytes(b'{"id": "a"}\n{"id": "b"}\n')
+    for name, rows in {
+        "one.parquet": 3,
+        "shards/b.parquet": 2,
+        "shards/deep/a.parquet": 4,
+        "both/x.parquet": 1,
+    }.items():
+        pq.write_table(pa.table({"id": [str(row) for row in range(rows)]}), tmp_path / name)
+    (tmp_path / "pictures/a.png").write_bytes(b"png")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "root"),
+    [
+        ("data", "data/records.jsonl", "data"),
+        ("data/records.jsonl", "data/records.jsonl", "data"),
+        ("own.jsonl", "own.jsonl", "."),
+        ("own.json", "own.json", "."),
+        ("both", "both/records.jsonl", "both"),
+    ],
+)
+def test_lines(name: str, file: str, root: str, here: Path) -> None:
+    found = find_input(str(here / name))
+    assert found.sources == (Source("jsonl", str(here / file)),)
+    assert (found.name, found.media_root) == (str((here / root).resolve()),) * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "root"),
+    [
+        ("one.parquet", [("one.parquet", 1)], "."),
+        ("shards", [("shards/b.parquet", 1), ("shards/deep/a.parquet", 3)], "shards"),
+        ("shards/*.parquet", [("shards/b.parquet", 1)], "shards"),
+    ],
+)
+def test_parquet_rows_are_numbered_over_all_files(
+    name: str, files: list[tuple[str, int]], root: str, here: Path
+) -> None:
+    found = find_input(str(here / name))
+    assert found.sources == tuple(Source("parquet", str(here / file), first) for file, first in files)
+    assert found.media_root == str((here / root).resolve())
+
+
+def test_a_folder_of_other_files_is_left_to_datasets(here: Path) -> None:
+    name = str(here / "pictures")
+    found = find_input(name)
+    assert found == Input(name, (Source("datasets", name),), name, found.fingerprint)
+
+
+@pytest.mark.parametrize("name", ["nowhere", "nowhere/records.jsonl", "empty", "shards/*.csv", "nowhere.parquet"])
+def test_nothing_to_read(name: str, here: Path) -> None:
+    with pytest.raises(InputError, match=r"no records\.jsonl and no \.parquet file there"):
+        find_input(str(here / name))
+
+
+def test_a_file_that_only_says_that_it_is_parquet(here: Path) -> None:
+    (here / "shards/bad.parquet").write_bytes(b"PAR1 or so")
+    with pytest.raises(InputError, match=r"bad\.parquet is not a Parquet file"):
+        find_input(str(here / "shards"))
+
+
+def test_an_empty_name(here: Path) -> None:
+    with pytest.raises(InputError, match="empty"):
+        find_input("")
+
+
+def test_the_same_lines_in_another_order_are_the_same_input(here: Path) -> None:
+    first = find_input(str(here / "data"))
+    (here / "data/records.jsonl").write_bytes(b'{"id": "b"}\r\n{"id": "a"}')
+    assert find_input(str(here / "data")) == first
+    (here / "data/records.jsonl").write_bytes(b'{"id": "b"}\n{"id": "c"}\n')
+    assert find_input(str(here / "data")).fingerprint != first.fingerprint
+
+
+def test_other_parquet_rows_are_another_input(here: Path) -> None:
+    first = find_input(str(here / "shards"))
+    assert find_input(str(here / "shards")) == first
+    pq.write_table(pa.table({"id": ["0", "changed"]}), here / "shards/b.parquet")
+    assert find_input(str(here / "shards")).fingerprint != first.fingerprint
+
+
+def test_a_link_is_followed(here: Path) -> None:
+    (here / "link").symlink_to(here / "data")
+    linked, direct = find_input(str(here / "link")), find_input(str(here / "data"))
+    assert linked.fingerprint == direct.fingerprint
+    assert linked.media_root == direct.media_root

@@ -1,0 +1,19 @@
+"""Text that UTF-8 can hold."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.text import storable
+
+
+@given(st.text(st.characters()))
+def test_any_text_can_be_encoded_and_good_text_is_left_alone(text: str) -> None:
+    stored = storable(text)
+    stored.encode("utf-8")
+    if not any("\ud800" <= character <= "\udfff" for character in text):
+        assert stored == text
+
+
+def test_different_surrogates_stay_different() -> None:
+    assert storable("id\ud800") == "id\\ud800"
+    assert storable("id\ud800") != storable("id\ud801")

@@ -1,0 +1,94 @@
+"""The house: a module imports only from floors below its own, or from its own package."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FLOORS = {
+    "schemas": 0,
+    "prompts": 1,
+    "vision": 1,
+    "inference": 2,
+    "sandbox": 2,
+    "rewards": 3,
+    "stages": 4,
+    "trainer": 4,
+    "pipelines": 5,
+    "data_cards": 5,
+}
+GROUND = ("tests", "benchmarks", "setup", "conftest")
+
+
+def modules_named(node: ast.AST, package: str) -> list[str]:
+    """The modules that a node imports; a relative import counts from the file's package."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.level:
+        parents = package.split(".")
+        above = parents[: len(parents) - node.level + 1]
+        return [".".join([*above, *filter(None, [node.module])])] if above else [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or ""]
+    called = isinstance(node, ast.Call) and ast.unparse(node.func) in (
+        "importlib.import_module",
+        "import_module",
+        "__import__",
+    )
+    if called and node.args and isinstance(node.args[0], ast.Constant):
+        return [str(node.args[0].value)]
+    return []
+
+
+def forbidden(root: Path) -> Iterator[str]:
+    """The arrows that the house does not allow, as ``file:line module``."""
+    for package, floor in FLOORS.items():
+        for path in sorted((root / package).rglob("*.py")):
+            where = path.relative_to(root)
+            for node in ast.walk(ast.parse(path.read_bytes())):
+                for module in modules_named(node, ".".join(where.parent.parts)):
+                    top = module.split(".")[0]
+                    below = top == package or FLOORS.get(top, -1) < floor
+                    if not below or top in GROUND:
+                        yield f"{where}:{node.lineno} {module}"  # type: ignore[attr-defined]
+
+
+def test_every_arrow_points_down() -> None:
+    assert list(forbidden(ROOT)) == []
+
+
+def test_every_package_has_a_floor() -> None:
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert packages - {"tests", "benchmarks"} <= set(FLOORS)
+    assert {"schemas", "prompts", "vision", "inference", "rewards", "stages", "pipelines"} <= packages
+
+
+ARROWS = [
+    ("schemas/x.py", "import vision.decode", ["schemas/x.py:1 vision.decode"]),
+    ("vision/x.py", "from prompts.loader import load_prompt", ["vision/x.py:1 prompts.loader"]),
+    ("inference/x.py", "from rewards import outcome", ["inference/x.py:1 rewards"]),
+    ("inference/x.py", "import sandbox", ["inference/x.py:1 sandbox"]),
+    ("rewards/x.py", "\nimport json, stages.rows as rows", ["rewards/x.py:2 stages.rows"]),
+    ("stages/x.py", "from trainer.loss import loss", ["stages/x.py:1 trainer.loss"]),
+    ("trainer/x.py", "from stages import rows", ["trainer/x.py:1 stages"]),
+    ("stages/deep/x.py", "from ... import pipelines", ["stages/deep/x.py:1 pipelines"]),
+    ("stages/x.py", "def f():\n    from pipelines.run import execute", ["stages/x.py:2 pipelines.run"]),
+    ("stages/x.py", "if TYPE_CHECKING:\n    import pipelines.run", ["stages/x.py:2 pipelines.run"]),
+    ("stages/x.py", "import importlib\nimportlib.import_module('pipelines.run')", ["stages/x.py:2 pipelines.run"]),
+    ("pipelines/x.py", "from tests.stages import conftest", ["pipelines/x.py:1 tests.stages"]),
+    ("pipelines/x.py", "import benchmarks.scenes", ["pipelines/x.py:1 benchmarks.scenes"]),
+    ("stages/x.py", "from .rows import Row\nfrom . import rows\nfrom stages.rows import Row", []),
+    ("stages/x.py", "import json, numpy, apache_beam\nfrom rewards.rubrics import measure", []),
+    ("pipelines/x.py", "import stages.rows, trainer, schemas.records", []),
+]
+
+
+@pytest.mark.parametrize(("file", "text", "found"), ARROWS)
+def test_the_walk_finds_arrows_that_point_up_or_sideways(
+    file: str, text: str, found: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text(text, "utf-8")
+    assert list(forbidden(tmp_path)) == found
