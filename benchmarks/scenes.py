@@ -16,17 +16,21 @@ JPEG_QUALITY = 95
 
 @dataclass(frozen=True)
 class Size:
-    """A kind of scene: its sides in pixels, the cells that shapes stand in, and the file formats taken in turn."""
+    """A kind of scene: its sides in pixels, the cells that shapes stand in, and the file formats taken in turn.
+
+    ``noise`` is the standard deviation of a camera-like grain on every pixel, which flat drawings do not have.
+    """
 
     width: int
     height: int
     cell: int
     formats: tuple[str, ...]
+    noise: float = 0.0
 
     @property
     def name(self) -> str:
-        """The sides, as printed."""
-        return f"{self.width}x{self.height}"
+        """The sides, as printed, and whether there is noise on the picture."""
+        return f"{self.width}x{self.height}" + (" noisy" if self.noise else "")
 
 
 def render_input(folder: Path, size: Size, records: int) -> None:
@@ -64,6 +68,9 @@ def render_scene(size: Size, rng: np.random.Generator) -> tuple[np.ndarray, str,
         corner = (column * size.cell + size.cell // 8, row * size.cell + size.cell // 8)
         _draw(pixels, kind, COLOURS[colour], corner, int(size.cell * rng.uniform(0.5, 0.8)))
         drawn.append(f"{colour} {kind}")
+    if size.noise:
+        grain = rng.normal(0, size.noise, pixels.shape)
+        pixels = np.clip(pixels + grain, 0, 255).astype(np.uint8)
     asked = str(rng.choice(drawn))
     return pixels, f"How many {asked}s are there?", str(drawn.count(asked))
 

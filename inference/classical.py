@@ -7,6 +7,7 @@ says that it cannot read what it cannot. Its model is the algorithm: ``colour`` 
 """
 
 import asyncio
+import functools
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
@@ -94,7 +95,7 @@ class ClassicalEndpoint:
         part = prompt.media[0]
         scene = self._scenes.get(part.sha256)
         if scene is None:
-            scene = self._scenes[part.sha256] = Scene(self._media.pixels(part.uri))
+            scene = self._scenes[part.sha256] = Scene(functools.partial(self._media.pixels, part.uri))
             while len(self._scenes) > _SCENES_KEPT:
                 self._scenes.popitem(last=False)
         return scene

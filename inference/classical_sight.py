@@ -8,6 +8,7 @@ import functools
 import json
 import re
 import threading
+from collections.abc import Callable
 
 import numpy as np
 
@@ -33,24 +34,42 @@ _MARK = re.compile(r"^\d+\. (?P<label>.+) \((?P<x>[\d.]+), (?P<y>[\d.]+)\)$")
 
 
 class Scene:
-    """A picture with what either algorithm finds in it, each looked for once. ``pixels`` None stands for no picture."""
+    """A picture with what either algorithm finds in it, each looked for once.
 
-    def __init__(self, pixels: np.ndarray | None) -> None:
-        self.pixels = pixels
+    ``load`` gives the pixels whenever they are needed, so that a scene keeps what was found and not the picture; None
+    stands for no picture.
+    """
+
+    def __init__(self, load: Callable[[], np.ndarray] | None) -> None:
+        self._load = load
         self._lock = threading.RLock()
+
+    @property
+    def pixels(self) -> np.ndarray | None:
+        """The picture as RGB uint8 (H, W, 3)."""
+        return None if self._load is None else self._load()
 
     @functools.cached_property
     def _shapes(self) -> list[Shape] | None:
-        return None if self.pixels is None else find_shapes(self.pixels)
+        pixels = self.pixels
+        return None if pixels is None else find_shapes(pixels)
 
     @functools.cached_property
     def _detections(self) -> list[Detection]:
-        return [] if self.pixels is None else detect_all(self.pixels)
+        pixels = self.pixels
+        return [] if pixels is None else detect_all(pixels)
 
     @functools.cached_property
     def panels(self) -> tuple[Box, ...]:
         """The light panels of the picture, if it has any."""
-        return () if self.pixels is None else find_panels(self.pixels)
+        pixels = self.pixels
+        return () if pixels is None else find_panels(pixels)
+
+    @functools.cached_property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels; (0, 0) without a picture."""
+        pixels = self.pixels
+        return (0, 0) if pixels is None else (pixels.shape[1], pixels.shape[0])
 
     @property
     def shapes(self) -> list[Shape] | None:
@@ -66,9 +85,10 @@ class Scene:
 
     def seen_as(self, rng: np.random.Generator, strength: float) -> list[Shape] | None:
         """The shapes in a jittered view, in pixels of the original; those of the picture itself at strength 0."""
-        if strength == 0 or self.pixels is None:
+        pixels = self.pixels if strength else None
+        if pixels is None:
             return self.shapes
-        view, scale = coarse_view(self.pixels, rng, strength)
+        view, scale = coarse_view(pixels, rng, strength)
         shapes = find_shapes(view)
         return None if shapes is None else [shape.scaled(1 / scale) for shape in shapes]
 
@@ -76,10 +96,9 @@ class Scene:
 def read_scene(prompt: RenderedPrompt, scene: Scene, shapes: list[Shape] | None) -> Reading | None:
     """The engine's answer to the prompt's question; None when question or picture cannot be read."""
     query = question_of(prompt)
-    if query is None or shapes is None or scene.pixels is None:
+    if query is None or shapes is None:
         return None
-    height, width = scene.pixels.shape[:2]
-    return answer(query, shapes, (width, height), scene.panels)
+    return answer(query, shapes, scene.size, scene.panels)
 
 
 def question_of(prompt: RenderedPrompt) -> Query | None:
@@ -147,14 +166,15 @@ def detect_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator
 
 def segment_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """The mask of the object in each box, cropped to the box."""
-    if scene.pixels is None:
+    pixels = scene.pixels
+    if pixels is None:
         raise CallError(Failure.UNSUPPORTED, "the embedded segmenter needs one picture")
-    height, width = scene.pixels.shape[:2]
+    width, height = scene.size
     masks = []
     for x1, y1, x2, y2 in json.loads(prompt.variable("boxes")):
         left, top = max(0, int(x1)), max(0, int(y1))
         right, bottom = min(width, int(np.ceil(x2))), min(height, int(np.ceil(y2)))
-        mask = segment(scene.pixels, (x1, y1, x2, y2))
+        mask = segment(pixels, (x1, y1, x2, y2))
         masks.append(encode_mask(left, top, mask[top:bottom, left:right]))
     return json.dumps({"masks": masks})
 

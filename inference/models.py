@@ -42,7 +42,7 @@ class Models:
 
     def __init__(self, settings: ModelsSettings, cached: bool = True) -> None:
         self.settings = settings
-        self.media = MediaStore(settings.input_root, settings.run_root)
+        self.media = MediaStore(settings.input_root, settings.run_root, cache_bytes=128 * 2**20)
         self._cache = ReplyCache(settings.cache_path if cached else ":memory:")
         self._endpoints: dict[str, Endpoint] = {}
         self._in_flight: dict[str, _Flight] = {}

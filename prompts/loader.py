@@ -92,7 +92,7 @@ _compiled = functools.cache(_TEMPLATES.from_string)
 
 
 def _fill(template: str, variables: dict[str, str]) -> str:
-    return _compiled(template).render(variables).strip()
+    return (_compiled(template).render(variables) if "{" in template else template).strip()
 
 
 def _require_exactly(prompt: str, what: str, declared: set[str], given: set[str]) -> None:

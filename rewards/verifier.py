@@ -12,7 +12,7 @@ from rewards.outcome import score_outcome
 from rewards.reasoning import score_reasoning
 from rewards.spatial import ObjectMasks, score_spatial
 from schemas.records import Draft, Trace, Verdict
-from schemas.response import parse_response
+from schemas.response import parse_think
 
 
 @dataclass(frozen=True)
@@ -46,4 +46,4 @@ async def _spatial(draft: Draft, trace: Trace, scorers: Scorers, masks: ObjectMa
 async def _reasoning(draft: Draft, trace: Trace, scorers: Scorers, caller: Caller) -> Verdict:
     if not scorers.judge:
         return Verdict("reasoning", None, "no judge is configured")
-    return await score_reasoning(draft.question, parse_response(trace.text).think, trace.answer, caller)
+    return await score_reasoning(draft.question, parse_think(trace.text), trace.answer, caller)

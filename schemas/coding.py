@@ -13,14 +13,17 @@ from apache_beam.coders.typecoders import registry
 T = TypeVar("T", bound=type)
 
 
-def _restore_tuples(self: object) -> None:
-    for name, value in vars(self).items():
-        if isinstance(value, list):
-            object.__setattr__(self, name, tuple(value))
-
-
 @dataclass_transform(frozen_default=True)
 def record(cls: T) -> T:
     """Make ``cls`` a frozen dataclass whose instances cross a Beam shuffle as schema rows."""
-    cls.__post_init__ = _restore_tuples  # type: ignore[attr-defined]
+    sequences = tuple(name for name, hint in cls.__annotations__.items() if "tuple[" in str(hint))
+
+    def restore_tuples(self: object) -> None:
+        for name in sequences:
+            value = getattr(self, name)
+            if isinstance(value, list):
+                object.__setattr__(self, name, tuple(value))
+
+    if sequences:
+        cls.__post_init__ = restore_tuples  # type: ignore[attr-defined]
     return registry.register_row(dataclasses.dataclass(frozen=True)(cls))  # type: ignore[return-value]

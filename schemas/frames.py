@@ -130,7 +130,9 @@ def to_px(
     frame = Frame(frame)
     x, y = (second, first) if frame is Frame.GEMINI else (first, second)
     full_x, full_y = _full_scale(frame, width_px, height_px, rule)
-    return _clip(x / full_x * width_px, width_px, "x"), _clip(y / full_y * height_px, height_px, "y")
+    if frame is not Frame.PX:  # in pixels already: a division and a multiplication would not give the same number
+        x, y = x / full_x * width_px, y / full_y * height_px
+    return _clip(x, width_px, "x"), _clip(y, height_px, "y")
 
 
 def from_px(

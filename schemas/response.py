@@ -73,16 +73,25 @@ def parse_response(text: str) -> Response:
     thinks = _think_spans(text, marks)
     outside = _marks_outside(marks, thinks)
     judges, answers = _pairs(outside, "judge"), _pairs(outside, "answer")
-    thought = "\n\n".join(text[span.inner_start : span.inner_end].strip() for span in thinks)
     tags = scan_tags(text)
     return Response(
-        think=thought.strip() if thinks else None,
+        think=_thought(text, thinks) if thinks else None,
         judge=text[judges[0].inner_start : judges[0].inner_end].strip() if judges else None,
         answer=_final_answer(text, thinks, answers),
         points=tuple(point for tag in tags for point in _points_of(tag)),
         boxes=tuple(box for tag in tags for box in _boxes_of(tag)),
         has_format=_has_format(text, marks),
     )
+
+
+def parse_think(text: str) -> str | None:
+    """The ``think`` of :func:`parse_response`, without the rest. Never raises; linear in ``len(text)``."""
+    thinks = _think_spans(text, list(_SECTION.finditer(text)))
+    return _thought(text, thinks) if thinks else None
+
+
+def _thought(text: str, thinks: list[_Span]) -> str:
+    return "\n\n".join(text[span.inner_start : span.inner_end].strip() for span in thinks).strip()
 
 
 def parse_points(text: str) -> tuple[Point, ...]:

@@ -6,6 +6,7 @@ without waiting for the slowest; the rest is drained when the bundle ends.
 """
 
 import concurrent.futures
+import queue
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -66,6 +67,7 @@ class CallModels(beam.DoFn):
     def start_bundle(self) -> None:
         """Forget what an aborted bundle left behind."""
         self._pending = {}
+        self._done: queue.SimpleQueue[concurrent.futures.Future[tuple[Any, Session]]] = queue.SimpleQueue()
 
     def process(
         self, element: Any, window: Any = beam.DoFn.WindowParam, timestamp: Any = beam.DoFn.TimestampParam
@@ -75,17 +77,15 @@ class CallModels(beam.DoFn):
         session = Session(runtime().models(self._settings))
         future = runtime().submit(_run(self._work, element, session, self._stage))
         self._pending[future] = (window, timestamp)
+        future.add_done_callback(self._done.put)
         progress(self._stage).in_flight = len(self._pending)
-        done = [waiting for waiting in self._pending if waiting.done()]
-        if not done and len(self._pending) >= self._limit:
-            done = list(concurrent.futures.wait(self._pending, return_when=concurrent.futures.FIRST_COMPLETED).done)
-        for finished in done:
-            yield self._emit(finished)
+        while len(self._pending) >= self._limit or not self._done.empty():
+            yield self._emit(self._done.get())
 
     def finish_bundle(self) -> Iterator[Any]:
         """Emit the rest as it completes."""
-        for finished in concurrent.futures.as_completed(list(self._pending)):
-            yield self._emit(finished)
+        while self._pending:
+            yield self._emit(self._done.get())
 
     def _emit(self, finished: "concurrent.futures.Future[tuple[Any, Session]]") -> Any:
         """Count the finished element; give its result under the window and timestamp that it came with."""

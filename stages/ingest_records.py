@@ -28,6 +28,7 @@ from vision.media import HEAD_BYTES, MediaMissing, MediaNotAllowed, MediaStore, 
 
 STAGE = "ingest"
 CLIP_SHARE = 0.01
+STAGE_CACHE_BYTES = 32 * 2**20
 
 
 @record
@@ -57,8 +58,8 @@ class MediaRoots:
     run_root: str
 
     def store(self) -> MediaStore:
-        """The store over these roots."""
-        return MediaStore(self.input_root, self.run_root)
+        """The store over these roots. A stage sees most pictures once, so little is kept decoded."""
+        return MediaStore(self.input_root, self.run_root, cache_bytes=STAGE_CACHE_BYTES)
 
 
 def check_medium(uri: str, store: MediaStore) -> CheckedMedium:

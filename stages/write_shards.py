@@ -26,6 +26,7 @@ from vision.media import MediaStore
 
 IMAGE_COLUMNS = ("images", "overlays")
 PLAN_BITS = 32
+PART_ROWS = 50
 
 
 @dataclass(frozen=True)
@@ -85,10 +86,18 @@ def write_shard(
         pq.ParquetWriter(stream, schema, compression="zstd") as writer,
     ):
         for group in row_groups(ordered, settings):
-            filled = [_with_images(json.loads(row.text), store) for row in group]
-            writer.write_table(pa.Table.from_pylist(filled, schema=schema), row_group_size=len(filled))
+            writer.write_table(_table(group, schema, store), row_group_size=len(group))
     FileSystems.rename([temporary], [path])
     return len(ordered)
+
+
+def _table(rows: list[SizedRow], schema: pa.Schema, store: MediaStore) -> pa.Table:
+    """The rows with their images, turned into Arrow a few at a time: as Python objects they take far more room."""
+    parts = [
+        pa.Table.from_pylist([_with_images(row, store) for row in rows[start : start + PART_ROWS]], schema)
+        for start in range(0, len(rows), PART_ROWS)
+    ]
+    return pa.concat_tables(parts).combine_chunks()
 
 
 def row_groups(rows: list[SizedRow], settings: ShardSettings) -> Iterator[list[SizedRow]]:
@@ -105,7 +114,8 @@ def row_groups(rows: list[SizedRow], settings: ShardSettings) -> Iterator[list[S
         yield group
 
 
-def _with_images(row: Row, store: MediaStore) -> Row:
+def _with_images(sized: SizedRow, store: MediaStore) -> Row:
+    row: Row = json.loads(sized.text)
     for column in IMAGE_COLUMNS:
         uris = row.get(column)
         if isinstance(uris, list):

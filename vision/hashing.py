@@ -38,6 +38,11 @@ def dhash(pixels: Pixels) -> int:
     ``pixels`` is ``(H, W, 3)`` uint8 RGB. The first cell is the highest bit.
     """
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
+    height, width = grey.shape
+    step = min(height // 64, width // 72)
+    if step > 1:  # whole steps first: many times as fast as one resize by a broken factor
+        whole = grey[: height // step * step, : width // step * step]
+        grey = cv2.resize(whole, (width // step, height // step), interpolation=cv2.INTER_AREA)
     small = cv2.resize(grey, (9, 8), interpolation=cv2.INTER_AREA)
     return int.from_bytes(np.packbits(small[:, :-1] < small[:, 1:]).tobytes(), "big")
 

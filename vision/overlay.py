@@ -82,9 +82,10 @@ def draw_overlay(pixels: Pixels, points: Sequence[Mark], boxes: Sequence[BoxMark
     bare += [f"{b[0]} [{', '.join(row)}]" for b, row in zip(boxes, written[len(points) :], strict=True)]
     labels = [_writable(label) for label in [p.label for p in points] + [b[1] for b in boxes]]
     scale, font_px, captions = _fit(bare, labels, width, height)
-    canvas = pixels.copy()
+    canvas: Pixels = pixels.copy()
     if scale > 1:
-        canvas = np.ascontiguousarray(np.repeat(np.repeat(pixels, scale, 0), scale, 1))
+        size = (width * scale, height * scale)
+        canvas = np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_NEAREST), np.uint8)
     # A coordinate counts from the edge of the first pixel, OpenCV's from its centre.
     edge = np.array([width, height, width, height]) * scale - 1
     _draw(canvas, np.clip(corners * scale - 0.5, 0, edge), len(points), captions, font_px)
