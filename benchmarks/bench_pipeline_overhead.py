@@ -60,7 +60,15 @@ class Case:
         shutil.rmtree(self.folder / "run" / "media", ignore_errors=True)
         shutil.rmtree(self.folder / "out", ignore_errors=True)
         (self.folder / "out").mkdir()
-        command = [sys.executable, str(SIDES), side, "--size", self.size.name, "--limit", str(limit)]
+        command = [
+            sys.executable,
+            str(SIDES),
+            side,
+            "--size",
+            f"{self.size.width}x{self.size.height}",
+            "--limit",
+            str(limit),
+        ]
         for name in ("input", "run", "out"):
             command += [f"--{name}", str(self.folder / name)]
         command += ["--profile-to", str(profile_to)] if profile_to else []

@@ -53,6 +53,7 @@ class _Filter(beam.DoFn):
         self._settings = settings
 
     def process(self, draft: Draft) -> Iterator[object]:
+        """Emit the draft by the output of its side."""
         count_in(STAGE)
         if draft.pass_rate is None:
             raise ValueError(f"{draft.id}: FilterByDifficulty needs graded attempts")

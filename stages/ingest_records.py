@@ -149,6 +149,7 @@ class _Read(beam.DoFn):
 
 class _Parse(beam.DoFn):
     def process(self, raw: RawRecord) -> Iterator[object]:
+        """Emit the record and the media that it uses, or why it cannot be used."""
         count_in(STAGE)
         try:
             rec = parse_record(raw)
@@ -181,6 +182,7 @@ class _Assemble(beam.DoFn):
     """One draft per id; the other records of the same id are rejected as duplicates."""
 
     def process(self, group: tuple[str, dict[str, Iterable]]) -> Iterator[object]:
+        """Emit the draft of one id, and a rejection for each other record that has it."""
         record_id, parts = group
         valid: list[InputRecord] = sorted(
             parts["valid"], key=lambda rec: (order_key(repr(replace(rec, number=0))), rec.number)

@@ -116,6 +116,7 @@ class _FindDuplicates(beam.DoFn):
         self._store = self._roots.store()
 
     def process(self, group: tuple[str, Iterable[Draft]]) -> Iterator[object]:
+        """Emit the kept drafts of one question, and a rejection for each of the others."""
         for draft, reason, kept_id in find_duplicates(group[1], self._settings, self._same):
             count_in(STAGE)
             if reason is None:

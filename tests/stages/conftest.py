@@ -100,7 +100,7 @@ def make_draft() -> Callable[..., Draft]:
 
 
 @pytest.fixture(scope="session")
-def run_beam() -> Callable[..., None]:
+def check_stage() -> Callable[..., None]:
     """Run a stage on elements (or as a root) and assert what leaves it.
 
     ``kept`` and ``rejected`` are what is expected of the two outputs, in any order, after ``show`` and

@@ -35,7 +35,7 @@ def why(rejected: Rejected) -> tuple[str, str, str]:
 
 
 def test_rules_grade_what_the_engine_reads(
-    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     asked = [
         drafts("right"),
@@ -47,13 +47,13 @@ def test_rules_grade_what_the_engine_reads(
     ]
     rates = {"right": 1.0, "wrong": 0.0, "choice": 1.0, "yes": 1.0, "no": 0.0, "unread": 0.0}
     expected = [(name, [rate == 1] * 4, 4, rate) for name, rate in rates.items()]
-    run_beam(AttemptQuestions(AttemptSettings(), models()), asked, expected, [], show=graded)
+    check_stage(AttemptQuestions(AttemptSettings(), models()), asked, expected, [], show=graded)
 
 
 def test_the_calls_are_noted(
-    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
-    run_beam(
+    check_stage(
         AttemptQuestions(AttemptSettings(k=5), models()),
         [drafts()],
         [[("policy", "attempt.v1", "colour", 5, 5, 0)]],
@@ -82,7 +82,7 @@ FREE = {
 
 
 def test_the_judge_grades_free_text(
-    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     def says(prompt: str, sample: int) -> str:
         if "CANDIDATE ANSWER" not in prompt:
@@ -92,7 +92,7 @@ def test_the_judge_grades_free_text(
 
     stage = AttemptQuestions(AttemptSettings(), models("policy", "judge", says=says))
     asked = [drafts(name, **OPEN | {"question": f"What is worn ({name})?"}) for name in FREE]
-    run_beam(stage, asked, [(name, *case[1:]) for name, case in FREE.items()], [], show=graded)
+    check_stage(stage, asked, [(name, *case[1:]) for name, case in FREE.items()], [], show=graded)
 
 
 GARBAGE = {
@@ -104,7 +104,7 @@ GARBAGE = {
 
 
 def test_a_judge_that_answers_garbage_grades_nothing(
-    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     def says(prompt: str, _: int) -> str:
         if "CANDIDATE ANSWER" not in prompt:
@@ -115,17 +115,17 @@ def test_a_judge_that_answers_garbage_grades_nothing(
     asked = [drafts(name, **OPEN | {"question": f"What is worn ({name})?"}) for name in GARBAGE]
     counted = "0 of 4 attempts could be graded: "
     rejected = [(name, "ungradable", counted + detail) for name, (_, detail) in GARBAGE.items()]
-    run_beam(stage, asked, [], rejected, show_rejected=why)
+    check_stage(stage, asked, [], rejected, show_rejected=why)
 
 
 def test_free_text_without_a_judge_is_ungradable(
-    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     played = models()
     no_judge = replace(played, roles=tuple(pair for pair in played.roles if pair[0] != "judge"))
     asked = [drafts(**OPEN), drafts("count")]
     detail = "0 of 4 attempts could be graded: judge: no judge is configured for free text"
-    run_beam(
+    check_stage(
         AttemptQuestions(AttemptSettings(), no_judge),
         asked,
         ["count"],
@@ -135,12 +135,12 @@ def test_free_text_without_a_judge_is_ungradable(
 
 
 def test_a_policy_that_cannot_be_asked(
-    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     played = models()
     wrong = replace(played, roles=tuple((dict(played.roles) | {"policy": "edges"}).items()))
     detail = "unsupported: the embedded engine 'edges' cannot answer the prompt attempt.v1"
-    run_beam(
+    check_stage(
         AttemptQuestions(AttemptSettings(), wrong), [drafts()], [], [("q", "call_failed", detail)], show_rejected=why
     )
 
@@ -156,7 +156,7 @@ ODD = {
 
 
 def test_odd_replies_end_as_attempts_or_rejections(
-    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     def says(prompt: str, _: int) -> str:
         return next((text for name, (text, _) in ODD.items() if name in prompt), "")
@@ -165,12 +165,12 @@ def test_odd_replies_end_as_attempts_or_rejections(
     asked = [drafts(name, question=f"How many squares are there, {name}?") for name in (*ODD, "silence")]
     kept = [(name, [correct] * 4, 4, float(correct)) for name, (_, correct) in ODD.items()]
     detail = "empty_content: empty content, finish_reason stop"
-    run_beam(stage, asked, kept, [("silence", "call_failed", detail)], show=graded, show_rejected=why)
+    check_stage(stage, asked, kept, [("silence", "call_failed", detail)], show=graded, show_rejected=why)
 
 
 def test_any_reply_can_cross_a_shuffle(
-    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     coder = registry.get_coder(Draft)
     stage = AttemptQuestions(AttemptSettings(), models("policy", says=lambda *_: "\ud83d <answer>3</answer>"))
-    run_beam(stage, [drafts()], ["q"], [], show=lambda draft: coder.decode(coder.encode(draft)).id)
+    check_stage(stage, [drafts()], ["q"], [], show=lambda draft: coder.decode(coder.encode(draft)).id)

@@ -108,10 +108,10 @@ def test_placeholders_stand_for_pictures_alone(make_draft: Callable[..., Draft])
         assert cleaned.reason == Reason.INVALID_RECORD
 
 
-def test_the_stage(run_beam: Callable[..., None], make_draft: Callable[..., Draft]) -> None:
+def test_the_stage(check_stage: Callable[..., None], make_draft: Callable[..., Draft]) -> None:
     questions = {"a": "<image>How many?", "b": "<image>", "c": "x" * 99}
     drafts = [make_draft(name, question=text) for name, text in questions.items()]
-    run_beam(
+    check_stage(
         CleanQuestions(CleanSettings(max_question_chars=50)),
         drafts,
         kept=[("a", "How many?")],

@@ -60,7 +60,7 @@ def test_the_stage(
     write_scene: Callable[..., Path],
     draw_scene: Callable[..., np.ndarray],
     make_draft: Callable[..., Draft],
-    run_beam: Callable[..., None],
+    check_stage: Callable[..., None],
 ) -> None:
     data = tmp_path / "data"
     write_scene(data / "mine.png", ["yellow", "black", "red"])
@@ -75,7 +75,7 @@ def test_the_stage(
         make_draft("again", data, ["again.jpg"]),
     ]
     picture = ("contaminated", "shares a picture with 'picture'")
-    run_beam(
+    check_stage(
         DecontaminateQuestions(
             DecontaminateSettings(benchmark=str(benchmark_folder)), MediaRoots(str(data), str(tmp_path))
         ),
@@ -91,10 +91,10 @@ def test_the_stage(
 
 
 def test_without_a_benchmark_everything_passes(
-    make_draft: Callable[..., Draft], run_beam: Callable[..., None], tmp_path: Path
+    make_draft: Callable[..., Draft], check_stage: Callable[..., None], tmp_path: Path
 ) -> None:
     stage = DecontaminateQuestions(DecontaminateSettings(), MediaRoots(str(tmp_path), str(tmp_path)))
-    run_beam(stage, [make_draft("a", question=LONG)], kept=["a"], rejected=[])
+    check_stage(stage, [make_draft("a", question=LONG)], kept=["a"], rejected=[])
 
 
 @pytest.mark.parametrize(

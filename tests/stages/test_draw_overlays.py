@@ -68,7 +68,7 @@ def test_drawing_again_gives_the_same_bytes(draft: Draft, roots: MediaRoots) -> 
     assert len(list((Path(roots.run_root) / "media").iterdir())) == 2, "written once, no temporary file left"
 
 
-def test_the_stage(run_beam: Callable[..., None], draft: Draft, roots: MediaRoots) -> None:
+def test_the_stage(check_stage: Callable[..., None], draft: Draft, roots: MediaRoots) -> None:
     pointed = replace(draft, points=POINTS)
     expected: tuple[Overlay, ...] = draw(pointed, roots.store()).overlays
-    run_beam(DrawOverlays(roots), [draft, pointed], [(), expected], [], show=lambda element: element.overlays)
+    check_stage(DrawOverlays(roots), [draft, pointed], [(), expected], [], show=lambda element: element.overlays)

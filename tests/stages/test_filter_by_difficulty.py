@@ -72,8 +72,10 @@ def drafts(make_draft: Callable[..., Draft], k: int) -> list[Draft]:
     return found
 
 
-def test_the_stage_rejects_with_rate_and_cost(run_beam: Callable[..., None], make_draft: Callable[..., Draft]) -> None:
-    run_beam(
+def test_the_stage_rejects_with_rate_and_cost(
+    check_stage: Callable[..., None], make_draft: Callable[..., Draft]
+) -> None:
+    check_stage(
         FilterByDifficulty(IVGR),
         drafts(make_draft, 5),
         kept=["1 right", "2 right"],
@@ -107,6 +109,6 @@ def test_routed_sides(
             assert_that(found, equal_to(ids), label=name)
 
 
-def test_ungraded_attempts_are_a_defect(run_beam: Callable[..., None], make_draft: Callable[..., Draft]) -> None:
+def test_ungraded_attempts_are_a_defect(check_stage: Callable[..., None], make_draft: Callable[..., Draft]) -> None:
     with pytest.raises(Exception, match="q1: FilterByDifficulty needs graded attempts"):
-        run_beam(FilterByDifficulty(SAIL_RL), [make_draft("q1")], [], [])
+        check_stage(FilterByDifficulty(SAIL_RL), [make_draft("q1")], [], [])

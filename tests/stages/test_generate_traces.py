@@ -106,7 +106,7 @@ def models(tmp_path: Path) -> Iterator[ModelsSettings]:
 
 
 def test_the_embedded_teacher(
-    run_beam: Callable[..., None],
+    check_stage: Callable[..., None],
     make_draft: Callable[..., Draft],
     write_scene: Callable[..., Path],
     models: ModelsSettings,
@@ -122,7 +122,7 @@ def test_the_embedded_teacher(
         keys = [len(set(call.keys)) for call in kept.calls if call.role == "teacher"]
         return kept.id, [trace.index for trace in kept.traces], {t.answer for t in kept.traces}, keys, on_marks
 
-    run_beam(
+    check_stage(
         GenerateTraces(TraceSettings(n=3), models),
         [replace(draft, points=marks), unread],
         [("q", [0, 1, 2], {"3"}, [3], [True] * 3), ("unread", [0, 1, 2], {"cannot read"}, [3], [False] * 3)],
@@ -132,10 +132,10 @@ def test_the_embedded_teacher(
 
 
 def test_a_teacher_that_cannot_be_asked(
-    run_beam: Callable[..., None], make_draft: Callable[..., Draft], models: ModelsSettings
+    check_stage: Callable[..., None], make_draft: Callable[..., Draft], models: ModelsSettings
 ) -> None:
     wrong = replace(models, roles=tuple((dict(models.roles) | {"teacher": "edges"}).items()))
-    run_beam(GenerateTraces(TraceSettings(), wrong), [make_draft("q")], [], [("q", "trace", "call_failed")])
+    check_stage(GenerateTraces(TraceSettings(), wrong), [make_draft("q")], [], [("q", "trace", "call_failed")])
 
 
 def test_traces_are_told_apart_by_their_index() -> None:

@@ -234,7 +234,7 @@ def test_repeated_ids_do_not_depend_on_the_order_of_lines(
     tmp_path: Path,
     record: Callable[..., dict[str, Any]],
     write_records: Callable[..., Path],
-    run_beam: Callable[..., None],
+    check_stage: Callable[..., None],
 ) -> None:
     order = list(range(len(ROWS)))
     random.Random(seed).shuffle(order)
@@ -242,7 +242,7 @@ def test_repeated_ids_do_not_depend_on_the_order_of_lines(
     line_of = {index: line for line, index in enumerate(order, 1)}
     winners = {"twice": "2", "thrice": "3"}
     kept = [("once", "3"), ("mixed", "3"), *winners.items()]
-    run_beam(
+    check_stage(
         IngestRecords(
             (Source("jsonl", str(data / "records.jsonl")),), RowSettings(), MediaRoots(str(folder), str(tmp_path))
         ),
@@ -285,11 +285,11 @@ def test_a_limit_keeps_the_first_records(
     tmp_path: Path,
     record: Callable[..., dict[str, Any]],
     write_records: Callable[..., Path],
-    run_beam: Callable[..., None],
+    check_stage: Callable[..., None],
 ) -> None:
     data = write_records(tmp_path, [record(id=name) for name in "abcd"])
     source, roots = Source("jsonl", str(data / "records.jsonl")), MediaRoots(str(folder), str(tmp_path))
-    run_beam(IngestRecords((source,), RowSettings(), roots, limit=2), None, kept=["a", "b"], rejected=[])
+    check_stage(IngestRecords((source,), RowSettings(), roots, limit=2), None, kept=["a", "b"], rejected=[])
 
 
 def test_settings_that_cannot_work() -> None:

@@ -53,7 +53,7 @@ def test_nothing_judged_gives_no_rubrics() -> None:
     assert summarise([], [failure], RubricSettings()) == MinedRubrics(problems=problems)
 
 
-def mine(models: ModelsSettings, drafts: Sequence[Draft], expected: Any, show: Any, **settings: Any) -> None:
+def check_mined(models: ModelsSettings, drafts: Sequence[Draft], expected: Any, show: Any, **settings: Any) -> None:
     """Run the stage and compare the one thing that comes out."""
     with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
         mined = pipeline | beam.Create(drafts) | MineRubrics(RubricSettings(**settings), models)
@@ -76,7 +76,7 @@ def drafts(tmp_path: Path, make_draft: Callable[..., Draft], write_scene: Callab
 
 
 def test_an_empty_rl_side_has_no_rubrics(models: Callable[..., ModelsSettings]) -> None:
-    mine(models(), [], MinedRubrics(), lambda mined: mined)
+    check_mined(models(), [], MinedRubrics(), lambda mined: mined)
 
 
 def test_the_embedded_engine(drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]) -> None:
@@ -94,7 +94,7 @@ def test_the_embedded_engine(drafts: Callable[..., Draft], models: Callable[...,
         return kept, [(r.id, r.applicability, r.pass_rate) for r in left], mined.judged, mined.problems
 
     asked = [drafts(f"q{number}", "How many squares are there?") for number in range(3)]
-    mine(models(), asked, (measured, [("coherence", 0.0, None)], 3, ()), show)
+    check_mined(models(), asked, (measured, [("coherence", 0.0, None)], 3, ()), show)
 
 
 RUBRICS = [{"id": rubric.id, "description": rubric.description, "criteria": rubric.criteria} for rubric in CANDIDATES]
@@ -139,7 +139,7 @@ def test_a_bad_reply_is_a_problem_and_not_a_score(
     figures = [("always", 1.0, 1.0), ("often", 0.75, 1 / 3), ("never", 0.0, None)]
     calls = [("teacher", "rubric_candidates.v1")]
     expected = (figures, [("always", "easy")], 4, PROBLEMS, calls)
-    mine(models("teacher", "judge", says=says), [drafts(name) for name in list(SCORES)[::step]], expected, show)
+    check_mined(models("teacher", "judge", says=says), [drafts(name) for name in list(SCORES)[::step]], expected, show)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_teacher_without_candidates(
     reply: str, problem: str, drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     expected = MinedRubrics(problems=(f"rubric_candidates run: {problem}",))
-    mine(models("teacher", says=lambda *_: reply), [drafts("q1")], expected, lambda mined: mined)
+    check_mined(models("teacher", says=lambda *_: reply), [drafts("q1")], expected, lambda mined: mined)
 
 
 def test_the_sample_is_of_the_lowest_hashes(
@@ -164,7 +164,7 @@ def test_the_sample_is_of_the_lowest_hashes(
         return says(prompt, sample)
 
     played = models("teacher", "judge", says=noting)
-    mine(played, [drafts(name) for name in names], 2, lambda mined: mined.judged, sample=2, examples=1)
+    check_mined(played, [drafts(name) for name in names], 2, lambda mined: mined.judged, sample=2, examples=1)
     first, second, *rest = sorted(names, key=order_key)
     candidates, *judged = sorted(seen, key=lambda prompt: "CRITERIA: " in prompt)
     assert [name for name in names if f"({name})" in candidates] == [first]

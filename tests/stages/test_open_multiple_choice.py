@@ -87,12 +87,12 @@ def test_the_gold_answer_and_the_choices_survive(text: str, choices: list[str], 
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_the_stage(enabled: bool, run_beam: Callable[..., None]) -> None:
+def test_the_stage(enabled: bool, check_stage: Callable[..., None]) -> None:
     drafts = [
         Draft(mcq("How many?", "3", "4")),
         Draft(replace(mcq("Which of these?", "car", "bus"), id="b")),
     ]
-    run_beam(
+    check_stage(
         OpenMultipleChoice(enabled),
         drafts,
         kept=[("q", None if enabled else ("3", "4")), ("b", ("car", "bus"))],

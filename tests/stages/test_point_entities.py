@@ -38,7 +38,7 @@ def places(draft: Draft) -> tuple[str, list[tuple[str, int, int, int]]]:
 
 
 def test_the_embedded_engine_points_at_all_it_is_asked_for(
-    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     asked = [
         drafts("two", "black square", "red square"),
@@ -55,14 +55,16 @@ def test_the_embedded_engine_points_at_all_it_is_asked_for(
             [("blue square", 0, 1, 0), ("blue square", 1, 0, 0), ("blue square", 1, 2, 0), ("yellow square", 1, 1, 0)],
         ),
     ]
-    run_beam(PointEntities(models()), asked, kept, [], show=places)
+    check_stage(PointEntities(models()), asked, kept, [], show=places)
 
 
 def test_one_call_for_each_entity_and_medium(
-    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     draft = drafts("q", "red square", "blue square", media=("a.png", "b.png"))
-    run_beam(PointEntities(models()), [draft], [["pointer"] * 4], [], show=lambda found: [c.role for c in found.calls])
+    check_stage(
+        PointEntities(models()), [draft], [["pointer"] * 4], [], show=lambda found: [c.role for c in found.calls]
+    )
 
 
 REPLIES = {
@@ -78,12 +80,12 @@ REPLIES = {
 
 
 def test_odd_pointers(
-    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     def says(prompt: str, _: int) -> str:
         return next(reply for name, reply in REPLIES.items() if f"every {name} in" in prompt)
 
-    run_beam(
+    check_stage(
         PointEntities(models("pointer", says=says)),
         [drafts(name, name) for name in REPLIES],
         [
@@ -108,15 +110,15 @@ def key_of(draft: Draft, entity: str) -> str:
 def test_the_rejection_names_the_reply_that_could_not_be_read(
     cached: str,
     ends: str,
-    run_beam: Callable[..., None],
+    check_stage: Callable[..., None],
     drafts: Callable[..., Draft],
     models: Callable[..., ModelsSettings],
 ) -> None:
     played = models("pointer", says=lambda prompt, _: REPLIES["prose" if "every prose" in prompt else "none"])
     first = {"kept": [], "rejected": []} | {ends: ["first"]}
-    run_beam(PointEntities(played), [drafts("first", cached)], **first, show_rejected=lambda found: found.id)
+    check_stage(PointEntities(played), [drafts("first", cached)], **first, show_rejected=lambda found: found.id)
     both = drafts("both", "prose", "none")
-    run_beam(PointEntities(played), [both], [], [key_of(both, "prose")], show_rejected=lambda found: found.cache_key)
+    check_stage(PointEntities(played), [both], [], [key_of(both, "prose")], show_rejected=lambda found: found.cache_key)
 
 
 def test_a_failed_entity_does_not_hide_what_the_others_cost(
@@ -139,7 +141,7 @@ def test_a_failed_entity_does_not_hide_what_the_others_cost(
 
 
 def test_a_pointer_that_cannot_be_asked(
-    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     played = models()
     wrong = replace(played, roles=tuple((dict(played.roles) | {"pointer": "edges"}).items()))
@@ -147,6 +149,6 @@ def test_a_pointer_that_cannot_be_asked(
     def shown(found: Rejected) -> tuple[str, str, str, int]:
         return found.id, found.stage, found.reason, len(found.cache_key or "")
 
-    run_beam(
+    check_stage(
         PointEntities(wrong), [drafts("q", "red square")], [], [("q", "point", "call_failed", 64)], show_rejected=shown
     )

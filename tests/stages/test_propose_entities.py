@@ -80,14 +80,14 @@ def drafts(tmp_path: Path, make_draft: Callable[..., Draft], write_scene: Callab
 
 
 def test_the_embedded_engine_names_what_it_sees(
-    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     asked = [
         drafts("all"),
         drafts("red", question="How many red squares are there?"),
         drafts("unread", question="What does the sign say?"),
     ]
-    run_beam(
+    check_stage(
         ProposeEntities(ProposeSettings(), models()),
         asked,
         [("all", {"black square", "blue square", "red square"}, 1), ("red", {"red square"}, 1)],
@@ -98,7 +98,7 @@ def test_the_embedded_engine_names_what_it_sees(
 
 
 def test_odd_teachers(
-    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     def says(prompt: str, _: int) -> str:
         shown = prompt.split("ATTEMPT: ")[1].split("\n")[0]
@@ -107,7 +107,7 @@ def test_odd_teachers(
 
     asked = {name: (Attempt(name, "3", True, "numeric", ""),) for name in ("prose", "nothing")}
     asked |= {"first right": ATTEMPTS + RIGHT, "none right": ATTEMPTS}
-    run_beam(
+    check_stage(
         ProposeEntities(ProposeSettings(), models("teacher", says=says)),
         [drafts(name, attempts) for name, attempts in asked.items()],
         [("first right", ("saw good",)), ("none right", ("saw first",))],

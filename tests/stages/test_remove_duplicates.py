@@ -148,7 +148,7 @@ def ends(ids: dict[str, str], pairs: dict[frozenset[str], str]) -> tuple[list[st
 
 
 def test_the_stage_confirms_on_pixels(
-    pictures: Path, make_draft: Callable[..., Draft], run_beam: Callable[..., None]
+    pictures: Path, make_draft: Callable[..., Draft], check_stage: Callable[..., None]
 ) -> None:
     ids = {"1": "a.png", "2": "same.bmp", "3": "again.jpg", "4": "less.png", "5": "other.png"}
     drafts = [make_draft(name, pictures, [file]) for name, file in ids.items()]
@@ -158,7 +158,7 @@ def test_the_stage_confirms_on_pixels(
     pairs |= {frozenset(("same.bmp", "again.jpg")): "near_duplicate", frozenset(("a.png", "same.bmp")): "duplicate"}
     kept, rejected = ends(ids, pairs)
     assert len(rejected) == 2
-    run_beam(
+    check_stage(
         RemoveDuplicates(DedupSettings(), MediaRoots(str(pictures), str(pictures))),
         drafts,
         kept=[*kept, "6", "7"],

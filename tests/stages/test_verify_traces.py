@@ -114,11 +114,11 @@ FULL = {"outcome": 1.0, "spatial": 1.0, "reasoning": 1.0}
 
 
 def test_the_embedded_verifier(
-    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     sign = {"question": "What is worn?", "answer": "the coat that is of deep red wool", "answer_type": "text"}
     few = "best score 0.67 below 0.7"
-    run_beam(
+    check_stage(
         VerifyTraces(VerifySettings(), models()),
         [
             drafts("good", GOOD),
@@ -162,14 +162,14 @@ VERDICTS = {
 
 
 def test_a_judge_that_answers_garbage_is_left_out(
-    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     def says(prompt: str, _: int) -> str:
         return next(reply for name, (reply, _) in VERDICTS.items() if f"({name})" in prompt)
 
     ask = {name: {"question": f"How many squares are there ({name})?"} for name in VERDICTS}
     unscored = [name for name, (_, value) in VERDICTS.items() if value is None]
-    run_beam(
+    check_stage(
         VerifyTraces(VerifySettings(), models("judge", says=says)),
         [drafts(name, GOOD, **ask[name]) for name in VERDICTS]
         + [drafts(f"off {name}", BAD, **ask[name]) for name in unscored],
@@ -192,19 +192,19 @@ def test_a_judge_that_answers_garbage_is_left_out(
 def test_roles_that_a_run_lacks_are_left_out(
     roles: set[str],
     values: dict[str, float | None],
-    run_beam: Callable[..., None],
+    check_stage: Callable[..., None],
     drafts: Callable[..., Draft],
     models: Callable[..., ModelsSettings],
 ) -> None:
     played = models()
     left = replace(played, roles=tuple(pair for pair in played.roles if pair[0] not in roles))
     stage = VerifyTraces(VerifySettings(min_score=1.0), left)
-    run_beam(stage, [drafts("q", GOOD)], [("q", 0, [1.0], values)], [], show=kept_as)
+    check_stage(stage, [drafts("q", GOOD)], [("q", 0, [1.0], values)], [], show=kept_as)
 
 
 def test_nothing_to_point_at_is_no_fault(
-    run_beam: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     draft = drafts("q", response("no"), points=(), question="Is there a circle?", answer="no", answer_type="bool")
     values = {"outcome": 1.0, "spatial": None, "reasoning": None}
-    run_beam(VerifyTraces(VerifySettings(), models()), [draft], [("q", 0, [1.0], values)], [], show=kept_as)
+    check_stage(VerifyTraces(VerifySettings(), models()), [draft], [("q", 0, [1.0], values)], [], show=kept_as)
