@@ -16,7 +16,7 @@ import jinja2
 import pyarrow as pa
 import yaml
 
-from pipelines.inspect import SHARDS, Summary, funnel, open_tables, pass_rates, rejections, role_costs
+from pipelines.figures import SHARDS, Summary, funnel, open_tables, pass_rates, rejections, role_costs
 from prompts.loader import PromptError, load_prompt
 
 TASKS = ("visual-question-answering", "image-text-to-text")
@@ -109,7 +109,7 @@ class Column:
 def write_card(staging: Path, summary: Summary) -> None:
     """Write ``README.md`` into ``staging`` from its shards, ``config.toml`` and the summary.
 
-    Raises :class:`pipelines.inspect.InspectError` for shards that cannot be read.
+    Raises :class:`pipelines.figures.InspectError` for shards that cannot be read.
     """
     with open_tables(staging, summary) as tables:
         sources = _sources(tables)

@@ -13,8 +13,9 @@ from inference.errors import CallError
 from inference.models import Models
 from inference.runtime import runtime
 from pipelines.config import ConfigError
+from pipelines.figures import InspectError
 from pipelines.inputs import InputError
-from pipelines.inspect import InspectError, run_inspect
+from pipelines.inspect import run_inspect
 from pipelines.run import (
     ConservationError,
     PipelineError,

@@ -19,7 +19,7 @@ import duckdb
 import jinja2
 import pyarrow.parquet as pq
 
-from pipelines.inspect import Summary, funnel, open_tables, pass_rates, rejections, role_costs
+from pipelines.figures import Summary, funnel, open_tables, pass_rates, rejections, role_costs
 from schemas.response import parse_boxes, parse_points
 from schemas.tags import Tag, format_number, scan_tags
 from vision.decode import Pixels, UndecodableMedia, decode_image
@@ -117,7 +117,7 @@ class PictureRoom:
 def write_report(staging: Path, run_root: Path, summary: Summary) -> None:
     """Write ``report.html`` into ``staging`` from its shards and ``rubrics.json``, named after ``run_root``.
 
-    Raises :class:`pipelines.inspect.InspectError` for shards that cannot be read.
+    Raises :class:`pipelines.figures.InspectError` for shards that cannot be read.
     """
     with open_tables(staging, summary) as tables:
         rates, examples = pass_rates(tables, summary), _examples(tables)

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stages
-from pipelines import inspect
-from pipelines.inspect import InspectError, inspect_run, open_tables, run_inspect
+from pipelines import figures, inspect
+from pipelines.figures import InspectError, open_tables
+from pipelines.inspect import inspect_run, run_inspect
 
 LEDGER = {
     "calls": 3,
@@ -53,7 +54,7 @@ def write_run(folder: Path, sft: list[dict[str, Any]], rejected: list[dict[str, 
         counts[row["stage"]][row["reason"]] += 1
     for name, rows in (("sft", sft), ("rl", []), ("rejected", rejected or [])):
         (folder / name).mkdir(parents=True)
-        table = pa.Table.from_pylist(rows, schema=inspect.SHARDS[name])
+        table = pa.Table.from_pylist(rows, schema=figures.SHARDS[name])
         pq.write_table(table, folder / name / "train-00000-of-00001.parquet")
     (folder / "run.json").write_text(json.dumps(summary_of(len(sft), 0, counts)), "utf-8")
     return folder
@@ -108,7 +109,7 @@ def test_many_pass_rates_are_shown_by_tenths(tmp_path: Path) -> None:
 
 def test_every_stage_with_a_place_in_the_funnel_exists() -> None:
     sources = "".join(file.read_text("utf-8") for file in Path(stages.__path__[0]).glob("*.py"))
-    assert [name for name in inspect.STAGE_ORDER if f'"{name}"' not in sources] == []
+    assert [name for name in figures.STAGE_ORDER if f'"{name}"' not in sources] == []
 
 
 @pytest.mark.parametrize(
@@ -186,7 +187,7 @@ def test_refused_queries_say_why_in_one_line(run: Path, sql: str, message: str) 
     ],
 )
 def test_the_database_itself_is_closed(run: Path, sql: str) -> None:
-    with open_tables(run, inspect.read_summary(run)) as tables, pytest.raises(duckdb.Error):
+    with open_tables(run, figures.read_summary(run)) as tables, pytest.raises(duckdb.Error):
         tables.execute(sql.format(run))
     assert not list(run.glob("x*"))
 
