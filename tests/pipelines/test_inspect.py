@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stages
-from pipelines import figures, inspect
+from pipelines import figures as run_figures
+from pipelines import inspect
 from pipelines.figures import InspectError, open_tables
 from pipelines.inspect import inspect_run, run_inspect
 
@@ -54,7 +55,7 @@ def write_run(folder: Path, sft: list[dict[str, Any]], rejected: list[dict[str, 
         counts[row["stage"]][row["reason"]] += 1
     for name, rows in (("sft", sft), ("rl", []), ("rejected", rejected or [])):
         (folder / name).mkdir(parents=True)
-        table = pa.Table.from_pylist(rows, schema=figures.SHARDS[name])
+        table = pa.Table.from_pylist(rows, schema=run_figures.SHARDS[name])
         pq.write_table(table, folder / name / "train-00000-of-00001.parquet")
     (folder / "run.json").write_text(json.dumps(summary_of(len(sft), 0, counts)), "utf-8")
     return folder
@@ -109,7 +110,7 @@ def test_many_pass_rates_are_shown_by_tenths(tmp_path: Path) -> None:
 
 def test_every_stage_with_a_place_in_the_funnel_exists() -> None:
     sources = "".join(file.read_text("utf-8") for file in Path(stages.__path__[0]).glob("*.py"))
-    assert [name for name in figures.STAGE_ORDER if f'"{name}"' not in sources] == []
+    assert [name for name in run_figures.STAGE_ORDER if f'"{name}"' not in sources] == []
 
 
 @pytest.mark.parametrize(
@@ -187,7 +188,7 @@ def test_refused_queries_say_why_in_one_line(run: Path, sql: str, message: str) 
     ],
 )
 def test_the_database_itself_is_closed(run: Path, sql: str) -> None:
-    with open_tables(run, figures.read_summary(run)) as tables, pytest.raises(duckdb.Error):
+    with open_tables(run, run_figures.read_summary(run)) as tables, pytest.raises(duckdb.Error):
         tables.execute(sql.format(run))
     assert not list(run.glob("x*"))
 
