@@ -5,11 +5,14 @@ the config or the input; 130 interrupted.
 """
 
 import argparse
+import contextlib
+import importlib.metadata
 import logging
 import sys
 import warnings
 from collections.abc import Sequence
 
+NAMESAKES = ("beam", "beam-client")
 _EXAMPLES = """examples:
   beam run pipelines/grounded_cot.py --input data/sample --output runs/sample
   beam run pipelines/grounded_cot.py --input questions.parquet --output runs/q --set difficulty.high=0.8
@@ -29,12 +32,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         cut = arguments.index("--")
         arguments, beam_options = arguments[:cut], arguments[cut + 1 :]
     parsed = make_parser().parse_args(arguments)
+    for name in namesakes():
+        print(f"beam: the package {name} has a `beam` command too; uninstall it if the wrong one runs", file=sys.stderr)
     warnings.filterwarnings("ignore", category=FutureWarning)
     logging.basicConfig(level=logging.INFO if parsed.verbose else logging.ERROR, format="%(name)s: %(message)s")
     logging.getLogger("apache_beam").setLevel(logging.INFO if parsed.verbose else logging.CRITICAL)
     from pipelines import commands
 
     return commands.dispatch(parsed, beam_options)
+
+
+def namesakes(names: Sequence[str] = NAMESAKES) -> list[str]:
+    """The installed packages that bring a ``beam`` command of their own."""
+    found = []
+    for name in names:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found.append(importlib.metadata.distribution(name).metadata["Name"])
+    return found
 
 
 def make_parser() -> argparse.ArgumentParser:

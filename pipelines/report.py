@@ -247,7 +247,7 @@ def _encodings(pixels: Pixels) -> Iterator[tuple[str, bytes]]:
         scale = min(side / max(width, height), 1.0)
         size = (max(round(width * scale), 1), max(round(height * scale), 1))
         small = cv2.resize(bgr, size, interpolation=cv2.INTER_AREA) if scale < 1 else bgr
-        png = cv2.imencode(".png", small, [cv2.IMWRITE_PNG_COMPRESSION, 6])[1].tobytes()
+        png = cv2.imencode(".png", small, [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
         jpeg = cv2.imencode(".jpg", small, [cv2.IMWRITE_JPEG_QUALITY, 85])[1].tobytes()
         yield ("png", png) if len(png) <= 1.5 * len(jpeg) else ("jpeg", jpeg)
 

@@ -130,7 +130,7 @@ def execute(arguments: RunArguments) -> dict[str, Any]:
         plan.folder.prepare(plan.input.name, plan.input.fingerprint, arguments.resume)
         started = time.monotonic()
         clear_board()
-        pipeline = beam.Pipeline(runner=choose_runner(arguments.beam_options), options=options)
+        pipeline = beam.Pipeline(runner=choose_runner(options), options=options)
         _wire(pipeline, plan)
         try:
             with show_progress():
@@ -178,11 +178,9 @@ def _rejected_row(rejected: Rejected) -> SizedRow:
 
 
 def _media_bytes(draft: Draft) -> int:
-    """What a row's media take: the originals' files, and a bound for what was drawn over them."""
-    originals = sum(medium.size_bytes for medium in draft.question.media)
-    drawn = {overlay.media_index for overlay in draft.overlays}
-    sizes = [(index, medium.width * medium.height) for index, medium in enumerate(draft.question.media)]
-    return originals + sum(pixels for index, pixels in sizes if index in drawn)
+    """What a row's media take: the originals' files and what was drawn over them."""
+    media = (*draft.question.media, *draft.overlays)
+    return sum(medium.size_bytes for medium in media)
 
 
 def _rubrics_json(mined: MinedRubrics) -> str:

@@ -2,11 +2,16 @@
 
 import argparse
 import difflib
+import shlex
+import sys
 from collections.abc import Sequence
 
-from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, SetupOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
+from apache_beam.transforms.environments import SubprocessSDKEnvironment
+
+from schemas.coding import RECORD_MODULES
 
 
 class OptionError(ValueError):
@@ -35,16 +40,26 @@ def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
             create_runner(named)
         except (ValueError, ImportError, AttributeError) as error:
             raise OptionError(f"--runner={named}: {str(error).splitlines()[0]}") from error
+    options.view_as(SetupOptions).beam_plugins = sorted(RECORD_MODULES)
     return options
 
 
-def choose_runner(flags: Sequence[str]) -> PipelineRunner | None:
-    """The in-process portable runner, unless the options name one (None: Beam takes it from the options).
+def choose_runner(options: PipelineOptions) -> PipelineRunner | None:
+    """The portable runner on this machine, unless the options name one (None: Beam takes it from the options).
 
-    Beam's own default would first try to download a runner binary.
+    Beam's own default would first try to download a runner binary. Beam does not tell its worker processes on this
+    machine the pipeline's options; here they are started so that they know the record types all the same.
     """
-    named = any(flag == "--runner" or flag.startswith("--runner=") for flag in flags)
-    return None if named else FnApiRunner()
+    if options.view_as(StandardOptions).runner:
+        return None
+    direct = options.view_as(DirectOptions)
+    if direct.direct_running_mode != "multi_processing":
+        return FnApiRunner()
+    direct.direct_running_mode = "in_memory"  # or Beam would put its own worker command in place of this one
+    imports = ", ".join([*sorted(RECORD_MODULES), "sys"])
+    code = f"import {imports}; from apache_beam.runners.worker.sdk_worker_main import main; main(sys.argv)"
+    command = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)}"
+    return FnApiRunner(default_environment=SubprocessSDKEnvironment.from_command_string(command))
 
 
 class _Tolerant:

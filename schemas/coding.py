@@ -2,13 +2,17 @@
 
 Beam's row coder reads the field types at class creation, so record modules must not postpone annotations
 (no ``from __future__ import annotations``). It decodes every sequence as a list; records turn lists into tuples
-again, so that a decoded record equals the one that was encoded and stays hashable.
+again, so that a decoded record equals the one that was encoded and stays hashable. A row names its type by an id, which
+Beam would draw at random in every process; here it is the type's own name, so that workers in other processes find it.
 """
 
 import dataclasses
 from typing import TypeVar, dataclass_transform
 
 from apache_beam.coders.typecoders import registry
+
+RECORD_MODULES: set[str] = set()
+"""Modules that declare records. A worker process must import them before it decodes its first row."""
 
 T = TypeVar("T", bound=type)
 
@@ -26,4 +30,7 @@ def record(cls: T) -> T:
 
     if sequences:
         cls.__post_init__ = restore_tuples  # type: ignore[attr-defined]
-    return registry.register_row(dataclasses.dataclass(frozen=True)(cls))  # type: ignore[return-value]
+    made = dataclasses.dataclass(frozen=True)(cls)
+    made._beam_schema_id = f"{cls.__module__}.{cls.__qualname__}".replace(".", "_")  # type: ignore[attr-defined]
+    RECORD_MODULES.add(cls.__module__)
+    return registry.register_row(made)  # type: ignore[return-value]

@@ -112,6 +112,7 @@ class Overlay:
     media_index: int
     uri: str
     sha256: str
+    size_bytes: int
 
 
 @record

@@ -33,7 +33,7 @@ def draw(draft: Draft, store: MediaStore) -> Draft:
         ]
         if marks:
             data = encode_png(draw_overlay(store.pixels(medium.uri), marks))
-            overlays.append(Overlay(index, store.write_drawn(data, "png"), sha256_bytes(data)))
+            overlays.append(Overlay(index, store.write_drawn(data, "png"), sha256_bytes(data), len(data)))
     return replace(draft, overlays=tuple(overlays))
 
 

@@ -26,7 +26,7 @@ from vision.media import MediaStore
 
 IMAGE_COLUMNS = ("images", "overlays")
 PLAN_BITS = 32
-PART_ROWS = 50
+PART_BYTES = 8_000_000
 
 
 @dataclass(frozen=True)
@@ -93,19 +93,24 @@ def write_shard(
 
 def _table(rows: list[SizedRow], schema: pa.Schema, store: MediaStore) -> pa.Table:
     """The rows with their images, turned into Arrow a few at a time: as Python objects they take far more room."""
-    parts = [
-        pa.Table.from_pylist([_with_images(row, store) for row in rows[start : start + PART_ROWS]], schema)
-        for start in range(0, len(rows), PART_ROWS)
-    ]
-    return pa.concat_tables(parts).combine_chunks()
+    parts = (
+        pa.Table.from_pylist([_with_images(row, store) for row in part], schema)
+        for part in cut(rows, PART_BYTES, len(rows))
+    )
+    return pa.concat_tables(parts)
 
 
 def row_groups(rows: list[SizedRow], settings: ShardSettings) -> Iterator[list[SizedRow]]:
-    """The rows cut, in order, into groups within the bounds; a row larger than the bound stands alone."""
+    """The rows cut, in order, into row groups within the bounds of the settings."""
+    return cut(rows, settings.row_group_bytes, settings.max_group_rows)
+
+
+def cut(rows: list[SizedRow], most_bytes: int, most_rows: int) -> Iterator[list[SizedRow]]:
+    """The rows cut, in order, into parts within the bounds; a row larger than the bound stands alone."""
     group: list[SizedRow] = []
     size = 0
     for row in rows:
-        if group and (size + row.size_bytes > settings.row_group_bytes or len(group) >= settings.max_group_rows):
+        if group and (size + row.size_bytes > most_bytes or len(group) >= most_rows):
             yield group
             group, size = [], 0
         group.append(row)

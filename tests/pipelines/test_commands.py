@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pipelines
-from pipelines.cli import main
+from pipelines.cli import main, namesakes
 from pipelines.commands import forecast_text, summary_text, wilson
 
 PIPELINE = str(Path(pipelines.__file__).parent / "grounded_cot.py")
@@ -269,3 +269,8 @@ def test_files_that_are_no_pipeline(
         path.write_text(content, "utf-8")
     assert main(["validate", str(path), "--input", str(data)]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_packages_that_own_the_same_command_are_named() -> None:
+    assert namesakes() == []
+    assert namesakes(("no-such-package", "pytest")) == ["pytest"]

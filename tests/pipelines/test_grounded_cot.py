@@ -75,10 +75,12 @@ def test_a_second_run_sends_nothing_and_writes_the_same_bytes(done: Path, tmp_pa
     assert digests(tmp_path / "run") == digests(done / "run")
 
 
-def test_workers_and_record_order_change_nothing(done: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["in_memory", "multi_processing"])
+def test_workers_and_record_order_change_nothing(done: Path, tmp_path: Path, mode: str) -> None:
     reordered = rewritten(tmp_path / "data", lambda records: random.Random(5).sample(records, len(records)))
     cache = ("--cache", str(done / "cache"))
-    summary = run(reordered, tmp_path / "run", *cache, "--", "--direct_num_workers=2")
+    workers = ("--direct_num_workers=2", f"--direct_running_mode={mode}")
+    summary = run(reordered, tmp_path / "run", *cache, "--", *workers)
     assert sent(summary) == 0
     assert digests(tmp_path / "run") == digests(done / "run")
 

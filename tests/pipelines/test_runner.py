@@ -47,5 +47,10 @@ def test_options_that_beam_would_ignore(flags: list[str], said: str) -> None:
     ],
 )
 def test_the_runner(flags: list[str], own: bool) -> None:
-    chosen = choose_runner(flags)
+    chosen = choose_runner(pipeline_options(flags))
     assert isinstance(chosen, FnApiRunner) if own else chosen is None
+
+
+def test_workers_import_the_modules_that_declare_records() -> None:
+    plugins = pipeline_options([]).view_as(SetupOptions).beam_plugins
+    assert {"schemas.records", "schemas.geometry", "stages.ingest_records"} <= set(plugins)

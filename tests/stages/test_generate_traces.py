@@ -46,7 +46,7 @@ MEDIA = tuple(MediaRef(f"input:{n}.png", "image", n * 64, n * 64, "0" * 16, 40, 
     [
         ((), [("input:a.png", False), ("input:b.png", False), ("input:c.png", False)]),
         (
-            (Overlay(2, "run:media/z.png", "z"), Overlay(0, "run:media/x.png", "x")),
+            (Overlay(2, "run:media/z.png", "z", 1), Overlay(0, "run:media/x.png", "x", 1)),
             [("run:media/x.png", True), ("input:b.png", False), ("run:media/z.png", True)],
         ),
     ],

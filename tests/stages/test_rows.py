@@ -39,7 +39,7 @@ def draft(make_draft: Callable[..., Draft]) -> Draft:
     return Draft(
         replace(question, media=MEDIA),
         attempts=(Attempt("t1", "3", True, "exact", ""), Attempt("t2", None, None, "judge", "unsure")),
-        overlays=(Overlay(1, "run:media/o.png", "o"),),
+        overlays=(Overlay(1, "run:media/o.png", "o", 1),),
         traces=TRACES,
         best=1,
         rubrics=(Rubric("r1", "d", "c", 1.0, 0.5, "hard"),),
