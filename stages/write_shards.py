@@ -6,8 +6,10 @@ bytes. Images are read when their row group is written, so that memory holds one
 shuffle.
 """
 
+import base64
 import itertools
 import json
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -59,17 +61,24 @@ def shard_of(row_id: str, shards: int) -> int:
 
 @record
 class SizedRow:
-    """A row as it crosses the shuffle: JSON text, and the bytes that it will take with its images."""
+    """A row as it crosses the shuffle, packed, and the bytes that it will take with its images.
+
+    All rows of a shard are in memory at once, and their JSON repeats itself: packed it takes about a quarter.
+    """
 
     id: str
-    text: str
+    packed: str
     size_bytes: int
+
+    def unpack(self) -> Row:
+        """The row, its image columns as URIs."""
+        return json.loads(zlib.decompress(base64.b85decode(self.packed)))
 
 
 def size_row(row: Row, media_bytes: int) -> SizedRow:
     """The row ready to be shuffled; ``media_bytes`` is what its images take on disk."""
-    text = json.dumps(row, ensure_ascii=False)
-    return SizedRow(str(row["id"]), text, len(text.encode()) + media_bytes)
+    data = json.dumps(row, ensure_ascii=False).encode()
+    return SizedRow(str(row["id"]), base64.b85encode(zlib.compress(data, 1)).decode(), len(data) + media_bytes)
 
 
 def write_shard(
@@ -120,7 +129,7 @@ def cut(rows: list[SizedRow], most_bytes: int, most_rows: int) -> Iterator[list[
 
 
 def _with_images(sized: SizedRow, store: MediaStore) -> Row:
-    row: Row = json.loads(sized.text)
+    row = sized.unpack()
     for column in IMAGE_COLUMNS:
         uris = row.get(column)
         if isinstance(uris, list):
