@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from inference.errors import CallError
 from inference.models import Models
 from inference.runtime import runtime
@@ -120,8 +122,6 @@ def count_records(plan: Plan) -> int | None:
             with Path(source.path).open("rb") as stream:
                 total += sum(1 for line in stream if line.strip())
         elif source.kind == "parquet":
-            import pyarrow.parquet as pq
-
             total += pq.read_metadata(source.path).num_rows
         else:
             return None

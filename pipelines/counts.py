@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from apache_beam.metrics.metric import MetricResults
 
-Counts = dict[str, object]
+from stages.counting import LEDGER_FIELDS
 
 
 def written_counts(folder: Path) -> tuple[int, int, dict[str, dict[str, int]]]:
@@ -39,7 +39,7 @@ def metric_counters(results: MetricResults) -> dict[tuple[str, str], int]:
 def ledger(counters: dict[tuple[str, str], int]) -> dict[str, dict[str, object]]:
     """Per role: calls, requests, cache hits, retries, tokens and cost, in all and by stage."""
     roles: dict[str, dict[str, Any]] = {}
-    names = ("calls", "requests", "cached", "retries", "tokens_in", "tokens_out", "tokens_reasoning", "cost_usd")
+    names = (*LEDGER_FIELDS, "cost_usd")
     for (namespace, name), value in sorted(counters.items()):
         if not namespace.startswith("ledger/"):
             continue

@@ -2,6 +2,7 @@
 
 import datetime
 import hashlib
+import importlib.metadata
 import importlib.util
 import json
 import subprocess
@@ -26,6 +27,7 @@ from pipelines.progress import show_progress
 from pipelines.report import write_report
 from pipelines.run_folder import RunFolder
 from pipelines.runner import choose_runner, pipeline_options
+from prompts.loader import load_prompt, prompt_names
 from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 from schemas.ordering import order_key
 from schemas.records import Draft, Rejected
@@ -223,18 +225,12 @@ def _summarise(plan: Plan, counters: dict[tuple[str, str], int], wall_s: float) 
         "ledger": ledger(counters),
         "roles": {role: plan.models.endpoint(role).model for role, _ in plan.models.roles},
         "self_judged": plan.models.self_judging,
-        "config_sha256": order_key(to_toml(plan.settings)),
+        "config_sha256": hashlib.sha256(to_toml(plan.settings).encode()).hexdigest(),
         "revision": code_revision(),
-        "prompts": _prompt_hashes(),
+        "prompts": {name: load_prompt(name).sha256 for name in prompt_names()},
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "wall_s": round(wall_s, 2),
     }
-
-
-def _prompt_hashes() -> dict[str, str]:
-    from prompts.loader import load_prompt, prompt_names
-
-    return {name: load_prompt(name).sha256 for name in prompt_names()}
 
 
 def code_revision() -> str:
@@ -246,9 +242,7 @@ def code_revision() -> str:
         commit = _git(home, "rev-parse", "HEAD").decode().strip()
         changes = _git(home, "diff", "HEAD", "--", *PACKAGES)
     except (OSError, subprocess.CalledProcessError):
-        from importlib.metadata import version
-
-        return f"groundtrace {version('groundtrace')}"
+        return f"groundtrace {importlib.metadata.version('groundtrace')}"
     return f"{commit}+{hashlib.sha256(changes).hexdigest()[:12]}" if changes else commit
 
 

@@ -49,7 +49,3 @@ class Box:
     def centre(self) -> tuple[float, float]:
         """The middle of the box as ``(x, y)`` in pixels."""
         return (self.x1 + self.x2) / 2, (self.y1 + self.y2) / 2
-
-    def contains(self, x: float, y: float) -> bool:
-        """Whether the pixel position lies in the box, edges included."""
-        return self.x1 <= x <= self.x2 and self.y1 <= y <= self.y2

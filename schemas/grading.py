@@ -48,11 +48,6 @@ class Grade:
     method: str
     reason: str
 
-    @property
-    def is_scored(self) -> bool:
-        """Whether the answer counts among the scored attempts."""
-        return self.value is not None
-
 
 def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tuple[str, ...] | None) -> Grade:
     """Grade a final answer; never raises.

@@ -6,6 +6,7 @@ All are frozen Beam rows (:mod:`schemas.coding`). Pixels are never in a record: 
 
 from schemas.coding import record
 from schemas.geometry import Box, Point
+from schemas.passk import pass_rate
 
 ANSWER_TYPES = ("mcq", "numeric", "text", "bool", "boxes")
 
@@ -177,7 +178,7 @@ class Draft:
     def pass_rate(self) -> float | None:
         """Share of the scored attempts that are right; None when none was scored."""
         k = self.scored_attempts
-        return sum(attempt.correct is True for attempt in self.attempts) / k if k else None
+        return pass_rate(sum(attempt.correct is True for attempt in self.attempts), k) if k else None
 
 
 @record

@@ -77,16 +77,8 @@ def count_rejected(rejected: Rejected) -> None:
 def count_call(stage: str, call: Call) -> None:
     """One call of a model, as the ledger sees it."""
     namespace = f"ledger/{call.role}/{stage}"
-    values = {
-        "calls": 1,
-        "requests": call.requests,
-        "cached": call.cached,
-        "retries": call.retries,
-        "tokens_in": call.tokens_in,
-        "tokens_out": call.tokens_out,
-        "tokens_reasoning": call.tokens_reasoning,
-        "cost_microusd": round(call.cost_usd * 1_000_000),
-    }
+    values = {name: 1 if name == "calls" else getattr(call, name) for name in LEDGER_FIELDS}
+    values["cost_microusd"] = round(call.cost_usd * 1_000_000)
     for name, value in values.items():
         if value:
             _counter(namespace, name).inc(value)

@@ -17,7 +17,7 @@ from apache_beam.pvalue import PCollection
 from schemas.reasons import Reason
 from schemas.records import Draft, MediaRef, Rejected
 from stages.calling import MapDrafts, reject, split
-from stages.ingest_records import MediaRoots, check_medium
+from stages.ingest_records import STAGE_CACHE_BYTES, MediaRoots, check_medium
 from vision.hashing import hamming, same_picture
 from vision.media import MediaStore
 
@@ -95,8 +95,10 @@ class _Decontaminate:
     """Matches drafts against a benchmark that each worker reads once."""
 
     def __init__(self, settings: DecontaminateSettings, roots: MediaRoots) -> None:
-        self._settings, self._roots = settings, roots
+        self._settings = settings
         self._index: BenchmarkIndex | None = None
+        self._store = roots.store()
+        self._benchmark = MediaStore(settings.benchmark, settings.benchmark, cache_bytes=STAGE_CACHE_BYTES)
 
     def __call__(self, draft: Draft) -> Draft | Rejected:
         if self._index is None:
@@ -116,8 +118,7 @@ class _Decontaminate:
             return True
         if hamming(int(medium.dhash, 16), int(picture.dhash, 16)) > self._settings.max_distance:
             return False
-        benchmark = MediaStore(self._settings.benchmark, self._settings.benchmark)
-        return same_picture(self._roots.store().pixels(medium.uri), benchmark.pixels(picture.uri))
+        return same_picture(self._store.pixels(medium.uri), self._benchmark.pixels(picture.uri))
 
 
 @dataclass
