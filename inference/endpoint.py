@@ -37,14 +37,20 @@ class Endpoint(Protocol):
         ...
 
 
+SERVED = "vllm"
+"""The kind whose server the run itself starts; workers see it as ``openai`` (:mod:`inference.vllm_server`)."""
+
 KINDS: dict[str, str] = {
     "classical": "inference.classical:ClassicalEndpoint",
+    "gemini": "inference.gemini:GeminiEndpoint",
     "openai": "inference.openai_compatible:OpenAIEndpoint",
 }
 
 
 def open_endpoint(settings: EndpointSettings, media: MediaStore, threads: int) -> Endpoint:
     """The endpoint that the settings describe. Raises ValueError for an unknown kind."""
+    if settings.kind == SERVED:
+        raise ValueError(f"the vllm endpoint {settings.model!r} has no server: only a run on this machine starts one")
     if settings.kind not in KINDS:
         raise ValueError(f"unknown endpoint kind {settings.kind!r}: known are {', '.join(sorted(KINDS))}")
     module, name = KINDS[settings.kind].split(":")

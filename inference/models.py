@@ -1,13 +1,17 @@
 """Models by role: cache first, identical calls in flight joined, every call accounted for."""
 
 import asyncio
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections import defaultdict
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
-from inference.cache import CacheEntry, ReplyCache
+from inference.budget import Budget, Cost
+from inference.cache import CacheEntry, Kept
 from inference.endpoint import Endpoint, open_endpoint
-from inference.errors import CallError
-from inference.request import Completion, Reply, Request, Sampling, cache_key
+from inference.errors import NOT_SENT, BudgetUsedUp, CallError
+from inference.request import Completion, Continuation, Reply, Request, Sampling, cache_key, estimated_tokens, joined
+from inference.segments import open_cache
 from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import RenderedPrompt
 from schemas.frames import Frame
@@ -33,8 +37,59 @@ class Answered:
 class _Flight:
     """A sample that has been asked for, and the budget it was asked with."""
 
-    future: "asyncio.Future[Completion]"
+    future: "asyncio.Future[Kept]"
     max_tokens: int
+
+
+@dataclass
+class _Asked:
+    """One call on its way: its keys, the samples it has so far, those of them that it sent for, and what they took."""
+
+    role: str
+    endpoint: Endpoint
+    prompt: RenderedPrompt
+    sampling: Sampling
+    continuation: Continuation | None
+    keys: tuple[str, ...]
+    have: dict[str, Kept]
+    sent: set[str] = field(default_factory=set)
+    replies: list[Reply] = field(default_factory=list)
+
+    def wanted(self) -> dict[int, list[int]]:
+        """The samples still to be had, by the budget to ask for them with: missing ones, and truncated ones whose
+        budget may be doubled."""
+        limit = self.endpoint.settings.max_tokens_limit
+        wanted: dict[int, list[int]] = defaultdict(list)
+        for index, key in enumerate(self.keys):
+            kept = self.have.get(key)
+            if kept is None or not kept.serves(self.sampling.max_tokens):
+                wanted[self.sampling.max_tokens].append(index)
+            elif kept.max_tokens < limit and not kept.serves(limit):
+                wanted[min(limit, 2 * kept.max_tokens)].append(index)
+        return dict(wanted)
+
+    def cost(self, worth_usd: float, repairs: int) -> Call:
+        """The call, with what it has taken so far."""
+        total, settings = joined(self.replies), self.endpoint.settings
+        cost_usd = settings.cost_usd(total.tokens_in, total.tokens_out, total.tokens_cached)
+        return Call(
+            self.role,
+            self.prompt.name,
+            self.prompt.sha256,
+            settings.model,
+            self.keys,
+            requests=total.requests,
+            cached=len(self.have.keys() - self.sent),
+            retries=total.retries,
+            tokens_in=total.tokens_in,
+            tokens_out=total.tokens_out,
+            tokens_reasoning=total.tokens_reasoning,
+            tokens_cached=total.tokens_cached,
+            tokens_wasted=total.tokens_wasted,
+            repairs=repairs,
+            cost_usd=cost_usd,
+            worth_usd=cost_usd + worth_usd,
+        )
 
 
 class Models:
@@ -43,9 +98,12 @@ class Models:
     def __init__(self, settings: ModelsSettings, cached: bool = True) -> None:
         self.settings = settings
         self.media = MediaStore(settings.input_root, settings.run_root, cache_bytes=128 * 2**20)
-        self._cache = ReplyCache(settings.cache_path if cached else ":memory:")
+        self.budget = Budget(settings.budget_usd, settings.budget_tokens)
+        self._cache = open_cache(settings.cache_path if cached else ":memory:")
         self._endpoints: dict[str, Endpoint] = {}
         self._in_flight: dict[str, _Flight] = {}
+        self._to_store: list[CacheEntry] = []
+        self._stored: asyncio.Future[None] | None = None
 
     def endpoint(self, role: str) -> Endpoint:
         """The endpoint of ``role``, opened when first asked for."""
@@ -55,65 +113,151 @@ class Models:
             self._endpoints[name] = open_endpoint(settings, self.media, self.settings.classical_threads)
         return self._endpoints[name]
 
-    async def generate(self, role: str, prompt: RenderedPrompt, sampling: Sampling) -> Answered:
+    def repair_attempts(self, role: str) -> int:
+        """How often a reply of the wrong form may be asked for again; the embedded engine would only repeat itself."""
+        settings = self.settings.endpoint(role)
+        return 0 if settings.kind == "classical" else settings.repair_attempts
+
+    async def generate(
+        self,
+        role: str,
+        prompt: RenderedPrompt,
+        sampling: Sampling,
+        *,
+        continuation: Continuation | None = None,
+        repair: bool = False,
+    ) -> Answered:
         """``sampling.n`` samples for the prompt, from the cache as far as it has them.
 
-        Raises :class:`inference.errors.CallError` when a sample cannot be had; samples that did arrive stay cached.
+        With a ``continuation`` its log-probabilities instead; ``repair`` marks the call in the ledger. Raises
+        :class:`inference.errors.CallError` when a sample cannot be had, and BudgetUsedUp when the budget does not
+        allow it; samples that did arrive stay cached.
         """
         endpoint = self.endpoint(role)
-        settings = endpoint.settings
-        keys = tuple(cache_key(settings.model, endpoint.revision, prompt, sampling, i) for i in range(sampling.n))
-        have = self._cache.get(keys, sampling.max_tokens)
-        waited = {key: self._in_flight[key] for key in keys if key not in have and self._serves(key, sampling)}
-        missing = tuple(index for index, key in enumerate(keys) if key not in have and key not in waited)
-        call = Call(role, prompt.name, prompt.sha256, settings.model, keys, cached=sampling.n - len(missing))
+        model, revision = endpoint.settings.model, endpoint.revision
+        keys = tuple(cache_key(model, revision, prompt, sampling, i, continuation) for i in range(sampling.n))
+        asked = _Asked(role, endpoint, prompt, sampling, continuation, keys, self._cache.get(keys))
+        worth_usd = sum(endpoint.settings.cost_usd(k.tokens_in, k.tokens_out) for k in asked.have.values())
         try:
-            if missing:
-                reply = await self._ask(role, endpoint, Request(prompt, sampling, missing), keys)
-                call = _with_costs(call, reply, settings)
-                have.update(zip((keys[index] for index in missing), reply.completions, strict=True))
-        except CallError as error:
-            error.call = _with_costs(call, error.partial, settings)
+            await self._complete(asked)
+        except (CallError, BudgetUsedUp) as error:
+            error.call = asked.cost(worth_usd, repair)
             raise
-        for key, flight in waited.items():
-            have[key] = await _joined(flight.future)
-        return Answered(tuple(have[key] for key in keys), call, Frame(settings.frame))
+        completions = tuple(asked.have[key].completion for key in keys)
+        return Answered(completions, asked.cost(worth_usd, repair), Frame(endpoint.settings.frame))
 
-    def _serves(self, key: str, sampling: Sampling) -> bool:
-        """Whether a call in flight will give this sample with at least this budget."""
-        return key in self._in_flight and self._in_flight[key].max_tokens >= sampling.max_tokens
+    async def _complete(self, asked: _Asked) -> None:
+        while wanted := asked.wanted():
+            for max_tokens, indices in sorted(wanted.items()):
+                flights = {asked.keys[index]: self._flight(asked.keys[index], max_tokens) for index in indices}
+                missing = tuple(index for index in indices if flights[asked.keys[index]] is None)
+                # A seed is one sample's: samples with seeds are asked for one by one, all at once.
+                seeded = asked.endpoint.settings.seed is not None
+                groups = [(index,) for index in missing] if seeded else [missing] if missing else []
+                answers = await asyncio.gather(
+                    *(self._ask(asked, group, max_tokens) for group in groups), return_exceptions=True
+                )
+                for answer in answers:
+                    if isinstance(answer, BaseException):
+                        raise answer
+                    asked.have.update(answer)
+                for key, flight in flights.items():
+                    if flight is not None:
+                        asked.have[key] = await _joined(flight.future)
 
-    async def _ask(self, role: str, endpoint: Endpoint, request: Request, keys: tuple[str, ...]) -> Reply:
-        """Send the request; keep its replies before anyone sees them; let joined callers have them too."""
-        wanted = [keys[index] for index in request.indices]
-        loop, budget = asyncio.get_running_loop(), request.sampling.max_tokens
-        flights = {key: _Flight(loop.create_future(), budget) for key in wanted}
+    def _flight(self, key: str, max_tokens: int) -> _Flight | None:
+        """The call in flight that will give this sample with at least this budget."""
+        flight = self._in_flight.get(key)
+        return flight if flight is not None and flight.max_tokens >= max_tokens else None
+
+    def _ask(self, asked: _Asked, indices: tuple[int, ...], max_tokens: int) -> Coroutine[Any, Any, dict[str, Kept]]:
+        """Say at once that these samples are in flight, so that others join, and give what sends the request."""
+        loop = asyncio.get_running_loop()
+        flights = {asked.keys[index]: _Flight(loop.create_future(), max_tokens) for index in indices}
         self._in_flight.update(flights)
+        return self._send(asked, indices, max_tokens, flights)
 
-        def keep(reply: Reply) -> None:
-            found = zip(wanted, reply.completions, strict=False)
-            model, name = endpoint.settings.model, request.prompt.name
-            self._cache.put(CacheEntry(key, role, name, model, budget, completion) for key, completion in found)
-
+    async def _send(
+        self, asked: _Asked, indices: tuple[int, ...], max_tokens: int, flights: dict[str, _Flight]
+    ) -> dict[str, Kept]:
+        """Send the request; keep its replies before anyone sees them; let joined callers have them too."""
+        wanted = [asked.keys[index] for index in indices]
+        request = Request(asked.prompt, replace(asked.sampling, max_tokens=max_tokens), indices, asked.continuation)
         try:
-            reply = await endpoint.generate(request)
-            keep(reply)
+            reply = await self._within_budget(asked.endpoint, request)
+            kept = await self._keep(asked, wanted, reply, max_tokens)
         except BaseException as error:
             if isinstance(error, CallError):
-                keep(error.partial)
+                await self._keep(asked, wanted, error.partial, max_tokens)
                 error.key = wanted[min(len(error.partial.completions), len(wanted) - 1)]
             for flight in flights.values():
                 flight.future.set_exception(error)
                 flight.future.exception()  # marks it as seen when nobody joined
             raise
         else:
-            for key, completion in zip(wanted, reply.completions, strict=True):
-                flights[key].future.set_result(completion)
-            return reply
+            for key in wanted:
+                flights[key].future.set_result(kept[key])
+            return kept
         finally:
             for key, flight in flights.items():
                 if self._in_flight.get(key) is flight:
                     del self._in_flight[key]
+
+    async def _within_budget(self, endpoint: Endpoint, request: Request) -> Reply:
+        settings, prompt, n = endpoint.settings, request.prompt, len(request.indices)
+        if settings.kind == "classical":  # takes no tokens and costs nothing
+            return await endpoint.generate(request)
+        tokens_out = self.budget.expected_tokens_out(prompt.name, n, request.sampling.max_tokens)
+        reserved = _cost(settings, Reply((), tokens_in=estimated_tokens(prompt), tokens_out=tokens_out))
+        await self.budget.reserve(reserved)
+        taken = NOT_SENT
+        try:
+            taken = await endpoint.generate(request)
+        except CallError as error:
+            taken = error.partial
+            raise
+        finally:
+            self.budget.settle(reserved, _cost(settings, taken), prompt.name, len(taken.completions), taken.tokens_out)
+        return taken
+
+    async def _keep(self, asked: _Asked, wanted: Sequence[str], reply: Reply, max_tokens: int) -> dict[str, Kept]:
+        """Cache the samples that arrived and note what they took; a truncated one that they replace was wasted."""
+        count = max(len(reply.completions), 1)
+        tokens_in, tokens_out = reply.tokens_in // count, reply.tokens_out // count
+        replaced = [asked.have[key] for key in wanted[: len(reply.completions)] if key in asked.have]
+        wasted = reply.tokens_wasted + sum(kept.tokens_out for kept in replaced)
+        asked.replies.append(replace(reply, tokens_wasted=wasted))
+        kept = {
+            key: Kept(completion, max_tokens, tokens_in, tokens_out)
+            for key, completion in zip(wanted, reply.completions, strict=False)
+        }
+        asked.sent.update(kept)
+        model, name = asked.endpoint.settings.model, asked.prompt.name
+        await self._store(
+            CacheEntry(key, asked.role, name, model, max_tokens, k.completion, k.tokens_in, k.tokens_out)
+            for key, k in kept.items()
+        )
+        return kept
+
+    async def _store(self, entries: Iterable[CacheEntry]) -> None:
+        """Cache the entries, together with all others that arrive in the same turn of the loop: one transaction."""
+        self._to_store.extend(entries)
+        if self._stored is None:
+            loop = asyncio.get_running_loop()
+            self._stored = loop.create_future()
+            loop.call_soon(self._flush)
+        await asyncio.shield(self._stored)
+
+    def _flush(self) -> None:
+        entries, stored = self._to_store, self._stored
+        self._to_store, self._stored = [], None
+        assert stored is not None
+        try:
+            self._cache.put(entries)
+        except Exception as error:
+            stored.set_exception(error)
+        else:
+            stored.set_result(None)
 
     async def close(self) -> None:
         """Close all endpoints and the cache."""
@@ -122,29 +266,30 @@ class Models:
         self._cache.close()
 
 
-def _with_costs(call: Call, reply: Reply, settings: EndpointSettings) -> Call:
-    return replace(
-        call,
-        requests=reply.requests,
-        retries=reply.retries,
-        tokens_in=reply.tokens_in,
-        tokens_out=reply.tokens_out,
-        tokens_reasoning=reply.tokens_reasoning,
-        cost_usd=settings.cost_usd(reply.tokens_in, reply.tokens_out),
-    )
+def _cost(settings: EndpointSettings, reply: Reply) -> Cost:
+    usd = settings.cost_usd(reply.tokens_in, reply.tokens_out, reply.tokens_cached)
+    return Cost(usd, reply.tokens_in + reply.tokens_out)
 
 
-async def _joined(future: "asyncio.Future[Completion]") -> Completion:
+async def _joined(future: "asyncio.Future[Kept]") -> Kept:
     """Someone else's sample; their failure becomes this caller's own, without its cost."""
     try:
         return await asyncio.shield(future)
     except CallError as error:
         raise CallError(error.failure, error.message, key=error.key) from error
+    except BudgetUsedUp as error:
+        raise BudgetUsedUp(*error.args) from error
 
 
 class Caller(Protocol):
     """What a scorer needs of the model access; :class:`Models` and a stage's session both are one."""
 
-    async def generate(self, role: str, prompt: RenderedPrompt, sampling: Sampling) -> Answered:
+    async def generate(
+        self, role: str, prompt: RenderedPrompt, sampling: Sampling, *, repair: bool = False
+    ) -> Answered:
         """See :meth:`Models.generate`."""
+        ...
+
+    def repair_attempts(self, role: str) -> int:
+        """See :meth:`Models.repair_attempts`."""
         ...

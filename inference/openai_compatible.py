@@ -1,27 +1,30 @@
-"""Endpoints that speak OpenAI's chat API: vLLM, SGLang, OpenAI and others, through the official ``openai`` client."""
+"""Endpoints that speak OpenAI's chat API: vLLM, SGLang, OpenAI and others.
+
+Chat requests go over aiohttp: the official client takes several times the processor time a call and keeps a fast
+server less busy (benchmarks/bench_saturation.py measures both). The official client lists the models.
+"""
 
 import asyncio
 import base64
 import json
-import math
-import os
-from dataclasses import replace
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
-import openai
+import aiohttp
 
-from inference.errors import CallError, Failure
-from inference.request import Completion, Reply, Request, joined
-from inference.retry import with_retries
+from inference.continuation import score
+from inference.errors import NOT_SENT, CallError, Failure
+from inference.flow import Flow
+from inference.keys import api_key, scrub
+from inference.media_parts import media_bytes
+from inference.openai_reply import failure_of, message_of, reply_of, retry_after_s
+from inference.request import Completion, Reply, Request
 from inference.settings import EndpointSettings
 from schemas.messages import MediaPart, TextPart
-from schemas.text import storable
 from vision.media import MediaStore
-from vision.overlay import encode_png
 
-_SHOWN_AS_IS = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
+MAX_REPLY_BYTES = 64_000_000
+MAX_MESSAGE_CHARS = 300
 
 
 class OpenAIEndpoint:
@@ -31,52 +34,51 @@ class OpenAIEndpoint:
         if not settings.base_url:
             raise ValueError(f"endpoint {settings.model!r}: an openai endpoint needs a base_url")
         self.settings = settings
+        self._url = settings.base_url.rstrip("/")
         self._media = media
-        self._slots = asyncio.Semaphore(settings.max_concurrency)
-        self._client = openai.AsyncOpenAI(
-            base_url=settings.base_url,
-            api_key=_api_key(settings),
-            max_retries=0,
-            timeout=openai.Timeout(settings.timeout_s, connect=settings.connect_timeout_s),
-        )
+        self._key = api_key(settings)
+        self._flow = Flow(settings)
+        self._session: aiohttp.ClientSession | None = None
 
     @property
     def revision(self) -> str:
-        """The revision that the config declares."""
-        return self.settings.revision
+        """The revision that the config declares, with the seed, where one is set: it changes what is sampled."""
+        seed = self.settings.seed
+        return self.settings.revision if seed is None else f"{self.settings.revision}#seed={seed}"
 
     async def generate(self, request: Request) -> Reply:
-        """See :class:`inference.endpoint.Endpoint`; asked again for samples that came back unusable or not at all."""
-        parts: list[Reply] = []
-        while (got := sum(len(part.completions) for part in parts)) < len(request.indices):
-            wanted = min(len(request.indices) - got, self.settings.samples_per_request)
-            try:
-                part, tries = await with_retries(lambda n=wanted: self._send(request, n), self.settings.max_retries)
-            except CallError as error:
-                error.partial = joined([*parts, Reply((), requests=error.requests, retries=error.requests - 1)])
-                raise
-            parts.append(replace(part, requests=tries, retries=tries - 1))
-        return joined(parts)
+        """See :class:`inference.endpoint.Endpoint`; a request that the declared capabilities exclude is not sent."""
+        reason = self._unsupported(request)
+        if reason:
+            raise CallError(Failure.UNSUPPORTED, f"{self.settings.model} is not declared to {reason}", partial=NOT_SENT)
+        return await self._flow.collect(request, self._send)
+
+    def _unsupported(self, request: Request) -> str | None:
+        media = request.prompt.media
+        if any(part.kind == "video" for part in media) and not self.settings.video:
+            return "take videos (video = true)"
+        if len(media) > 1 and not self.settings.multi_image:
+            return "take several media (multi_image = true)"
+        if request.continuation is not None and not self.settings.logprobs:
+            return "give log-probabilities of a continuation (logprobs = true)"
+        return None
 
     async def _send(self, request: Request, n: int) -> Reply:
-        async with self._slots:
-            body = await asyncio.to_thread(self._body, request, n)
-            try:
-                answer = await self._client.chat.completions.create(**body)
-            except openai.APIError as error:
-                raise self._as_call_error(error) from error
-            except ValueError as error:  # a body that is not JSON
-                raise CallError(Failure.GARBLED, f"not JSON: {error}"[:300]) from error
-        return _reply(answer, n)
+        if not request.prompt.media:
+            return await self._exchange(request, n, [])
+        # The files are read before the bytes are held, one request at a time each: only encoded bodies count.
+        files = await asyncio.to_thread(lambda: [media_bytes(self._media, part) for part in request.prompt.media])
+        async with self._flow.holding(sum(len(data) for data, _ in files) * 4 // 3):
+            return await self._exchange(request, n, files)
 
-    def _body(self, request: Request, n: int) -> dict[str, Any]:
-        content = [
-            {"type": "text", "text": part.text} if isinstance(part, TextPart) else self._image(part)
-            for part in request.prompt.user
-        ]
-        messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
-        if request.prompt.system:
-            messages.insert(0, {"role": "system", "content": request.prompt.system})
+    async def _exchange(self, request: Request, n: int, files: list[tuple[bytes, str]]) -> Reply:
+        messages = _messages(request, files)
+        if request.continuation is not None:
+            logprobs, tokens_in = await score(self._post, self.settings.model, messages, request.continuation)
+            return Reply((Completion(request.continuation.text, logprobs=logprobs),), tokens_in=tokens_in)
+        return reply_of(await self._post("chat/completions", self._body(request, n, messages)), n, self._key)
+
+    def _body(self, request: Request, n: int, messages: list[dict[str, Any]]) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self.settings.model,
             "messages": messages,
@@ -85,125 +87,106 @@ class OpenAIEndpoint:
             "top_p": request.sampling.top_p,
             "max_tokens": request.sampling.max_tokens,
         }
+        if self.settings.seed is not None:
+            body["seed"] = self.settings.seed + request.indices[0]
         if request.prompt.reply_schema is not None and self.settings.structured_output:
             schema = json.loads(request.prompt.reply_schema)
-            name = request.prompt.name.replace(".", "_")
+            name = "".join(letter if letter.isalnum() else "_" for letter in request.prompt.name)
             body["response_format"] = {
                 "type": "json_schema",
                 "json_schema": {"name": name, "schema": schema, "strict": True},
             }
         return body
 
-    def _image(self, part: MediaPart) -> dict[str, Any]:
-        data = self._media.open_bytes(part.uri)
-        mime = next((mime for magic, mime in _SHOWN_AS_IS.items() if data.startswith(magic)), None)
-        if mime is None or not part.upright:
-            data, mime = encode_png(self._media.pixels(part.uri)), "image/png"
-        url = f"data:{mime};base64,{base64.b64encode(data).decode()}"
-        return {"type": "image_url", "image_url": {"url": url}}
+    async def _post(self, path: str, body: dict[str, Any]) -> Any:
+        """The server's JSON; ``path`` is under the base URL, or with a leading slash under the server's root."""
+        base = self._url.removesuffix("/v1") if path.startswith("/") else f"{self._url}/"
+        sending = self._client().post(f"{base}{path}", data=json.dumps(body).encode(), allow_redirects=False)
+        # What the client says of a broken response quotes it, an echoed key included: such causes are dropped.
+        try:
+            async with sending as response:
+                data = await _read(response)
+                if response.status != 200:
+                    wait_s = retry_after_s(response.headers.get("retry-after", ""), datetime.now(UTC))
+                    message = self._clean(f"HTTP {response.status}: {message_of(data)}")
+                    raise CallError(failure_of(response.status), message, retry_after_s=wait_s)
+        except aiohttp.ServerTimeoutError as error:
+            raise CallError(Failure.TIMEOUT, self._clean(f"no reply in time: {error}")) from None
+        except aiohttp.ClientPayloadError as error:
+            raise CallError(Failure.CONNECTION, self._clean(f"the body ended early: {error}")) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise CallError(Failure.CONNECTION, self._clean(f"{type(error).__name__}: {error}")) from None
+        try:
+            return json.loads(data, strict=False)
+        except (ValueError, RecursionError):
+            text = scrub(data[:4000].decode("utf-8", "replace"), self._key)
+            raise CallError(Failure.GARBLED, f"not JSON: {text[:120]!r}") from None
 
-    def _as_call_error(self, error: openai.APIError) -> CallError:
-        """The client's error as ours, without the API key, which some servers echo."""
-        if isinstance(error, openai.APITimeoutError):
-            return CallError(Failure.TIMEOUT, "no reply in time")
-        if isinstance(error, openai.APIConnectionError):
-            return CallError(Failure.CONNECTION, str(error.__cause__ or error)[:300])
-        message = error.message.replace(self._client.api_key, "***")[:300]
-        if isinstance(error, openai.APIStatusError):
-            wait_s = retry_after_s(error.response.headers.get("retry-after", ""), datetime.now(UTC))
-            return CallError(
-                _failure_of(error.status_code), f"HTTP {error.status_code}: {message}", retry_after_s=wait_s
+    def _clean(self, message: str) -> str:
+        """The message without the key, cut short; in this order, so that no part of a key is left."""
+        return scrub(message, self._key)[:MAX_MESSAGE_CHARS]
+
+    def _client(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            timeout = aiohttp.ClientTimeout(
+                total=None,
+                connect=None,
+                sock_connect=self.settings.connect_timeout_s,
+                sock_read=self.settings.read_timeout_s,
             )
-        return CallError(Failure.GARBLED, message)
+            headers = {"authorization": f"Bearer {self._key}", "content-type": "application/json"}
+            connector = aiohttp.TCPConnector(limit=0)
+            self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, headers=headers)
+        return self._session
 
     async def check(self) -> str:
         """Ask the server for its models."""
-        try:
-            listed = await self._client.models.list()
-        except openai.APIError as error:
-            raise self._as_call_error(error) from error
+        import openai  # a second of import that workers do without
+
+        timeout = openai.Timeout(self.settings.read_timeout_s, connect=self.settings.connect_timeout_s)
+        async with openai.AsyncOpenAI(base_url=self._url, api_key=self._key, max_retries=0, timeout=timeout) as client:
+            try:
+                listed = await client.models.list()
+            except openai.APIStatusError as error:
+                message = self._clean(f"HTTP {error.status_code}: {error.message}")
+                raise CallError(failure_of(error.status_code), message) from None
+            except openai.APIError as error:
+                raise CallError(Failure.CONNECTION, self._clean(str(error.__cause__ or error))) from None
         names = [model.id for model in listed.data]
         if self.settings.model not in names:
-            raise CallError(
-                Failure.BAD_REQUEST, f"{self.settings.base_url} serves {names}, not {self.settings.model!r}"
-            )
+            raise CallError(Failure.BAD_REQUEST, f"{self._url} serves {names}, not {self.settings.model!r}")
         return f"serves {self.settings.model}"
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        if self._session is not None:
+            await self._session.close()
 
 
-def _api_key(settings: EndpointSettings) -> str:
-    if not settings.api_key_env:
-        return "none"
-    key = os.environ.get(settings.api_key_env)
-    if not key:
-        raise ValueError(f"endpoint {settings.model!r}: the environment variable {settings.api_key_env} is not set")
-    return key
+def _messages(request: Request, files: list[tuple[bytes, str]]) -> list[dict[str, Any]]:
+    """The conversation; text and media stand exactly in the order of the prompt."""
+    data = iter(files)
+    content = [
+        {"type": "text", "text": part.text} if isinstance(part, TextPart) else _media(part, *next(data))
+        for part in request.prompt.user
+    ]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
+    if request.prompt.system:
+        messages.insert(0, {"role": "system", "content": request.prompt.system})
+    return messages
 
 
-def _reply(answer: Any, n: int) -> Reply:
-    """The usable samples of a response, at most ``n``; raises CallError when there is none.
-
-    An empty sample and a refused one are not usable, nor is one of another form than the API's.
-    """
-    choices = getattr(answer, "choices", None)
-    if not isinstance(choices, list) or not choices:
-        raise CallError(Failure.GARBLED, "the response has no choices")
-    completions, failures = [], []
-    for choice in choices[:n]:
-        try:
-            completions.append(_completion(choice))
-        except CallError as error:
-            failures.append(error)
-    if not completions:
-        raise failures[0]
-    usage = getattr(answer, "usage", None)
-    return Reply(
-        tuple(completions),
-        tokens_in=_tokens(usage, "prompt_tokens"),
-        tokens_out=_tokens(usage, "completion_tokens"),
-        tokens_reasoning=_tokens(getattr(usage, "completion_tokens_details", None), "reasoning_tokens"),
-    )
+def _media(part: MediaPart, data: bytes, mime: str) -> dict[str, Any]:
+    kind = "video_url" if part.kind == "video" else "image_url"
+    return {"type": kind, kind: {"url": f"data:{mime};base64,{base64.b64encode(data).decode()}"}}
 
 
-def _completion(choice: Any) -> Completion:
-    message = getattr(choice, "message", None)
-    text, refusal = getattr(message, "content", None) or "", getattr(message, "refusal", None)
-    reasoning = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None) or ""
-    finish_reason = getattr(choice, "finish_reason", None) or "stop"
-    if not all(isinstance(value, str) for value in (text, reasoning, finish_reason)) or message is None:
-        raise CallError(Failure.GARBLED, f"a choice of another form: {choice!r:.120}")
-    if refusal:
-        raise CallError(Failure.REFUSED, str(refusal)[:200])
-    if not text.strip() and finish_reason != "length":
-        raise CallError(Failure.EMPTY, f"empty content, finish_reason {finish_reason}")
-    return Completion(storable(text), storable(reasoning), finish_reason)
-
-
-def _tokens(usage: Any, name: str) -> int:
-    value = getattr(usage, name, None)
-    return value if isinstance(value, int) else 0
-
-
-def _failure_of(status: int) -> Failure:
-    if status in (401, 403):
-        return Failure.UNAUTHORISED
-    if status == 408:
-        return Failure.TIMEOUT
-    if status == 429:
-        return Failure.RATE_LIMITED
-    return Failure.SERVER_ERROR if status >= 500 else Failure.BAD_REQUEST
-
-
-def retry_after_s(header: str, now: datetime) -> float | None:
-    """Seconds of a Retry-After header, given as a number or as a date; None when it is neither."""
-    try:
-        seconds = float(header)
-    except ValueError:
-        try:
-            return max(0.0, (parsedate_to_datetime(header) - now).total_seconds())
-        except (TypeError, ValueError):
-            return None
-    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    """The body. Raises CallError when it is larger than any reply."""
+    chunks, size_bytes = [], 0
+    async for chunk in response.content.iter_any():
+        chunks.append(chunk)
+        size_bytes += len(chunk)
+        if size_bytes > MAX_REPLY_BYTES:
+            raise CallError(Failure.GARBLED, f"the reply is larger than {MAX_REPLY_BYTES} bytes")
+    return b"".join(chunks)

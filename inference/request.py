@@ -28,26 +28,49 @@ class Sampling:
 
 
 @dataclass(frozen=True)
+class Continuation:
+    """A text whose log-probability is wanted: that of ``text`` after the prompt and the reply's beginning ``given``.
+
+    For Argos Eq. 5, P(ŷ|q,r,v), ``given`` is the reasoning r and ``text`` the answer ŷ.
+    """
+
+    given: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Request:
-    """A filled prompt with its sampling. ``indices`` are the sample numbers wanted, ``range(n)`` or a part of it."""
+    """A filled prompt with its sampling. ``indices`` are the sample numbers wanted, ``range(n)`` or a part of it.
+
+    With a ``continuation`` nothing is sampled: the one completion is its text with a log-probability for each token.
+    """
 
     prompt: RenderedPrompt
     sampling: Sampling
     indices: tuple[int, ...]
+    continuation: Continuation | None = None
 
 
 @dataclass(frozen=True)
 class Completion:
-    """One sample of a model. ``reasoning`` is what a server returns apart from the text, "" if nothing."""
+    """One sample of a model. ``reasoning`` is what a server returns apart from the text, "" if nothing.
+
+    ``logprobs`` (nats) stand only on a scored continuation, one for each of its tokens.
+    """
 
     text: str
     reasoning: str = ""
     finish_reason: str = "stop"
+    logprobs: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The samples in the order of the request's indices, with what they cost in requests and tokens."""
+    """The samples in the order of the request's indices, with what they cost in requests and tokens.
+
+    ``tokens_cached`` are the input tokens that the server had cached, ``tokens_wasted`` those in and out that went into
+    samples which could not be used.
+    """
 
     completions: tuple[Completion, ...]
     requests: int = 1
@@ -55,6 +78,8 @@ class Reply:
     tokens_in: int = 0
     tokens_out: int = 0
     tokens_reasoning: int = 0
+    tokens_cached: int = 0
+    tokens_wasted: int = 0
 
 
 def joined(replies: Sequence[Reply]) -> Reply:
@@ -66,15 +91,24 @@ def joined(replies: Sequence[Reply]) -> Reply:
         tokens_in=sum(reply.tokens_in for reply in replies),
         tokens_out=sum(reply.tokens_out for reply in replies),
         tokens_reasoning=sum(reply.tokens_reasoning for reply in replies),
+        tokens_cached=sum(reply.tokens_cached for reply in replies),
+        tokens_wasted=sum(reply.tokens_wasted for reply in replies),
     )
 
 
-def cache_key(model: str, revision: str, prompt: RenderedPrompt, sampling: Sampling, index: int) -> str:
+def cache_key(
+    model: str,
+    revision: str,
+    prompt: RenderedPrompt,
+    sampling: Sampling,
+    index: int,
+    continuation: Continuation | None = None,
+) -> str:
     """SHA-256 of all that can change the reply, as 64 hexadecimal digits.
 
     That is the model and its declared revision, the messages with media digests, the reply schema and the sampling
-    parameters with the sample's number; not ``n`` and not ``max_tokens``, so that a larger budget finds the good
-    replies.
+    parameters with the sample's number, and the continuation to be scored, if any; not ``n`` and not ``max_tokens``,
+    so that a larger budget finds the good replies.
     """
     body = {
         "v": KEY_VERSION,
@@ -87,6 +121,8 @@ def cache_key(model: str, revision: str, prompt: RenderedPrompt, sampling: Sampl
         "top_p": sampling.top_p,
         "sample": index,
     }
+    if continuation is not None:
+        body["continuation"] = [continuation.given, continuation.text]
     text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -95,3 +131,13 @@ def _canonical(part: Part) -> dict[str, str]:
     if isinstance(part, MediaPart):
         return {"media": part.sha256, "kind": part.kind}
     return {"text": part.text}
+
+
+CHARACTERS_PER_TOKEN = 4
+TOKENS_PER_MEDIUM = 1000
+
+
+def estimated_tokens(prompt: RenderedPrompt) -> int:
+    """A rough count of the prompt's tokens, for rate limits and budgets before the server has told the true one."""
+    texts = sum(len(part.text) for part in prompt.user if not isinstance(part, MediaPart)) + len(prompt.system)
+    return texts // CHARACTERS_PER_TOKEN + TOKENS_PER_MEDIUM * len(prompt.media)

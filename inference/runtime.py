@@ -7,6 +7,7 @@ connections and the joining of identical calls hold for the process as a whole.
 import asyncio
 import atexit
 import concurrent.futures
+import sys
 import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -16,11 +17,16 @@ from inference.settings import ModelsSettings
 
 T = TypeVar("T")
 
+SWITCH_INTERVAL_S = 0.001
+"""How long another thread may keep the interpreter while the loop wants it. Python's 5 ms leave a fast server waiting
+for its next request whenever Beam's own thread is at work."""
+
 
 class Runtime:
     """The loop thread with the models on it. Get the process's own with :func:`runtime`."""
 
     def __init__(self) -> None:
+        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL_S))
         self._loop = asyncio.new_event_loop()
         self._models: dict[ModelsSettings, Models] = {}
         self._lock = threading.Lock()

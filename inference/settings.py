@@ -1,6 +1,7 @@
 """The settings of an endpoint and of the whole model access, as they stand in a config. Hashable and picklable."""
 
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from schemas.frames import Frame
 
@@ -12,9 +13,24 @@ class EndpointSettings:
     """One model endpoint.
 
     ``kind`` is a key of :data:`inference.endpoint.KINDS`. ``frame`` is the coordinate frame that the model speaks.
-    ``api_key_env`` names the environment variable that holds the key; the key itself never stands in a config.
-    ``strength`` is for ``classical`` only: how coarse and jittered its view of the picture is (0: exact).
-    Prices are US dollars per million tokens.
+    The API key is read from the environment variable ``api_key_env`` or from the file ``api_key_file``; it never
+    stands in a config. ``strength`` is for ``classical`` only: how coarse and jittered its view of the picture is
+    (0: exact). ``serve_args`` are for ``vllm`` only: further arguments of ``vllm serve``.
+
+    Flow, for each worker process: at most ``max_concurrency`` requests and ``max_bytes_in_flight`` of request bodies at
+    once, at most ``requests_per_minute`` and ``tokens_per_minute`` (0: no limit); with ``adaptive`` the concurrency
+    falls while the server is overloaded. ``timeout_s`` bounds one request as a whole, ``read_timeout_s`` the silence
+    within it. ``hedge_after_s`` sends a second copy of a request that is still unanswered (0: never).
+
+    ``repair_attempts`` is how often a reply of the wrong form is asked for again; a truncated one is asked for again
+    with twice the budget until it exceeds ``max_tokens_limit`` (0: never).
+
+    With a ``seed`` each sample is asked for by itself, with the seed plus its number (``openai`` and ``vllm`` only), so
+    that a server that honours seeds samples the same again.
+
+    Capabilities: ``multi_image``, ``video``, ``structured_output`` (reply schemas), ``logprobs`` (log-probabilities of
+    a given continuation), and ``samples_per_request`` for ``n``. Prices are US dollars per million tokens; input tokens
+    that the server had cached cost ``usd_per_million_tokens_cached`` (None: as much as others).
     """
 
     kind: str
@@ -22,34 +38,63 @@ class EndpointSettings:
     revision: str = ""
     base_url: str = ""
     api_key_env: str = ""
+    api_key_file: str = ""
     frame: str = Frame.PX.value
-    max_concurrency: int = 32
+    max_concurrency: int = 64
+    adaptive: bool = True
+    requests_per_minute: int = 0
+    tokens_per_minute: int = 0
+    max_bytes_in_flight: int = 256_000_000
     connect_timeout_s: float = 10.0
-    timeout_s: float = 300.0
-    max_retries: int = 6
+    read_timeout_s: float = 300.0
+    timeout_s: float = 600.0
+    hedge_after_s: float = 0.0
+    max_retries: int = 8
+    repair_attempts: int = 1
+    max_tokens_limit: int = 0
     samples_per_request: int = 16
+    seed: int | None = None
+    multi_image: bool = True
+    video: bool = False
     structured_output: bool = True
+    logprobs: bool = False
     strength: float = 0.0
+    serve_args: tuple[str, ...] = ()
     usd_per_million_tokens_in: float = 0.0
     usd_per_million_tokens_out: float = 0.0
+    usd_per_million_tokens_cached: float | None = None
 
     def __post_init__(self) -> None:
         Frame(self.frame)
         if not self.kind or not self.model:
             raise ValueError("an endpoint needs a kind and a model")
-        if self.max_concurrency < 1 or self.samples_per_request < 1 or self.max_retries < 0:
-            raise ValueError("max_concurrency and samples_per_request must be at least 1, max_retries at least 0")
-        if self.timeout_s <= 0 or self.connect_timeout_s <= 0:
+        if min(self.max_concurrency, self.samples_per_request, self.max_bytes_in_flight) < 1:
+            raise ValueError("max_concurrency, samples_per_request and max_bytes_in_flight must be at least 1")
+        limits = (self.max_retries, self.repair_attempts, self.max_tokens_limit)
+        if min(*limits, self.requests_per_minute, self.tokens_per_minute, self.hedge_after_s) < 0:
+            raise ValueError("retries, repairs, hedge_after_s and limits must not be negative")
+        if min(self.timeout_s, self.read_timeout_s, self.connect_timeout_s) <= 0:
             raise ValueError("timeouts must be positive")
+        if self.api_key_env and self.api_key_file:
+            raise ValueError("api_key_env and api_key_file exclude each other")
+        if "@" in urlsplit(self.base_url).netloc or urlsplit(self.base_url).query:
+            raise ValueError("base_url must not hold a user, password or query: keys come from api_key_env")
 
-    def cost_usd(self, tokens_in: int, tokens_out: int) -> float:
-        """The price of that many tokens."""
-        return (tokens_in * self.usd_per_million_tokens_in + tokens_out * self.usd_per_million_tokens_out) / 1_000_000
+    def cost_usd(self, tokens_in: int, tokens_out: int, tokens_cached: int = 0) -> float:
+        """The price of that many tokens; ``tokens_cached`` are those of ``tokens_in`` that the server had cached."""
+        cached_usd = self.usd_per_million_tokens_cached
+        if cached_usd is None:
+            cached_usd = self.usd_per_million_tokens_in
+        usd = (tokens_in - tokens_cached) * self.usd_per_million_tokens_in + tokens_cached * cached_usd
+        return (usd + tokens_out * self.usd_per_million_tokens_out) / 1_000_000
 
 
 @dataclass(frozen=True)
 class ModelsSettings:
-    """All that a worker needs to reach the models: endpoints, which role uses which, the cache and the media roots."""
+    """All that a worker needs to reach the models: endpoints, which role uses which, the cache and the media roots.
+
+    ``budget_usd`` and ``budget_tokens`` bound what one worker process may spend (None: no bound).
+    """
 
     endpoints: tuple[tuple[str, EndpointSettings], ...]
     roles: tuple[tuple[str, str], ...]
@@ -57,6 +102,8 @@ class ModelsSettings:
     input_root: str
     run_root: str
     classical_threads: int = field(default=2)
+    budget_usd: float | None = None
+    budget_tokens: int | None = None
 
     def endpoint_name(self, role: str) -> str:
         """The endpoint that ``role`` uses. Raises ValueError when the config gives it none."""

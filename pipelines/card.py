@@ -6,6 +6,7 @@ the Hub's ids where it knows them all, else ``other``, and nothing where there a
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -14,12 +15,15 @@ from pathlib import Path
 import duckdb
 import jinja2
 import pyarrow as pa
+import pyarrow.parquet as pq
 import yaml
 
 from pipelines.figures import SHARDS, Summary, funnel, open_tables, pass_rates, rejections, role_costs
 from prompts.loader import PromptError, load_prompt
+from stages.spreading import release_memory
 
 TASKS = ("visual-question-answering", "image-text-to-text")
+PROMPT_ROWS = 1000
 TAGS = ("groundtrace", "visual-grounding", "grounded-reasoning", "chain-of-thought", "synthetic")
 HUB_LICENCES = frozenset((
     "apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause", "cc0-1.0", "cc-by-2.0", "cc-by-2.5", "cc-by-3.0",
@@ -111,11 +115,12 @@ def write_card(staging: Path, summary: Summary) -> None:
 
     Raises :class:`pipelines.figures.InspectError` for shards that cannot be read.
     """
+    release_memory()
     with open_tables(staging, summary) as tables:
         sources = _sources(tables)
         counted = {
             "sources": sources,
-            "prompts": _prompts(tables, summary),
+            "prompts": _prompts(staging, summary),
             "rates": pass_rates(tables, summary),
             "unscored": _unscored(tables),
             "attempts": tables.execute(
@@ -190,15 +195,15 @@ def _sources(tables: duckdb.DuckDBPyConnection) -> list[SourceRows]:
     return [SourceRows(*row) for row in tables.execute(query).fetchall()]
 
 
-def _prompts(tables: duckdb.DuckDBPyConnection, summary: Summary) -> list[PromptUse]:
-    query = """
-        SELECT prompt.id, count(*) FROM (SELECT unnest(lineage.prompts) AS prompt FROM sft
-        UNION ALL SELECT unnest(lineage.prompts) FROM rl) GROUP BY prompt.id"""
-    rows: dict[str, int] = dict(tables.execute(query).fetchall())
-    return [
-        PromptUse(name, sha256, _purpose(name), rows.get(name, 0))
-        for name, sha256 in sorted(summary["prompts"].items())
-    ]
+def _prompts(staging: Path, summary: Summary) -> list[PromptUse]:
+    """The prompts with their rows. Of the lineage, which is most of a row's text, only the names are read."""
+    rows = Counter[str]()
+    for file in sorted(staging.glob("sft/*.parquet")) + sorted(staging.glob("rl/*.parquet")):
+        with pq.ParquetFile(file) as shard:
+            for batch in shard.iter_batches(PROMPT_ROWS, columns=["lineage.prompts.list.element.id"]):
+                [prompts] = batch["lineage"].flatten()
+                rows.update(prompt["id"] for prompt in prompts.flatten().to_pylist())
+    return [PromptUse(name, sha256, _purpose(name), rows[name]) for name, sha256 in sorted(summary["prompts"].items())]
 
 
 def _purpose(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The ``beam`` command: run, preview, validate and inspect.
+"""The ``beam`` command: run, preview, validate, inspect and cache.
 
 Exit codes: 0 done; 1 the run failed (records unaccounted for, or an error while running); 2 a mistake in the command,
 the config or the input; 130 interrupted.
@@ -17,10 +17,14 @@ _EXAMPLES = """examples:
   beam run pipelines/grounded_cot.py --input data/sample --output runs/sample
   beam run pipelines/grounded_cot.py --input questions.parquet --output runs/q --set difficulty.high=0.8
   beam run pipelines/grounded_cot.py --input data/sample --output runs/sample -- --direct_num_workers=2
+  beam run pipelines/grounded_cot.py --input questions.parquet --output runs/q --target-sft 1000 --budget-usd 20
   beam preview pipelines/grounded_cot.py --input data/sample --output runs/look
   beam validate pipelines/grounded_cot.py --input data/sample --config my.toml
   beam inspect runs/sample
   beam inspect runs/sample --sql "SELECT reason, count(*) FROM rejected GROUP BY 1 ORDER BY 2 DESC"
+  beam cache stats runs/sample
+  beam cache prune runs/sample --older-than 30d --dry-run
+  beam cache export runs/sample --to replies.parquet
 """
 
 
@@ -31,12 +35,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "--" in arguments:
         cut = arguments.index("--")
         arguments, beam_options = arguments[:cut], arguments[cut + 1 :]
-    parsed = make_parser().parse_args(arguments)
+    verbose = "--verbose" in arguments
+    logging.basicConfig(level=logging.INFO if verbose else logging.ERROR, format="%(name)s: %(message)s")
+    logging.getLogger("apache_beam").setLevel(logging.INFO if verbose else logging.CRITICAL)
+    parsed = make_parser("cache" in arguments).parse_args(arguments)
     for name in namesakes():
         print(f"beam: the package {name} has a `beam` command too; uninstall it if the wrong one runs", file=sys.stderr)
     warnings.filterwarnings("ignore", category=FutureWarning)
-    logging.basicConfig(level=logging.INFO if parsed.verbose else logging.ERROR, format="%(name)s: %(message)s")
-    logging.getLogger("apache_beam").setLevel(logging.INFO if parsed.verbose else logging.CRITICAL)
     from pipelines import commands
 
     return commands.dispatch(parsed, beam_options)
@@ -51,8 +56,8 @@ def namesakes(names: Sequence[str] = NAMESAKES) -> list[str]:
     return found
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The parser of the ``beam`` command."""
+def make_parser(with_cache: bool = True) -> argparse.ArgumentParser:
+    """The parser of the ``beam`` command; without ``with_cache`` it only names ``cache``, which is slow to import."""
     parser = argparse.ArgumentParser(
         prog="beam",
         description="Turn image questions into verified, visually grounded reasoning data.",
@@ -68,6 +73,13 @@ def make_parser() -> argparse.ArgumentParser:
         "--output", required=True, metavar="RUN", help="the run folder; made if missing, resumed if it is this input's"
     )
     run.add_argument("--limit", type=int, metavar="N", help="read only the first N records of each source")
+    run.add_argument(
+        "--target-sft",
+        type=int,
+        metavar="N",
+        help="draw questions in waves, in the order of a hash of their ids, until N SFT rows are kept; exactly N",
+    )
+    _add_budget(run)
     run.add_argument("--cache", metavar="FOLDER", help="keep replies here instead of in RUN/cache")
     run.add_argument(
         "--resume", choices=("auto", "never"), default="auto", help="never: replace the outputs of another input"
@@ -80,6 +92,7 @@ def make_parser() -> argparse.ArgumentParser:
     preview.add_argument(
         "--records", type=int, default=10, metavar="N", help="how many records to preview (default 10)"
     )
+    _add_budget(preview)
     preview.add_argument("--cache", metavar="FOLDER", help="keep replies here instead of in RUN/cache")
     validate = commands.add_parser(
         "validate", help="check config, input, prompts and endpoints; generate nothing", allow_abbrev=False
@@ -88,7 +101,25 @@ def make_parser() -> argparse.ArgumentParser:
     inspect = commands.add_parser("inspect", help="look into a finished run", allow_abbrev=False)
     inspect.add_argument("run", metavar="RUN", help="a run folder")
     inspect.add_argument("--sql", help="a query over the tables sft, rl and rejected")
+    if with_cache:
+        from pipelines.cache_command import add_cache_parser
+
+        add_cache_parser(commands)
+    else:
+        commands.add_parser("cache", help="look into a reply cache, prune or export it")
     return parser
+
+
+def _add_budget(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--budget-usd",
+        type=float,
+        metavar="X",
+        help="stop calling models when X US dollars are spent",
+    )
+    parser.add_argument(
+        "--budget-tokens", type=int, metavar="N", help="stop calling models when N tokens, in and out, are used"
+    )
 
 
 def _add_pipeline(parser: argparse.ArgumentParser) -> None:

@@ -2,20 +2,21 @@
 
 import argparse
 import collections
-import math
-import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
+from inference.endpoint import SERVED
 from inference.errors import CallError
 from inference.models import Models
 from inference.runtime import runtime
+from pipelines.budget import RunBudget
+from pipelines.cache_command import CacheCommandError, run_cache
+from pipelines.capabilities import check_capabilities, scan_media
 from pipelines.config import ConfigError
 from pipelines.figures import InspectError
+from pipelines.forecast import count_records, forecast_text
 from pipelines.inputs import InputError
 from pipelines.inspect import run_inspect
 from pipelines.run import (
@@ -29,15 +30,15 @@ from pipelines.run import (
 from pipelines.run_folder import RunFolderError
 from pipelines.runner import OptionError, pipeline_options
 from prompts.loader import PromptError, load_prompt, prompt_names
-from rewards.rubrics import RubricSettings
-from stages.mine_rubrics import CANDIDATES, JUDGE
 
-USER_ERRORS = (ConfigError, InputError, InspectError, PipelineError, RunFolderError, OptionError, PromptError)
+USER_ERRORS = (
+    CacheCommandError, ConfigError, InputError, InspectError, OptionError, PipelineError, PromptError, RunFolderError,
+)  # fmt: skip
 
 
 def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     """Run the parsed command; returns the exit code."""
-    commands = {"run": _run, "preview": _preview, "validate": _validate, "inspect": _inspect}
+    commands = {"run": _run, "preview": _preview, "validate": _validate, "inspect": _inspect, "cache": _cache}
     try:
         return commands[parsed.command](parsed, beam_options)
     except USER_ERRORS as error:
@@ -64,7 +65,9 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _run_arguments(parsed: argparse.Namespace, beam_options: Sequence[str], limit: int | None) -> RunArguments:
+def _run_arguments(
+    parsed: argparse.Namespace, beam_options: Sequence[str], limit: int | None, measure: bool = False
+) -> RunArguments:
     return RunArguments(
         pipeline=parsed.pipeline,
         input=parsed.input,
@@ -75,12 +78,17 @@ def _run_arguments(parsed: argparse.Namespace, beam_options: Sequence[str], limi
         cache=parsed.cache,
         resume=getattr(parsed, "resume", "auto") != "never",
         beam_options=beam_options,
+        target_sft=getattr(parsed, "target_sft", None),
+        budget=RunBudget(parsed.budget_usd, parsed.budget_tokens),
+        measure=measure,
     )
 
 
 def _run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     if parsed.limit is not None and parsed.limit < 1:
         raise ConfigError(f"--limit must be at least 1, got {parsed.limit}")
+    if parsed.target_sft is not None and parsed.target_sft < 1:
+        raise ConfigError(f"--target-sft must be at least 1, got {parsed.target_sft}")
     summary = execute(_run_arguments(parsed, beam_options, parsed.limit))
     print(summary_text(summary, parsed.output))
     return 0
@@ -100,76 +108,37 @@ def summary_text(summary: dict[str, Any], output: str) -> str:
     lines += [f"  {reason}: {number}" for reason, number in reasons.most_common()]
     lines.append(f"model calls: {sent} sent, {cached} replies from the cache, ${cost:.2f}, {summary['wall_s']:.1f} s")
     lines.append(f"report: {Path(output) / 'report.html'}")
-    return "\n".join(lines)
+    return "\n".join(lines + _ended_by(summary))
+
+
+def _ended_by(summary: dict[str, Any]) -> list[str]:
+    """What a budget and a target say of the end, the target last."""
+    lines = []
+    budget, target = summary.get("budget"), summary.get("target")
+    used_up = budget is not None and budget["used_up"]
+    if budget is not None and used_up:
+        lines.append(
+            f"the budget ended the run after ${budget['spent_usd']:.2f} and {budget['spent_tokens']} tokens: "
+            f"{budget['left']} records are left as budget; the same command with a larger one goes on from the cache"
+        )
+    if target is not None and not target["reached"]:
+        why = "budget" if used_up else "input"
+        lines.append(f"target not reached: {summary['counts']['sft']} of {target['sft']}; the {why} is used up")
+    elif target is not None:
+        waves = len(target["waves"])
+        lines.append(f"target reached: {target['sft']} SFT rows in {waves} wave{'s' if waves > 1 else ''}")
+    return lines
 
 
 def _preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     if parsed.records < 1:
         raise ConfigError(f"--records must be at least 1, got {parsed.records}")
-    arguments = _run_arguments(parsed, beam_options, parsed.records)
+    arguments = _run_arguments(parsed, beam_options, parsed.records, measure=True)
     plan = make_plan(arguments)
     summary = execute(arguments)
     print(summary_text(summary, parsed.output))
-    print(forecast_text(summary, count_records(plan), plan.settings.rubrics.sample))
+    print(forecast_text(summary, count_records(plan.context.sources), plan.settings.rubrics.sample))
     return 0
-
-
-def count_records(plan: Plan) -> int | None:
-    """How many records the input holds, where that can be told without reading media; None for a data set by id."""
-    total = 0
-    for source in plan.context.sources:
-        if source.kind == "jsonl":
-            with Path(source.path).open("rb") as stream:
-                total += sum(1 for line in stream if line.strip())
-        elif source.kind == "parquet":
-            total += pq.read_metadata(source.path).num_rows
-        else:
-            return None
-    return total
-
-
-def forecast_text(summary: dict[str, Any], total: int | None, sample: int = RubricSettings().sample) -> str:
-    """What the whole input would take, from the previewed records: calls, cost, and yield with a 95 % interval.
-
-    Rubrics are proposed once a run and judged on at most ``sample`` questions; every other call grows with the records.
-    The interval is Wilson's for a share of n records; with few records it is wide, and says so by being wide.
-    """
-    counts = summary["counts"]
-    seen = counts["input"]
-    if total is None:
-        return "forecast: the size of this input is not known"
-    if not seen:
-        return "forecast: the input has no records"
-    calls = cost = 0.0
-    for role in summary["ledger"].values():
-        for stage, figures in role["stages"].items():
-            factor = _growth(stage, figures["calls"], total / seen, sample)
-            calls, cost = calls + figures["calls"] * factor, cost + figures["cost_usd"] * factor
-    lines = [
-        f"forecast for {total} records from {seen}: about {calls:.0f} calls, ${cost:.2f} at the prices of the config"
-    ]
-    for side in ("sft", "rl"):
-        low, high = wilson(counts[side], seen)
-        lines.append(
-            f"  {side} rows: {counts[side] / seen * total:.0f} (95 %: {low * total:.0f} to {high * total:.0f})"
-        )
-    return "\n".join(lines)
-
-
-def _growth(stage: str, calls: int, records: float, sample: int) -> float:
-    """By how much a stage's calls grow when the records grow by a factor."""
-    if stage == CANDIDATES:
-        return 1.0
-    return min(records, sample / calls) if stage == JUDGE and calls else records
-
-
-def wilson(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a share: ``hits`` of ``n``."""
-    z = statistics.NormalDist().inv_cdf(0.5 + confidence / 2)
-    share, weight = hits / n, z * z / n
-    middle = (share + weight / 2) / (1 + weight)
-    half = z * math.sqrt(share * (1 - share) / n + weight / (4 * n)) / (1 + weight)
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def _validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
@@ -178,20 +147,32 @@ def _validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         RunArguments(parsed.pipeline, parsed.input, ".", parsed.config, parsed.overrides, beam_options=beam_options)
     )
     print(f"pipeline: {plan.module.RECIPE}")
-    total = count_records(plan)
+    total = count_records(plan.context.sources)
     print(f"input: {plan.input.name}, {'unknown number of' if total is None else total} records")
     print(f"prompts: {', '.join(load_prompt(name).name for name in prompt_names())}")
     healthy = True
     for name in sorted({endpoint for _, endpoint in plan.models.roles}):
         roles = sorted(role for role, endpoint in plan.models.roles if endpoint == name)
         try:
-            health = runtime().submit(_check(plan, roles[0])).result()
+            health = _health(plan, roles[0])
         except (CallError, ValueError) as error:
             health, healthy = f"NOT READY: {error}", False
         print(f"endpoint {name} ({', '.join(roles)}): {health}")
+    problems, notes = check_capabilities(plan.models, scan_media(plan.context.sources, plan.settings.input))
+    for line in [*(f"NOT POSSIBLE: {problem}" for problem in problems), *(f"note: {note}" for note in notes)]:
+        print(line)
     if plan.models.self_judging:
         print("note: the judge is the teacher's endpoint")
-    return 0 if healthy else 2
+    return 0 if healthy and not problems else 2
+
+
+def _health(plan: Plan, role: str) -> str:
+    """One line on the role's endpoint. A server that only a run starts is looked for, not started."""
+    if plan.models.endpoint(role).kind != SERVED:
+        return runtime().submit(_check(plan, role)).result()
+    from inference.vllm_server import find_vllm
+
+    return f"a run starts {plan.models.endpoint(role).model} with {find_vllm()}"
 
 
 async def _check(plan: Plan, role: str) -> str:
@@ -205,3 +186,7 @@ async def _check(plan: Plan, role: str) -> str:
 def _inspect(parsed: argparse.Namespace, _: Sequence[str]) -> int:
     run_inspect(parsed.run, parsed.sql)
     return 0
+
+
+def _cache(parsed: argparse.Namespace, _: Sequence[str]) -> int:
+    return run_cache(parsed)

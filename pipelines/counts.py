@@ -37,15 +37,20 @@ def metric_counters(results: MetricResults) -> dict[tuple[str, str], int]:
 
 
 def ledger(counters: dict[tuple[str, str], int]) -> dict[str, dict[str, object]]:
-    """Per role: calls, requests, cache hits, retries, tokens and cost, in all and by stage."""
+    """Per role: calls, requests, cache hits, retries, tokens and cost, in all and by stage.
+
+    ``worth_usd`` is what the calls would have cost with nothing in the cache.
+    """
     roles: dict[str, dict[str, Any]] = {}
-    names = (*LEDGER_FIELDS, "cost_usd")
+    names = (*LEDGER_FIELDS, "cost_usd", "worth_usd")
     for (namespace, name), value in sorted(counters.items()):
         if not namespace.startswith("ledger/"):
             continue
         _, role, stage = namespace.split("/", 2)
-        amount = value / 1_000_000 if name == "cost_microusd" else value
-        name = "cost_usd" if name == "cost_microusd" else name
+        if name.endswith("_microusd"):
+            name, amount = name.replace("_microusd", "_usd"), value / 1_000_000
+        else:
+            amount = value
         entry = roles.setdefault(role, dict.fromkeys(names, 0) | {"stages": {}})
         entry[name] += amount  # type: ignore[operator]
         stages: dict[str, dict[str, object]] = entry["stages"]  # type: ignore[assignment]

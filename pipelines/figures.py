@@ -21,8 +21,8 @@ from schemas.reasons import MEANING, Reason
 SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
 SIDE_STAGES = ("rubric_candidates", "rubric_judge")
 STAGE_ORDER = (
-    "ingest", "clean", "dedup", "decontaminate", "open_choices", "attempt", "difficulty",
-    "propose", "point", "overlay", "trace", "verify", *SIDE_STAGES,
+    "ingest", "clean", "dedup", "decontaminate", "open_choices", "draw", "attempt", "difficulty",
+    "propose", "point", "overlay", "trace", "verify", "cut", *SIDE_STAGES,
 )  # fmt: skip
 _MAX_RATES = 11
 # Rows come in through Arrow, so a query needs no file and no network, and is given neither.

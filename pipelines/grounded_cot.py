@@ -1,10 +1,11 @@
 """Grounded chain of thought: the main pipeline (Argos §4, with the difficulty filter and the rubrics of the other
 papers).
 
-ingest → clean → deduplicate → decontaminate → open choices → attempt → difficulty → split by media group
-→ SFT side: propose → point → overlay → trace → verify        → sft shards
-→ RL side:  rubrics mined on a sample and attached to every row → rl shards
-Every rejection of every stage goes to the rejected shards.
+ingest → clean → deduplicate → decontaminate → open choices → draw → attempt → difficulty → split by media group
+→ SFT side: propose → point → overlay → trace → verify → cut → sft shards
+→ RL side:  cut → rubrics mined on a sample and attached to every row → rl shards
+Draw and cut let everything pass unless the run has a target. Every rejection of every stage goes to the rejected
+shards.
 """
 
 from dataclasses import dataclass, field, replace
@@ -15,10 +16,12 @@ from apache_beam.pvalue import AsSingleton
 from pipelines.context import Outcome, RunContext
 from pipelines.settings import RunSettings
 from rewards.rubrics import RubricSettings
+from schemas.records import Draft
 from stages.attempt_questions import AttemptQuestions, AttemptSettings
 from stages.clean_questions import CleanQuestions, CleanSettings
 from stages.decontaminate_questions import DecontaminateQuestions, DecontaminateSettings
 from stages.draw_overlays import DrawOverlays
+from stages.draw_questions import CutToTarget, DrawQuestions, is_record, stand_in
 from stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty
 from stages.generate_traces import GenerateTraces, TraceSettings
 from stages.ingest_records import IngestRecords
@@ -58,21 +61,29 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Outcome:
     unique = cleaned.kept | "Deduplicate" >> RemoveDuplicates(settings.dedup, roots)
     clear = unique.kept | "Decontaminate" >> DecontaminateQuestions(settings.decontaminate, roots)
     opened = clear.kept | "OpenChoices" >> OpenMultipleChoice(settings.open_choices)
-    attempted = opened.kept | "Attempt" >> AttemptQuestions(settings.attempt, models)
+    chosen = opened.kept | "Draw" >> DrawQuestions(run.draw.below)
+    attempted = chosen.kept | "Attempt" >> AttemptQuestions(settings.attempt, models)
     in_band = attempted.kept | "Difficulty" >> FilterByDifficulty(settings.difficulty)
-    split = in_band.kept | "Split" >> SplitByMediaGroup(settings.split)
 
-    proposed = split.sft | "Propose" >> ProposeEntities(settings.propose, models)
+    whole_groups = opened.kept | "StandIns" >> beam.FlatMap(stand_in).with_output_types(Draft)
+    to_split = (in_band.kept, whole_groups) | "WithStandIns" >> beam.Flatten()
+    split = to_split | "Split" >> SplitByMediaGroup(settings.split)
+    sft_side = split.sft | "SftDrafts" >> beam.Filter(is_record)
+    rl_side = split.rl | "RlDrafts" >> beam.Filter(is_record)
+
+    proposed = sft_side | "Propose" >> ProposeEntities(settings.propose, models)
     pointed = proposed.kept | "Point" >> PointEntities(models)
     drawn = pointed.kept | "Overlay" >> DrawOverlays(roots)
     traced = drawn.kept | "Trace" >> GenerateTraces(settings.trace, models)
     verified = traced.kept | "Verify" >> VerifyTraces(settings.verify, models)
 
-    mined = split.rl | "Rubrics" >> MineRubrics(settings.rubrics, models)
-    with_rubrics = split.rl | "AttachRubrics" >> beam.Map(
+    ends = {"sft": verified.kept, "rl": rl_side} | "Cut" >> CutToTarget(run.draw.target_sft, run.draw.last)
+    mined = ends["rl"] | "Rubrics" >> MineRubrics(settings.rubrics, models)
+    with_rubrics = ends["rl"] | "AttachRubrics" >> beam.Map(
         lambda draft, found: replace(draft, rubrics=found.kept, calls=draft.calls + found.calls),
         AsSingleton(mined),
     )
-    stages = (cleaned, unique, clear, opened, attempted, in_band, proposed, pointed, drawn, traced, verified)
-    rejected = (ingested["rejected"], *(stage.rejected for stage in stages)) | "AllRejected" >> beam.Flatten()
-    return Outcome(sft=verified.kept, rl=with_rubrics, rejected=rejected, rubrics=mined)
+    stages = (cleaned, unique, clear, opened, chosen, attempted, in_band, proposed, pointed, drawn, traced, verified)
+    ended = (ingested["rejected"], *(stage.rejected for stage in stages), ends["rejected"])
+    rejected = ended | "AllRejected" >> beam.Flatten()
+    return Outcome(sft=ends["sft"], rl=with_rubrics, rejected=rejected, rubrics=mined)

@@ -21,7 +21,8 @@ UPSTREAM = {
     "dedup": "clean",
     "decontaminate": "dedup",
     "open_choices": "decontaminate",
-    "attempt": "open_choices",
+    "draw": "open_choices",
+    "attempt": "draw",
     "difficulty": "attempt",
     "point": "propose",
     "overlay": "point",
@@ -33,11 +34,14 @@ LINE_EVERY_S = 10.0
 
 
 @contextlib.contextmanager
-def show_progress() -> Iterator[None]:
-    """Show the board on stderr while the body runs, and its last state when it ends."""
+def show_progress(part: str = "") -> Iterator[None]:
+    """Show the board on stderr while the body runs, and its last state when it ends.
+
+    ``part`` says, before each line and above the table, which part of the run this is ("" when it has but one).
+    """
     stop = threading.Event()
     show = _redraw if sys.stderr.isatty() else _print_lines
-    thread = threading.Thread(target=show, args=(stop,), daemon=True)
+    thread = threading.Thread(target=show, args=(stop, part), daemon=True)
     thread.start()
     try:
         yield
@@ -46,20 +50,21 @@ def show_progress() -> Iterator[None]:
         thread.join()
 
 
-def _redraw(stop: threading.Event) -> None:
-    with Live(progress_table(board()), console=Console(stderr=True), refresh_per_second=4) as live:
+def _redraw(stop: threading.Event, part: str) -> None:
+    title = part.rstrip(": ") or None
+    with Live(progress_table(board(), title), console=Console(stderr=True), refresh_per_second=4) as live:
         while not stop.wait(REDRAW_S):
-            live.update(progress_table(board()))
-        live.update(progress_table(board()))
+            live.update(progress_table(board(), title))
+        live.update(progress_table(board(), title))
 
 
-def _print_lines(stop: threading.Event) -> None:
+def _print_lines(stop: threading.Event, part: str) -> None:
     shown = ""
     while True:
         ended = stop.wait(LINE_EVERY_S)
         line = progress_line(board())
         if line and line != shown:
-            print(line, file=sys.stderr, flush=True)
+            print(part + line, file=sys.stderr, flush=True)
             shown = line
         if ended:
             return
@@ -79,9 +84,10 @@ def eta_s(progress: StageProgress, total: int | None, now_s: float) -> float | N
     return (now_s - progress.started_s) / finished * (total - finished)
 
 
-def progress_table(stages: dict[str, StageProgress]) -> Table:
+def progress_table(stages: dict[str, StageProgress], title: str | None = None) -> Table:
     """The board as a table."""
-    table = Table("stage", "done", "of", "rejected", "per second", "in flight", "sent", "cached", "left", box=None)
+    names = ("stage", "done", "of", "rejected", "per second", "in flight", "sent", "cached", "left")
+    table = Table(*names, box=None, title=title, title_justify="left")
     now_s = time.monotonic()
     for name, progress in stages.items():
         done, total = progress.kept + progress.rejected, total_of(name, stages)

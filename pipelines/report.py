@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from pipelines.figures import Summary, funnel, open_tables, pass_rates, rejections, role_costs
 from schemas.response import parse_boxes, parse_points
 from schemas.tags import Tag, format_number, scan_tags
+from stages.spreading import release_memory
 from vision.decode import Pixels, UndecodableMedia, decode_image
 
 SHOWN_ROWS = {"sft": 24, "rl": 12}
@@ -119,6 +120,7 @@ def write_report(staging: Path, run_root: Path, summary: Summary) -> None:
 
     Raises :class:`pipelines.figures.InspectError` for shards that cannot be read.
     """
+    release_memory()
     with open_tables(staging, summary) as tables:
         rates, examples = pass_rates(tables, summary), _examples(tables)
         ids = {side: _lowest_ids(tables, side, count) for side, count in SHOWN_ROWS.items()}

@@ -1,41 +1,46 @@
 """Running a pipeline: prepare the folder, execute the DAG, check conservation, put the outputs in place."""
 
+import contextlib
 import datetime
 import hashlib
 import importlib.metadata
 import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import apache_beam as beam
 
+from inference.endpoint import SERVED
 from inference.runtime import runtime
 from inference.settings import ModelsSettings
+from pipelines.budget import RunBudget, Spent, is_local, is_used_up, spent_of, worker_processes
 from pipelines.card import write_card
 from pipelines.config import load_config, to_toml
 from pipelines.context import Outcome, RunContext
 from pipelines.counts import ledger, metric_counters, unbalanced, written_counts
+from pipelines.forecast import count_records, measured
 from pipelines.inputs import Input, find_input
+from pipelines.outputs import write_outcome
 from pipelines.progress import show_progress
 from pipelines.report import write_report
 from pipelines.run_folder import RunFolder
-from pipelines.runner import choose_runner, pipeline_options
+from pipelines.runner import OptionError, choose_runner, pipeline_options
+from pipelines.waves import Wave, first_share, joined_counters, next_share, threshold, wave_of
 from prompts.loader import load_prompt, prompt_names
-from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 from schemas.ordering import order_key
-from schemas.records import Draft, Rejected
+from schemas.reasons import Reason
 from stages.counting import clear_board
+from stages.draw_questions import Draw
 from stages.ingest_records import MediaRoots
-from stages.mine_rubrics import MinedRubrics
-from stages.rows import Row, RowContext, rejected_row, rl_row, sft_row
-from stages.write_shards import ShardTarget, SizedRow, WriteShards, size_row
+from stages.rows import RowContext
 
 PACKAGES = ("schemas", "prompts", "vision", "inference", "rewards", "stages", "pipelines")
 
@@ -50,7 +55,7 @@ class PipelineError(Exception):
 
 @dataclass(frozen=True)
 class RunArguments:
-    """What the command line says of a run."""
+    """What the command line says of a run. ``measure`` counts what each record takes, for a preview's forecast."""
 
     pipeline: str
     input: str
@@ -61,6 +66,9 @@ class RunArguments:
     cache: str | None = None
     resume: bool = True
     beam_options: Sequence[str] = ()
+    target_sft: int | None = None
+    budget: RunBudget = field(default_factory=RunBudget)
+    measure: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,16 +89,24 @@ def make_plan(arguments: RunArguments) -> Plan:
     settings = load_config(module.Settings, arguments.config, arguments.overrides)
     found = find_input(arguments.input)
     folder = RunFolder(Path(arguments.output).resolve())
-    cache = Path(arguments.cache).resolve() / "replies.sqlite" if arguments.cache else folder.cache_path
     models = ModelsSettings(
         endpoints=tuple(sorted(settings.endpoints.items())),
         roles=tuple(sorted((role, name) for role, name in settings.roles.items() if name)),
-        cache_path=str(cache),
+        cache_path=_cache_path(arguments.cache, folder),
         input_root=found.media_root,
         run_root=str(folder.root),
     )
     roots = MediaRoots(found.media_root, str(folder.root))
     return Plan(module, settings, found, folder, models, RunContext(found.sources, roots, models, arguments.limit))
+
+
+def _cache_path(named: str | None, folder: RunFolder) -> str:
+    """Where replies are kept: in the run folder, another folder, or at a remote location."""
+    if not named:
+        return str(folder.cache_path)
+    if "://" in named:
+        return f"{named.rstrip('/')}/replies.sqlite"
+    return str(Path(named).resolve() / "replies.sqlite")
 
 
 def load_pipeline(path: str) -> ModuleType:
@@ -126,21 +142,17 @@ def execute(arguments: RunArguments) -> dict[str, Any]:
     Raises :class:`ConservationError` when the counts differ, besides the errors of planning; old outputs then stay.
     """
     options = pipeline_options(arguments.beam_options)
+    arguments.budget.check(options)
     plan = make_plan(arguments)
+    if any(plan.models.endpoint(role).kind == SERVED for role, _ in plan.models.roles) and not is_local(options):
+        raise OptionError(f"the endpoint kind {SERVED} starts a server on this machine only: drop --runner")
     plan.folder.check(plan.input.fingerprint, arguments.resume)
-    with plan.folder.locked():
+    with plan.folder.locked(), contextlib.ExitStack() as stack:
         plan.folder.prepare(plan.input.name, plan.input.fingerprint, arguments.resume)
         started = time.monotonic()
-        clear_board()
-        pipeline = beam.Pipeline(runner=choose_runner(options), options=options)
-        _wire(pipeline, plan)
-        try:
-            with show_progress():
-                result = pipeline.run()
-                result.wait_until_finish()
-        finally:
-            runtime().close(plan.models)
-        summary = _summarise(plan, metric_counters(result.metrics()), time.monotonic() - started)
+        served = replace(plan, models=_serve(plan, stack))
+        waves = _run_waves(served, arguments)
+        summary = _summarise(plan, waves, arguments, time.monotonic() - started)
         staging = plan.folder.staging
         (staging / "config.toml").write_text(to_toml(plan.settings), "utf-8")
         (staging / "run.json").write_text(json.dumps(summary, indent=1), "utf-8")
@@ -150,66 +162,71 @@ def execute(arguments: RunArguments) -> dict[str, Any]:
     return summary
 
 
-def _wire(pipeline: beam.Pipeline, plan: Plan) -> None:
-    """The pipeline's DAG, with its outcome written to the staging folder."""
-    outcome: Outcome = plan.module.build(pipeline, plan.context, plan.settings)
-    shared = RowContext(plan.module.RECIPE, code_revision(), plan.models.self_judging)
-    staging, roots = plan.folder.staging, plan.context.roots
+def _serve(plan: Plan, stack: contextlib.ExitStack) -> ModelsSettings:
+    """The plan's models with the servers of ``vllm`` endpoints started; the stack stops them."""
+    if all(plan.models.endpoint(role).kind != SERVED for role, _ in plan.models.roles):
+        return plan.models
+    from inference.vllm_server import VllmServerError, serving
 
-    def target(name: str, schema: Any) -> ShardTarget:
-        (staging / name).mkdir()
-        return ShardTarget(str(staging / name), schema, roots)
-
-    write = plan.settings.write
-    sft = outcome.sft | "SftRows" >> beam.Map(_sized, sft_row, shared)
-    _ = sft | "WriteSft" >> WriteShards(target("sft", SFT_SCHEMA), write)
-    rl = outcome.rl | "RlRows" >> beam.Map(_sized, rl_row, shared)
-    _ = rl | "WriteRl" >> WriteShards(target("rl", RL_SCHEMA), write)
-    rejected = outcome.rejected | "RejectedRows" >> beam.Map(_rejected_row)
-    _ = rejected | "WriteRejected" >> WriteShards(target("rejected", REJECTED_SCHEMA), write)
-    path = str(staging / "rubrics.json")
-    _ = outcome.rubrics | "WriteRubrics" >> beam.Map(lambda mined: Path(path).write_text(_rubrics_json(mined), "utf-8"))
+    try:
+        return stack.enter_context(serving(plan.models, str(plan.folder.root / "logs")))
+    except VllmServerError as error:
+        raise PipelineError(str(error)) from error
 
 
-def _sized(draft: Draft, as_row: Callable[[Draft, RowContext], Row], shared: RowContext) -> SizedRow:
-    return size_row(as_row(draft, shared), _media_bytes(draft))
+def _run_waves(plan: Plan, arguments: RunArguments) -> list[Wave]:
+    """Run the DAG until the target is reached, or the input or the budget ends; once when there is no target.
+
+    What the last wave wrote stays in the staging folder.
+    """
+    target = arguments.target_sft
+    if target is None:
+        return [_run_wave(plan, arguments, Draw(), [])]
+    waves: list[Wave] = []
+    share = first_share(target, count_records(plan.context.sources, plan.context.limit))
+    while True:
+        waves.append(_run_wave(plan, arguments, Draw(threshold(share), target, last=share >= 1), waves))
+        wave = waves[-1]
+        if wave.accepted >= target or share >= 1:
+            return waves
+        if is_used_up(wave.counters):  # once more, so that what there is of it is a whole run's outcome
+            return [*waves, _run_wave(plan, arguments, Draw(threshold(share), target, last=True), waves)]
+        share = next_share(target, wave.accepted, wave.drawn, wave.questions, share)
 
 
-def _rejected_row(rejected: Rejected) -> SizedRow:
-    return size_row(rejected_row(rejected), 0)
+def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[Wave]) -> Wave:
+    """Run the DAG once, with what the waves before it have left of the budget."""
+    options = pipeline_options(arguments.beam_options)  # the runner changes them, so each wave has its own
+    spent = spent_of(joined_counters([wave.counters for wave in before])) if before else Spent()
+    models = arguments.budget.share(plan.models, spent, worker_processes(options))
+    staging = plan.folder.staging
+    shutil.rmtree(staging)
+    staging.mkdir()
+    clear_board()
+    pipeline = beam.Pipeline(runner=choose_runner(options), options=options)
+    context = replace(plan.context, models=models, draw=draw)
+    outcome: Outcome = plan.module.build(pipeline, context, plan.settings)
+    shared = RowContext(plan.module.RECIPE, code_revision(), models.self_judging)
+    write_outcome(outcome, shared, staging, context.roots, plan.settings.write, arguments.measure)
+    try:
+        with show_progress("" if draw.target_sft is None else f"wave {len(before) + 1}: "):
+            result = pipeline.run()
+            result.wait_until_finish()
+    finally:
+        runtime().close(models)
+    return wave_of(metric_counters(result.metrics()), written_counts(staging))
 
 
-def _media_bytes(draft: Draft) -> int:
-    """What a row's media take: the originals' files and what was drawn over them."""
-    media = (*draft.question.media, *draft.overlays)
-    return sum(medium.size_bytes for medium in media)
-
-
-def _rubrics_json(mined: MinedRubrics) -> str:
-    kept = {rubric.id: rubric.stratum for rubric in mined.kept}
-    rows = [
-        {
-            "id": rubric.id,
-            "description": rubric.description,
-            "criteria": rubric.criteria,
-            "applicability": rubric.applicability,
-            "pass_rate": rubric.pass_rate,
-            "kept": rubric.id in kept,
-            "stratum": kept.get(rubric.id),
-        }
-        for rubric in mined.candidates
-    ]
-    return json.dumps(
-        {"judged": mined.judged, "rubrics": rows, "problems": mined.problems}, indent=1, ensure_ascii=False
-    )
-
-
-def _summarise(plan: Plan, counters: dict[tuple[str, str], int], wall_s: float) -> dict[str, Any]:
-    sft, rl, rejected = written_counts(plan.folder.staging)
+def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_s: float) -> dict[str, Any]:
+    counters = joined_counters([wave.counters for wave in waves])
+    sft, rl, rejected = waves[-1].written
     read = counters.get(("stage/ingest", "in"), 0)
     problem = unbalanced(read, sft, rl, rejected)
     if problem:
         raise ConservationError(problem)
+    target = arguments.target_sft
+    if target is not None and sft > target:
+        raise PipelineError(f"{arguments.pipeline} uses no CutToTarget: {sft} SFT rows for --target-sft {target}")
     stages = {
         namespace.removeprefix("stage/"): {
             "in": counters.get((namespace, "in"), 0),
@@ -217,7 +234,15 @@ def _summarise(plan: Plan, counters: dict[tuple[str, str], int], wall_s: float) 
         }
         for namespace in sorted({name for name, _ in counters if name.startswith("stage/")})
     }
-    return {
+    extra: dict[str, Any] = {}
+    if target is not None:
+        extra["target"] = {"sft": target, "reached": sft == target, "waves": [wave.summary() for wave in waves]}
+    if arguments.budget.bounded:
+        left = sum(reasons.get(Reason.BUDGET.value, 0) for reasons in rejected.values())
+        extra["budget"] = arguments.budget.summary(counters, left)
+    if arguments.measure:
+        extra["forecast"] = measured(counters)
+    return extra | {
         "recipe": plan.module.RECIPE,
         "input": plan.input.name,
         "counts": {"input": read, "sft": sft, "rl": rl, "rejected": rejected},

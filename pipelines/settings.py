@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from inference.endpoint import KINDS
+from inference.endpoint import KINDS, SERVED
 from inference.settings import ROLES, EndpointSettings
 from stages.reading import RowSettings
 from stages.write_shards import ShardSettings
@@ -48,8 +48,8 @@ class RunSettings:
 
     def __post_init__(self) -> None:
         for name, settings in self.endpoints.items():
-            if settings.kind not in KINDS:
-                known = ", ".join(sorted(KINDS))
+            if settings.kind not in (*KINDS, SERVED):
+                known = ", ".join(sorted((*KINDS, SERVED)))
                 raise ValueError(f"endpoints.{name}.kind: unknown kind {settings.kind!r}; known are {known}")
         for role, endpoint in self.roles.items():
             if role not in ROLES:

@@ -6,7 +6,8 @@ fails to give a verdict leaves the answer unscored: it is neither right nor wron
 
 from inference.errors import CallError
 from inference.grounding import BadReply, json_object
-from inference.models import Caller
+from inference.models import Answered, Caller
+from inference.repair import ask_for
 from inference.request import Sampling
 from prompts.loader import load_prompt
 from schemas.grading import grade_answer
@@ -31,10 +32,15 @@ async def score_outcome(question: Question, predicted: str | None, caller: Calle
         question=question.question, gold=question.answer, predicted=predicted[:MAX_ANSWER_CHARS]
     )
     try:
-        fields = json_object((await caller.generate("judge", prompt, Sampling(max_tokens=512))).text)
+        (same, reason), _ = await ask_for(caller, "judge", prompt, Sampling(max_tokens=512), _judged)
     except (CallError, BadReply) as error:
         return Verdict(NAME, None, f"judge: {error}")
+    return Verdict(NAME, float(same), f"judge: {reason}")
+
+
+def _judged(reply: Answered) -> tuple[bool, str]:
+    fields = json_object(reply.text)
     same = fields.get("same")
     if not isinstance(same, bool):
-        return Verdict(NAME, None, f"judge: expected true or false, got {same!r:.80}")
-    return Verdict(NAME, float(same), f"judge: {str(fields.get('reason', ''))[:200]}")
+        raise BadReply(f"expected true or false, got {same!r:.80}")
+    return same, str(fields.get("reason", ""))[:200]

@@ -6,7 +6,8 @@ gives no log-probabilities a yes/no question stands for it, and the verdict says
 
 from inference.errors import CallError
 from inference.grounding import BadReply, json_object
-from inference.models import Caller
+from inference.models import Answered, Caller
+from inference.repair import ask_for
 from inference.request import Sampling
 from prompts.loader import load_prompt
 from schemas.messages import media_part
@@ -15,6 +16,7 @@ from schemas.records import Question, Verdict
 NAME = "reasoning"
 JUDGE_PROMPT = "judge_reasoning.v1"
 MAX_REASONING_CHARS = 20_000
+VALUES = {"yes": 1.0, "no": 0.0, "cannot_judge": None}
 
 
 async def score_reasoning(question: Question, reasoning: str | None, predicted: str | None, caller: Caller) -> Verdict:
@@ -28,8 +30,15 @@ async def score_reasoning(question: Question, reasoning: str | None, predicted: 
         predicted=predicted,
     )
     try:
-        fields = json_object((await caller.generate("judge", prompt, Sampling(max_tokens=1024))).text)
+        (value, reason), _ = await ask_for(caller, "judge", prompt, Sampling(max_tokens=1024), _judged)
     except (CallError, BadReply) as error:
         return Verdict(NAME, None, f"judge: {error}")
-    value = {"yes": 1.0, "no": 0.0}.get(str(fields.get("supports")))
-    return Verdict(NAME, value, f"judge yes/no for Eq. 5: {str(fields.get('reason', ''))[:200]}")
+    return Verdict(NAME, value, f"judge yes/no for Eq. 5: {reason}")
+
+
+def _judged(reply: Answered) -> tuple[float | None, str]:
+    fields = json_object(reply.text)
+    supports = str(fields.get("supports"))
+    if supports not in VALUES:
+        raise BadReply(f"expected yes, no or cannot_judge, got {supports!r:.80}")
+    return VALUES[supports], str(fields.get("reason", ""))[:200]

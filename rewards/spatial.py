@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from inference.errors import CallError
 from inference.grounding import BadReply, Mask, boxes_of_reply, masks_of_reply
 from inference.models import Caller
+from inference.repair import ask_for
 from inference.request import Sampling
 from prompts.loader import load_prompt
 from schemas.geometry import Point
@@ -41,15 +42,24 @@ class ObjectMasks:
     async def _look_for(self, label: str, media_index: int) -> tuple[Mask, ...]:
         medium = self.question.media[media_index]
         shown: dict[str, Sequence[MediaPart]] = {"original": [media_part(medium)]}
-        detected = await self.caller.generate("detector", load_prompt(DETECT_PROMPT).render(shown, label=label), _EXACT)
-        boxes = boxes_of_reply(detected.text, label, detected.frame, medium, media_index)
+        boxes, _ = await ask_for(
+            self.caller,
+            "detector",
+            load_prompt(DETECT_PROMPT).render(shown, label=label),
+            _EXACT,
+            lambda reply: boxes_of_reply(reply.text, label, reply.frame, medium, media_index),
+        )
         if not boxes:
             return ()
         listed = json.dumps([[box.x1, box.y1, box.x2, box.y2] for box in boxes])
-        segmented = await self.caller.generate(
-            "segmenter", load_prompt(SEGMENT_PROMPT).render(shown, boxes=listed), _EXACT
+        masks, _ = await ask_for(
+            self.caller,
+            "segmenter",
+            load_prompt(SEGMENT_PROMPT).render(shown, boxes=listed),
+            _EXACT,
+            lambda reply: masks_of_reply(reply.text, len(boxes), medium),
         )
-        return masks_of_reply(segmented.text, len(boxes), medium)
+        return masks
 
 
 async def score_spatial(points: tuple[Point, ...], pointer_found_any: bool, masks: ObjectMasks) -> Verdict:

@@ -69,7 +69,9 @@ class Call:
     """One call of a model as a stage made it: what the lineage and the ledger need.
 
     ``cached`` counts samples that the cache or a call already in flight gave, ``requests`` those sent to the endpoint
-    (0 when none was), ``retries`` the requests sent again.
+    (0 when none was), ``retries`` the requests sent again. ``repairs`` is 1 for a call that asked again for a reply
+    of the wrong form. ``tokens_cached`` were cached by the server, ``tokens_wasted`` went into unusable samples.
+    ``cost_usd`` is what the call cost, ``worth_usd`` what it would have cost with nothing in the cache.
     """
 
     role: str
@@ -83,7 +85,11 @@ class Call:
     tokens_in: int = 0
     tokens_out: int = 0
     tokens_reasoning: int = 0
+    tokens_cached: int = 0
+    tokens_wasted: int = 0
+    repairs: int = 0
     cost_usd: float = 0.0
+    worth_usd: float = 0.0
 
 
 @record
@@ -170,6 +176,11 @@ class Draft:
         return sum(call.cost_usd for call in self.calls)
 
     @property
+    def worth_usd(self) -> float:
+        """What they would have cost with nothing in the cache."""
+        return sum(call.worth_usd for call in self.calls)
+
+    @property
     def scored_attempts(self) -> int:
         """How many attempts count in k."""
         return sum(attempt.correct is not None for attempt in self.attempts)
@@ -183,7 +194,10 @@ class Draft:
 
 @record
 class Rejected:
-    """An input record's end in ``rejected``. ``reason`` is a :class:`schemas.reasons.Reason` value."""
+    """An input record's end in ``rejected``. ``reason`` is a :class:`schemas.reasons.Reason` value.
+
+    ``calls`` and ``worth_usd`` are for the forecast and stand in no shard.
+    """
 
     id: str
     stage: str
@@ -191,3 +205,5 @@ class Rejected:
     detail: str
     cache_key: str | None = None
     cost_usd: float = 0.0
+    calls: int = 0
+    worth_usd: float = 0.0

@@ -21,6 +21,7 @@ from schemas.records import Attempt, Draft, Rejected
 from schemas.response import parse_response
 from stages.answer_format import answer_format, lettered_choices
 from stages.calling import CallModels, Session, reject, split, with_calls
+from stages.spreading import SpreadDrafts
 
 STAGE = "attempt"
 PROMPT = "attempt.v1"
@@ -82,4 +83,4 @@ class AttemptQuestions(beam.PTransform):
         """``kept`` drafts and ``rejected``."""
         work = partial(attempt, settings=self.settings, judged=self.models.has_role("judge"))
         calls = CallModels(STAGE, work, self.models)
-        return split(drafts | beam.Reshuffle(), "Call", calls)
+        return split(drafts | SpreadDrafts(), "Call", calls)

@@ -15,7 +15,7 @@ import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.windowed_value import WindowedValue
 
-from inference.errors import CallError
+from inference.errors import BudgetUsedUp, CallError
 from inference.grounding import BadReply
 from inference.models import Answered, Models
 from inference.request import Sampling
@@ -27,6 +27,7 @@ from schemas.records import Call, Draft, Rejected
 from stages.counting import count_call, count_in, count_kept, count_rejected, progress
 
 REJECTED = "rejected"
+FEWEST_IN_FLIGHT = 64
 
 
 @dataclass
@@ -36,16 +37,22 @@ class Session:
     models: Models
     calls: list[Call] = field(default_factory=list)
 
-    async def generate(self, role: str, prompt: RenderedPrompt, sampling: Sampling) -> Answered:
+    async def generate(
+        self, role: str, prompt: RenderedPrompt, sampling: Sampling, *, repair: bool = False
+    ) -> Answered:
         """:meth:`inference.models.Models.generate`, with the call noted."""
         try:
-            answered = await self.models.generate(role, prompt, sampling)
-        except CallError as error:
+            answered = await self.models.generate(role, prompt, sampling, repair=repair)
+        except (CallError, BudgetUsedUp) as error:
             if error.call is not None:
                 self.calls.append(error.call)
             raise
         self.calls.append(answered.call)
         return answered
+
+    def repair_attempts(self, role: str) -> int:
+        """:meth:`inference.models.Models.repair_attempts`."""
+        return self.models.repair_attempts(role)
 
 
 Work = Callable[[Any, Session], Awaitable[Any]]
@@ -56,12 +63,17 @@ BadReply that it raises becomes one."""
 class CallModels(beam.DoFn):
     """Run ``work`` for each element with at most ``in_flight`` at once.
 
+    That is by default twice as many as the busiest endpoint takes requests, so that the next ones are ready when a
+    slow call ends; how many requests are sent is for :class:`inference.flow.Flow` to say.
+
     In: drafts (or elements with an ``id``). Out: results, or ``rejected``. A failed call and a reply of the wrong form
     become typed rejections; any other exception is a defect and fails the run.
     """
 
-    def __init__(self, stage: str, work: Work, models: ModelsSettings, in_flight: int = 64) -> None:
-        self._stage, self._work, self._settings, self._limit = stage, work, models, in_flight
+    def __init__(self, stage: str, work: Work, models: ModelsSettings, in_flight: int = 0) -> None:
+        self._stage, self._work, self._settings = stage, work, models
+        most = max((endpoint.max_concurrency for _, endpoint in models.endpoints), default=1)
+        self._limit = in_flight or max(FEWEST_IN_FLIGHT, 2 * most)
         self._pending: dict[concurrent.futures.Future[tuple[Any, Session]], tuple[Any, Any]] = {}
 
     def start_bundle(self) -> None:
@@ -107,16 +119,23 @@ async def _run(work: Work, element: Any, session: Session, stage: str) -> tuple[
         return await work(element, session), session
     except CallError as error:
         return _rejection(element, session, stage, Reason.CALL_FAILED, str(error), error.key), session
+    except BudgetUsedUp as error:
+        return _rejection(element, session, stage, Reason.BUDGET, str(error), None), session
     except BadReply as error:
         key = error.key or (session.calls[-1].keys[0] if session.calls else None)
         return _rejection(element, session, stage, Reason.UNPARSABLE_REPLY, str(error), key), session
 
 
 def _rejection(element: Any, session: Session, stage: str, reason: Reason, detail: str, key: str | None) -> Rejected:
-    spent = sum(call.cost_usd for call in session.calls)
-    if isinstance(element, Draft):
-        spent += element.cost_usd
-    return Rejected(element.id, stage, reason.value, detail, key, spent)
+    before = element.calls if isinstance(element, Draft) else ()
+    return _rejected(element.id, stage, reason, detail, key, (*before, *session.calls))
+
+
+def _rejected(
+    record_id: str, stage: str, reason: Reason, detail: str, key: str | None, calls: Sequence[Call]
+) -> Rejected:
+    cost_usd, worth_usd = sum(call.cost_usd for call in calls), sum(call.worth_usd for call in calls)
+    return Rejected(record_id, stage, reason.value, detail, key, cost_usd, len(calls), worth_usd)
 
 
 def with_calls(draft: Draft, session: Session, **changes: Any) -> Draft:
@@ -128,8 +147,7 @@ def reject(
     draft: Draft, stage: str, reason: Reason, detail: str, calls: Sequence[Call] = (), key: str | None = None
 ) -> Rejected:
     """A rejection of the draft that carries what it has cost, these last calls included."""
-    spent = draft.cost_usd + sum(call.cost_usd for call in calls)
-    return Rejected(draft.id, stage, reason.value, detail, key, spent)
+    return _rejected(draft.id, stage, reason, detail, key, (*draft.calls, *calls))
 
 
 def split(elements: Any, name: str, do: beam.DoFn, kept: Any = Draft, **tags: Any) -> Any:

@@ -13,7 +13,10 @@ from apache_beam.metrics.metric import Metrics
 
 from schemas.records import Call, Rejected
 
-LEDGER_FIELDS = ("calls", "requests", "cached", "retries", "tokens_in", "tokens_out", "tokens_reasoning")
+LEDGER_FIELDS = (
+    "calls", "requests", "cached", "retries", "repairs",
+    "tokens_in", "tokens_out", "tokens_reasoning", "tokens_cached", "tokens_wasted",
+)  # fmt: skip
 
 
 @functools.cache
@@ -79,6 +82,7 @@ def count_call(stage: str, call: Call) -> None:
     namespace = f"ledger/{call.role}/{stage}"
     values = {name: 1 if name == "calls" else getattr(call, name) for name in LEDGER_FIELDS}
     values["cost_microusd"] = round(call.cost_usd * 1_000_000)
+    values["worth_microusd"] = round(call.worth_usd * 1_000_000)
     for name, value in values.items():
         if value:
             _counter(namespace, name).inc(value)

@@ -21,6 +21,7 @@ from schemas.records import Draft, Trace
 from schemas.response import normalise, parse_response
 from stages.answer_format import answer_format, lettered_choices
 from stages.calling import CallModels, Session, split, with_calls
+from stages.spreading import SpreadDrafts
 
 STAGE = "trace"
 PROMPT = "trace.v1"
@@ -93,4 +94,4 @@ class GenerateTraces(beam.PTransform):
     def expand(self, drafts: PCollection) -> Any:
         """``kept`` drafts and ``rejected``."""
         calls = CallModels(STAGE, partial(trace, settings=self.settings), self.models)
-        return split(drafts | beam.Reshuffle(), "Call", calls)
+        return split(drafts | SpreadDrafts(), "Call", calls)

@@ -22,6 +22,7 @@ from schemas.text import storable
 from stages.calling import REJECTED, split
 from stages.counting import count_in, count_kept, count_rejected
 from stages.reading import RowSettings, Source, read_source
+from stages.spreading import packed
 from vision.decode import UndecodableMedia, decode_image
 from vision.hashing import dhash, pixel_sha256, sha256_bytes
 from vision.media import HEAD_BYTES, MediaMissing, MediaNotAllowed, MediaStore, sniff_kind
@@ -48,6 +49,15 @@ class InvalidRow:
     number: int
     reason: str
     detail: str
+
+
+@packed
+class IngestPart:
+    """One of the parts that are joined by record id: a valid record, an invalid row, or a medium of the record."""
+
+    valid: InputRecord | None = None
+    invalid: InvalidRow | None = None
+    medium: CheckedMedium | None = None
 
 
 @dataclass(frozen=True)
@@ -158,10 +168,10 @@ class _Parse(beam.DoFn):
                 yield _rejected(f"line#{raw.number}", error.reason.value, error.detail)
             else:
                 invalid = InvalidRow(raw.number, error.reason.value, storable(error.detail))
-                yield TaggedOutput("invalid", (storable(error.record_id), invalid))
+                yield TaggedOutput("invalid", (storable(error.record_id), IngestPart(invalid=invalid)))
         else:
             yield TaggedOutput("uses", (rec.id, rec.media))
-            yield (rec.id, rec)
+            yield (rec.id, IngestPart(valid=rec))
 
 
 class _CheckMedia(beam.DoFn):
@@ -171,24 +181,25 @@ class _CheckMedia(beam.DoFn):
     def setup(self) -> None:
         self._store = self._roots.store()
 
-    def process(self, use: tuple[str, Iterable[str]]) -> Iterator[tuple[str, CheckedMedium]]:
+    def process(self, use: tuple[str, Iterable[str]]) -> Iterator[tuple[str, IngestPart]]:
         uri, ids = use
-        checked = check_medium(uri, self._store)
+        part = IngestPart(medium=check_medium(uri, self._store))
         for record_id in sorted(set(ids)):
-            yield record_id, checked
+            yield record_id, part
 
 
 class _Assemble(beam.DoFn):
     """One draft per id; the other records of the same id are rejected as duplicates."""
 
-    def process(self, group: tuple[str, dict[str, Iterable]]) -> Iterator[object]:
+    def process(self, group: tuple[str, Iterable[IngestPart]]) -> Iterator[object]:
         """Emit the draft of one id, and a rejection for each other record that has it."""
-        record_id, parts = group
-        valid: list[InputRecord] = sorted(
-            parts["valid"], key=lambda rec: (order_key(repr(replace(rec, number=0))), rec.number)
+        record_id, parts = group[0], list(group[1])
+        valid = sorted(
+            (part.valid for part in parts if part.valid is not None),
+            key=lambda rec: (order_key(repr(replace(rec, number=0))), rec.number),
         )
-        invalid: list[InvalidRow] = sorted(parts["invalid"], key=lambda row: row.number)
-        media = {checked.uri: checked for checked in parts["media"]}
+        invalid = sorted((part.invalid for part in parts if part.invalid is not None), key=lambda row: row.number)
+        media = {part.medium.uri: part.medium for part in parts if part.medium is not None}
         repeated = len(valid) + len(invalid) > 1
         for row in invalid:
             name = f"{record_id}#{row.number}" if repeated else record_id
@@ -239,9 +250,9 @@ class IngestRecords(beam.PTransform):
             raw,
             "Parse",
             _Parse(),
-            kept=tuple[str, InputRecord],
+            kept=tuple[str, IngestPart],
             uses=tuple[str, tuple[str, ...]],
-            invalid=tuple[str, InvalidRow],
+            invalid=tuple[str, IngestPart],
         )
         media = (
             parsed.uses
@@ -249,7 +260,7 @@ class IngestRecords(beam.PTransform):
             | "OncePerMedium" >> beam.GroupByKey()
             | "CheckMedia" >> beam.ParDo(_CheckMedia(self.roots))
         )
-        joined = {"valid": parsed.kept, "invalid": parsed.invalid, "media": media} | "JoinById" >> beam.CoGroupByKey()
+        joined = (parsed.kept, parsed.invalid, media) | "Parts" >> beam.Flatten() | "JoinById" >> beam.GroupByKey()
         assembled = split(joined, "Assemble", _Assemble())
         rejected = (parsed[REJECTED], assembled[REJECTED]) | "Rejected" >> beam.Flatten()
         return {"kept": assembled.kept, REJECTED: rejected}

@@ -13,6 +13,7 @@ from functools import partial
 import apache_beam as beam
 from apache_beam.pvalue import AsList, PCollection
 
+from inference.repair import ask_for
 from inference.request import Sampling
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
@@ -80,8 +81,13 @@ async def propose_rubrics(sample: RubricSample, session: Session, settings: Rubr
         for draft in sample.drafts[: settings.examples]
     )
     prompt = load_prompt(CANDIDATES_PROMPT).render(examples=examples, max_rubrics=str(settings.max_rubrics))
-    answered = await session.generate("teacher", prompt, Sampling(max_tokens=8192))
-    rubrics = candidates_of_reply(answered.text, settings.max_rubrics)
+    rubrics, _ = await ask_for(
+        session,
+        "teacher",
+        prompt,
+        Sampling(max_tokens=8192),
+        lambda reply: candidates_of_reply(reply.text, settings.max_rubrics),
+    )
     return tuple(RubricTask(draft.id, draft, rubrics, tuple(session.calls)) for draft in sample.drafts)
 
 
@@ -96,8 +102,10 @@ async def judge_attempt(task: RubricTask, session: Session) -> Judged:
         attempt=task.draft.attempts[0].text[:MAX_ATTEMPT_CHARS],
         rubrics=json.dumps(listed, ensure_ascii=False),
     )
-    answered = await session.generate("judge", prompt, Sampling(max_tokens=4096))
-    return Judged(task.rubrics, scores_of_reply(answered.text, task.rubrics), task.calls)
+    scores, _ = await ask_for(
+        session, "judge", prompt, Sampling(max_tokens=4096), lambda reply: scores_of_reply(reply.text, task.rubrics)
+    )
+    return Judged(task.rubrics, scores, task.calls)
 
 
 def summarise(judged: Iterable[Judged], failures: Iterable[Rejected], settings: RubricSettings) -> MinedRubrics:

@@ -11,13 +11,14 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from inference.grounding import BadReply, points_of_reply
+from inference.grounding import points_of_reply
+from inference.repair import ask_for
 from inference.request import Sampling
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
 from schemas.geometry import Point
 from schemas.messages import media_part
-from schemas.records import Draft
+from schemas.records import Draft, MediaRef
 from stages.calling import CallModels, Session, split, with_calls
 
 STAGE = "point"
@@ -28,28 +29,32 @@ _EXACT = Sampling(max_tokens=2048)
 async def point(draft: Draft, session: Session) -> Draft:
     """Ask the pointer for every entity in every medium, all at once."""
     media = draft.question.media
+    sessions = [Session(session.models) for _ in media for _ in draft.entities]
     asked = [(entity, index) for index in range(len(media)) for entity in draft.entities]
-    prompt = load_prompt(PROMPT)
     answers = await asyncio.gather(
-        *(
-            session.generate("pointer", prompt.render({"original": [media_part(media[index])]}, entity=entity), _EXACT)
-            for entity, index in asked
-        ),
+        *(_point_at(entity, media[index], index, own) for (entity, index), own in zip(asked, sessions, strict=True)),
         return_exceptions=True,
     )
+    # In the order asked, not of arrival, so that the lineage is the same in every run.
+    session.calls.extend(call for own in sessions for call in own.calls)
     found: list[Point] = []
-    calls = []
-    for (entity, index), answered in zip(asked, answers, strict=True):
-        if isinstance(answered, BaseException):
-            raise answered
-        calls.append(answered.call)
-        try:
-            found.extend(points_of_reply(answered.text, entity, answered.frame, media[index], index))
-        except BadReply as error:
-            error.key = answered.call.keys[0]
-            raise
-    session.calls[:] = calls  # in the order asked, not of arrival, so that the lineage is the same in every run
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+        found.extend(answer)
     return with_calls(draft, session, points=tuple(dict.fromkeys(found)))
+
+
+async def _point_at(entity: str, medium: MediaRef, index: int, session: Session) -> tuple[Point, ...]:
+    prompt = load_prompt(PROMPT).render({"original": [media_part(medium)]}, entity=entity)
+    points, _ = await ask_for(
+        session,
+        "pointer",
+        prompt,
+        _EXACT,
+        lambda reply: points_of_reply(reply.text, entity, reply.frame, medium, index),
+    )
+    return points
 
 
 @dataclass

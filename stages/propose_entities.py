@@ -12,6 +12,7 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
 from inference.grounding import BadReply, json_object
+from inference.repair import ask_for
 from inference.request import Sampling
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
@@ -19,6 +20,7 @@ from schemas.messages import media_part
 from schemas.reasons import Reason
 from schemas.records import Draft, Rejected
 from stages.calling import CallModels, Session, reject, split, with_calls
+from stages.spreading import SpreadDrafts
 
 STAGE = "propose"
 PROMPT = "propose.v1"
@@ -57,8 +59,13 @@ async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> 
         rollout=rollout.text[:MAX_ROLLOUT_CHARS],
         max_entities=str(settings.max_entities),
     )
-    answered = await session.generate("teacher", prompt, Sampling(max_tokens=settings.max_tokens))
-    entities = entities_of_reply(answered.text, settings.max_entities)
+    entities, answered = await ask_for(
+        session,
+        "teacher",
+        prompt,
+        Sampling(max_tokens=settings.max_tokens),
+        lambda reply: entities_of_reply(reply.text, settings.max_entities),
+    )
     if not entities:
         detail = "the teacher named no visible thing"
         return reject(draft, STAGE, Reason.NO_ENTITIES, detail, session.calls, answered.call.keys[0])
@@ -78,4 +85,4 @@ class ProposeEntities(beam.PTransform):
     def expand(self, drafts: PCollection) -> Any:
         """``kept`` drafts and ``rejected``."""
         calls = CallModels(STAGE, partial(propose, settings=self.settings), self.models)
-        return split(drafts | beam.Reshuffle(), "Call", calls)
+        return split(drafts | SpreadDrafts(), "Call", calls)

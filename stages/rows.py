@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass
 
+from schemas.arrow import REJECTED_SCHEMA
 from schemas.records import Draft, Question, Rejected, Trace
 from stages.answer_format import answer_format, lettered_choices
 
@@ -63,7 +64,7 @@ def rl_row(draft: Draft, context: RowContext) -> Row:
 
 def rejected_row(rejected: Rejected) -> Row:
     """The row of a rejection."""
-    return asdict(rejected)
+    return {name: value for name, value in asdict(rejected).items() if name in REJECTED_SCHEMA.names}
 
 
 def _common(draft: Draft, context: RowContext) -> Row:

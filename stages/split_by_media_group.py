@@ -14,6 +14,7 @@ from apache_beam.pvalue import PCollection, TaggedOutput
 
 from schemas.ordering import unit_hash
 from schemas.records import Draft
+from stages.spreading import packed
 
 SFT, RL = "sft", "rl"
 
@@ -56,8 +57,21 @@ def side_of(group: str, settings: SplitSettings) -> str:
     return SFT if unit_hash(group, settings.seed, "split") < settings.sft_ratio else RL
 
 
-def _by_id(draft: Draft) -> tuple[str, Draft]:
-    return draft.id, draft
+@packed
+class SplitPart:
+    """One side of the join by id: a draft, or the media group of one."""
+
+    draft: Draft | None = None
+    group: str | None = None
+
+
+def _draft_part(draft: Draft) -> tuple[str, SplitPart]:
+    return draft.id, SplitPart(draft=draft)
+
+
+def _group_part(named: tuple[str, str]) -> tuple[str, SplitPart]:
+    question_id, group = named
+    return question_id, SplitPart(group=group)
 
 
 def _media_of(draft: Draft) -> tuple[str, tuple[str, tuple[str, ...]]]:
@@ -72,9 +86,10 @@ class _Route(beam.DoFn):
     def __init__(self, settings: SplitSettings) -> None:
         self._settings = settings
 
-    def process(self, joined: tuple[str, dict[str, Iterable]]) -> Iterator[object]:
-        drafts: list[Draft] = list(joined[1]["draft"])
-        groups: list[str] = list(joined[1]["group"])
+    def process(self, joined: tuple[str, Iterable[SplitPart]]) -> Iterator[object]:
+        parts = list(joined[1])
+        drafts = [part.draft for part in parts if part.draft is not None]
+        groups = [part.group for part in parts if part.group is not None]
         if len(drafts) != 1 or len(groups) != 1:
             raise ValueError(f"{joined[0]}: {len(drafts)} drafts and {len(groups)} media groups for one id")
         yield TaggedOutput(side_of(groups[0], self._settings), drafts[0])
@@ -97,8 +112,8 @@ class SplitByMediaGroup(beam.PTransform):
             | "AllMedia" >> beam.GroupByKey()
             | "MediaGroups" >> beam.FlatMap(_groups)
         )
-        keyed = drafts | "KeyById" >> beam.Map(_by_id)
-        joined: Any = {"draft": keyed, "group": groups} | "JoinGroup" >> beam.CoGroupByKey()
+        parts = (drafts | "KeyById" >> beam.Map(_draft_part), groups | "GroupById" >> beam.Map(_group_part))
+        joined: Any = parts | "Parts" >> beam.Flatten() | "JoinGroup" >> beam.GroupByKey()
         sides = joined | "Route" >> beam.ParDo(_Route(self.settings)).with_outputs(SFT, RL)
         for side in (SFT, RL):
             sides[side].element_type = Draft

@@ -7,9 +7,9 @@ shuffle.
 """
 
 import base64
+import functools
 import itertools
 import json
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,13 +17,16 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
+from apache_beam.coders import BytesCoder, Coder, StrUtf8Coder, TupleCoder, VarIntCoder
+from apache_beam.coders.typecoders import registry
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import AsSingleton, PCollection
 
-from schemas.coding import record
+from schemas.arrow import RL_SCHEMA, SFT_SCHEMA
 from schemas.ordering import order_key
 from stages.ingest_records import MediaRoots
-from stages.rows import Row
+from stages.rows import TRACE_INSTRUCTION, Row
+from stages.spreading import compress, decompress, lineage_dictionary, release_memory
 from vision.media import MediaStore
 
 IMAGE_COLUMNS = ("images", "overlays")
@@ -59,11 +62,12 @@ def shard_of(row_id: str, shards: int) -> int:
     return int(order_key(row_id)[: PLAN_BITS // 4], 16) * shards >> PLAN_BITS
 
 
-@record
+@dataclass(frozen=True)
 class SizedRow:
     """A row as it crosses the shuffle, packed, and the bytes that it will take with its images.
 
-    All rows of a shard are in memory at once, and their JSON repeats itself: packed it takes about a quarter.
+    All rows of a shard are in memory at once, and their JSON repeats itself: packed it takes about a third.
+    ``packed`` is empty for no row: one such stands for each shard, so that one without rows is written too.
     """
 
     id: str
@@ -72,13 +76,59 @@ class SizedRow:
 
     def unpack(self) -> Row:
         """The row, its image columns as URIs."""
-        return json.loads(zlib.decompress(base64.b85decode(self.packed)))
+        return json.loads(decompress(base64.b64decode(self.packed), _dictionary()))
 
 
 def size_row(row: Row, media_bytes: int) -> SizedRow:
     """The row ready to be shuffled; ``media_bytes`` is what its images take on disk."""
     data = json.dumps(row, ensure_ascii=False).encode()
-    return SizedRow(str(row["id"]), base64.b85encode(zlib.compress(data, 1)).decode(), len(data) + media_bytes)
+    packed = base64.b64encode(compress(data, _dictionary())).decode("ascii")
+    return SizedRow(str(row["id"]), packed, len(data) + media_bytes)
+
+
+class SizedRowCoder(Coder):
+    """Writes a sized row with its packed part as the bytes that it stands for."""
+
+    _parts = TupleCoder((StrUtf8Coder(), BytesCoder(), VarIntCoder()))
+
+    def encode(self, value: SizedRow) -> bytes:
+        """The row as bytes."""
+        return self._parts.encode((value.id, base64.b64decode(value.packed), value.size_bytes))
+
+    def decode(self, encoded: bytes) -> SizedRow:
+        """The row again."""
+        row_id, packed, size_bytes = self._parts.decode(encoded)
+        return SizedRow(row_id, base64.b64encode(packed).decode("ascii"), size_bytes)
+
+    def is_deterministic(self) -> bool:
+        """Whether equal rows are written alike."""
+        return True
+
+    def to_type_hint(self) -> type[SizedRow]:
+        """The type that is written."""
+        return SizedRow
+
+
+registry.register_coder(SizedRow, SizedRowCoder)
+NO_ROW = SizedRow("", "", 0)
+
+
+@functools.cache
+def _dictionary() -> bytes:
+    """What nearly every row says: the names of the columns, the prompts of the lineage, and the instruction."""
+    names = dict.fromkeys([*_names(RL_SCHEMA), *_names(SFT_SCHEMA)])
+    columns = "".join(f'", "{name}": "' for name in names)
+    return columns.encode() + lineage_dictionary() + json.dumps(TRACE_INSTRUCTION).encode()
+
+
+def _names(fields: Iterable[pa.Field]) -> Iterator[str]:
+    for column in fields:
+        yield column.name
+        kind = column.type
+        while pa.types.is_list(kind):
+            kind = kind.value_type
+        if pa.types.is_struct(kind):
+            yield from _names(kind)
 
 
 def write_shard(
@@ -96,6 +146,7 @@ def write_shard(
     ):
         for group in row_groups(ordered, settings):
             writer.write_table(_table(group, schema, store), row_group_size=len(group))
+            release_memory()
     FileSystems.rename([temporary], [path])
     return len(ordered)
 
@@ -157,15 +208,23 @@ def _placed(row: SizedRow, shards: int) -> tuple[int, SizedRow]:
     return shard_of(row.id, shards), row
 
 
+def _every_shard(shards: int) -> Iterator[tuple[int, SizedRow]]:
+    for shard in range(shards):
+        yield shard, NO_ROW
+
+
 class _Write(beam.DoFn):
     def __init__(self, target: ShardTarget, settings: ShardSettings) -> None:
         self._target, self._settings = target, settings
 
     def setup(self) -> None:
         self._store = self._target.roots.store()
+        # Arrow's own pool keeps what was freed for itself, beside the free memory that Python's side keeps.
+        pa.set_memory_pool(pa.system_memory_pool())
 
     def process(self, keyed: tuple[int, Iterable[SizedRow]], shards: int) -> Iterator[tuple[str, int]]:
-        shard, rows = keyed
+        shard, rows = keyed[0], (row for row in keyed[1] if row.packed)
+        release_memory()
         name = f"train-{shard:05d}-of-{shards:05d}.parquet"
         path = FileSystems.join(self._target.folder, name)
         yield name, write_shard(rows, path, self._target.schema, self._settings, self._store)
@@ -190,11 +249,11 @@ class WriteShards(beam.PTransform):
             | "Plan" >> beam.Map(lambda total, settings: shard_count(total[0], total[1], settings), self.settings)
         )
         shards: Any = AsSingleton(plan)  # type: ignore[arg-type]
-        empty = plan | "EveryShard" >> beam.FlatMap(lambda count: [(shard, None) for shard in range(count)])
+        empty = plan | "EveryShard" >> beam.FlatMap(_every_shard)
         placed = rows | "Place" >> beam.Map(_placed, shards)
         return (
-            {"rows": placed, "empty": empty}
-            | "ByShard" >> beam.CoGroupByKey()
-            | "Rows" >> beam.MapTuple(lambda shard, parts: (shard, parts["rows"]))
+            (placed, empty)
+            | "Parts" >> beam.Flatten()
+            | "ByShard" >> beam.GroupByKey()
             | "Write" >> beam.ParDo(_Write(self.target, self.settings), shards)
         )

@@ -33,9 +33,9 @@ CLASSICAL_ROLES |= {"detector": "edges", "segmenter": "edges"}
 
 @dataclass(frozen=True)
 class Step:
-    """What the server does with one request.
+    """What the server does with one request, when as many as ``meet`` has parties are there.
 
-    ``cut`` ends the body that many bytes early; ``meet`` answers when as many requests as it has parties are there.
+    The body ends ``cut`` bytes early, with ``reset`` by a reset of the connection; ``byte_s`` passes after each byte.
     """
 
     status: int = 200
@@ -43,6 +43,7 @@ class Step:
     headers: tuple[tuple[str, str], ...] = ()
     reset: bool = False
     cut: int = 0
+    byte_s: float = 0.0
     meet: threading.Barrier | None = None
 
 
@@ -63,6 +64,7 @@ class ScriptedServer:
     seen: list[Seen] = field(default_factory=list)
     at_once: int = 0
     most_at_once: int = 0
+    closing: threading.Event = field(default_factory=threading.Event)
     _script: deque[Step] = field(default_factory=deque)
     _unscripted: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -93,9 +95,8 @@ class ScriptedServer:
             self.most_at_once = max(self.most_at_once, self.at_once)
             if self._script:
                 return self._script.popleft()
-            first = self._unscripted + 1
-            self._unscripted += seen.body.get("n", 1)
-            choices = [f"reply {number}" for number in range(first, self._unscripted + 1)]
+            before, self._unscripted = self._unscripted, self._unscripted + seen.body.get("n", 1)
+            choices = [f"reply {number + 1}" for number in range(before, self._unscripted)]
         return Step(body=json.dumps(completion(choices, None)).encode())
 
     def done(self) -> None:
@@ -132,19 +133,23 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.script.done()
         if step.reset:
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.close_connection = True
+        if step.body or not step.reset:
+            self._write(step)
+        if step.reset:
             self.connection.close()
-            self.close_connection = True
-            return
+
+    def _write(self, step: Step) -> None:
+        headers = {"content-type": "application/json", "content-length": str(len(step.body)), **dict(step.headers)}
         self.send_response(step.status)
-        for name, value in step.headers:
+        for name, value in headers.items():
             self.send_header(name, value)
-        if not any(name.lower() == "content-type" for name, _ in step.headers):
-            self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(step.body)))
         self.end_headers()
-        self.wfile.write(step.body[: len(step.body) - step.cut])
-        if step.cut:
-            self.close_connection = True
+        sent = step.body[: len(step.body) - step.cut]
+        for part in map(bytes, zip(sent, strict=True)) if step.byte_s else [sent]:
+            self.wfile.write(part)
+            self.server.script.closing.wait(step.byte_s)
+        self.close_connection |= bool(step.cut)
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
@@ -167,6 +172,7 @@ def server() -> Iterator[ScriptedServer]:
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     yield script
+    script.closing.set()
     http.shutdown()
     thread.join()
     http.server_close()
@@ -186,16 +192,18 @@ def endpoint_settings(server: ScriptedServer) -> Callable[..., EndpointSettings]
 def models_settings(
     tmp_path: Path, endpoint_settings: Callable[..., EndpointSettings]
 ) -> Callable[..., ModelsSettings]:
-    """Settings in which every role but the segmenter uses the server, with changes to the endpoint."""
+    """Settings in which every role but the segmenter uses the server, with a budget and changes to the endpoint."""
 
-    def build(cache: str = "replies.sqlite", **changes: Any) -> ModelsSettings:
+    def build(usd: float | None = None, tokens: int | None = None, **changes: Any) -> ModelsSettings:
         roles = ("policy", "teacher", "pointer", "judge", "detector")
         return ModelsSettings(
             endpoints=(("scripted", endpoint_settings(**changes)),),
             roles=tuple((role, "scripted") for role in roles),
-            cache_path=str(tmp_path / cache),
+            cache_path=str(tmp_path / "replies.sqlite"),
             input_root=str(tmp_path / "data"),
             run_root=str(tmp_path / "run"),
+            budget_usd=usd,
+            budget_tokens=tokens,
         )
 
     return build

@@ -1,49 +1,28 @@
 """The reply cache: durable, shared between processes, and never wrong, whatever was cut off it."""
 
-import os
-import shutil
-import signal
+import json
 import sqlite3
-import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Thread
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from inference.cache import CacheEntry, ReplyCache
+from inference.cache import CacheEntry, CacheInUse, Kept, ReplyCache
 from inference.request import Completion
 
+OLD = """CREATE TABLE replies (
+    key TEXT PRIMARY KEY, role TEXT NOT NULL, prompt TEXT NOT NULL, model TEXT NOT NULL,
+    max_tokens INTEGER NOT NULL, created_s REAL NOT NULL, body TEXT NOT NULL) WITHOUT ROWID"""
 LONG = "reply \N{SNOWMAN} " * 1500  # several pages of a SQLite file
-CHILD = """
-import os, signal, sys
-from inference.cache import CacheEntry, ReplyCache
-from inference.request import Completion
-path, first, last, end = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-cache = ReplyCache(path)
-for n in range(first, last):
-    text = f"text {n} " * (1 + n % 50)
-    cache.put([CacheEntry(f"key {n}", "policy", "p.v1", "m", 100, Completion(text, f"why {n}"))])
-    print(n, flush=True)
-if end == "killed":
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
 
 
 def entry(key: str, text: str = "text", finish: str = "stop", max_tokens: int = 100) -> CacheEntry:
     return CacheEntry(key, "policy", "p.v1", "m", max_tokens, Completion(text, f"why {key}", finish))
 
 
-def child_completion(n: int) -> Completion:
-    return Completion(f"text {n} " * (1 + n % 50), f"why {n}")
-
-
-def child(path: Path, first: int, last: int, end: str = "") -> subprocess.Popen[str]:
-    arguments = [sys.executable, "-c", CHILD, str(path), str(first), str(last), end]
-    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+def found(cache: ReplyCache, keys: Iterable[str]) -> dict[str, Completion]:
+    return {key: kept.completion for key, kept in cache.get(keys).items()}
 
 
 @pytest.fixture
@@ -71,42 +50,42 @@ Opened = Callable[..., ReplyCache]
 def test_gives_back_what_was_put(opened: Opened) -> None:
     cache = opened()
     cache.put([entry("a", "x\0\n\N{SNOWMAN}"), entry("b", "")])
-    assert cache.get(["b", "a", "c"], 100) == {
+    assert found(cache, ["b", "a", "c"]) == {
         "a": Completion("x\0\n\N{SNOWMAN}", "why a", "stop"),
         "b": Completion("", "why b", "stop"),
     }
-    assert cache.get([], 100) == {}
+    assert cache.get([]) == {}
     assert cache.count() == 2
 
 
 def test_a_lone_surrogate_in_a_reply_is_kept(opened: Opened) -> None:
     cache = opened()
     cache.put([entry("a", "cut emoji \ud83d")])
-    assert cache.get(["a"], 1)["a"].text == "cut emoji \ud83d"
+    assert cache.get(["a"])["a"].completion.text == "cut emoji \ud83d"
 
 
 def test_another_cache_on_the_file_sees_it_at_once(opened: Opened) -> None:
     writer, reader = opened(), opened()
     writer.put([entry("a")])
-    assert set(reader.get(["a"], 100)) == {"a"}
+    assert set(reader.get(["a"])) == {"a"}
 
 
 def test_closed_and_opened_again(opened: Opened, path: Path) -> None:
     cache = ReplyCache(str(path))
     cache.put([entry("a", LONG)])
     cache.close()
-    assert opened().get(["a"], 100)["a"].text == LONG
+    assert opened().get(["a"])["a"].completion.text == LONG
 
 
 def test_the_newer_of_two_replies_counts(opened: Opened) -> None:
     cache = opened()
     cache.put([entry("a", "old")])
     cache.put([entry("a", "new")])
-    assert (cache.get(["a"], 100)["a"].text, cache.count()) == ("new", 1)
+    assert (found(cache, ["a"])["a"].text, cache.count()) == ("new", 1)
 
 
 @pytest.mark.parametrize(
-    ("finish", "kept_with", "asked_with", "found"),
+    ("finish", "kept_with", "asked_with", "serves"),
     [
         ("length", 100, 101, False),
         ("length", 100, 100, True),
@@ -116,18 +95,18 @@ def test_the_newer_of_two_replies_counts(opened: Opened) -> None:
     ],
 )
 def test_a_truncated_reply_is_missing_for_a_larger_budget(
-    opened: Opened, finish: str, kept_with: int, asked_with: int, found: bool
+    opened: Opened, finish: str, kept_with: int, asked_with: int, serves: bool
 ) -> None:
     cache = opened()
     cache.put([entry("a", "text", finish, kept_with)])
-    assert bool(cache.get(["a"], asked_with)) is found
+    assert cache.get(["a"])["a"].serves(asked_with) is serves
 
 
 def test_a_larger_budget_replaces_a_truncated_reply(opened: Opened) -> None:
     cache = opened()
     cache.put([entry("a", "cut o", "length", 10), entry("b", "good", "stop", 10)])
     cache.put([entry("a", "cut off no more", "stop", 1000)])
-    assert [completion.text for completion in cache.get("ab", 1000).values()] == ["cut off no more", "good"]
+    assert [completion.text for completion in found(cache, "ab").values()] == ["cut off no more", "good"]
 
 
 @pytest.mark.parametrize(
@@ -139,16 +118,16 @@ def test_a_truncated_reply_never_replaces_a_better_one(opened: Opened, better: C
     cache = opened()
     cache.put([better])
     cache.put([worse])
-    assert cache.get(["a"], 80) == {"a": better.completion}
+    assert found(cache, ["a"]) == {"a": better.completion}
 
 
 def test_a_failed_put_leaves_the_cache_usable(opened: Opened) -> None:
     cache = opened()
-    with pytest.raises(sqlite3.Error):
+    with pytest.raises(ValueError, match="key"):
         cache.put([entry("a"), CacheEntry(None, "r", "p", "m", 1, Completion("b"))])  # type: ignore[arg-type]
     assert cache.count() == 0
     cache.put([entry("c")])
-    assert set(cache.get(["a", "c"], 100)) == {"c"}
+    assert set(cache.get(["a", "c"])) == {"c"}
 
 
 def test_many_threads(opened: Opened) -> None:
@@ -157,14 +136,14 @@ def test_many_threads(opened: Opened) -> None:
     def work(first: int) -> None:
         for n in range(first, first + 40):
             cache.put([entry(str(n), f"text {n}")])
-            cache.get([str(n)], 100)
+            cache.get([str(n)])
 
     threads = [Thread(target=work, args=(first,)) for first in range(0, 160, 40)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    kept = cache.get([str(n) for n in range(160)], 100)
+    kept = found(cache, map(str, range(160)))
     assert {key: completion.text for key, completion in kept.items()} == {str(n): f"text {n}" for n in range(160)}
 
 
@@ -177,113 +156,68 @@ def test_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_process_killed_after_put_has_kept_it(opened: Opened, path: Path) -> None:
-    process = child(path, 0, 30, "killed")
-    process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGKILL
-    expected = {f"key {n}": child_completion(n) for n in range(30)}
-    assert opened().get(list(expected), 100) == expected
-
-
-def test_a_process_killed_among_puts_has_kept_what_it_said(opened: Opened, path: Path) -> None:
-    process = child(path, 0, 1_000_000)
-    assert process.stdout is not None
-    said = [int(process.stdout.readline()) for _ in range(200)]
-    os.kill(process.pid, signal.SIGKILL)
-    said += [int(line) for line in process.stdout.read().split("\n")[:-1]]
-    process.stdout.close()
-    process.wait(timeout=60)
-    assert said == list(range(len(said)))
+def test_more_keys_than_one_query_takes(opened: Opened) -> None:
     cache = opened()
-    assert cache.count() in (len(said), len(said) + 1)
-    for n in said:
-        assert cache.get([f"key {n}"], 100) == {f"key {n}": child_completion(n)}
-    cache.put([entry("after")])
-    assert set(cache.get(["after"], 100)) == {"after"}
+    cache.put([entry(str(n)) for n in range(2500)])
+    assert len(cache.get(str(n) for n in range(-100, 40_000))) == 2500
+    assert [logged.entry.key for logged in cache.entries()] == sorted(map(str, range(2500)))
 
 
-def test_two_processes_write_at_once(opened: Opened, path: Path) -> None:
-    processes = [child(path, 0, 300), child(path, 200, 500)]
-    for process in processes:
-        process.communicate(timeout=60)
-    assert [process.returncode for process in processes] == [0, 0]
-    cache = opened()
-    assert cache.count() == 500
-    expected = {f"key {n}": child_completion(n) for n in range(500)}
-    assert cache.get(list(expected), 100) == expected
-    assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+def test_tokens_and_logprobs_are_kept(opened: Opened) -> None:
+    scored = Completion("three", "", "stop", (-0.25, -1.5))
+    opened().put([CacheEntry("a", "judge", "p.v1", "m", 9, scored, 30, 4)])
+    assert opened().get(["a"]) == {"a": Kept(scored, 9, 30, 4)}
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, dict[str, Completion]]:
-    """A folder with a whole file, one with a file whose replies stand in its log only, and the replies."""
-    entries = [entry(f"key {n}", LONG[: n * 199]) for n in range(60)]
-    whole, logged = tmp_path_factory.mktemp("whole"), tmp_path_factory.mktemp("logged")
-    cache = ReplyCache(str(whole / "r.sqlite"))
-    for each in entries:
-        cache.put([each])
-    cache.close()
-    source = tmp_path_factory.mktemp("source")
-    cache = ReplyCache(str(source / "r.sqlite"))
-    for each in entries:
-        cache.put([each])
-    for name in ("r.sqlite", "r.sqlite-wal"):
-        shutil.copy(source / name, logged / name)
-    cache.close()
-    return whole, logged, {each.key: each.completion for each in entries}
-
-
-def replies_of(folder: Path, expected: dict[str, Completion]) -> list[str]:
-    """The keys that the cache finds, each with its right reply; raises what the cache raises."""
-    cache = ReplyCache(str(folder / "r.sqlite"))
-    kept = []
-    try:
-        for key in expected:
-            found = cache.get([key], 100)
-            assert found in ({}, {key: expected[key]})
-            kept += found
-        cache.put([entry("later")])
-        assert set(cache.get(["later"], 100)) == {"later"}
-        return kept
-    finally:
-        cache.close()
-
-
-def cut_copy(folder: Path, name: str, share: float, target: Path) -> None:
-    """A copy of the folder in which file ``name`` ends early."""
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(folder, target)
-    size = (target / name).stat().st_size
-    os.truncate(target / name, int(size * share))
-
-
-CUT = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-@CUT
-@given(share=st.floats(0, 1))
-def test_a_cut_log_loses_its_end_only(written, tmp_path: Path, share: float) -> None:
-    _, logged, expected = written
-    cut_copy(logged, "r.sqlite-wal", share, tmp_path / "cut")
-    kept = replies_of(tmp_path / "cut", expected)
-    assert kept == list(expected)[: len(kept)]
-    assert len(kept) == len(expected) or share < 1
-
-
-@CUT
-@given(share=st.floats(0, 1))
-def test_a_cut_file_is_reported_or_opens_without_wrong_replies(written, tmp_path: Path, share: float) -> None:
-    whole, _, expected = written
-    cut_copy(whole, "r.sqlite", share, tmp_path / "cut")
-    try:
-        replies_of(tmp_path / "cut", expected)
-    except (sqlite3.DatabaseError, ValueError) as error:
-        assert str(error)
-
-
-def test_a_file_that_is_no_cache_is_reported(path: Path) -> None:
+def old_database(path: Path, replies: int) -> None:
     path.parent.mkdir()
-    path.write_bytes(b"no database, but a text that someone put there" * 100)
-    with pytest.raises(sqlite3.DatabaseError, match="not a database"):
-        ReplyCache(str(path))
-    assert path.read_bytes().startswith(b"no database")
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute(OLD)
+        for n in range(replies):
+            body = json.dumps({"text": f"old {n}", "reasoning": "\ud83d", "finish_reason": "stop"})
+            db.execute("INSERT INTO replies VALUES (?,?,?,?,?,?,?)", (f"key {n}", "policy", "p.v1", "m", 9, 5.0, body))
+    db.close()
+
+
+@pytest.mark.parametrize("replies", [0, 700])
+def test_a_database_of_before_is_brought_up_to_date(opened: Opened, path: Path, replies: int) -> None:
+    old_database(path, replies)
+    expected = {f"key {n}": Kept(Completion(f"old {n}", "\ud83d"), 9) for n in range(replies)}
+    cache = opened()
+    assert cache.get(expected) == expected
+    cache.put([entry("new")])
+    cache.close()
+    path.unlink()
+    assert opened().count() == replies + 1
+    assert opened().get(expected) == expected
+
+
+def test_kept_exclusively_it_lets_no_other_in(opened: Opened, path: Path) -> None:
+    cache = opened()
+    with pytest.raises(CacheInUse, match=r"replies\.sqlite"):
+        ReplyCache(str(path), exclusive=True)
+    cache.close()
+    ReplyCache(str(path), exclusive=True).close()
+
+
+def test_closed_it_says_so(opened: Opened) -> None:
+    cache = opened()
+    cache.close()
+    cache.close()
+    with pytest.raises(ValueError, match="closed"):
+        cache.count()
+
+
+def test_what_is_dropped_stays_dropped_when_the_database_is_rebuilt(path: Path) -> None:
+    cache = ReplyCache(str(path))
+    cache.put([entry(str(n), finish="length" if n % 3 else "stop") for n in range(30)])
+    cache.close()
+    cache = ReplyCache(str(path), exclusive=True)
+    assert cache.rewrite(lambda logged: logged.entry.completion.finish_reason != "length") == 20
+    cache.put([entry("later")])
+    cache.close()
+    path.unlink()
+    cache = ReplyCache(str(path))
+    assert {logged.entry.key for logged in cache.entries()} == {*map(str, range(0, 30, 3)), "later"}
+    cache.close()

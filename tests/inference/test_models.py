@@ -169,7 +169,7 @@ def test_replies_are_kept_before_they_are_used(server, models_settings, text_pro
         answered = await models.generate("policy", text_prompt(), Sampling(n=2))
         other = ReplyCache(settings.cache_path)
         try:
-            return answered, len(other.get(answered.call.keys, 1))
+            return answered, len(other.get(answered.call.keys))
         finally:
             other.close()
 
@@ -225,3 +225,17 @@ def test_a_role_without_an_endpoint_is_named(models_settings, text_prompt) -> No
 def test_an_unknown_kind_is_named(models_settings, text_prompt) -> None:
     with pytest.raises(ValueError, match=r"'openia': known are classical, "):
         ask(models_settings(kind="openia"), text_prompt())
+
+
+def test_with_a_seed_each_sample_has_its_own(server, models_settings, text_prompt) -> None:
+    settings = models_settings(seed=100)
+    ask(settings, text_prompt(), n=2)
+    answered = ask(settings, text_prompt(), n=4)
+    assert sorted((seen.body["seed"], seen.body["n"]) for seen in server.seen) == [(100 + i, 1) for i in range(4)]
+    assert (answered.call.cached, answered.call.requests) == (2, 2)
+
+
+def test_a_seed_is_part_of_the_key(server, models_settings, text_prompt) -> None:
+    for seed in (1, 1, 2, None):
+        ask(models_settings(seed=seed), text_prompt())
+    assert [seen.body.get("seed") for seen in server.seen] == [1, 2, None]

@@ -7,8 +7,6 @@ import pytest
 from inference.errors import Failure
 from inference.request import Completion, Reply
 
-KEY = "sk-secret-0123456789"
-
 
 def texts(reply: Reply) -> list[str]:
     return [completion.text for completion in reply.completions]
@@ -29,8 +27,10 @@ def test_passing_errors_are_sent_again(server, ask, status) -> None:
     [
         (429, Failure.RATE_LIMITED, 3),
         (500, Failure.SERVER_ERROR, 3),
-        (503, Failure.SERVER_ERROR, 3),
-        (529, Failure.SERVER_ERROR, 3),
+        (502, Failure.SERVER_ERROR, 3),
+        (503, Failure.OVERLOADED, 3),
+        (504, Failure.OVERLOADED, 3),
+        (529, Failure.OVERLOADED, 3),
         (408, Failure.TIMEOUT, 3),
         (400, Failure.BAD_REQUEST, 1),
         (404, Failure.BAD_REQUEST, 1),
@@ -43,7 +43,8 @@ def test_lasting_errors_are_typed_and_bounded(server, failure, status, expected,
     for _ in range(5):
         server.fail(status, f"said {status}", retry_after="0.01")
     error = failure()
-    assert (error.failure, error.requests, len(server.seen)) == (expected, requests, requests)
+    assert (error.failure, error.tries, len(server.seen)) == (expected, requests, requests)
+    assert (error.partial.requests, error.partial.retries) == (requests, requests - 1)
     assert f"HTTP {status}" in str(error)
     assert f"said {status}" in str(error)
 
@@ -77,22 +78,6 @@ def test_429_without_retry_after_is_sent_again(server, ask) -> None:
     assert texts(ask()) == ["fine"]
 
 
-def test_a_reset_connection_is_sent_again(server, ask) -> None:
-    server.reset()
-    server.say("fine")
-    assert texts(ask()) == ["fine"]
-
-
-def test_a_lasting_reset_is_a_connection_failure(server, failure) -> None:
-    server.reset()
-    error = failure(max_retries=0)
-    assert (error.failure, error.requests) == (Failure.CONNECTION, 1)
-
-
-def test_nobody_listening_is_a_connection_failure(failure) -> None:
-    assert failure(max_retries=0, base_url="http://127.0.0.1:9/v1").failure is Failure.CONNECTION
-
-
 def message(**fields: Any) -> dict[str, Any]:
     return {"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", **fields}}]}
 
@@ -113,6 +98,8 @@ GARBLED: dict[str, object] = {
     "message null": {"choices": [{"message": None}]},
     "message a string": {"choices": [{"message": "fine"}]},
     "content a number": message(content=3),
+    "a page that says 200": b"<!DOCTYPE html><title>Sign in</title>",
+    "nested beyond reading": b'{"choices": ' + b"[" * 100_000,
     "content a list of parts": message(content=[{"type": "text", "text": "fine"}]),
 }
 
@@ -127,13 +114,6 @@ def test_a_garbled_response_is_sent_again(server, ask) -> None:
     server.raw(GARBLED["cut JSON"])
     server.say("fine")
     assert texts(ask()) == ["fine"]
-
-
-def test_a_body_that_ends_early_is_sent_again(server, ask) -> None:
-    server.say("lost", cut=20)
-    server.say("fine")
-    reply = ask()
-    assert (texts(reply), reply.retries) == (["fine"], 1)
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": 3}, {"prompt_tokens": None, "completion_tokens": None}])
@@ -166,13 +146,3 @@ def test_a_refusal_is_not_sent_again(server, failure) -> None:
     error = failure()
     assert (error.failure, len(server.seen)) == (Failure.REFUSED, 1)
     assert "I cannot help" in str(error)
-
-
-@pytest.mark.parametrize("status", [400, 401, 429, 500])
-def test_the_key_is_never_in_an_error(server, failure, monkeypatch, status) -> None:
-    monkeypatch.setenv("GROUNDTRACE_TEST_KEY", KEY)
-    server.fail(status, f"Incorrect API key provided: {KEY}. Header: Bearer {KEY}")
-    error = failure(api_key_env="GROUNDTRACE_TEST_KEY", max_retries=0)
-    assert KEY not in str(error)
-    assert KEY not in repr(error)
-    assert KEY not in error.message

@@ -9,10 +9,10 @@ import pytest
 
 import pipelines
 from pipelines.cli import main, namesakes
-from pipelines.commands import forecast_text, summary_text, wilson
+from pipelines.commands import summary_text
 
 PIPELINE = str(Path(pipelines.__file__).parent / "grounded_cot.py")
-COMMANDS = ("run", "preview", "validate", "inspect")
+COMMANDS = ("run", "preview", "validate", "inspect", "cache")
 
 
 @pytest.mark.parametrize("words", [(), *((command,) for command in COMMANDS)])
@@ -23,7 +23,7 @@ def test_help(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> Non
     assert ended.value.code == 0
     assert out.startswith(" ".join(("usage: beam", *words)))
     assert all(command in out for command in COMMANDS if not words)
-    assert ("--input DATA" in out) is (words not in ((), ("inspect",)))
+    assert ("--input DATA" in out) is (words not in ((), ("inspect",), ("cache",)))
 
 
 @pytest.mark.parametrize(
@@ -44,25 +44,6 @@ def test_words_that_are_no_command(words: list[str], said: str, capsys: pytest.C
     assert said in capsys.readouterr().err
 
 
-# n/(n + z²) and its complement at the ends; the others stand in Newcombe, Stat. Med. 17 (1998), tables I and II.
-SHARES = [
-    (0, 2, 0.0, 0.6576),
-    (2, 2, 0.3424, 1.0),
-    (0, 10, 0.0, 0.2775),
-    (10, 10, 0.7225, 1.0),
-    (5, 10, 0.2366, 0.7634),
-    (81, 263, 0.2553, 0.3662),
-    (15, 148, 0.0624, 0.1605),
-    (0, 20, 0.0, 0.1611),
-    (1, 29, 0.0061, 0.1718),
-]
-
-
-@pytest.mark.parametrize(("hits", "n", "low", "high"), SHARES)
-def test_wilsons_interval(hits: int, n: int, low: float, high: float) -> None:
-    assert wilson(hits, n) == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
-
-
 def summary(sft: int, rl: int, seen: int, **roles: dict[str, Any]) -> dict[str, Any]:
     return {"counts": {"input": seen, "sft": sft, "rl": rl, "rejected": {}}, "ledger": roles}
 
@@ -70,36 +51,6 @@ def summary(sft: int, rl: int, seen: int, **roles: dict[str, Any]) -> dict[str, 
 def role(calls: int, cost_usd: float, stage: str) -> dict[str, Any]:
     figures = {"calls": calls, "requests": calls, "cached": 0, "cost_usd": cost_usd}
     return figures | {"stages": {stage: figures}}
-
-
-@pytest.mark.parametrize(
-    ("given", "total", "text"),
-    [
-        (summary(0, 0, 10), None, "forecast: the size of this input is not known"),
-        (summary(0, 0, 0), 0, "forecast: the input has no records"),
-        (
-            summary(5, 1, 10, policy=role(10, 0.5, "attempt"), teacher=role(5, 1.25, "trace")),
-            200,
-            "forecast for 200 records from 10: about 300 calls, $35.00 at the prices of the config\n"
-            "  sft rows: 100 (95 %: 47 to 153)\n"
-            "  rl rows: 20 (95 %: 4 to 81)",
-        ),
-        (
-            summary(3, 0, 3),
-            3,
-            "forecast for 3 records from 3: about 0 calls, $0.00 at the prices of the config\n"
-            "  sft rows: 3 (95 %: 1 to 3)\n"
-            "  rl rows: 0 (95 %: 0 to 2)",
-        ),
-    ],
-)
-def test_the_forecast(given: dict[str, Any], total: int | None, text: str) -> None:
-    assert forecast_text(given, total) == text
-
-
-def test_a_call_made_once_a_run_does_not_grow_with_the_records() -> None:
-    given = summary(5, 5, 10, policy=role(10, 0.0, "attempt"), teacher=role(1, 2.0, "rubric_candidates"))
-    assert "about 1001 calls, $2.00 at" in forecast_text(given, 1000)
 
 
 def test_the_end_of_a_run_in_a_few_lines() -> None:
@@ -114,6 +65,54 @@ def test_the_end_of_a_run_in_a_few_lines() -> None:
         "model calls: 10 sent, 0 replies from the cache, $0.50, 3.2 s",
         "report: RUN/report.html",
     ]
+
+
+ENDED = (
+    "the budget ended the run after $1.50 and 700 tokens: 4 records are left as budget; the same command with a larger"
+)
+
+
+@pytest.mark.parametrize(
+    ("target", "budget", "lines"),
+    [
+        ({"sft": 5, "reached": True, "waves": [{}]}, None, ["target reached: 5 SFT rows in 1 wave"]),
+        ({"sft": 5, "reached": True, "waves": [{}, {}]}, False, ["target reached: 5 SFT rows in 2 waves"]),
+        ({"sft": 1000, "reached": False}, None, ["target not reached: 5 of 1000; the input is used up"]),
+        ({"sft": 9, "reached": False}, True, [ENDED, "target not reached: 5 of 9; the budget is used up"]),
+        (None, True, [ENDED]),
+        (None, False, []),
+    ],
+)
+def test_what_a_target_and_a_budget_say_of_the_end(
+    target: dict[str, Any] | None, budget: bool | None, lines: list[str]
+) -> None:
+    given = summary(5, 1, 6) | {"wall_s": 1.0}
+    if target is not None:
+        given["target"] = target
+    if budget is not None:
+        given["budget"] = {"used_up": budget, "spent_usd": 1.5, "spent_tokens": 700, "left": 4}
+    found = summary_text(given, "RUN").splitlines()
+    said = found[found.index("report: RUN/report.html") + 1 :]
+    assert len(said) == len(lines)
+    assert all(line.startswith(start) for line, start in zip(said, lines, strict=True))
+
+
+def test_a_budget_is_refused_where_it_cannot_be_kept(data: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> None:
+    ran = run_beam(data, tmp_path / "run", "--budget-usd", "5", "--", "--runner=FlinkRunner")
+    ran.check_refused(2, "a budget can only be kept on this machine")
+    assert not (tmp_path / "run").exists()
+
+
+def test_validate_says_what_an_endpoint_cannot_do(
+    data: Path, write_records: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    two = write_records(data, [{"id": "both", "media": ["0.png", "1.png"]}])
+    off = ("--set", "endpoints.coarse.multi_image=false", "--set", "endpoints.edges.structured_output=false")
+    assert validate(two, *off) == 2
+    lines = capsys.readouterr().out.splitlines()
+    [impossible] = [line for line in lines if line.startswith("NOT POSSIBLE: ")]
+    assert impossible.startswith("NOT POSSIBLE: coarse (policy) takes one picture a request, and the input has records")
+    assert [line for line in lines if line.startswith("note: edges (detector, segmenter) gets no reply schema")]
 
 
 def test_a_reason_of_two_stages_is_added_up() -> None:
@@ -138,7 +137,9 @@ def test_a_preview(data: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> 
     assert (ran.counts["input"], ran.counts["sft"]) == (2, 2)
     lines = ran.out.splitlines()
     assert lines[0] == "2 records: 2 sft, 0 rl, 0 rejected"
-    assert lines[-3].startswith("forecast for 4 records from 2: about ")
+    assert lines[-6] == "forecast for 4 records from 2, at the prices of the config"
+    assert lines[-5].startswith("  calls: ")
+    assert lines[-4] == "  cost: $0.00 (95 %: $0.00 to $0.00)"
     assert lines[-1] == "  rl rows: 0 (95 %: 0 to 3)"
     assert lines[-2] == "  sft rows: 4 (95 %: 1 to 4)"
 
@@ -195,6 +196,10 @@ def test_mistakes_end_with_2(extra: list[str], said: str, data: Path, capsys: py
     ("command", "words", "said"),
     [
         ("run", ["--limit", "0"], "--limit must be at least 1, got 0"),
+        ("run", ["--target-sft", "0"], "--target-sft must be at least 1, got 0"),
+        ("run", ["--budget-usd", "0"], "--budget-usd must be a positive number of dollars, got 0.0"),
+        ("preview", ["--budget-usd", "nan"], "--budget-usd must be a positive number of dollars, got nan"),
+        ("preview", ["--budget-tokens", "0"], "--budget-tokens must be at least 1, got 0"),
         ("preview", ["--records", "-1"], "--records must be at least 1, got -1"),
     ],
 )

@@ -52,7 +52,10 @@ def test_conservation(read: int, sft: int, rl: int, rejected: dict, said: str | 
     assert unbalanced(read, sft, rl, rejected) == said
 
 
-ZERO = dict.fromkeys(("calls", "requests", "cached", "retries", "tokens_in", "tokens_out", "tokens_reasoning"), 0)
+CALLS = ("calls", "requests", "cached", "retries", "repairs")
+TOKENS = ("tokens_in", "tokens_out", "tokens_reasoning", "tokens_cached", "tokens_wasted")
+ZERO = dict.fromkeys(CALLS + TOKENS, 0)
+FREE = ZERO | {"cost_usd": 0, "worth_usd": 0}
 
 
 def test_the_ledger_by_role_and_stage() -> None:
@@ -62,20 +65,20 @@ def test_the_ledger_by_role_and_stage() -> None:
         ("ledger/judge/verify", "calls"): 2,
         ("ledger/judge/verify", "cost_microusd"): 1_250_000,
         ("ledger/judge/attempt", "cost_microusd"): 250_000,
+        ("ledger/judge/attempt", "worth_microusd"): 750_000,
         ("ledger/policy/attempt", "tokens_out"): 100,
         ("rejected/verify", "wrong_answer"): 3,
     }
     assert ledger(counters) == {
-        "judge": ZERO
-        | {"calls": 6, "cost_usd": 1.5}
+        "judge": FREE
+        | {"calls": 6, "cost_usd": 1.5, "worth_usd": 0.75}
         | {
             "stages": {
-                "attempt": ZERO | {"calls": 4, "cost_usd": 0.25},
-                "verify": ZERO | {"calls": 2, "cost_usd": 1.25},
+                "attempt": FREE | {"calls": 4, "cost_usd": 0.25, "worth_usd": 0.75},
+                "verify": FREE | {"calls": 2, "cost_usd": 1.25},
             }
         },
-        "policy": ZERO
-        | {"tokens_out": 100, "cost_usd": 0, "stages": {"attempt": ZERO | {"tokens_out": 100, "cost_usd": 0}}},
+        "policy": FREE | {"tokens_out": 100, "stages": {"attempt": FREE | {"tokens_out": 100}}},
     }
     assert ledger({}) == {}
 

@@ -80,6 +80,16 @@ def test_without_a_terminal_the_last_state_is_printed(capsys: pytest.CaptureFixt
     assert capsys.readouterr().err == "ingest: 3 done, 0 rejected; calls sent 0, from the cache 0\n"
 
 
+def test_a_part_of_a_run_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with show_progress("wave 2: "):
+        progress("ingest").kept = 3
+    assert capsys.readouterr().err.startswith("wave 2: ingest: 3 done, ")
+    console = Console(width=120)
+    with console.capture() as shown:
+        console.print(progress_table(STAGES, "wave 2"))
+    assert shown.get().splitlines()[0].strip() == "wave 2"
+
+
 def test_nothing_is_printed_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with show_progress():
         pass

@@ -28,12 +28,19 @@ class ScriptedCaller:
     frame: Frame = Frame.PX
     asked: list[tuple[str, RenderedPrompt, Sampling]] = field(default_factory=list)
 
-    async def generate(self, role: str, prompt: RenderedPrompt, sampling: Sampling) -> Answered:
+    async def generate(
+        self, role: str, prompt: RenderedPrompt, sampling: Sampling, *, repair: bool = False
+    ) -> Answered:
+        assert not repair
         self.asked.append((role, prompt, sampling))
         reply = self.replies[role].pop(0)
         if isinstance(reply, BaseException):
             raise reply
         return Answered((Completion(reply),), Call(role, prompt.name, prompt.sha256, "m", ("key",)), self.frame)
+
+    def repair_attempts(self, role: str) -> int:
+        """Each prepared reply is the only one: how bad ones are asked for again is tested with inference.repair."""
+        return 0
 
 
 @pytest.fixture

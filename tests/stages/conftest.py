@@ -145,14 +145,19 @@ class Chat(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def models(tmp_path: Path) -> Iterator[Callable[..., ModelsSettings]]:
-    """Settings: the embedded engine in every role, but the server, which ``says``, in the ``roles`` named."""
+    """Settings: the embedded engine in every role, but the server, which ``says``, in the ``roles`` named.
+
+    A bad reply is asked for again ``repair_attempts`` times, by default never: most tests are about what a stage makes
+    of one.
+    """
     with ThreadingHTTPServer(("127.0.0.1", 0), Chat) as http:
         threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        server = EndpointSettings("openai", "m", base_url=f"http://127.0.0.1:{http.server_port}/v1", max_retries=0)
+        url = f"http://127.0.0.1:{http.server_port}/v1"
         folders = str(tmp_path / "replies.sqlite"), str(tmp_path), str(tmp_path / "run")
 
-        def build(*roles: str, says: Callable[[str, int], str] = str) -> ModelsSettings:
+        def build(*roles: str, says: Callable[[str, int], str] = str, repair_attempts: int = 0) -> ModelsSettings:
             http.says = says  # type: ignore[attr-defined]
+            server = EndpointSettings("openai", "m", base_url=url, max_retries=0, repair_attempts=repair_attempts)
             played = embedded_roles() | {"policy": "colour"} | dict.fromkeys(roles, "server")
             return ModelsSettings((*embedded_endpoints().items(), ("server", server)), tuple(played.items()), *folders)
 

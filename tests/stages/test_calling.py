@@ -1,9 +1,7 @@
 """Many calls in flight inside Beam: results, typed rejections, windows and timestamps, and the ledger's counters."""
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
 
-from inference.errors import CallError, Failure
+from inference.errors import BudgetUsedUp, CallError, Failure
 from inference.grounding import BadReply
 from inference.request import Sampling
 from inference.runtime import runtime
@@ -26,7 +24,24 @@ from schemas.reasons import Reason
 from schemas.records import Call, Draft, Question, Rejected
 from stages.calling import REJECTED, CallModels, MapDrafts, Session, reject, with_calls
 
-CALL = Call("teacher", "p.v1", "0" * 64, "m", ("key of the call",), 2, 1, 1, 30, 7, 3, 0.25)
+CALL = Call(
+    "teacher",
+    "p.v1",
+    "0" * 64,
+    "m",
+    ("key of the call",),
+    requests=2,
+    cached=1,
+    retries=1,
+    tokens_in=30,
+    tokens_out=7,
+    tokens_reasoning=3,
+    tokens_cached=4,
+    tokens_wasted=5,
+    repairs=1,
+    cost_usd=0.25,
+    worth_usd=0.5,
+)
 
 
 @record
@@ -60,8 +75,10 @@ async def work(element: Any, session: Session) -> Any:
         raise BadReply("no boxes")
     if fate == "late failure":
         raise CallError(Failure.REFUSED, "no", key="key of the failure")
+    if fate == "budget":
+        raise BudgetUsedUp("the budget is used up: $1.0000 of $1")
     if fate == "rejected":
-        return Rejected(element.id, "stage", Reason.TOO_HARD.value, "said so", None, 0.5)
+        return Rejected(element.id, "stage", Reason.TOO_HARD.value, "said so", None, 0.5, 2, 1.0)
     if fate == "defect":
         raise ZeroDivisionError("a defect")
     return f"done {element.id}"
@@ -142,18 +159,19 @@ def test_a_slow_element_holds_nobody_up_and_is_not_lost(models) -> None:
 
 @pytest.mark.parametrize("in_flight", [1, 64])
 @pytest.mark.parametrize(
-    ("fate", "reason", "detail", "key", "cost"),
+    ("fate", "reason", "detail", "key", "calls"),
     [
-        ("call failed", "call_failed", "server_error: HTTP 500", "key of the failure", 0.0),
-        ("late failure", "call_failed", "refused: no", "key of the failure", 0.25),
-        ("bad reply", "unparsable_reply", "no boxes", "key of the call", 0.25),
-        ("bad reply before any call", "unparsable_reply", "no boxes", None, 0.0),
-        ("rejected", "too_hard", "said so", None, 0.5),
+        ("call failed", "call_failed", "server_error: HTTP 500", "key of the failure", 0),
+        ("late failure", "call_failed", "refused: no", "key of the failure", 1),
+        ("bad reply", "unparsable_reply", "no boxes", "key of the call", 1),
+        ("bad reply before any call", "unparsable_reply", "no boxes", None, 0),
+        ("budget", "budget", "the budget is used up: $1.0000 of $1", None, 1),
+        ("rejected", "too_hard", "said so", None, 2),
     ],
 )
-def test_failures_are_typed_rejections(models, in_flight, fate, reason, detail, key, cost) -> None:
+def test_failures_are_typed_rejections(models, in_flight, fate, reason, detail, key, calls) -> None:
     elements = [Item("a"), Item("b", fate), Item("c")]
-    rejected = [Rejected("b", "stage", reason, detail, key, cost)]
+    rejected = [Rejected("b", "stage", reason, detail, key, 0.25 * calls, calls, 0.5 * calls)]
     run(elements, CallModels("stage", work, models(), in_flight), expect(["done a", "done c"], rejected))
 
 
@@ -164,7 +182,7 @@ def test_a_defect_fails_the_run(models, in_flight) -> None:
 
 
 def test_a_rejected_draft_carries_what_it_has_cost(models) -> None:
-    rejected = [Rejected("a", "stage", "call_failed", "timeout: no reply in time", "k", 0.75)]
+    rejected = [Rejected("a", "stage", "call_failed", "timeout: no reply in time", "k", 0.75, 3, 1.5)]
     run([draft("a", CALL, CALL)], CallModels("stage", fail_draft, models()), expect([], rejected))
 
 
@@ -175,7 +193,7 @@ def test_a_kept_draft_has_all_calls(models) -> None:
 
 def test_reject_adds_up_the_cost() -> None:
     given = reject(draft("a", CALL), "stage", Reason.NO_ENTITIES, "none", [CALL], "key")
-    assert given == Rejected("a", "stage", "no_entities", "none", "key", 0.5)
+    assert given == Rejected("a", "stage", "no_entities", "none", "key", 0.5, 2, 1.0)
 
 
 class Stamp(beam.DoFn):
@@ -213,10 +231,14 @@ def test_the_ledger_counts_every_call(models) -> None:
         "requests": 2 * calls,
         "cached": calls,
         "retries": calls,
+        "repairs": calls,
         "tokens_in": 30 * calls,
         "tokens_out": 7 * calls,
         "tokens_reasoning": 3 * calls,
+        "tokens_cached": 4 * calls,
+        "tokens_wasted": 5 * calls,
         "cost_microusd": 250_000 * calls,
+        "worth_microusd": 500_000 * calls,
     }
     assert {key: value for key, value in found.items() if not key[0].startswith("ledger/")} == {
         ("stage/stage", "in"): 5,
@@ -240,38 +262,6 @@ def test_the_embedded_engine_in_a_stage(models) -> None:
         assert_that(seen, equal_to([("a", "call_failed", detail, 64)]))
 
     run([Item("a")], CallModels("stage", ask_policy, models(model="edges")), check)
-
-
-class _Broken(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        self.send_response(500)
-        self.send_header("retry-after", "0")
-        self.send_header("content-length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def broken_url() -> Iterator[str]:
-    """A server that answers everything with status 500."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Broken)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/v1"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def test_the_ledger_counts_the_requests_of_a_failed_call(models, broken_url) -> None:
-    settings = models(kind="openai", model="m", base_url=broken_url, max_retries=2)
-    found = counters(run([Item("a")], CallModels("stage", ask_policy, settings), lambda _: None))
-    assert found["rejected/stage", "call_failed"] == 1
-    assert found.get(("ledger/policy/stage", "requests")) == 3
-    assert found.get(("ledger/policy/stage", "retries")) == 2
 
 
 def map_fate(element: Item) -> Any:

@@ -140,6 +140,21 @@ def test_a_failed_entity_does_not_hide_what_the_others_cost(
     assert [call.requests for call in session.calls] == [1, 1]
 
 
+def test_a_pointer_that_says_something_else_is_asked_again(
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    def says(prompt: str, _: int) -> str:
+        return REPLIES["none"] if f"EARLIER REPLY: {REPLIES['prose']}" in prompt else REPLIES["prose"]
+
+    check_stage(
+        PointEntities(models("pointer", says=says, repair_attempts=1)),
+        [drafts("q", "prose")],
+        [("q", (), [0, 1])],
+        [],
+        show=lambda draft: (draft.id, draft.points, [call.repairs for call in draft.calls]),
+    )
+
+
 def test_a_pointer_that_cannot_be_asked(
     check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:

@@ -134,7 +134,7 @@ def test_rows_fit_their_schema(make: Callable[..., dict[str, Any]], schema: pa.S
 
 
 def test_a_rejected_row() -> None:
-    row = rejected_row(Rejected("q", "verify", "wrong_answer", "none is right", "key", 0.5))
+    row = rejected_row(Rejected("q", "verify", "wrong_answer", "none is right", "key", 0.5, 3, 0.75))
     assert pa.Table.from_pylist([row], schema=REJECTED_SCHEMA).to_pylist() == [row]
     assert list(row) == REJECTED_SCHEMA.names
 

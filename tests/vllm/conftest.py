@@ -102,12 +102,28 @@ def vllm_server(
         yield VllmServer(base_url=f"http://127.0.0.1:{port}/v1", model=MODEL_NAME, log_path=log_path)
 
 
+@pytest.fixture(scope="session")
+def serve_arguments() -> list[str]:
+    """What ``vllm serve`` is told of a tiny model on a processor, besides the model, its name and the address."""
+    return _serve_arguments()
+
+
+@pytest.fixture
+def server_environment(tmp_path: Path) -> dict[str, str]:
+    """What a server's environment has besides this process's."""
+    inherited = os.environ.items()
+    return {name: value for name, value in _server_environment(tmp_path).items() if (name, value) not in inherited}
+
+
 def _serve_command(python: Path, model_dir: Path, port: int) -> list[str]:
     """``vllm serve`` by module name, so that it doesn't depend on where a console script was put."""
+    address = ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", MODEL_NAME]
+    command = [str(python), "-m", "vllm.entrypoints.cli.main", "serve", str(model_dir)]
+    return [*command, *address, *_serve_arguments()]
+
+
+def _serve_arguments() -> list[str]:
     options = {
-        "--host": "127.0.0.1",
-        "--port": str(port),
-        "--served-model-name": MODEL_NAME,
         "--dtype": "float32",
         "--max-model-len": str(CONTEXT_TOKENS),
         "--max-num-batched-tokens": str(CONTEXT_TOKENS),
@@ -115,9 +131,8 @@ def _serve_command(python: Path, model_dir: Path, port: int) -> list[str]:
         "--limit-mm-per-prompt": f'{{"image": {MAX_IMAGES}, "video": 0}}',
         "--seed": "0",
     }
-    flags = ["--enforce-eager", "--skip-mm-profiling", "--disable-log-stats"]
     pairs = [word for option in options.items() for word in option]
-    return [str(python), "-m", "vllm.entrypoints.cli.main", "serve", str(model_dir), *pairs, *flags]
+    return [*pairs, "--enforce-eager", "--skip-mm-profiling", "--disable-log-stats"]
 
 
 def _server_environment(work_dir: Path) -> dict[str, str]:

@@ -1,0 +1,300 @@
+"""What becomes of records when the server misbehaves, and what that costs beside an ideal client.
+
+    python benchmarks/bench_faults.py [--calls 2000] [--turns 3] [--seed 1]
+
+A local server answers each request with one of 15 faults at 2 % each (``model_server.FAULTS``), decided by the seed,
+the call and the number of this try. Each call asks for four samples through ``CallModels`` in a real Beam run, with
+a reply parser and one repair attempt. The ideal client is bare aiohttp with the same concurrency, timeouts and table
+of what may be sent again; it meets the same faults in the same order and sends again at once, or after Retry-After.
+Exits with 1 when a record is lost, a bad reply accepted, a rejection wrong, or a sample asked for after it was had.
+"""
+
+import argparse
+import asyncio
+import datetime
+import json
+import statistics
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+from bench_pipeline_overhead import spread
+from model_access import (
+    TEMPLATE_ITEM,
+    Item,
+    Ran,
+    answer_of,
+    body_of,
+    entities_reply,
+    models_settings,
+    own_figures,
+    question_of,
+    read_items,
+    run_beam,
+    run_side,
+    serving,
+    text_body,
+    write_items,
+)
+
+IN_FLIGHT, LATENCY_S, SAMPLES, MAX_TOKENS = 64, 0.2, 4, 1024
+READ_TIMEOUT_S, MAX_RETRIES, REPAIRS = 2.0, 3, 1
+MAX_TRIES = SAMPLES * (MAX_RETRIES + 1) * 2 * (1 + REPAIRS)
+"""Each sample may need all tries, once with the larger budget, and all that once more for the repair."""
+
+REJECTIONS = {
+    "429 with Retry-After": ("call_failed", "rate_limited"),
+    "429": ("call_failed", "rate_limited"),
+    "500": ("call_failed", "server_error"),
+    "503": ("call_failed", "overloaded"),
+    "reset before the body": ("call_failed", "connection"),
+    "reset in the body": ("call_failed", "connection"),
+    "truncated JSON": ("call_failed", "garbled_response"),
+    "empty content": ("call_failed", "empty_content"),
+    "HTML": ("call_failed", "garbled_response"),
+    "stall": ("call_failed", "timeout"),
+    "wrong schema": ("unparsable_reply", "entities"),
+    "refusal": ("call_failed", "refused"),
+    "length": ("unparsable_reply", "not JSON"),
+    "one sample fewer": ("call_failed", "garbled_response"),
+}
+"""By the fault that a call met last: the reason and the beginning of the detail of its rejection."""
+
+
+def prompt_of(item: str) -> Any:
+    """What a call says."""
+    from prompts.loader import load_prompt
+
+    return load_prompt("propose.v1").render(
+        {"original": []}, question=question_of(item), answer=answer_of(item), rollout="none", max_entities="10"
+    )
+
+
+def texts_of(reply: Any) -> list[str]:
+    """The samples, each a JSON object with a list of entities. Raises BadReply."""
+    from inference.grounding import BadReply, json_object
+
+    for completion in reply.completions:
+        names = json_object(completion.text).get("entities")
+        if not isinstance(names, list):
+            raise BadReply(f"entities: expected a list of phrases, got {names!r:.80}")
+    return [completion.text for completion in reply.completions]
+
+
+async def ask(item: Item, session: Any) -> Any:
+    """The work of the stage under test: four samples, parsed, repaired once."""
+    from inference.repair import ask_for
+    from inference.request import Sampling
+
+    texts, _ = await ask_for(session, "teacher", prompt_of(item.id), Sampling(SAMPLES, 1.0, 1.0, MAX_TOKENS), texts_of)
+    return [item.id, texts]
+
+
+def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The stage in a Beam run."""
+    from inference.runtime import runtime
+    from pipelines.counts import metric_counters
+    from stages.calling import CallModels
+
+    settings = models_settings(
+        arguments.url,
+        arguments.folder,
+        max_concurrency=IN_FLIGHT,
+        read_timeout_s=READ_TIMEOUT_S,
+        max_retries=MAX_RETRIES,
+        repair_attempts=REPAIRS,
+        max_tokens_limit=2 * MAX_TOKENS,
+    )
+    metrics = run_beam(arguments.items, CallModels("ask", ask, settings), arguments.folder)
+    runtime().close(settings)
+    return {"sent": metric_counters(metrics)["ledger/teacher/ask", "requests"]}
+
+
+def ideal_side(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The bare client."""
+    import aiohttp
+
+    from inference.errors import CallError
+    from inference.gate import Gate
+    from inference.grounding import BadReply
+    from inference.repair import repair_prompt
+
+    gate = Gate(IN_FLIGHT, adaptive=False)
+    prompt = prompt_of(TEMPLATE_ITEM)
+    templates = [json.dumps(text_body(p, temperature=1.0)) for p in (prompt, repair_prompt(prompt, "{}", "wrong"))]
+
+    async def call(item: Item, session: aiohttp.ClientSession) -> bool:
+        url = f"{arguments.url}/chat/completions"
+        for template in templates:
+            body = body_of(item, template, arguments.folder)
+            try:
+                replies = await samples(session, gate, url, body, SAMPLES, MAX_TOKENS)
+                whole = [reply for reply in replies if reply.finish_reason != "length"]
+                if len(whole) < SAMPLES:
+                    whole += await samples(session, gate, url, body, SAMPLES - len(whole), 2 * MAX_TOKENS)
+                return bool(texts_of(argparse.Namespace(completions=whole)))
+            except CallError:
+                return False
+            except BadReply:
+                continue
+        return False
+
+    async def run() -> int:
+        timeout = aiohttp.ClientTimeout(total=None, sock_read=READ_TIMEOUT_S)
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=timeout) as session:
+            return sum(await asyncio.gather(*(call(item, session) for item in read_items(arguments.items))))
+
+    return {"kept": asyncio.run(run())}
+
+
+async def samples(session: Any, gate: Any, url: str, body: dict[str, Any], n: int, max_tokens: int) -> list[Any]:
+    """``n`` samples, sent for again while some are missing. Raises CallError when the tries are used up."""
+    from inference.errors import CallError
+
+    found: list[Any] = []
+    failed, wait_s = 0, 0.0
+    while len(found) < n:
+        await asyncio.sleep(wait_s)
+        await gate.enter(-failed)
+        try:
+            found += await one_try(session, url, body | {"n": n - len(found), "max_tokens": max_tokens})
+            failed, wait_s = 0, 0.0
+        except CallError as error:
+            failed += 1
+            if not error.retryable or failed > MAX_RETRIES:
+                raise
+            wait_s = error.retry_after_s or 0.0
+        finally:
+            gate.leave(0)
+    return found
+
+
+async def one_try(session: Any, url: str, body: dict[str, Any]) -> list[Any]:
+    """The usable samples of one request. Raises CallError."""
+    import aiohttp
+
+    from inference.errors import CallError, Failure
+    from inference.openai_reply import failure_of, reply_of, retry_after_s
+
+    try:
+        async with session.post(url, json=body) as response:
+            data = await response.read()
+            if response.status != 200:
+                now = datetime.datetime.now(datetime.UTC)
+                wait_s = retry_after_s(response.headers.get("retry-after", ""), now)
+                raise CallError(failure_of(response.status), "", retry_after_s=wait_s)
+        return list(reply_of(json.loads(data), body["n"], "none").completions)
+    except aiohttp.ServerTimeoutError as error:
+        raise CallError(Failure.TIMEOUT, "") from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise CallError(Failure.CONNECTION, "") from error
+    except ValueError as error:
+        raise CallError(Failure.GARBLED, "") from error
+
+
+SIDES = {"beam": beam_side, "ideal": ideal_side}
+
+
+def delivered(asked: dict[str, Any]) -> int:
+    """How many samples a request brought that must not be asked for again."""
+    outcome, n = asked["outcome"], asked["samples"]
+    if outcome in ("", "wrong schema"):
+        return n
+    if outcome == "duplicate choices":
+        return max(1, n - 1)
+    return n - 1 if outcome == "one sample fewer" else 0
+
+
+def problems(items: list[Item], folder: Path, log: list[dict[str, Any]], ran: Ran) -> list[str]:
+    """What is wrong with what became of the calls, by the server's own log; the figures are printed."""
+    results, rejections = (json.loads((folder / f"{name}.json").read_text("utf-8")) for name in ("kept", "rejected"))
+    kept, rejected = dict(results), {row["id"]: row for row in rejections}
+    by_item: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for asked in log:
+        by_item[asked["item"]].append(asked)
+    found = []
+    if sorted([*(row[0] for row in results), *(row["id"] for row in rejections)]) != sorted(item.id for item in items):
+        found.append(f"{len(items)} calls, {len(results)} results, {len(rejections)} rejections")
+    if ran.said["sent"] != len(log):
+        found.append(f"the ledger has {ran.said['sent']} requests, the server {len(log)}")
+    for name, texts in kept.items():
+        good = {entities_reply(name, index) for index in range(SAMPLES)}
+        if len(texts) != SAMPLES or not set(texts) <= good:
+            found.append(f"{name}: accepted {texts}")
+    for name, row in rejected.items():
+        reason, detail = REJECTIONS.get(last := by_item[name][-1]["outcome"], ("nothing", ""))
+        if row["reason"] != reason or not row["detail"].startswith(detail):
+            found.append(f"{name}: met {last!r} last, rejected as {row['reason']}: {row['detail']}")
+    most_in_a_row = 0
+    for name, requests in by_item.items():
+        had: Counter[str] = Counter()
+        in_a_row = 0
+        for asked in requests:
+            if asked["samples"] > SAMPLES - had[asked["prompt"]]:
+                found.append(f"{name}: asked for {asked['samples']} samples, having {had[asked['prompt']]}")
+            had[asked["prompt"]] += delivered(asked)
+            in_a_row = 0 if delivered(asked) or asked["outcome"] == "length" else in_a_row + 1
+            most_in_a_row = max(most_in_a_row, in_a_row)
+        found += [f"{name}: asked again after a refusal" for a in requests[:-1] if a["outcome"] == "refusal"]
+    most = max(map(len, by_item.values()))
+    if most > MAX_TRIES or most_in_a_row > MAX_RETRIES + 1:
+        found.append(f"{most} tries of a call, {most_in_a_row} in a row in vain")
+    reasons = Counter(f"{row['reason']}: {row['detail'].partition(':')[0]:.20}" for row in rejected.values())
+    print(f"  {len(items)} calls = {len(results)} results + {len(rejections)} rejections; requests {len(log)}, "
+          f"faults {sum(bool(asked['outcome']) for asked in log)}, kinds {len({a['outcome'] for a in log} - {''})}; "
+          f"tries of a call at most {most}, in vain in a row {most_in_a_row}")  # fmt: skip
+    print("  rejected: " + ", ".join(f"{count} {reason}" for reason, count in reasons.most_common()))
+    return found
+
+
+def measure(calls: int, seed: int, folder: Path) -> tuple[float, float, list[str]]:
+    """One turn with a seed of its own: seconds of the stage and of the ideal client, and what is wrong."""
+    items, path = [Item(f"item-{number:06d}") for number in range(calls)], folder / f"{seed}.jsonl"
+    write_items(path, items)
+    arguments = ("--slots", str(IN_FLIGHT), "--latency-s", str(LATENCY_S), "--faults", str(seed))
+    print(f"seed {seed}")
+    walls, found = {}, []
+    for side in ("beam", "ideal"):
+        own = folder / f"{side}-{seed}"
+        own.mkdir()
+        with serving(*arguments) as server:
+            ran = run_side(__file__, side, "--url", server.base_url, "--items", path, "--folder", own)
+            walls[side], log = server.ask("figures")["wall_s"], server.ask("log")
+        if side == "beam":
+            found = problems(items, own, log, ran)
+            by_id = {item.id: item for item in items}
+            write_items(path, [by_id[name] for name in dict.fromkeys(asked["item"] for asked in log)])
+    print(f"  first request to last reply: stage {walls['beam']:.1f} s, ideal client {walls['ideal']:.1f} s "
+          f"with {len(log)} requests; {walls['beam'] / walls['ideal']:.3f} of it")  # fmt: skip
+    return walls["beam"], walls["ideal"], found
+
+
+def main() -> None:
+    """Measure, check, print the JSON line; with ``--side``, be one of the sides."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--calls", type=int, default=2000)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1, help="of the first turn; each further one adds 1")
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
+    for name, kind in (("url", str), ("items", str), ("folder", Path)):
+        parser.add_argument(f"--{name}", type=kind, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.side:
+        print(json.dumps(SIDES[arguments.side](arguments) | own_figures()))
+        return
+    with tempfile.TemporaryDirectory(prefix="bench-") as name:
+        seeds = range(arguments.seed, arguments.seed + arguments.turns)
+        turns = [measure(arguments.calls, seed, Path(name)) for seed in seeds]
+    wrong = [problem for _, _, found in turns for problem in found]
+    print("".join(f"WRONG {problem}\n" for problem in wrong[:20]), end="")
+    shares = [beam_s / ideal_s for beam_s, ideal_s, _ in turns]
+    print(f"wall time of the ideal client's, median (lowest-highest): {spread(shares, 3)}; wrong counts: {len(wrong)}")
+    line = {"name": "faults", "ratio": round(statistics.median(shares), 3), "unit": "wall time of an ideal client's"}
+    print(json.dumps(line | {"calls": arguments.calls, "turns": arguments.turns, "wrong": len(wrong)}))
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,282 @@
+"""A local server with OpenAI's chat API for the benchmarks of model access, run as a process of its own.
+
+    python benchmarks/model_server.py [--slots 64] [--latency-s 0.2 | --heavy SEED] [--overload N] [--faults SEED]
+                                      [--script]
+
+Prints its port as one JSON line and serves until its standard input ends, so that it never outlives its parent.
+A prompt is known by the ``item-<number>`` in its text. ``GET /log`` is the server's own account of what it was asked,
+``GET /figures`` its summary, ``GET /reached/N`` answers when N requests have come, ``POST /reset`` forgets them.
+"""
+
+import argparse
+import asyncio
+import hashlib
+import json
+import random
+import re
+import resource
+import socket
+import struct
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+from model_access import entities_reply, scripted_reply
+
+FAULT_SHARE = 0.02
+FAULTS = (
+    "429 with Retry-After",
+    "429",
+    "500",
+    "503",
+    "reset before the body",
+    "reset in the body",
+    "truncated JSON",
+    "empty content",
+    "HTML",
+    "stall",
+    "wrong schema",
+    "refusal",
+    "length",
+    "duplicate choices",
+    "one sample fewer",
+)
+STATUS = FAULTS[:4]
+RETRY_AFTER_S = 1
+STALL_S = 10.0
+HEAVY_FROM_S, HEAVY_TO_S = 0.05, 5.0
+LARGEST_BODY_BYTES = 2**26
+_ITEM = re.compile(rb"item-\d+")
+
+
+def fault_of(seed: int, item: str, number: int) -> str:
+    """The fault that the ``number``-th request (from 0) about an item meets, "" for none."""
+    drawn = random.Random(hashlib.sha256(f"{seed}/{item}/{number}".encode()).digest()).random()
+    return FAULTS[int(drawn / FAULT_SHARE)] if drawn < FAULT_SHARE * len(FAULTS) else ""
+
+
+def heavy_latency_s(seed: int, item: str) -> float:
+    """A latency with a heavy tail: log-uniform, always the same for an item."""
+    drawn = random.Random(hashlib.sha256(f"{seed}/{item}".encode()).digest()).random()
+    return HEAVY_FROM_S * (HEAVY_TO_S / HEAVY_FROM_S) ** drawn
+
+
+@dataclass
+class Asked:
+    """One request as the server saw it. Times are seconds of this process's clock; ``prompt`` tells prompts apart."""
+
+    item: str
+    prompt: str
+    samples: int
+    begin_s: float
+    end_s: float = 0.0
+    outcome: str = ""
+
+
+@dataclass
+class Chat:
+    """The server's behaviour and its log."""
+
+    settings: argparse.Namespace
+    log: list[Asked] = field(default_factory=list)
+    inside: int = 0
+    most_inside: int = 0
+    cpu_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.slots = asyncio.Semaphore(self.settings.slots)
+        self.tries: Counter[str] = Counter()
+        self.came = asyncio.Condition()
+        # Only these look into the body: parsing pictures would make the server the bottleneck.
+        self.reads_body = self.settings.script or self.settings.faults is not None
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """One chat request."""
+        data = await request.read()
+        found = _ITEM.search(data)
+        body = json.loads(data) if self.reads_body else {}
+        messages = json.dumps(body.get("messages")).encode()
+        asked = Asked(
+            item=found[0].decode() if found else "",
+            prompt=hashlib.sha256(messages).hexdigest()[:16] if self.reads_body else "",
+            samples=body.get("n", 1),
+            begin_s=time.monotonic(),
+        )
+        number = self.tries[asked.item]
+        self.tries[asked.item] += 1
+        self.log.append(asked)
+        self.inside += 1
+        self.most_inside = max(self.most_inside, self.inside)
+        async with self.came:
+            self.came.notify_all()
+        try:
+            return await self._answer(request, asked, body, number)
+        finally:
+            self.inside -= 1
+            asked.end_s = time.monotonic()
+
+    async def _answer(self, request: web.Request, asked: Asked, body: dict[str, Any], number: int) -> Any:
+        if self.settings.overload and self.inside > self.settings.overload:
+            asked.outcome = "503"
+            return _error("503")
+        asked.outcome = "" if self.settings.faults is None else fault_of(self.settings.faults, asked.item, number)
+        if asked.outcome in STATUS:
+            return _error(asked.outcome)
+        if asked.outcome == "stall":
+            await asyncio.sleep(STALL_S)
+            return web.json_response({})
+        async with self.slots:
+            heavy = self.settings.heavy
+            latency_s = self.settings.latency_s if heavy is None else heavy_latency_s(heavy, asked.item)
+            await asyncio.sleep(latency_s)
+        return await _faulty(request, asked, _choices(asked, body, self.settings.script))
+
+    def figures(self) -> dict[str, Any]:
+        """What happened since the last reset; ``wall_s`` is from the first request to the last reply in time."""
+        ended = [asked.end_s for asked in self.log if asked.end_s and asked.outcome != "stall"]
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        cpu_s = usage.ru_utime + usage.ru_stime
+        return {
+            "requests": len(self.log),
+            "answered": sum(asked.outcome == "" and asked.end_s > 0 for asked in self.log),
+            "wall_s": max(ended) - self.log[0].begin_s if ended else 0.0,
+            "most_inside": self.most_inside,
+            "inside": self.inside,
+            "cpu_s": cpu_s - self.cpu_s,
+        }
+
+    def reset(self) -> None:
+        """Forget what happened."""
+        self.log, self.most_inside, self.tries = [], self.inside, Counter()
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        self.cpu_s = usage.ru_utime + usage.ru_stime
+
+    async def reached(self, requests: int) -> None:
+        """Wait until so many requests have come."""
+        async with self.came:
+            await self.came.wait_for(lambda: len(self.log) >= requests)
+
+
+def _choices(asked: Asked, body: dict[str, Any], script: bool) -> list[dict[str, Any]]:
+    """The samples; what a fault does to single samples is done here."""
+    if not body:
+        return [_choice(0, f"<think>Two rows of squares in {asked.item}.</think> <answer>4</answer>")]
+    choices = []
+    for index in range(asked.samples):
+        text = scripted_reply(body, asked.item, index) if script else entities_reply(asked.item, index)
+        choices.append(_choice(index, text))
+    for choice in choices:
+        message = choice["message"]
+        if asked.outcome == "empty content":
+            message["content"] = ""
+        elif asked.outcome == "wrong schema":
+            message["content"] = '{"things": 3}'
+        elif asked.outcome == "refusal":
+            message |= {"content": None, "refusal": "I can't help with that."}
+        elif asked.outcome == "length":
+            message["content"], choice["finish_reason"] = message["content"][:-4], "length"
+    if asked.outcome == "duplicate choices":
+        choices[-1]["index"] = 0
+    return choices[:-1] if asked.outcome == "one sample fewer" else choices
+
+
+def _choice(index: int, text: str) -> dict[str, Any]:
+    return {"index": index, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+
+
+def _error(outcome: str) -> web.Response:
+    headers = {"Retry-After": str(RETRY_AFTER_S)} if "Retry-After" in outcome else {}
+    return web.json_response({"error": {"message": outcome}}, status=int(outcome[:3]), headers=headers)
+
+
+async def _faulty(request: web.Request, asked: Asked, choices: list[dict[str, Any]]) -> web.StreamResponse:
+    """The response, with what a fault does to the whole of it."""
+    usage = {"prompt_tokens": 100, "completion_tokens": 20 * len(choices), "total_tokens": 100 + 20 * len(choices)}
+    reply = {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": choices, "usage": usage}
+    data = json.dumps(reply).encode()
+    if asked.outcome == "HTML":
+        return web.Response(text="<html><body>Welcome to the proxy</body></html>", content_type="text/html")
+    if asked.outcome == "truncated JSON":
+        data = data[: len(data) // 2]
+    if asked.outcome == "reset before the body":
+        _reset(request)
+    if asked.outcome == "reset in the body":
+        response = web.StreamResponse(headers={"content-type": "application/json", "content-length": str(len(data))})
+        await response.prepare(request)
+        await response.write(data[: len(data) // 2])
+        _reset(request)
+        return response
+    return web.Response(body=data, content_type="application/json")
+
+
+def _reset(request: web.Request) -> None:
+    """Drop the connection so that the client's kernel sees a reset, not an orderly end."""
+    if request.transport is not None:
+        connection = request.transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        request.transport.abort()
+
+
+def application(settings: argparse.Namespace) -> web.Application:
+    """The chat API beside the server's own account."""
+    chat = Chat(settings)
+
+    async def reset(_: web.Request) -> web.Response:
+        chat.reset()
+        return web.json_response({})
+
+    async def reached(request: web.Request) -> web.Response:
+        await chat.reached(int(request.match_info["requests"]))
+        return web.json_response({})
+
+    async def models(_: web.Request) -> web.Response:
+        return web.json_response({"object": "list", "data": [{"id": "m", "object": "model"}]})
+
+    async def figures(_: web.Request) -> web.Response:
+        return web.json_response(chat.figures())
+
+    async def log(_: web.Request) -> web.Response:
+        return web.json_response([vars(asked) for asked in chat.log])
+
+    app = web.Application(client_max_size=LARGEST_BODY_BYTES)
+    app.add_routes(
+        [
+            web.post("/v1/chat/completions", chat.answer),
+            web.get("/v1/models", models),
+            web.get("/figures", figures),
+            web.get("/log", log),
+            web.get(r"/reached/{requests:\d+}", reached),
+            web.post("/reset", reset),
+        ]
+    )
+    return app
+
+
+async def serve(settings: argparse.Namespace) -> None:
+    """Serve on a free port until standard input ends."""
+    runner = web.AppRunner(application(settings), access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
+    await site.start()
+    print(json.dumps({"port": runner.addresses[0][1]}), flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    await runner.cleanup()
+
+
+def main() -> None:
+    """Read the arguments and serve."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--slots", type=int, default=64, help="requests served at once; the others queue")
+    parser.add_argument("--latency-s", type=float, default=0.2, help="seconds a request holds its slot")
+    parser.add_argument("--heavy", type=int, metavar="SEED", help="latencies log-uniform from 50 ms to 5 s")
+    parser.add_argument("--overload", type=int, default=0, help="answer 503 beyond so many at once")
+    parser.add_argument("--faults", type=int, metavar="SEED", help="each of the faults at 2 %% of the requests")
+    parser.add_argument("--script", action="store_true", help="play every role of the main pipeline")
+    asyncio.run(serve(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""How much is under way at once: requests (adaptive), bytes, and requests or tokens a minute. One event loop each."""
+
+import asyncio
+import contextlib
+import heapq
+import itertools
+from collections import deque
+from collections.abc import AsyncIterator
+
+OVERLOADED_SHARE = 0.2
+"""Above this share of overloaded requests the limit falls; below half of it, it rises."""
+FEWEST_SEEN = 20
+FALL = 0.7
+RISES_TO_FULL = 16
+BURST_S = 1.0
+
+
+class Gate:
+    """At most ``limit`` requests at once, the urgent ones first.
+
+    Additive increase, multiplicative decrease: of every ``limit`` requests (at least 20) that ended, the share that met
+    an overloaded server decides. More than a fifth: the limit falls to 0.7 of itself, and requests begun before that
+    don't count any more. Less than a tenth: it rises by a sixteenth of the most. Single faults change nothing, since
+    a server that drops one request in fifty is not overloaded.
+    """
+
+    def __init__(self, most: int, adaptive: bool = True) -> None:
+        self.limit = self.most = most
+        self._adaptive = adaptive
+        self._inside = 0
+        self._epoch = self._seen = self._overloaded = 0
+        self._order = itertools.count()
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+
+    async def enter(self, rank: int = 0) -> int:
+        """Wait for a place; waiting requests of lower rank go first. Gives the token that :meth:`leave` wants."""
+        if self._inside >= self.limit or self._waiting:
+            place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            heapq.heappush(self._waiting, (rank, next(self._order), place))
+            self._admit()
+            try:
+                await place
+            except asyncio.CancelledError:
+                if place.done() and not place.cancelled():
+                    self._inside -= 1
+                    self._admit()
+                raise
+        else:
+            self._inside += 1
+        return self._epoch
+
+    def leave(self, token: int, overloaded: bool = False) -> None:
+        """Give the place back, and say whether the server was overloaded."""
+        self._inside -= 1
+        if self._adaptive and token == self._epoch:
+            self._seen += 1
+            self._overloaded += overloaded
+            self._adapt()
+        self._admit()
+
+    def _adapt(self) -> None:
+        window = max(self.limit, FEWEST_SEEN)
+        if self._overloaded > OVERLOADED_SHARE * window:
+            self.limit = max(1, int(self.limit * FALL))
+            self._epoch += 1
+        elif self._seen < window:
+            return
+        elif self._overloaded < OVERLOADED_SHARE / 2 * window:
+            self.limit = min(self.most, self.limit + -(-self.most // RISES_TO_FULL))
+        self._seen = self._overloaded = 0
+
+    def _admit(self) -> None:
+        while self._waiting and self._inside < self.limit:
+            _, _, place = heapq.heappop(self._waiting)
+            if not place.done():
+                self._inside += 1
+                place.set_result(None)
+
+
+class BytesInFlight:
+    """At most ``most`` bytes held at once, in order of asking; something larger is let through alone."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held = 0
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @contextlib.asynccontextmanager
+    async def holding(self, size_bytes: int) -> AsyncIterator[None]:
+        """Hold that many bytes while the body runs."""
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((size_bytes, place))
+        self._admit()
+        try:
+            await place
+            yield
+        finally:
+            if place.done() and not place.cancelled():
+                self._held -= size_bytes
+            self._admit()
+
+    def _admit(self) -> None:
+        while self._waiting:
+            size_bytes, place = self._waiting[0]
+            if place.cancelled():
+                self._waiting.popleft()
+            elif not self._held or self._held + size_bytes <= self._most:
+                self._waiting.popleft()
+                self._held += size_bytes
+                place.set_result(None)
+            else:
+                return
+
+
+class Rate:
+    """At most ``per_minute`` units a minute, evenly, with bursts of a second's worth. 0 is no limit."""
+
+    def __init__(self, per_minute: int) -> None:
+        self._s_each = 60 / per_minute if per_minute else 0.0
+        self._free_s = float("-inf")
+
+    def delay_s(self, amount: float, now_s: float) -> float:
+        """Take ``amount`` units at time ``now_s``; how long to wait before using them. Negative amounts give back."""
+        if not self._s_each:
+            return 0.0
+        begin_s = max(self._free_s, now_s - BURST_S)
+        self._free_s = begin_s + amount * self._s_each
+        return max(0.0, begin_s - now_s)
+
+    async def take(self, amount: float) -> None:
+        """Wait until ``amount`` units may be used."""
+        wait_s = self.delay_s(amount, asyncio.get_running_loop().time())
+        if wait_s:
+            await asyncio.sleep(wait_s)

@@ -1,0 +1,48 @@
+"""Asking again for a reply of the wrong form: the model sees what it said and what is wrong with it."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from inference.grounding import BadReply
+from inference.models import Answered, Caller
+from inference.request import Sampling
+from prompts.loader import RenderedPrompt, load_prompt
+
+T = TypeVar("T")
+PROMPT = "repair.v1"
+MAX_SHOWN_CHARS = 4000
+
+
+async def ask_for(
+    caller: Caller, role: str, prompt: RenderedPrompt, sampling: Sampling, read: Callable[[Answered], T]
+) -> tuple[T, Answered]:
+    """What ``read`` makes of the reply, and the call that gave it.
+
+    A reply that ``read`` finds to be of the wrong form (:class:`BadReply`) is asked for again, with the problem said,
+    as often as the endpoint's ``repair_attempts`` allows. Raises the last BadReply, with its key, and CallError.
+    """
+    attempts = caller.repair_attempts(role)
+    answered = await caller.generate(role, prompt, sampling)
+    while True:
+        try:
+            return read(answered), answered
+        except BadReply as error:
+            error.key = error.key or answered.call.keys[0]
+            if not attempts:
+                raise
+            attempts -= 1
+            again = repair_prompt(prompt, answered.text, str(error))
+        answered = await caller.generate(role, again, sampling, repair=True)
+
+
+def repair_prompt(prompt: RenderedPrompt, reply: str, problem: str) -> RenderedPrompt:
+    """The prompt with its bad reply and the problem appended; its name and digest are those of both prompts."""
+    asked = load_prompt(PROMPT).render(reply=reply[:MAX_SHOWN_CHARS], problem=problem)
+    return replace(
+        prompt,
+        name=f"{prompt.name}+{PROMPT}",
+        sha256=hashlib.sha256(f"{prompt.sha256}{asked.sha256}".encode()).hexdigest(),
+        user=prompt.user + asked.user,
+    )

@@ -1,0 +1,190 @@
+"""What calls cost and are worth, the budget that ends them, and the key that stands in no reply that is kept."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inference.budget import Cost
+from inference.errors import BudgetUsedUp, CallError, Failure
+from inference.models import Answered, Models
+from inference.request import Sampling
+from inference.settings import ModelsSettings
+
+NAME, KEY = "GROUNDTRACE_TEST_KEY", "sk-secret-0123456789"
+PRICES = {"usd_per_million_tokens_in": 1.0, "usd_per_million_tokens_out": 10.0}
+USAGE = {"prompt_tokens": 100, "completion_tokens": 50}
+USD = (100 * 1 + 50 * 10) / 1e6
+
+
+def call(settings: ModelsSettings, work: Callable[[Models], Awaitable[Any]]) -> Any:
+    async def main() -> Any:
+        models = Models(settings)
+        try:
+            return await work(models)
+        finally:
+            await models.close()
+
+    return asyncio.run(main())
+
+
+def ask(settings: ModelsSettings, prompt: Any, role: str = "policy", **sampling: Any) -> Answered:
+    return call(settings, lambda models: models.generate(role, prompt, Sampling(**sampling)))
+
+
+def texts(answered: Answered) -> list[str]:
+    return [completion.text for completion in answered.completions]
+
+
+def test_cached_replies_cost_nothing_and_are_worth_what_they_cost(server, models_settings, text_prompt) -> None:
+    server.say("a", "b", usage=USAGE)
+    server.say("c", usage=USAGE)
+    first = ask(models_settings(**PRICES), text_prompt(), n=2).call
+    again = ask(models_settings(**PRICES), text_prompt(), n=2).call
+    more = ask(models_settings(**PRICES), text_prompt(), n=3).call
+    assert (first.cost_usd, first.worth_usd) == (pytest.approx(USD), pytest.approx(USD))
+    assert (again.cost_usd, again.worth_usd) == (0.0, pytest.approx(USD))
+    assert (more.cost_usd, more.worth_usd) == (pytest.approx(USD), pytest.approx(2 * USD))
+
+
+def test_input_that_the_server_had_cached_has_its_own_price(server, models_settings, text_prompt) -> None:
+    server.say("a", usage={**USAGE, "prompt_tokens_details": {"cached_tokens": 80}})
+    noted = ask(models_settings(**PRICES, usd_per_million_tokens_cached=0.1), text_prompt()).call
+    assert (noted.tokens_in, noted.tokens_cached) == (100, 80)
+    assert noted.cost_usd == pytest.approx((20 * 1 + 80 * 0.1 + 50 * 10) / 1e6)
+
+
+def test_a_failed_call_says_what_it_took(server, models_settings, text_prompt) -> None:
+    server.say({"message": {"content": None, "refusal": "I will not"}}, usage=USAGE)
+    with pytest.raises(CallError) as caught:
+        ask(models_settings(**PRICES), text_prompt())
+    noted = caught.value.call
+    assert (noted.requests, noted.tokens_in, noted.tokens_out, noted.tokens_wasted) == (1, 100, 50, 150)
+    assert noted.cost_usd == pytest.approx(USD)
+
+
+@pytest.mark.parametrize(
+    "unusable",
+    [
+        {"message": {"content": None, "refusal": "I will not"}},
+        {"message": {"content": "half a"}, "finish_reason": "content_filter"},
+        {"message": {"content": ""}},
+        {"message": {"content": "a"}, "index": 0},
+    ],
+)
+def test_an_unusable_sample_is_asked_for_again_and_wasted(server, models_settings, text_prompt, unusable) -> None:
+    server.say("a", unusable, usage=USAGE)
+    server.say("b", usage=USAGE)
+    answered = ask(models_settings(), text_prompt(), n=2)
+    assert (texts(answered), [seen.body["n"] for seen in server.seen]) == (["a", "b"], [2, 1])
+    assert (answered.call.requests, answered.call.tokens_out, answered.call.tokens_wasted) == (2, 100, 25)
+
+
+def test_a_used_up_budget_reaches_the_caller_with_its_call(server, models_settings, text_prompt) -> None:
+    with pytest.raises(BudgetUsedUp, match="the budget is used up: 0 of 1 tokens") as caught:
+        ask(models_settings(tokens=1), text_prompt(), role="judge", n=2)
+    noted = caught.value.call
+    assert (noted.role, noted.requests, noted.cached, noted.cost_usd) == ("judge", 0, 0, 0.0)
+    assert server.seen == []
+
+
+def test_what_is_in_the_cache_is_served_all_the_same(server, models_settings, text_prompt) -> None:
+    server.say("a", usage=USAGE)
+    ask(models_settings(**PRICES), text_prompt())
+    poor = models_settings(tokens=1, **PRICES)
+
+    async def work(models: Models) -> tuple[BudgetUsedUp, list[str]]:
+        with pytest.raises(BudgetUsedUp) as caught:
+            await models.generate("policy", text_prompt(), Sampling(n=2))
+        assert models.budget.exhausted
+        return caught.value, texts(await models.generate("policy", text_prompt(), Sampling()))
+
+    error, served = call(poor, work)
+    assert (error.call.cached, error.call.requests, served) == (1, 0, ["a"])
+    assert error.call.worth_usd == pytest.approx(USD)
+    assert len(server.seen) == 1
+
+
+def test_joined_callers_are_each_told_of_their_own_call(server, models_settings, text_prompt) -> None:
+    """While the first call is under way two others wait for one request, which then is refused."""
+    server.say("fine", usage={"prompt_tokens": 900})
+
+    async def three(models: Models) -> list[Any]:
+        asked = (("teacher", "1"), ("policy", "2"), ("judge", "2"))
+        calls = (models.generate(role, text_prompt(predicted), Sampling()) for role, predicted in asked)
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    served, *errors = call(models_settings(tokens=600), three)
+    assert texts(served) == ["fine"]
+    assert [type(error) for error in errors] == [BudgetUsedUp] * 2
+    assert [error.call.role for error in errors] == ["policy", "judge"]
+
+
+def test_a_budget_ends_between_the_requests_of_one_call(server, models_settings, text_prompt) -> None:
+    """The truncated sample stays in the cache; asking for it with a larger budget is one request too many."""
+    server.say({"message": {"content": "I se"}, "finish_reason": "length"}, usage={"prompt_tokens": 900})
+    with pytest.raises(BudgetUsedUp) as caught:
+        ask(models_settings(tokens=901, max_tokens_limit=64), text_prompt(), max_tokens=16)
+    assert (caught.value.call.requests, caught.value.call.tokens_in) == (1, 900)
+    assert texts(ask(models_settings(), text_prompt(), max_tokens=16)) == ["I se"]
+
+
+@pytest.mark.parametrize(("limit", "prices"), [({"usd": 0.006}, PRICES), ({"tokens": 1500}, {})])
+def test_a_budget_is_spent_and_hardly_exceeded(server, models_settings, text_prompt, limit, prices) -> None:
+    """Ten calls fit; how many more go out before the first replies tell their cost depends on the first guess only."""
+    for _ in range(40):
+        server.say("fine", usage=USAGE)
+
+    async def many(models: Models) -> tuple[list[Any], Cost]:
+        calls = (models.generate("policy", text_prompt(str(i)), Sampling()) for i in range(40))
+        return await asyncio.gather(*calls, return_exceptions=True), models.budget.spent
+
+    ends, spent = call(models_settings(**limit, **prices), many)
+    served = [end for end in ends if isinstance(end, Answered)]
+    assert {type(end) for end in ends} == {Answered, BudgetUsedUp}
+    assert len(server.seen) == len(served)
+    assert spent.tokens == 150 * len(served)
+    assert spent.usd == pytest.approx(sum(end.call.cost_usd for end in served))
+    assert 6 <= len(served) <= 10
+
+
+def test_a_dollar_budget_does_not_hold_what_costs_nothing(server, models_settings, text_prompt) -> None:
+    for number in range(3):
+        assert texts(ask(models_settings(usd=0.0), text_prompt(str(number)))) == [f"reply {number + 1}"]
+
+
+def test_failed_requests_count_against_the_budget(server, models_settings, text_prompt) -> None:
+    server.say({"message": {"content": None, "refusal": "no"}}, usage=USAGE)
+
+    async def spend(models: Models) -> Cost:
+        with pytest.raises(CallError):
+            await models.generate("policy", text_prompt(), Sampling())
+        return models.budget.spent
+
+    assert call(models_settings(usd=1.0, **PRICES), spend) == Cost(pytest.approx(USD), 150)
+
+
+def kept_bytes(folder: Path) -> bytes:
+    """All that is on disk under the folder."""
+    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+def test_an_echoed_key_is_in_no_reply_and_in_no_file(
+    server, models_settings, text_prompt, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setenv(NAME, KEY)
+    message = {"content": f"key {KEY}", "reasoning_content": f"think {KEY}"}
+    server.say({"message": message}, {"message": {"content": None, "refusal": f"not with {KEY}"}})
+    server.say({"message": {"content": "cut"}, "finish_reason": KEY})
+    answered = ask(models_settings(api_key_env=NAME), text_prompt(), n=2)
+    assert server.seen[0].headers["authorization"] == f"Bearer {KEY}"
+    assert texts(answered) == ["key ***", "cut"]
+    server.fail(401, f"wrong key {KEY}")
+    with pytest.raises(CallError, match=r"unauthorised: HTTP 401: wrong key \*\*\*") as caught:
+        ask(models_settings(api_key_env=NAME), text_prompt("other"))
+    assert caught.value.failure is Failure.UNAUTHORISED
+    assert KEY not in f"{caught.value!r} {answered!r} {caught.value.call!r}"
+    assert b"key ***" in kept_bytes(tmp_path)
+    assert KEY.encode() not in kept_bytes(tmp_path)

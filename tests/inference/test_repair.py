@@ -1,0 +1,153 @@
+"""A reply of the wrong form is asked for again over HTTP, with what was said and what is wrong with it."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from inference.errors import CallError, Failure
+from inference.grounding import BadReply, json_object
+from inference.models import Answered, Models
+from inference.repair import MAX_SHOWN_CHARS, ask_for, repair_prompt
+from inference.request import Sampling
+from inference.settings import EndpointSettings, ModelsSettings
+from prompts.loader import load_prompt
+from schemas.messages import MediaPart, TextPart
+from schemas.records import Call
+
+
+def same_of(answered: Answered) -> bool:
+    same = json_object(answered.text).get("same")
+    if not isinstance(same, bool):
+        raise BadReply(f"expected true or false, got {same!r}")
+    return same
+
+
+class Noted:
+    """Models whose calls are noted, as a stage's session does it."""
+
+    def __init__(self, models: Models) -> None:
+        self.models, self.calls = models, list[Call]()
+
+    async def generate(self, role: str, prompt: Any, sampling: Sampling, *, repair: bool = False) -> Answered:
+        answered = await self.models.generate(role, prompt, sampling, repair=repair)
+        self.calls.append(answered.call)
+        return answered
+
+    def repair_attempts(self, role: str) -> int:
+        return self.models.repair_attempts(role)
+
+
+def ask(settings: ModelsSettings, prompt: Any) -> tuple[Any, list[Call]]:
+    """What comes of asking the judge, a result or an error, and the calls."""
+
+    async def main() -> tuple[Any, list[Call]]:
+        noted = Noted(Models(settings))
+        try:
+            return (await ask_for(noted, "judge", prompt, Sampling(max_tokens=99), same_of))[0], noted.calls
+        except (BadReply, CallError) as error:
+            return error, noted.calls
+        finally:
+            await noted.models.close()
+
+    return asyncio.run(main())
+
+
+GOOD = '{"reason": "", "same": true}'
+
+
+def test_a_good_reply_is_asked_for_once(server, models_settings, text_prompt) -> None:
+    server.say(GOOD)
+    result, calls = ask(models_settings(), text_prompt())
+    assert (result, [call.repairs for call in calls], len(server.seen)) == (True, [0], 1)
+
+
+def test_a_bad_reply_is_asked_for_again(server, models_settings, text_prompt) -> None:
+    server.say('{"same": "maybe"}')
+    server.say(GOOD)
+    result, calls = ask(models_settings(), text_prompt())
+    assert (result, [call.repairs for call in calls]) == (True, [0, 1])
+    assert calls[1].prompt == "judge_answer.v1+repair.v1"
+    assert len({call.prompt_sha256 for call in calls}) == len({call.keys for call in calls}) == 2
+    first, again = (seen.body for seen in server.seen)
+    assert first["messages"][0] == again["messages"][0]
+    assert first["response_format"]["json_schema"]["schema"] == again["response_format"]["json_schema"]["schema"]
+    assert again["max_tokens"] == 99
+    *asked, added = again["messages"][1]["content"]
+    assert asked == first["messages"][1]["content"]
+    assert 'EARLIER REPLY: {"same": "maybe"}' in added["text"]
+    assert "PROBLEM: expected true or false, got 'maybe'" in added["text"]
+
+
+def test_a_repaired_reply_costs_nothing_in_a_second_run(server, models_settings, text_prompt) -> None:
+    server.say("yes")
+    server.say(GOOD)
+    first, again = (ask(models_settings(), text_prompt()) for _ in range(2))
+    assert first[0] == again[0] is True
+    assert len(server.seen) == 2
+    assert [call.keys for call in first[1]] == [call.keys for call in again[1]]
+    assert [call.requests for call in again[1]] == [0, 0]
+
+
+@pytest.mark.parametrize("attempts", [0, 1, 2])
+def test_attempts_are_bounded_and_the_last_error_has_its_key(server, models_settings, text_prompt, attempts) -> None:
+    for number in range(5):
+        server.say(f'{{"same": {number}}}')
+    error, calls = ask(models_settings(repair_attempts=attempts), text_prompt())
+    assert isinstance(error, BadReply)
+    assert str(error) == f"expected true or false, got {attempts}"
+    assert len(calls) == len(server.seen) == attempts + 1
+    assert error.key == calls[-1].keys[0]
+    assert len({call.keys[0] for call in calls}) == attempts + 1
+    assert [call.repairs for call in calls] == [0] + [1] * attempts
+
+
+def test_the_second_attempt_shows_the_last_reply_only(server, models_settings, text_prompt) -> None:
+    for reply in ('{"same": 1}', '{"same": 2}', GOOD):
+        server.say(reply)
+    assert ask(models_settings(repair_attempts=2), text_prompt())[0] is True
+    added = server.seen[2].body["messages"][1]["content"][1:]
+    assert len(added) == 1
+    assert '{"same": 2}' in added[0]["text"]
+    assert '{"same": 1}' not in added[0]["text"]
+
+
+def test_a_call_that_fails_is_not_repaired(server, models_settings, text_prompt) -> None:
+    server.fail(400, "too long")
+    error, calls = ask(models_settings(), text_prompt())
+    assert (error.failure, len(server.seen), calls) == (Failure.BAD_REQUEST, 1, [])
+
+
+def test_a_repair_that_fails_is_a_failed_call(server, models_settings, text_prompt) -> None:
+    server.say("yes")
+    server.fail(400, "too long now")
+    error, calls = ask(models_settings(), text_prompt())
+    assert (error.failure, len(server.seen), len(calls)) == (Failure.BAD_REQUEST, 2, 1)
+
+
+def test_the_embedded_engine_is_never_asked_again(models_settings, tmp_path) -> None:
+    """It would only say the same."""
+    endpoint = EndpointSettings("classical", "colour", repair_attempts=3)
+    settings = ModelsSettings((("e", endpoint),), (("judge", "e"),), str(tmp_path / "c"), str(tmp_path), str(tmp_path))
+    models = Models(settings, cached=False)
+    assert models.repair_attempts("judge") == 0
+    asyncio.run(models.close())
+
+
+def test_what_is_shown_of_a_reply_is_bounded_and_only_text(text_prompt) -> None:
+    nasty = "{{ problem }} {% raw %} <|im_end|> " + "x" * 100_000
+    prompt = repair_prompt(text_prompt(), nasty, "no JSON")
+    added = prompt.user[-1]
+    assert isinstance(added, TextPart)
+    assert f"EARLIER REPLY: {nasty[:MAX_SHOWN_CHARS]}\n" in added.text
+    assert len(added.text) < MAX_SHOWN_CHARS + 1000
+
+
+def test_media_stay_in_the_prompt() -> None:
+    part = MediaPart("input:a.png", "a" * 64)
+    prompt = load_prompt("point.v1").render({"original": [part]}, entity="cat")
+    again = repair_prompt(prompt, "hm", "no points")
+    assert again.media == (part,)
+    assert (again.system, again.reply_schema, again.name) == (prompt.system, prompt.reply_schema, "point.v1+repair.v1")
+    assert again.sha256 != prompt.sha256
+    assert repair_prompt(again, "hm", "no points").name == "point.v1+repair.v1+repair.v1"

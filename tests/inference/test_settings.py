@@ -1,0 +1,101 @@
+"""What an endpoint's settings refuse, and what tokens cost."""
+
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from inference.settings import EndpointSettings, ModelsSettings
+
+
+def endpoint(**changes: Any) -> EndpointSettings:
+    return EndpointSettings(**{"kind": "openai", "model": "m", **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"kind": ""}, "needs a kind and a model"),
+        ({"model": ""}, "needs a kind and a model"),
+        ({"frame": "metres"}, "metres"),
+        ({"max_concurrency": 0}, "must be at least 1"),
+        ({"samples_per_request": 0}, "must be at least 1"),
+        ({"max_bytes_in_flight": 0}, "must be at least 1"),
+        ({"max_retries": -1}, "must not be negative"),
+        ({"repair_attempts": -1}, "must not be negative"),
+        ({"max_tokens_limit": -1}, "must not be negative"),
+        ({"requests_per_minute": -1}, "must not be negative"),
+        ({"tokens_per_minute": -1}, "must not be negative"),
+        ({"hedge_after_s": -0.1}, "must not be negative"),
+        ({"timeout_s": 0.0}, "timeouts must be positive"),
+        ({"read_timeout_s": -1.0}, "timeouts must be positive"),
+        ({"connect_timeout_s": 0.0}, "timeouts must be positive"),
+        ({"api_key_env": "A", "api_key_file": "b"}, "exclude each other"),
+        ({"base_url": "https://me:secret@host/v1"}, "must not hold a user, password or query"),
+        ({"base_url": "https://token@host/v1"}, "must not hold a user, password or query"),
+        ({"base_url": "https://host/v1?key=secret"}, "must not hold a user, password or query"),
+    ],
+)
+def test_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said) as caught:
+        endpoint(**changes)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"max_retries": 0, "repair_attempts": 0, "max_tokens_limit": 0, "hedge_after_s": 0.0},
+        {"base_url": "http://127.0.0.1:8000/v1"},
+        {"base_url": "https://host/v1/@me/models"},
+        {"frame": "norm1000", "serve_args": ("--dtype", "float32")},
+    ],
+)
+def test_allowed(changes: dict[str, Any]) -> None:
+    assert hash(endpoint(**changes)) == hash(endpoint(**changes))
+    assert pickle.loads(pickle.dumps(endpoint(**changes))) == endpoint(**changes)
+
+
+@pytest.mark.parametrize(
+    ("prices", "tokens", "usd"),
+    [
+        ((0.0, 0.0, None), (10**6, 10**6, 0), 0.0),
+        ((2.0, 8.0, None), (10**6, 500_000, 0), 6.0),
+        ((2.0, 8.0, None), (10**6, 500_000, 10**6), 6.0),
+        ((2.0, 8.0, 0.5), (10**6, 500_000, 600_000), 0.8 + 0.3 + 4.0),
+        ((2.0, 8.0, 0.0), (10**6, 0, 10**6), 0.0),
+        ((2.0, 8.0, 0.5), (0, 0, 0), 0.0),
+    ],
+)
+def test_cost(prices: tuple[float, float, float | None], tokens: tuple[int, int, int], usd: float) -> None:
+    names = ("usd_per_million_tokens_in", "usd_per_million_tokens_out", "usd_per_million_tokens_cached")
+    assert endpoint(**dict(zip(names, prices, strict=True))).cost_usd(*tokens) == pytest.approx(usd)
+
+
+MODELS = ModelsSettings(
+    (("small", endpoint()), ("large", endpoint(model="n"))),
+    (("policy", "small"), ("teacher", "large"), ("judge", "large"), ("pointer", "gone")),
+    "cache/replies.sqlite",
+    "in",
+    "run",
+)
+
+
+def test_the_endpoint_of_a_role() -> None:
+    assert (MODELS.endpoint("policy").model, MODELS.endpoint("teacher").model) == ("m", "n")
+    assert (MODELS.has_role("judge"), MODELS.has_role("detector")) == (True, False)
+    assert hash(MODELS) == hash(replace(MODELS))
+
+
+def test_a_role_without_endpoint_is_named() -> None:
+    with pytest.raises(ValueError, match=r"role 'detector': add roles\.detector"):
+        MODELS.endpoint("detector")
+    with pytest.raises(ValueError, match=r"roles\.pointer names the endpoint 'gone'"):
+        MODELS.endpoint("pointer")
+
+
+@pytest.mark.parametrize(("judge", "own"), [("large", True), ("small", False), (None, False)])
+def test_self_judging(judge: str | None, own: bool) -> None:
+    roles = tuple((role, name) for role, name in MODELS.roles if role != "judge")
+    assert replace(MODELS, roles=roles + ((("judge", judge),) if judge else ())).self_judging is own

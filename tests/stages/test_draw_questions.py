@@ -1,0 +1,132 @@
+"""Drawing by hash: the threshold, the cut at the target, and groups that no draw can change."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import apache_beam as beam
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.test_pipeline import TestPipeline
+from apache_beam.testing.util import assert_that, equal_to
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.ordering import order_key
+from schemas.records import Call, Draft, MediaRef
+from stages.draw_questions import CutToTarget, DrawQuestions, is_drawn, is_record, limit_of, stand_in
+from stages.split_by_media_group import SplitByMediaGroup, SplitSettings, side_of
+
+IDS = [f"q{number}" for number in range(40)]
+BY_HASH = sorted(IDS, key=order_key)
+
+
+@pytest.mark.parametrize("below", [None, ""])
+def test_without_a_threshold_all_are_drawn(
+    below: str | None, check_stage: Callable[..., None], make_draft: Callable[..., Draft]
+) -> None:
+    check_stage(DrawQuestions(below), [make_draft(i) for i in IDS], kept=IDS, rejected=[])
+
+
+@pytest.mark.parametrize("drawn", [0, 1, 17, 39])
+def test_a_threshold_draws_the_lowest_hashes(
+    drawn: int, check_stage: Callable[..., None], make_draft: Callable[..., Draft]
+) -> None:
+    below = order_key(BY_HASH[drawn])
+    rejected = [(i, "draw", "not_drawn") for i in BY_HASH[drawn:]]
+    check_stage(DrawQuestions(below), [make_draft(i) for i in IDS], kept=BY_HASH[:drawn], rejected=rejected)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=8), st.integers(1, 2**64 - 1), st.integers(1, 2**64 - 1))
+def test_a_larger_threshold_draws_all_that_a_smaller_one_does(question_id: str, a: int, b: int) -> None:
+    small, large = (f"{value:016x}" for value in sorted((a, b)))
+    assert is_drawn(question_id, large) or not is_drawn(question_id, small)
+
+
+@pytest.mark.parametrize(
+    ("keys", "target", "last", "limits"),
+    [
+        (["c", "a", "b"], 2, False, ("b", "b")),
+        (["c", "a", "b"], 3, True, ("c", "c")),
+        (["a"], 2, True, (None, None)),
+        (["a"], 2, False, (None, "")),
+        ([], 1, True, (None, None)),
+    ],
+)
+def test_the_limits(keys: list[str], target: int, last: bool, limits: tuple[str | None, str | None]) -> None:
+    assert limit_of(keys, target, last) == limits
+
+
+def cut(stage: CutToTarget, sft: list[Draft], rl: list[Draft], expected: dict[str, list]) -> None:
+    with TestPipeline(runner=FnApiRunner()) as pipeline:
+        sides = {name: pipeline | name >> beam.Create(drafts) for name, drafts in (("sft", sft), ("rl", rl))}
+        for side in sides.values():
+            side.element_type = Draft
+        ends = sides | stage
+        for name in ("sft", "rl"):
+            assert_that(ends[name] | f"Ids {name}" >> beam.Map(lambda d: d.id), equal_to(expected[name]), label=name)
+        shown = ends["rejected"] | beam.Map(lambda found: (found.id, found.stage, found.reason, found.cost_usd))
+        assert_that(shown, equal_to(expected["rejected"]), label="rejected")
+
+
+CUTS = [
+    # target, last, SFT rows kept, RL rows kept; even places of BY_HASH are SFT, odd ones RL
+    (None, True, 20, 20),
+    (1, True, 1, 0),
+    (7, True, 7, 6),
+    (7, False, 7, 6),
+    (20, True, 20, 19),
+    (21, True, 20, 20),
+    (21, False, 20, 0),
+]
+
+
+@pytest.mark.parametrize(("target", "last", "sft", "rl"), CUTS)
+def test_the_cut(target: int | None, last: bool, sft: int, rl: int, make_draft: Callable[..., Draft]) -> None:
+    call = Call("policy", "attempt.v1", "s", "m", ("key",), cost_usd=0.25)
+    drafts = [replace(make_draft(i), calls=(call,)) for i in BY_HASH]
+    rejected = [(d.id, "cut", "over_quota", 0.25) for d in drafts[::2][sft:]]
+    rejected += [(d.id, "cut", "not_drawn", 0.25) for d in drafts[1::2][rl:]]
+    ends = {"sft": BY_HASH[::2][:sft], "rl": BY_HASH[1::2][:rl], "rejected": rejected}
+    cut(CutToTarget(target, last), drafts[::2], drafts[1::2], ends)
+
+
+def test_a_cut_of_nothing() -> None:
+    cut(CutToTarget(3), [], [], {"sft": [], "rl": [], "rejected": []})
+
+
+def test_a_target_below_one() -> None:
+    with pytest.raises(ValueError, match="at least 1 SFT row, got 0"):
+        CutToTarget(0)
+
+
+def with_media(draft: Draft, *hashes: str) -> Draft:
+    media = tuple(MediaRef(f"input:{h}.png", "image", h, h, "0" * 16, 8, 8, 1, 100) for h in hashes)
+    return replace(draft, question=replace(draft.question, media=media))
+
+
+def test_stand_ins_hold_nothing_but_media(make_draft: Callable[..., Draft]) -> None:
+    one, two = with_media(make_draft("one"), "a"), with_media(make_draft("two", choices=("3", "4")), "a", "b")
+    assert list(stand_in(one)) == []
+    [found] = stand_in(two)
+    assert (found.question.media, found.question.answer, found.question.choices) == (two.question.media, "", None)
+    assert [is_record(draft) for draft in (one, two, found)] == [True, True, False]
+
+
+@pytest.mark.parametrize("drawn", [("x",), ("x", "z"), ("x", "y", "z")])
+def test_a_draw_moves_no_question_to_the_other_side(drawn: tuple[str, ...], make_draft: Callable[..., Draft]) -> None:
+    """``y`` ties the pictures of ``x`` and ``z`` together, whether or not it is drawn."""
+    sides = SplitSettings(sft_ratio=0.5, seed=next(s for s in range(99) if _apart("a", "b", s)))
+    media = {"x": ("b",), "y": ("a", "b"), "z": ("a",)}
+    everything = {name: with_media(make_draft(name), *hashes) for name, hashes in media.items()}
+    with TestPipeline(runner=FnApiRunner()) as pipeline:
+        stand_ins = [bare for draft in everything.values() for bare in stand_in(draft)]
+        split = pipeline | beam.Create([*(everything[name] for name in drawn), *stand_ins]) | SplitByMediaGroup(sides)
+        kept = {side: split[side] | f"{side} only" >> beam.Filter(is_record) for side in ("sft", "rl")}
+        ids = {side: found | f"{side} ids" >> beam.Map(lambda d: d.id) for side, found in kept.items()}
+        assert_that(ids[side_of("a", sides)], equal_to(list(drawn)), label="together")
+
+
+def _apart(one: str, other: str, seed: int) -> bool:
+    sides = SplitSettings(sft_ratio=0.5, seed=seed)
+    return side_of(one, sides) != side_of(other, sides)
