@@ -17,7 +17,7 @@ from inference.settings import ModelsSettings
 
 T = TypeVar("T")
 
-SWITCH_INTERVAL_S = 0.001
+SWITCH_INTERVAL_S = 0.0002
 """How long another thread may keep the interpreter while the loop wants it. Python's 5 ms leave a fast server waiting
 for its next request whenever Beam's own thread is at work."""
 
