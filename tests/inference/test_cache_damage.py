@@ -114,8 +114,10 @@ def test_changed_bytes_of_the_database_give_no_wrong_reply(
     for offset in range(where, min(where + 40, len(data))):
         data[offset] ^= flip
     (folder / NAME).write_bytes(data)
-    kept = all_replies(folder)
-    assert {key: REPLIES[key] for key in kept} == kept
+    cache = ReplyCache(str(folder / NAME))
+    kept = {key: found.completion for key, found in cache.get(REPLIES).items()}
+    cache.close()
+    assert {key: REPLIES[key] for key in kept} == kept  # one whose key was hit may be missing, and is asked for again
 
 
 @EXAMPLES

@@ -151,7 +151,12 @@ def test_a_target_beyond_the_input(whole: Path, tmp_path: Path, capsys: pytest.C
 def test_a_budget_that_ends_before_the_target(
     whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], run_beam: Callable[..., Any]
 ) -> None:
-    ran = run_beam(SAMPLE, tmp_path / "run", "--limit", "50", "--target-sft", "2", "--budget-tokens", "1")
+    config = tmp_path / "far.toml"  # nothing listens there, and nothing is sent: one token pays for no request
+    config.write_text(
+        '[endpoints.far]\nkind = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n[roles]\npolicy = "far"\n'
+    )
+    limits = ("--limit", "50", "--target-sft", "2", "--budget-tokens", "1", "--config", str(config))
+    ran = run_beam(SAMPLE, tmp_path / "run", *limits)
     assert ran.code == 0, ran.err
     summary = json.loads((tmp_path / "run/run.json").read_text("utf-8"))
     left = summary["counts"]["rejected"]["attempt"]["budget"]
