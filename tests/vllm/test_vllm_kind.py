@@ -82,13 +82,14 @@ def test_a_run_starts_and_stops_its_own_server(endpoint: EndpointSettings, tmp_p
         "--limit",
         str(RECORDS),
     ]
+    before = set(processes())  # another test's server of the same model may be among them
     assert cli.main([*run, "--output", str(output), "--config", str(config)]) == 0
     summary = json.loads((output / "run.json").read_text("utf-8"))
     assert summary["counts"]["input"] == RECORDS
     assert summary["ledger"]["policy"]["requests"] > 0
     log = (output / "logs/vllm-tiny.log").read_text("utf-8", "replace")
     assert "Application startup complete" in log
-    assert not [command for command in processes().values() if endpoint.model in command]
+    assert not [command for pid, command in processes().items() if pid not in before and endpoint.model in command]
 
 
 def test_leaving_stops_every_process_of_the_server(endpoint: EndpointSettings, tmp_path: Path) -> None:
