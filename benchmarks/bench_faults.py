@@ -176,7 +176,8 @@ async def one_try(session: Any, url: str, body: dict[str, Any]) -> list[Any]:
     import aiohttp
 
     from inference.errors import CallError, Failure
-    from inference.openai_reply import failure_of, reply_of, retry_after_s
+    from inference.openai_reply import reply_of
+    from inference.wire import failure_of, retry_after_s
 
     try:
         async with session.post(url, json=body) as response:

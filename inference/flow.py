@@ -5,16 +5,20 @@ waits to be sent again holds no place, so nothing waits behind it; when its time
 """
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
+from typing import TypeVar
 
-from inference.errors import OVERLOADED, CallError, Failure
-from inference.gate import BytesInFlight, Gate, Rate
+from inference.errors import NOT_SENT, OVERLOADED, CallError, Failure
+from inference.gate import BytesInFlight, Gate, Opening, Rate
 from inference.request import Reply, Request, estimated_tokens, joined
 from inference.retry import wait_s
 from inference.settings import EndpointSettings
+
+T = TypeVar("T")
+READ_AT_ONCE = 4
 
 Send = Callable[[Request, int], Awaitable[Reply]]
 """One try: at most ``n`` samples for the request, at least one. Raises CallError; its ``partial`` says what it took."""
@@ -26,19 +30,35 @@ class Flow:
     def __init__(self, settings: EndpointSettings) -> None:
         self._settings = settings
         self.gate = Gate(settings.max_concurrency, settings.adaptive)
+        self._opening = Opening(settings.max_concurrency)
+        self._reading = asyncio.Semaphore(READ_AT_ONCE)
         self._bytes = BytesInFlight(settings.max_bytes_in_flight)
         self._requests = Rate(settings.requests_per_minute)
         self._tokens = Rate(settings.tokens_per_minute)
 
-    def holding(self, size_bytes: int) -> AbstractAsyncContextManager[None]:
-        """Wait until that many bytes of request bodies may be held, and hold them while the body runs."""
-        return self._bytes.holding(size_bytes)
+    @contextlib.asynccontextmanager
+    async def holding(self, read: Callable[[], T], size_bytes: Callable[[T], int]) -> AsyncIterator[T]:
+        """What ``read`` gives, in a thread, held while the body runs as so many bytes of request bodies.
+
+        It is held once for all tries of a request, and before they wait for a place. Few read at once, so that little
+        has been read that is not held yet.
+        """
+        async with contextlib.AsyncExitStack() as held:
+            async with self._reading:
+                data = await asyncio.to_thread(read)
+                await held.enter_async_context(self._bytes.holding(size_bytes(data)))
+            yield data
 
     async def collect(self, request: Request, send: Send) -> Reply:
         """All samples of the request, asked for again as long as some came back unusable or not at all.
 
-        Raises :class:`inference.errors.CallError` with what did arrive as its ``partial``.
+        Raises :class:`inference.errors.CallError` with what did arrive as its ``partial``. A request that the declared
+        capabilities exclude is not sent.
         """
+        reason = _undeclared(self._settings, request)
+        if reason:
+            message = f"{self._settings.model} is not declared to {reason}"
+            raise CallError(Failure.UNSUPPORTED, message, partial=NOT_SENT)
         parts: list[Reply] = []
         while (got := sum(len(part.completions) for part in parts)) < len(request.indices):
             n = min(len(request.indices) - got, self._settings.samples_per_request)
@@ -107,6 +127,7 @@ class Flow:
         estimate = estimated_tokens(request.prompt)
         token, overloaded = await self.gate.enter(rank), False
         try:
+            await self._opening.take()
             # After the gate: what was counted while it waited for a place would later be sent in a burst.
             await self._requests.take(1)
             await self._tokens.take(estimate)
@@ -120,6 +141,8 @@ class Flow:
             raise
         finally:
             self.gate.leave(token, overloaded)
+        # The request that waits for the place is sent before this one's reply is looked at.
+        await asyncio.sleep(0)
         self._tokens.delay_s(reply.tokens_in + reply.tokens_out - estimate, asyncio.get_running_loop().time())
         return reply
 
@@ -127,3 +150,15 @@ class Flow:
 def _wasted(reply: Reply) -> Reply:
     """What a reply took that nobody wants any more."""
     return replace(reply, completions=(), tokens_wasted=reply.tokens_in + reply.tokens_out)
+
+
+def _undeclared(settings: EndpointSettings, request: Request) -> str | None:
+    """What the request needs and the endpoint is not declared to do."""
+    media = request.prompt.media
+    if any(part.kind == "video" for part in media) and not settings.video:
+        return "take videos (video = true)"
+    if len(media) > 1 and not settings.multi_image:
+        return "take several media (multi_image = true)"
+    if request.continuation is not None and not settings.logprobs:
+        return "give log-probabilities of a continuation (logprobs = true)"
+    return None

@@ -13,6 +13,9 @@ FEWEST_SEEN = 20
 FALL = 0.7
 RISES_TO_FULL = 16
 BURST_S = 1.0
+OPENING_GAP_S = 0.003
+"""How far apart an endpoint's first requests begin. Requests that begin together end together as long as they take
+alike, and then wait for each other on both sides."""
 
 
 class Gate:
@@ -131,4 +134,26 @@ class Rate:
         """Wait until ``amount`` units may be used."""
         wait_s = self.delay_s(amount, asyncio.get_running_loop().time())
         if wait_s:
+            await asyncio.sleep(wait_s)
+
+
+class Opening:
+    """Spreads the first ``most`` requests, and no later ones."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+        self._next_s = float("-inf")
+
+    def delay_s(self, now_s: float) -> float:
+        """How long the request that asks at ``now_s`` is to wait."""
+        if not self._left:
+            return 0.0
+        self._left -= 1
+        begin_s = max(now_s, self._next_s)
+        self._next_s = begin_s + OPENING_GAP_S
+        return begin_s - now_s
+
+    async def take(self) -> None:
+        """Wait until the next request may begin."""
+        if self._left and (wait_s := self.delay_s(asyncio.get_running_loop().time())):
             await asyncio.sleep(wait_s)

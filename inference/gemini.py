@@ -4,7 +4,6 @@ The client's typed responses are not used: one candidate of an unknown form woul
 not used either: it knows no connect or read timeout, reads a body of any size, and follows a redirect with the API key.
 """
 
-import asyncio
 import json
 import re
 from collections.abc import Awaitable
@@ -20,16 +19,15 @@ from inference.errors import NOT_SENT, CallError, Failure
 from inference.flow import Flow
 from inference.keys import NO_KEY, api_key, scrub
 from inference.media_parts import media_bytes
-from inference.openai_reply import failure_of, message_of, retry_after_s
 from inference.request import Completion, Reply, Request
 from inference.settings import EndpointSettings
+from inference.wire import failure_of, field_of, message_of, read_body, retry_after_s, token_count
 from schemas.messages import MediaPart
 from schemas.text import storable
 from vision.media import MediaStore
 
 MAX_REQUEST_BYTES = 20_000_000
 """The API's limit on a request with inline media, base64 and all."""
-MAX_REPLY_BYTES = 64_000_000
 MOST_CANDIDATES = 8
 """The most samples that the API gives for one request."""
 MAX_MESSAGE = 300
@@ -65,30 +63,19 @@ class GeminiEndpoint:
         return self.settings.revision
 
     async def generate(self, request: Request) -> Reply:
-        """See :class:`inference.endpoint.Endpoint`; a request that the declared capabilities exclude is not sent."""
-        if reason := self._unsupported(request):
-            raise _not_sent(f"{self.settings.model} {reason}")
-        return await self._flow.collect(request, self._send)
-
-    def _unsupported(self, request: Request) -> str | None:
-        media = request.prompt.media
+        """See :class:`inference.endpoint.Endpoint`."""
         if request.continuation is not None:
-            return "cannot give log-probabilities of a continuation: the API has none"
-        if any(part.kind == "video" for part in media) and not self.settings.video:
-            return "is not declared to take videos (video = true)"
-        if len(media) > 1 and not self.settings.multi_image:
-            return "is not declared to take several media (multi_image = true)"
-        return None
+            raise _not_sent(f"{self.settings.model} cannot give log-probabilities of a continuation: the API has none")
+        if not request.prompt.media:
+            return await self._collect(request, self._parts(request))
+        async with self._flow.holding(lambda: self._parts(request), _total_bytes) as parts:
+            return await self._collect(request, parts)
 
-    async def _send(self, request: Request, n: int) -> Reply:
-        parts = await asyncio.to_thread(self._parts, request) if request.prompt.media else self._parts(request)
-        size_bytes = sum(_size_bytes(part) for part in parts) + len(request.prompt.system.encode("utf-8", "replace"))
+    async def _collect(self, request: Request, parts: list[types.Part]) -> Reply:
+        size_bytes = _total_bytes(parts) + len(request.prompt.system.encode("utf-8", "replace"))
         if size_bytes > MAX_REQUEST_BYTES:
             raise _not_sent(f"the request has {size_bytes} bytes, inline media are limited to {MAX_REQUEST_BYTES}")
-        if not request.prompt.media:
-            return await self._exchange(request, n, parts)
-        async with self._flow.holding(size_bytes):
-            return await self._exchange(request, n, parts)
+        return await self._flow.collect(request, lambda request, n: self._send(request, n, parts))
 
     def _parts(self, request: Request) -> list[types.Part]:
         """Text and media exactly in the order of the prompt."""
@@ -103,7 +90,7 @@ class GeminiEndpoint:
             raise _not_sent(f"Gemini takes no {mime}: convert it to mp4 or webm")
         return types.Part(inline_data=types.Blob(data=data, mime_type=taken))
 
-    async def _exchange(self, request: Request, n: int, parts: list[types.Part]) -> Reply:
+    async def _send(self, request: Request, n: int, parts: list[types.Part]) -> Reply:
         wanted = min(n, MOST_CANDIDATES)
         contents, config = types.Content(role="user", parts=parts), self._config(request, wanted)
         models = self._client().aio.models
@@ -150,7 +137,7 @@ class GeminiEndpoint:
         """Raise the CallError that a response's status means; the client would lose the status of a broken body."""
         if response.status == 200:
             return
-        data = await _read(response)
+        data = await read_body(response)
         # A wrong key comes as a plain 400; only the details say so, and how long to wait.
         failure = Failure.UNAUTHORISED if _BAD_KEY.search(data) else failure_of(response.status)
         delay, header = _RETRY_DELAY.search(data), response.headers.get("retry-after", "")
@@ -207,19 +194,7 @@ class _Response(aiohttp.ClientResponse):
     """Reads no more than the largest reply."""
 
     async def text(self, encoding: str | None = None, errors: str = "strict") -> str:
-        return (await _read(self)).decode("utf-8", errors)
-
-
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """The body. Raises CallError when it is larger than any reply."""
-    chunks, size_bytes = [], 0
-    async for chunk in response.content.iter_any():
-        chunks.append(chunk)
-        size_bytes += len(chunk)
-        if size_bytes > MAX_REPLY_BYTES:
-            response.close()
-            raise CallError(Failure.GARBLED, f"the reply is larger than {MAX_REPLY_BYTES} bytes")
-    return b"".join(chunks)
+        return (await read_body(self)).decode("utf-8", errors)
 
 
 def reply_of(answer: dict[str, Any], n: int, key: str) -> Reply:
@@ -227,14 +202,14 @@ def reply_of(answer: dict[str, Any], n: int, key: str) -> Reply:
 
     Raises CallError when there is none; only then are the tokens wasted, since they are not told apart by candidate.
     """
-    usage = _field(answer, "usageMetadata")
-    thoughts = _tokens(usage, "thoughtsTokenCount")
+    usage = field_of(answer, "usageMetadata")
+    thoughts = token_count(usage, "thoughtsTokenCount")
     reply = Reply(
         (),
-        tokens_in=_tokens(usage, "promptTokenCount"),
-        tokens_out=_tokens(usage, "candidatesTokenCount") + thoughts,
+        tokens_in=token_count(usage, "promptTokenCount"),
+        tokens_out=token_count(usage, "candidatesTokenCount") + thoughts,
         tokens_reasoning=thoughts,
-        tokens_cached=_tokens(usage, "cachedContentTokenCount"),
+        tokens_cached=token_count(usage, "cachedContentTokenCount"),
     )
     read = [_sample(candidate, key) for candidate in _candidates(answer)] or [_none(answer, key)]
     completions = tuple(one for one in read if isinstance(one, Completion))
@@ -247,46 +222,41 @@ def reply_of(answer: dict[str, Any], n: int, key: str) -> Reply:
 
 def _candidates(answer: dict[str, Any]) -> list[Any]:
     """The candidates; of those under one index the first, where the server numbers them."""
-    candidates = _field(answer, "candidates")
+    candidates = field_of(answer, "candidates")
     if not isinstance(candidates, list):
         return []
-    numbers = [_field(candidate, "index") for candidate in candidates]
+    numbers = [field_of(candidate, "index") for candidate in candidates]
     return [one for i, one in enumerate(candidates) if numbers[i] is None or numbers.index(numbers[i]) == i]
 
 
 def _none(answer: dict[str, Any], key: str) -> CallError:
     """Why there are no candidates."""
-    feedback = _field(answer, "promptFeedback")
-    if not (blocked := _field(feedback, "blockReason")):
+    feedback = field_of(answer, "promptFeedback")
+    if not (blocked := field_of(feedback, "blockReason")):
         return CallError(Failure.GARBLED, "the response has no candidates")
-    message = f"the prompt was blocked: {blocked} {_field(feedback, 'blockReasonMessage') or ''}"
+    message = f"the prompt was blocked: {blocked} {field_of(feedback, 'blockReasonMessage') or ''}"
     return CallError(Failure.REFUSED, scrub(message, key)[:MAX_MESSAGE].rstrip())
 
 
 def _sample(candidate: Any, key: str) -> Completion | CallError:
     """The sample, or why it cannot be used."""
-    reason, parts = _field(candidate, "finishReason"), _field(_field(candidate, "content"), "parts") or []
+    reason, parts = field_of(candidate, "finishReason"), field_of(field_of(candidate, "content"), "parts") or []
     if isinstance(reason, str) and reason in _REFUSED:
-        message = f"finish reason {reason} {_field(candidate, 'finishMessage') or ''}"
+        message = f"finish reason {reason} {field_of(candidate, 'finishMessage') or ''}"
         return CallError(Failure.REFUSED, scrub(message, key)[:MAX_MESSAGE].rstrip())
-    texts = [_field(part, "text") or "" for part in parts] if isinstance(parts, list) else [None]
+    texts = [field_of(part, "text") or "" for part in parts] if isinstance(parts, list) else [None]
     # A whole reply always has a finish reason: one without is not finished, one with another is broken off.
     if not isinstance(reason, str) or reason not in _FINISHED or not all(isinstance(text, str) for text in texts):
         return CallError(Failure.GARBLED, scrub(f"finish reason {reason!r}: {candidate!r}", key)[:MAX_MESSAGE])
-    text = "".join(text for text, part in zip(texts, parts, strict=True) if not _field(part, "thought"))
-    reasoning = "".join(text for text, part in zip(texts, parts, strict=True) if _field(part, "thought"))
+    text = "".join(text for text, part in zip(texts, parts, strict=True) if not field_of(part, "thought"))
+    reasoning = "".join(text for text, part in zip(texts, parts, strict=True) if field_of(part, "thought"))
     if not text.strip() and reason != "MAX_TOKENS":
         return CallError(Failure.EMPTY, f"empty content, finish reason {reason}")
     return Completion(scrub(storable(text), key), scrub(storable(reasoning), key), _FINISHED[reason])
 
 
-def _field(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, dict) else None
-
-
-def _tokens(usage: Any, name: str) -> int:
-    value = _field(usage, name)
-    return value if isinstance(value, int) and value >= 0 else 0
+def _total_bytes(parts: list[types.Part]) -> int:
+    return sum(map(_size_bytes, parts))
 
 
 def _size_bytes(part: types.Part) -> int:

@@ -4,7 +4,6 @@ Chat requests go over aiohttp: the official client takes several times the proce
 server less busy (benchmarks/bench_saturation.py measures both). The official client lists the models.
 """
 
-import asyncio
 import base64
 import json
 from datetime import UTC, datetime
@@ -13,17 +12,17 @@ from typing import Any
 import aiohttp
 
 from inference.continuation import score
-from inference.errors import NOT_SENT, CallError, Failure
+from inference.errors import CallError, Failure
 from inference.flow import Flow
 from inference.keys import api_key, scrub
 from inference.media_parts import media_bytes
-from inference.openai_reply import failure_of, message_of, reply_of, retry_after_s
+from inference.openai_reply import reply_of
 from inference.request import Completion, Reply, Request
 from inference.settings import EndpointSettings
+from inference.wire import failure_of, message_of, read_body, retry_after_s
 from schemas.messages import MediaPart, TextPart
 from vision.media import MediaStore
 
-MAX_REPLY_BYTES = 64_000_000
 MAX_MESSAGE_CHARS = 300
 
 
@@ -47,32 +46,19 @@ class OpenAIEndpoint:
         return self.settings.revision if seed is None else f"{self.settings.revision}#seed={seed}"
 
     async def generate(self, request: Request) -> Reply:
-        """See :class:`inference.endpoint.Endpoint`; a request that the declared capabilities exclude is not sent."""
-        reason = self._unsupported(request)
-        if reason:
-            raise CallError(Failure.UNSUPPORTED, f"{self.settings.model} is not declared to {reason}", partial=NOT_SENT)
-        return await self._flow.collect(request, self._send)
-
-    def _unsupported(self, request: Request) -> str | None:
-        media = request.prompt.media
-        if any(part.kind == "video" for part in media) and not self.settings.video:
-            return "take videos (video = true)"
-        if len(media) > 1 and not self.settings.multi_image:
-            return "take several media (multi_image = true)"
-        if request.continuation is not None and not self.settings.logprobs:
-            return "give log-probabilities of a continuation (logprobs = true)"
-        return None
-
-    async def _send(self, request: Request, n: int) -> Reply:
+        """See :class:`inference.endpoint.Endpoint`."""
         if not request.prompt.media:
-            return await self._exchange(request, n, [])
-        # The files are read before the bytes are held, one request at a time each: only encoded bodies count.
-        files = await asyncio.to_thread(lambda: [media_bytes(self._media, part) for part in request.prompt.media])
-        async with self._flow.holding(sum(len(data) for data, _ in files) * 4 // 3):
-            return await self._exchange(request, n, files)
+            return await self._collect(request, [])
+        media = request.prompt.media
+        reading = self._flow.holding(lambda: [media_bytes(self._media, part) for part in media], _encoded_bytes)
+        async with reading as files:
+            return await self._collect(request, files)
 
-    async def _exchange(self, request: Request, n: int, files: list[tuple[bytes, str]]) -> Reply:
+    async def _collect(self, request: Request, files: list[tuple[bytes, str]]) -> Reply:
         messages = _messages(request, files)
+        return await self._flow.collect(request, lambda request, n: self._send(request, n, messages))
+
+    async def _send(self, request: Request, n: int, messages: list[dict[str, Any]]) -> Reply:
         if request.continuation is not None:
             logprobs, tokens_in = await score(self._post, self.settings.model, messages, request.continuation)
             return Reply((Completion(request.continuation.text, logprobs=logprobs),), tokens_in=tokens_in)
@@ -105,7 +91,7 @@ class OpenAIEndpoint:
         # What the client says of a broken response quotes it, an echoed key included: such causes are dropped.
         try:
             async with sending as response:
-                data = await _read(response)
+                data = await read_body(response)
                 if response.status != 200:
                     wait_s = retry_after_s(response.headers.get("retry-after", ""), datetime.now(UTC))
                     message = self._clean(f"HTTP {response.status}: {message_of(data)}")
@@ -176,17 +162,10 @@ def _messages(request: Request, files: list[tuple[bytes, str]]) -> list[dict[str
     return messages
 
 
+def _encoded_bytes(files: list[tuple[bytes, str]]) -> int:
+    return sum(len(data) for data, _ in files) * 4 // 3
+
+
 def _media(part: MediaPart, data: bytes, mime: str) -> dict[str, Any]:
     kind = "video_url" if part.kind == "video" else "image_url"
     return {"type": kind, kind: {"url": f"data:{mime};base64,{base64.b64encode(data).decode()}"}}
-
-
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """The body. Raises CallError when it is larger than any reply."""
-    chunks, size_bytes = [], 0
-    async for chunk in response.content.iter_any():
-        chunks.append(chunk)
-        size_bytes += len(chunk)
-        if size_bytes > MAX_REPLY_BYTES:
-            raise CallError(Failure.GARBLED, f"the reply is larger than {MAX_REPLY_BYTES} bytes")
-    return b"".join(chunks)

@@ -7,6 +7,7 @@ connections and the joining of identical calls hold for the process as a whole.
 import asyncio
 import atexit
 import concurrent.futures
+import gc
 import sys
 import threading
 from collections.abc import Coroutine
@@ -26,6 +27,8 @@ class Runtime:
     """The loop thread with the models on it. Get the process's own with :func:`runtime`."""
 
     def __init__(self) -> None:
+        # What is imported by now lives as long as the process: the collector, which stops the loop, need not visit it.
+        gc.freeze()
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL_S))
         self._loop = asyncio.new_event_loop()
         self._models: dict[ModelsSettings, Models] = {}

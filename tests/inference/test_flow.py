@@ -10,6 +10,7 @@ import pytest
 
 from inference.errors import NOT_SENT, RETRYABLE, CallError, Failure
 from inference.flow import Flow
+from inference.gate import OPENING_GAP_S
 from inference.request import Completion, Reply, Request, Sampling
 from inference.settings import EndpointSettings
 from prompts.loader import load_prompt
@@ -150,7 +151,7 @@ def test_a_defect_is_not_retried_and_gives_its_place_back() -> None:
 def test_waits_as_long_as_the_server_asked() -> None:
     send = Script(*(error(Failure.RATE_LIMITED, retry_after_s=wait_s) for wait_s in (2.0, 0.0, 7.5)))
     collect(send)
-    assert send.began_s == pytest.approx([0.0, 2.0, 2.0, 9.5])
+    assert send.began_s == pytest.approx([0.0, 2.0, 2.0 + OPENING_GAP_S, 9.5 + OPENING_GAP_S])
 
 
 def test_what_failed_tries_took_is_counted() -> None:
@@ -252,13 +253,16 @@ def limit_after(failure: Failure) -> int:
     return run(main())
 
 
+OPENING = [number * OPENING_GAP_S for number in range(5)]
+
+
 @pytest.mark.parametrize(
     ("limits", "expected"),
     [
-        ({}, [0.0] * 5),
-        ({"requests_per_minute": 60}, [0.0, 0.0, 1.0, 2.0, 3.0]),
+        ({}, OPENING),
+        ({"requests_per_minute": 60}, [0.0, OPENING_GAP_S, 1.0, 2.0, 3.0]),
         # the prompt is estimated at 200 tokens or more; the reply's true count is made up for afterwards
-        ({"tokens_per_minute": 600_000_000}, [0.0] * 5),
+        ({"tokens_per_minute": 600_000_000}, OPENING),
     ],
 )
 def test_rates(limits: dict[str, int], expected: list[float]) -> None:
@@ -268,6 +272,16 @@ def test_rates(limits: dict[str, int], expected: list[float]) -> None:
         return send.began_s
 
     assert run(main()) == pytest.approx(expected)
+
+
+def test_only_the_first_requests_are_spread() -> None:
+    async def main() -> list[float]:
+        flow, send = Flow(flow_settings(max_concurrency=3)), Script(takes_s=1.0)
+        await asyncio.gather(*(flow.collect(request(), send) for _ in range(5)))
+        return send.began_s
+
+    gap_s = OPENING_GAP_S
+    assert run(main()) == pytest.approx([0.0, gap_s, 2 * gap_s, 1.0, 1.0 + gap_s])
 
 
 def test_true_token_counts_replace_the_estimates() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inference import openai_compatible
+from inference import wire
 from inference.errors import CallError, Failure
 from inference.openai_compatible import OpenAIEndpoint
 from inference.request import Reply, Request, Sampling
@@ -108,7 +108,7 @@ def test_a_reply_that_trickles_in_time_is_read(server, ask) -> None:
 
 @pytest.mark.parametrize("status", [200, 500])
 def test_a_body_beyond_the_limit_is_not_read(server, failure, monkeypatch, status) -> None:
-    monkeypatch.setattr(openai_compatible, "MAX_REPLY_BYTES", 1000)
+    monkeypatch.setattr(wire, "MAX_REPLY_BYTES", 1000)
     server.raw(b" " * 100_000, status=status)
     error = failure(max_retries=0)
     assert (error.failure, error.message) == (Failure.GARBLED, "the reply is larger than 1000 bytes")

@@ -1,0 +1,77 @@
+"""What every endpoint over HTTP does with a response: read it, say what an error means, look into JSON of any form."""
+
+import json
+import math
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import aiohttp
+
+from inference.errors import CallError, Failure
+
+MAX_REPLY_BYTES = 64_000_000
+MOST_TOKENS = 1_000_000_000
+"""No request takes more: a larger count is no count, and would break sums and prices."""
+
+
+async def read_body(response: aiohttp.ClientResponse) -> bytes:
+    """The body. Raises CallError when it is larger than any reply."""
+    chunks, size_bytes = [], 0
+    async for chunk in response.content.iter_any():
+        chunks.append(chunk)
+        size_bytes += len(chunk)
+        if size_bytes > MAX_REPLY_BYTES:
+            response.close()
+            raise CallError(Failure.GARBLED, f"the reply is larger than {MAX_REPLY_BYTES} bytes")
+    return b"".join(chunks)
+
+
+def field_of(value: Any, name: str) -> Any:
+    """A field of a JSON object; None where it is missing or the value is no object."""
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def token_count(usage: Any, name: str) -> int:
+    """A count of tokens; 0 where it is missing or cannot be one."""
+    value = field_of(usage, name)
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else 0
+
+
+def message_of(data: bytes) -> str:
+    """What an error body says: its message where it has OpenAI's form, else the beginning of the body."""
+    text = data[:4000].decode("utf-8", "replace")
+    try:
+        body = json.loads(data, strict=False)
+    except (ValueError, RecursionError):
+        return text
+    error = field_of(body, "error") or body
+    message = error if isinstance(error, str) else field_of(error, "message") or field_of(body, "detail")
+    return message if isinstance(message, str) else text
+
+
+def failure_of(status: int) -> Failure:
+    """The kind of failure that an HTTP status means."""
+    if status in (401, 403):
+        return Failure.UNAUTHORISED
+    if status == 408:
+        return Failure.TIMEOUT
+    if status == 429:
+        return Failure.RATE_LIMITED
+    if status in (503, 504, 529):
+        return Failure.OVERLOADED
+    if status < 400:
+        return Failure.GARBLED
+    return Failure.SERVER_ERROR if status >= 500 else Failure.BAD_REQUEST
+
+
+def retry_after_s(header: str, now: datetime) -> float | None:
+    """Seconds of a Retry-After header, given as a number or as a date; None when it is neither."""
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            return max(0.0, (parsedate_to_datetime(header) - now).total_seconds())
+        except (TypeError, ValueError):
+            return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
