@@ -12,7 +12,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.all: $(VENV)/.core
-	$(PIP) -e '.[dev,gemini]'
+	$(PIP) -e '.[dev,gemini,video,vision]'
 	touch $@
 
 setup: $(VENV)/.all  ## everything but the vLLM server's own environment

@@ -23,6 +23,7 @@ from inference.classical_sight import (
     point_at,
     propose,
     segment_boxes,
+    segment_points,
     trace,
 )
 from inference.errors import CallError, Failure
@@ -47,7 +48,7 @@ HANDLERS: dict[str, dict[str, Handler]] = {
         "rubric_candidates": candidate_rubrics,
         "rubric_judge": judge_rubrics,
     },
-    "edges": {"detect": detect_boxes, "segment": segment_boxes},
+    "edges": {"detect": detect_boxes, "segment": segment_boxes, "segment_points": segment_points},
 }
 
 

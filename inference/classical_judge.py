@@ -73,7 +73,12 @@ def judge_rubrics(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generato
     for rubric in json.loads(prompt.variable("rubrics")):
         value = _score(rubric["id"], prompt, scene, response)
         scores.append(
-            {"id": rubric["id"], "applicable": value is not None, "score": None if value is None else int(value)}
+            {
+                "id": rubric["id"],
+                "applicable": value is not None,
+                "rationale": "beyond this engine" if value is None else "by arithmetic on points and pixels",
+                "score": None if value is None else int(value),
+            }
         )
     return json.dumps({"scores": scores})
 

@@ -166,17 +166,35 @@ def detect_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator
 
 def segment_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """The mask of the object in each box, cropped to the box."""
+    pixels = _one_picture(scene)
+    return json.dumps({"masks": [_cropped_mask(pixels, box) for box in json.loads(prompt.variable("boxes"))]})
+
+
+def segment_points(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """The mask of the smallest outline found around each point; an empty one where there is none."""
+    pixels = _one_picture(scene)
+    masks = []
+    for x, y in json.loads(prompt.variable("points")):
+        around = [b for b in (found.box_px for found in scene.detections) if b[0] <= x < b[2] and b[1] <= y < b[3]]
+        box = min(around, key=lambda b: (b[2] - b[0]) * (b[3] - b[1]), default=None)
+        masks.append(encode_mask(0, 0, np.zeros((1, 1), bool)) if box is None else _cropped_mask(pixels, box))
+    return json.dumps({"masks": masks})
+
+
+def _one_picture(scene: Scene) -> np.ndarray:
     pixels = scene.pixels
     if pixels is None:
         raise CallError(Failure.UNSUPPORTED, "the embedded segmenter needs one picture")
-    width, height = scene.size
-    masks = []
-    for x1, y1, x2, y2 in json.loads(prompt.variable("boxes")):
-        left, top = max(0, int(x1)), max(0, int(y1))
-        right, bottom = min(width, int(np.ceil(x2))), min(height, int(np.ceil(y2)))
-        mask = segment(pixels, (x1, y1, x2, y2))
-        masks.append(encode_mask(left, top, mask[top:bottom, left:right]))
-    return json.dumps({"masks": masks})
+    return pixels
+
+
+def _cropped_mask(pixels: np.ndarray, box: Box) -> dict[str, object]:
+    """The mask of the object in a box, as the segmenter's reply has it."""
+    height, width = pixels.shape[:2]
+    x1, y1, x2, y2 = box
+    left, top = max(0, int(x1)), max(0, int(y1))
+    right, bottom = min(width, int(np.ceil(x2))), min(height, int(np.ceil(y2)))
+    return encode_mask(left, top, segment(pixels, (x1, y1, x2, y2))[top:bottom, left:right])
 
 
 def _response(reading: Reading | None, places: list[tuple[str, tuple[float, float]]], opening: str = "I find") -> str:

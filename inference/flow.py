@@ -141,8 +141,6 @@ class Flow:
             raise
         finally:
             self.gate.leave(token, overloaded)
-        # The request that waits for the place is sent before this one's reply is looked at.
-        await asyncio.sleep(0)
         self._tokens.delay_s(reply.tokens_in + reply.tokens_out - estimate, asyncio.get_running_loop().time())
         return reply
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from inference.budget import Budget, Cost
 from inference.cache import CacheEntry, Kept
-from inference.endpoint import Endpoint, open_endpoint
+from inference.endpoint import IN_PROCESS, Endpoint, open_endpoint
 from inference.errors import NOT_SENT, BudgetUsedUp, CallError
 from inference.request import Completion, Continuation, Reply, Request, Sampling, cache_key, estimated_tokens, joined
 from inference.segments import open_cache
@@ -114,9 +114,13 @@ class Models:
         return self._endpoints[name]
 
     def repair_attempts(self, role: str) -> int:
-        """How often a reply of the wrong form may be asked for again; the embedded engine would only repeat itself."""
+        """How often a reply of the wrong form may be asked for again; a model in this process would repeat itself."""
         settings = self.settings.endpoint(role)
-        return 0 if settings.kind == "classical" else settings.repair_attempts
+        return 0 if settings.kind in IN_PROCESS else settings.repair_attempts
+
+    def gives_logprobs(self, role: str) -> bool:
+        """Whether the role's endpoint is declared to give the log-probabilities of a continuation."""
+        return self.settings.endpoint(role).logprobs
 
     async def generate(
         self,
@@ -205,7 +209,7 @@ class Models:
 
     async def _within_budget(self, endpoint: Endpoint, request: Request) -> Reply:
         settings, prompt, n = endpoint.settings, request.prompt, len(request.indices)
-        if settings.kind == "classical":  # takes no tokens and costs nothing
+        if settings.kind in IN_PROCESS:  # takes no tokens and costs nothing
             return await endpoint.generate(request)
         tokens_out = self.budget.expected_tokens_out(prompt.name, n, request.sampling.max_tokens)
         reserved = _cost(settings, Reply((), tokens_in=estimated_tokens(prompt), tokens_out=tokens_out))
@@ -285,11 +289,21 @@ class Caller(Protocol):
     """What a scorer needs of the model access; :class:`Models` and a stage's session both are one."""
 
     async def generate(
-        self, role: str, prompt: RenderedPrompt, sampling: Sampling, *, repair: bool = False
+        self,
+        role: str,
+        prompt: RenderedPrompt,
+        sampling: Sampling,
+        *,
+        continuation: Continuation | None = None,
+        repair: bool = False,
     ) -> Answered:
         """See :meth:`Models.generate`."""
         ...
 
     def repair_attempts(self, role: str) -> int:
         """See :meth:`Models.repair_attempts`."""
+        ...
+
+    def gives_logprobs(self, role: str) -> bool:
+        """See :meth:`Models.gives_logprobs`."""
         ...

@@ -70,5 +70,6 @@ def runtime() -> Runtime:
     with _lock:
         if _runtime is None:
             _runtime = Runtime()
+            atexit.register(gc.unfreeze)  # at its end the interpreter looks at everything once more
             atexit.register(_runtime.close_all)
         return _runtime

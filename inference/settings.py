@@ -15,7 +15,8 @@ class EndpointSettings:
     ``kind`` is a key of :data:`inference.endpoint.KINDS`. ``frame`` is the coordinate frame that the model speaks.
     The API key is read from the environment variable ``api_key_env`` or from the file ``api_key_file``; it never
     stands in a config. ``strength`` is for ``classical`` only: how coarse and jittered its view of the picture is
-    (0: exact). ``serve_args`` are for ``vllm`` only: further arguments of ``vllm serve``.
+    (0: exact). ``serve_args`` are for ``vllm`` only: further arguments of ``vllm serve``. ``threshold`` is for the
+    detectors of ``transformers`` only: a box with no higher score than this (0 to 1) is not told.
 
     Flow, for each worker process: at most ``max_concurrency`` requests and ``max_bytes_in_flight`` of request bodies at
     once, at most ``requests_per_minute`` and ``tokens_per_minute`` (0: no limit); with ``adaptive`` the concurrency
@@ -59,6 +60,7 @@ class EndpointSettings:
     structured_output: bool = True
     logprobs: bool = False
     strength: float = 0.0
+    threshold: float = 0.3
     serve_args: tuple[str, ...] = ()
     usd_per_million_tokens_in: float = 0.0
     usd_per_million_tokens_out: float = 0.0
@@ -75,6 +77,8 @@ class EndpointSettings:
             raise ValueError("retries, repairs, hedge_after_s and limits must not be negative")
         if min(self.timeout_s, self.read_timeout_s, self.connect_timeout_s) <= 0:
             raise ValueError("timeouts must be positive")
+        if not 0 <= self.threshold <= 1:
+            raise ValueError(f"threshold must be in [0, 1], got {self.threshold}")
         if self.api_key_env and self.api_key_file:
             raise ValueError("api_key_env and api_key_file exclude each other")
         if "@" in urlsplit(self.base_url).netloc or urlsplit(self.base_url).query:

@@ -76,15 +76,13 @@ def check_capabilities(models: ModelsSettings, scan: MediaScan) -> tuple[list[st
         roles = sorted(role for role, endpoint in models.roles if endpoint == name)
         settings = models.endpoint(roles[0])
         seeing = [role for role in roles if role in SEES_ALL_MEDIA]
+        several = f"{name} ({', '.join(seeing)}) takes one picture a request, and "
+        remedy = f"set endpoints.{name}.multi_image if it takes more"
         if scan.most_media > 1 and seeing and not settings.multi_image:
+            problems.append(f"{several}the input has records with {scan.most_media}; {remedy}")
+        if scan.videos and seeing and not settings.multi_image:
             problems.append(
-                f"{name} ({', '.join(seeing)}) takes one picture a request, and the input has records with "
-                f"{scan.most_media}; set endpoints.{name}.multi_image if it takes more"
-            )
-        if scan.videos and not settings.video:
-            problems.append(
-                f"{name} ({', '.join(roles)}) takes no video, and {scan.videos} of the first {scan.records} records "
-                f"have one; set endpoints.{name}.video if it does"
+                f"{several}{scan.videos} of the first {scan.records} records have a clip, shown as frames; {remedy}"
             )
         asked = [role for role in roles if role in ASKED_FOR_JSON]
         if asked and not settings.structured_output:

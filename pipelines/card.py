@@ -40,6 +40,7 @@ COLUMNS: Mapping[str, str] = {
     "recipe": "the pipeline that made the row",
     "images": "the original files, bytes always set",
     "overlays": "the pictures with the pointer's marks that the teacher saw; not needed for training",
+    "frames": "of each image of a clip: medium, frame number among those sampled, seconds; null without clips",
     "question": "the question, without the form of the answer",
     "answer": "the gold answer",
     "answer_type": "mcq, numeric, text, bool or boxes",

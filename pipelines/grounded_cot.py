@@ -30,6 +30,7 @@ from stages.open_multiple_choice import OpenMultipleChoice
 from stages.point_entities import PointEntities
 from stages.propose_entities import ProposeEntities, ProposeSettings
 from stages.remove_duplicates import DedupSettings, RemoveDuplicates
+from stages.sample_frames import VideoSettings
 from stages.split_by_media_group import SplitByMediaGroup, SplitSettings
 from stages.verify_traces import VerifySettings, VerifyTraces
 
@@ -40,6 +41,7 @@ RECIPE = "grounded_cot"
 class Settings(RunSettings):
     """The config of this pipeline: one section a stage."""
 
+    video: VideoSettings = field(default_factory=VideoSettings)
     clean: CleanSettings = field(default_factory=CleanSettings)
     dedup: DedupSettings = field(default_factory=DedupSettings)
     decontaminate: DecontaminateSettings = field(default_factory=DecontaminateSettings)
@@ -56,7 +58,7 @@ class Settings(RunSettings):
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Outcome:
     """Wire the stages; the runner of the run writes what comes out."""
     models, roots = run.models, run.roots
-    ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit)
+    ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit, settings.video)
     cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)
     unique = cleaned.kept | "Deduplicate" >> RemoveDuplicates(settings.dedup, roots)
     clear = unique.kept | "Decontaminate" >> DecontaminateQuestions(settings.decontaminate, roots)
@@ -72,7 +74,7 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Outcome:
     rl_side = split.rl | "RlDrafts" >> beam.Filter(is_record)
 
     proposed = sft_side | "Propose" >> ProposeEntities(settings.propose, models)
-    pointed = proposed.kept | "Point" >> PointEntities(models)
+    pointed = proposed.kept | "Point" >> PointEntities(models, settings.video)
     drawn = pointed.kept | "Overlay" >> DrawOverlays(roots)
     traced = drawn.kept | "Trace" >> GenerateTraces(settings.trace, models)
     verified = traced.kept | "Verify" >> VerifyTraces(settings.verify, models)

@@ -66,8 +66,8 @@ def _rejected_row(rejected: Rejected) -> SizedRow:
 
 def _media_bytes(draft: Draft) -> int:
     """What a row's media take: the originals' files and what was drawn over them."""
-    media = (*draft.question.media, *draft.overlays)
-    return sum(medium.size_bytes for medium in media)
+    pictures = [picture for medium in draft.question.media for picture in medium.frames or (medium,)]
+    return sum(picture.size_bytes for picture in (*pictures, *draft.overlays))
 
 
 def _rubrics_json(mined: MinedRubrics) -> str:

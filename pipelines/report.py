@@ -36,7 +36,7 @@ PICTURE_BYTES = 2_200_000
 _SIDES_PX = (MAX_SIDE_PX, 480, 320, 160)
 _MARKUP = re.compile(r"(</?[A-Za-z_]{1,20}>)")
 _COLUMNS = (
-    "id", "source", "license", "images", "overlays", "question", "answer", "answer_type", "choices", "points",
+    "id", "source", "license", "images", "overlays", "frames", "question", "answer", "answer_type", "choices", "points",
     "boxes", "scores", "pass_rate", "k", "attempts", "rubrics", "messages",
 )  # fmt: skip
 ShardRow = Mapping[str, Any]
@@ -182,7 +182,7 @@ def _prose(text: str) -> Iterator[Span]:
 
 def _entry(row: ShardRow, room: PictureRoom) -> Entry:
     images, overlays = row["images"] or [], row["overlays"] or []
-    pictures = [_original(row, index, room) for index in range(min(len(images), MAX_PICTURES))]
+    pictures = [_original(row, index, room) for index in shown_images(row)]
     for number, overlay in enumerate(overlays[:MAX_PICTURES], start=1):
         caption = "as the teacher saw it" if len(overlays) == 1 else f"as the teacher saw it ({number})"
         pictures.append(_picture(overlay["bytes"], caption, room))
@@ -199,17 +199,36 @@ def _entry(row: ShardRow, room: PictureRoom) -> Entry:
     )
 
 
+def shown_images(row: ShardRow) -> list[int]:
+    """Which of the row's images to show, in order: of a clip the frames that its points are on, before others."""
+    places = _places(row)
+    pointed = {(point["media_index"], point["frame"]) for point in row["points"] or []}
+    first = sorted(range(len(places)), key=lambda index: (places[index] not in pointed, index))
+    return sorted(first[:MAX_PICTURES])
+
+
+def _places(row: ShardRow) -> list[tuple[int, int | None]]:
+    """Of each of the row's images the medium, and of a frame its number."""
+    frames = row.get("frames")
+    if not frames:
+        return [(index, None) for index in range(len(row["images"] or []))]
+    return [(frame["media_index"], frame["frame"]) for frame in frames]
+
+
 def _original(row: ShardRow, index: int, room: PictureRoom) -> Picture:
+    place = media_index, frame = _places(row)[index]
     caption = "original" if len(row["images"]) == 1 else f"original {index + 1}"
+    if frame is not None:
+        caption = f"frame {frame} ({row['frames'][index]['t_s']:.2f} s)"
     points = [
         (n, point["label"], (point["x"], point["y"]))
         for n, point in enumerate(row["points"] or [], start=1)
-        if point["media_index"] == index
+        if (point["media_index"], point["frame"]) == place
     ]
     boxes = [
         (n, box["label"], (box["x1"], box["y1"], box["x2"], box["y2"]))
         for n, box in enumerate(row["boxes"] or [], start=1)
-        if box["media_index"] == index
+        if box["media_index"] == media_index and frame is None
     ]
     return _picture(row["images"][index]["bytes"], caption, room, [*points, *boxes])
 

@@ -8,7 +8,7 @@ has been released is never edited: a change is a new version.
 import functools
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
@@ -67,8 +67,11 @@ class Prompt:
     user: tuple[tuple[str, str], ...]
     reply_schema: str | None
 
-    def render(self, media: dict[str, Sequence[MediaPart]] | None = None, **variables: str) -> RenderedPrompt:
-        """Fill the prompt. Raises :class:`PromptError` naming what is missing or not declared."""
+    def render(self, media: Mapping[str, Sequence[Part]] | None = None, **variables: str) -> RenderedPrompt:
+        """Fill the prompt; what fills a media slot may have text between the media, which is taken as it stands.
+
+        Raises :class:`PromptError` naming what is missing or not declared.
+        """
         media = media or {}
         _require_exactly(self.name, "variable", set(self.variables), set(variables))
         _require_exactly(self.name, "media slot", set(self.media), set(media))

@@ -1,6 +1,14 @@
-"""From the verdicts of one response to one score."""
+"""From the verdicts of one response to one score; and how large a group that score calls for (Argos Remark 2).
+
+The terms are verdicts by name: ``outcome``, ``spatial`` and ``reasoning`` (Argos), ``judging`` and ``thinking``
+(SAIL-RL), ``boxes`` and ``consistency`` (iVGR), ``format``. Verdicts of other names do not count, and one that is
+absent is as one that is unscored. Where a form is a mean, an unscored term leaves numerator and denominator; what a sum
+and a product make of it is said there. RuCL's form is in :mod:`rewards.curriculum`, CodeDance's in
+:mod:`rewards.tool_calls`.
+"""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from schemas.records import Verdict
@@ -26,8 +34,8 @@ class GateSettings:
 def gated(verdicts: tuple[Verdict, ...], settings: GateSettings) -> float | None:
     """Argos Eq. 9: the outcome alone below τ, else the weighted mean of outcome, grounding and reasoning.
 
-    None when the outcome is unscored. Deviations: Eq. 9 prints w_S above and w_G below the line, taken as one weight;
-    unscored terms leave numerator and denominator.
+    Grounding is ``spatial`` for pictures and ``temporal`` for clips. None when the outcome is unscored. Deviations:
+    Eq. 9 prints w_S above and w_G below the line, taken as one weight; unscored terms leave numerator and denominator.
     """
     values = {verdict.name: verdict.value for verdict in verdicts}
     outcome = values.get("outcome")
@@ -36,7 +44,186 @@ def gated(verdicts: tuple[Verdict, ...], settings: GateSettings) -> float | None
     weights = {
         "outcome": settings.outcome_weight,
         "spatial": settings.spatial_weight,
+        "temporal": settings.spatial_weight,
         "reasoning": settings.reasoning_weight,
     }
     scored = [(weights[name], value) for name, value in values.items() if name in weights and value is not None]
     return sum(weight * value for weight, value in scored) / sum(weight for weight, _ in scored)
+
+
+@dataclass(frozen=True)
+class CascadeSettings:
+    """α of SAIL-RL Eq. 1: the share of the product; the rest is the format's."""
+
+    alpha: float = 0.9
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha <= 1:
+            raise ValueError(f"cascade.alpha must be in (0, 1], got {self.alpha}")
+
+
+def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float | None:
+    """SAIL-RL Eq. 1: α · judging · thinking · outcome + (1 - α) · format, in [0, 1].
+
+    A right answer given directly to a simple question has no thinking to judge; :mod:`rewards.thinking` scores it 1,
+    so that it can reach 1 here.
+
+    A factor that is unscored does not leave the product, which would pay for what nobody judged: the product is 0
+    where a scored factor is 0, whatever the others may be, and else the whole is None. An unscored format leaves
+    the sum, which is a weighted mean.
+    """
+    values = _values(verdicts)
+    factors = [values.get(name) for name in ("judging", "thinking", "outcome")]
+    scored = [factor for factor in factors if factor is not None]
+    if 0 not in scored and len(scored) < len(factors):
+        return None
+    return _mean([(settings.alpha, math.prod(scored)), (1 - settings.alpha, values.get("format"))])
+
+
+@dataclass(frozen=True)
+class AdditiveSettings:
+    """Weights of the additive form; equal ones are the baseline of SAIL-RL §4.5, which leaves the format out."""
+
+    judging_weight: float = 1.0
+    thinking_weight: float = 1.0
+    outcome_weight: float = 1.0
+    format_weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        weights = (self.judging_weight, self.thinking_weight, self.outcome_weight, self.format_weight)
+        _check_weights("additive", weights, self.outcome_weight)
+
+
+def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float | None:
+    """The weighted mean of judging, thinking, outcome and format (SAIL-RL §4.5, Table 6), in [0, 1].
+
+    None when the outcome is unscored.
+    """
+    values = _values(verdicts)
+    if values.get("outcome") is None:
+        return None
+    return _mean(
+        [
+            (settings.judging_weight, values.get("judging")),
+            (settings.thinking_weight, values.get("thinking")),
+            (settings.outcome_weight, values["outcome"]),
+            (settings.format_weight, values.get("format")),
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class StreamSettings:
+    """Weights of the terms of iVGR's two streams; the paper adds them as they are."""
+
+    format_weight: float = 1.0
+    outcome_weight: float = 1.0
+    boxes_weight: float = 1.0
+    consistency_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        weights = (self.format_weight, self.outcome_weight, self.boxes_weight, self.consistency_weight)
+        _check_weights("streams", weights, self.outcome_weight)
+
+
+def grounded_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
+    """iVGR Eq. 1 with the box reward of Eq. 2: format + outcome + boxes, in [0, 3] with the paper's weights.
+
+    None when the outcome is unscored. Deviation: the sum is taken as its mean times its weights, so that an unscored
+    term does not count as 0 against the others of the group; with all terms scored it is the paper's sum.
+    """
+    return _stream(verdicts, settings, "boxes", settings.boxes_weight)
+
+
+def textual_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
+    """iVGR Eq. 3: format + outcome + consistency, in [0, 3] with the paper's weights.
+
+    Unscored terms are treated as in :func:`grounded_stream`. For questions without gold boxes, which have no reference
+    to be consistent with (App. B), the total is thereby 3/2 of the paper's; normalising in the group undoes that.
+    """
+    return _stream(verdicts, settings, "consistency", settings.consistency_weight)
+
+
+def _stream(verdicts: tuple[Verdict, ...], settings: StreamSettings, name: str, weight: float) -> float | None:
+    values = _values(verdicts)
+    if values.get("outcome") is None:
+        return None
+    terms = [
+        (settings.format_weight, values.get("format")),
+        (settings.outcome_weight, values["outcome"]),
+        (weight, values.get(name)),
+    ]
+    mean = _mean(terms)
+    return None if mean is None else mean * sum(weight for weight, _ in terms)
+
+
+def _values(verdicts: tuple[Verdict, ...]) -> dict[str, float | None]:
+    return {verdict.name: verdict.value for verdict in verdicts}
+
+
+def _mean(terms: Sequence[tuple[float, float | None]]) -> float | None:
+    """The weighted mean of the scored terms; None where they have no weight."""
+    scored = [(weight, value) for weight, value in terms if value is not None]
+    total = sum(weight for weight, _ in scored)
+    return sum(weight * value for weight, value in scored) / total if total else None
+
+
+def _check_weights(section: str, weights: tuple[float, ...], outcome_weight: float) -> None:
+    if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or outcome_weight == 0:
+        raise ValueError(f"{section} weights must be finite and not negative, and the outcome's positive")
+
+
+MAX_EXPONENT = 700.0
+"""The largest C·m of :func:`pareto_bound`: beyond it exp overflows, and no group is too large."""
+
+
+def pareto_bound(n: int, beta: float, exponent: float) -> float:
+    """H(n) of Argos Remark 2: a lower bound on the chance that the best-scored of n responses is Pareto-optimal.
+
+    H(n) = (1 - (1 - β)^n) · (1 - (n - 1) · exp(-C·m)). It is negative, and says nothing, beyond n = exp(C·m) + 1.
+
+    Args:
+        n: responses of the group, at least 1.
+        beta: the chance β in (0, 1) that one response is Pareto-optimal; a pass rate may stand for it.
+        exponent: C·m, more than 0: m reward terms, C = δ² / (4 σ²) · (smallest / largest weight)² (Theorem 1).
+
+    Raises:
+        ValueError: an argument is out of its range.
+    """
+    if n < 1 or not 0 < beta < 1 or not 0 < exponent <= MAX_EXPONENT:
+        raise ValueError(f"the bound needs n >= 1, 0 < beta < 1, 0 < C*m <= 700, got {n}, {beta}, {exponent}")
+    covered = -math.expm1(n * math.log1p(-beta))
+    return covered * (1 - (n - 1) * math.exp(-exponent))
+
+
+def best_group_size(beta: float, exponent: float) -> int:
+    """n* of Argos Remark 2: the smallest whole n for which H(n) is largest; arguments as in :func:`pareto_bound`.
+
+    Deviation: the remark gives log(1 + β·exp(C·m)) / β, an approximation for small β that leaves n out beside exp(C·m).
+    Here n* is exact: H(n + 1) <= H(n) holds just when β·(exp(C·m) - n) <= (1 - β)^-n - 1, of which one side falls and
+    the other rises with n, so that the first such n is found by bisection. Never above the remark's value, rounded up.
+    """
+    pareto_bound(1, beta, exponent)
+    per_response, reach = -math.log1p(-beta), math.exp(exponent)
+
+    def is_past_the_peak(n: int) -> bool:
+        return reach <= n or n * per_response >= math.log1p(beta * (reach - n))
+
+    return _first(is_past_the_peak, math.ceil(math.log1p(beta * reach) / per_response))
+
+
+def smallest_group_size(beta: float, exponent: float, target: float) -> int | None:
+    """The smallest n with H(n) >= ``target``, or None where even n* does not reach it (Argos Remark 2)."""
+    best = best_group_size(beta, exponent)
+    if pareto_bound(best, beta, exponent) < target:
+        return None
+    return _first(lambda n: pareto_bound(n, beta, exponent) >= target, best)
+
+
+def _first(holds: Callable[[int], bool], last: int) -> int:
+    """The first n in 1 … last for which a condition holds that stays true once it is; it holds for ``last``."""
+    low = 1
+    while low < last:
+        middle = (low + last) // 2
+        low, last = (low, middle) if holds(middle) else (middle + 1, last)
+    return low

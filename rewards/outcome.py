@@ -10,11 +10,12 @@ from inference.models import Answered, Caller
 from inference.repair import ask_for
 from inference.request import Sampling
 from prompts.loader import load_prompt
+from rewards.judge_guard import quote
 from schemas.grading import grade_answer
 from schemas.records import Question, Verdict
 
 NAME = "outcome"
-JUDGE_PROMPT = "judge_answer.v1"
+JUDGE_PROMPT = "judge_answer.v2"
 MAX_ANSWER_CHARS = 2000
 
 
@@ -28,8 +29,9 @@ async def score_outcome(question: Question, predicted: str | None, caller: Calle
         return Verdict(NAME, grade.value, f"{grade.method}: {grade.reason}")
     if caller is None:
         return Verdict(NAME, None, "judge: no judge is configured for free text")
+    quoted = quote(predicted, limit=MAX_ANSWER_CHARS)
     prompt = load_prompt(JUDGE_PROMPT).render(
-        question=question.question, gold=question.answer, predicted=predicted[:MAX_ANSWER_CHARS]
+        question=question.question, gold=question.answer, predicted=quoted.texts[0], mark=quoted.mark
     )
     try:
         (same, reason), _ = await ask_for(caller, "judge", prompt, Sampling(max_tokens=512), _judged)

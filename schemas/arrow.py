@@ -1,8 +1,10 @@
 """The explicit Arrow schemas of the shards: one superset for SFT and RL, and one for rejections.
 
 ``images`` holds the original files and carries the ``huggingface`` metadata that declares it a list of images;
-``overlays`` the drawn ones. RL rows carry verl's columns (prompt, data_source, ability, reward_model, extra_info) and
-EasyR1's (problem, answer); SFT rows carry ``messages``. Columns that a recipe does not use are null.
+``overlays`` the drawn ones. Of a clip ``images`` holds the sampled frames, and ``frames`` says for each image which
+medium, frame and time it is (null where there is no clip). RL rows carry verl's columns (prompt, data_source, ability,
+reward_model, extra_info) and EasyR1's (problem, answer); SFT rows carry ``messages``. Columns that a recipe does not
+use are null.
 """
 
 import json
@@ -31,6 +33,7 @@ _BOX = pa.struct(
         ("media_index", pa.int32()),
     ]
 )
+_FRAME = pa.struct([("media_index", pa.int32()), ("frame", pa.int32()), ("t_s", pa.float64())])
 _SCORES = pa.struct([(name, pa.float64()) for name in ("outcome", "spatial", "temporal", "reasoning", "final")])
 _ATTEMPT = pa.struct([("text", pa.string()), ("answer", pa.string()), ("correct", pa.bool_())])
 _RUBRIC = pa.struct(
@@ -60,6 +63,7 @@ _COMMON = [
     ("recipe", pa.string()),
     ("images", pa.list_(_IMAGE)),
     ("overlays", pa.list_(_IMAGE)),
+    ("frames", pa.list_(_FRAME)),
     ("question", pa.string()),
     ("answer", pa.string()),
     ("answer_type", pa.string()),

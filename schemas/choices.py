@@ -1,8 +1,10 @@
 """Which options of a multiple-choice question an answer names: by letter or by text.
 
 A letter counts only where it stands as a label ("B", "(B)", "B. Yes", "option B"), never as a word ("A dog").
-Where the options are letters themselves (``['A)', 'B)', 'C)']``, or shuffled), a letter means the option that
-reads so; the letter of a position counts only as long as no option contradicts it.
+What follows a label is an explanation and adds nothing ("B, since the cat is smaller"), unless it is made of nothing
+but further labels and options: "A. cat B. dog", "A.B.C" and "B. dog and cat" name all of them. Where the options are
+letters themselves (``['A)', 'B)', 'C)']``, or shuffled), a letter means the option that reads so; the letter of a
+position counts only as long as no option contradicts it.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ _LABELLED = (
 )
 _LETTER_AND_TEXT = re.compile(r"([A-Z])\s+(\S.*)", re.DOTALL)
 _OTHER_LABEL = re.compile(r"(?:\b(?:or|and|option|choice|answer|answer is)\s+|[\[(])([A-Z])(?![A-Za-z'’])")
+_INNER_LABEL = re.compile(r"(?<![^\W_])(?:([A-Z])(?![^\W_])|([a-z])(?=\s*[.):]))")
+_JOINING = frozenset({"and", "or", "also", "either", "both", "maybe", "perhaps", "then", "option", "choice", "answer"})
 _ARTICLES = frozenset({"a", "an", "the"})
 
 
@@ -94,6 +98,25 @@ def named_options(predicted: str, choices: tuple[str, ...]) -> Named:
     return Named(mentioned, is_mention=len(mentioned) == 1)
 
 
+def implied_letters(gold: str) -> tuple[str, ...] | None:
+    """The letters from A to at least H that a lone gold letter implies, or None for another gold."""
+    letter = gold.strip().strip("().")
+    if len(letter) != 1 or not "A" <= letter <= "Z":
+        return None
+    return tuple(chr(code) for code in range(ord("A"), max(ord("H"), ord(letter)) + 1))
+
+
+def gold_options(gold: str, choices: tuple[str, ...]) -> frozenset[int]:
+    """The positions of the gold answer among the choices."""
+    for form in (str.strip, normalise_text):
+        right = frozenset(i for i, choice in enumerate(choices) if form(choice) == form(gold))
+        if right:
+            return right
+    index = ord(gold.strip()[0]) - ord("A")
+    is_letter = len(gold.strip()) == 1 and 0 <= index < len(choices)
+    return frozenset({index}) if is_letter else frozenset()
+
+
 def _without(lead: re.Pattern[str], text: str) -> str:
     """The text after a leading phrase, if it begins with one."""
     match = lead.match(text)
@@ -139,13 +162,26 @@ def _labelled(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> f
         rest = match.group(2)
         others = {letters[letter] for letter in _OTHER_LABEL.findall(rest) if letter in letters}
         texts = _matching(rest, choices, _tight) or _matching(rest, choices, normalise_text)
+        texts = texts or _listed(rest, choices, letters)
         # A rest that repeats the option's own text says nothing new, whatever letters it holds.
-        return frozenset({index}) if index in texts else frozenset({index}) | others | texts
+        return frozenset({index}) if texts == {index} else frozenset({index}) | others | texts
     match = _LETTER_AND_TEXT.fullmatch(text)
     index = None if match is None else letters.get(match.group(1))
     if match is None or index is None or _tight(match.group(2)) != _tight(choices[index]):
         return frozenset()
     return frozenset({index})
+
+
+def _listed(rest: str, choices: tuple[str, ...], letters: dict[str, int]) -> frozenset[int]:
+    """The options of a text that holds nothing but labels, options and joining words; none for any other text."""
+    found = {letters[label] for match in _INNER_LABEL.findall(rest) if (label := "".join(match).upper()) in letters}
+    words = f" {normalise_text(_INNER_LABEL.sub(' ', rest))} "
+    forms = {index: f" {normalise_text(choice)} " for index, choice in enumerate(choices)}
+    for index in sorted(forms, key=lambda i: -len(forms[i])):
+        if forms[index].strip() and forms[index] in words:
+            found.add(index)
+            words = words.replace(forms[index], " ")
+    return frozenset() if set(words.split()) - _JOINING else frozenset(found)
 
 
 def _equal_in_value(text: str, choices: tuple[str, ...]) -> frozenset[int]:

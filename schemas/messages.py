@@ -1,8 +1,10 @@
 """What is said to a model: ordered parts of text and media, exactly in the order in which the model sees them."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schemas.records import MediaRef, Overlay
+from schemas.records import FrameRef, MediaRef, Overlay
+from schemas.times import format_moment
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,39 @@ class MediaPart:
 Part = TextPart | MediaPart
 
 
-def media_part(ref: MediaRef | Overlay) -> MediaPart:
-    """The part that shows an original medium or a drawn one."""
-    if isinstance(ref, Overlay):
+def media_part(ref: MediaRef | Overlay | FrameRef) -> MediaPart:
+    """The part that shows an original image, a frame or a drawn picture."""
+    if isinstance(ref, Overlay | FrameRef):
         return MediaPart(ref.uri, ref.sha256)
     return MediaPart(ref.uri, ref.sha256, ref.kind, upright=ref.orientation <= 1)
+
+
+def shown(media: Sequence[MediaRef], drawn: Mapping[tuple[int, int | None], Overlay] | None = None) -> list[Part]:
+    """The media as a model sees them: an image as it is, a video as its frames, each after its number and time.
+
+    ``drawn`` gives what stands in the place of an image (media index, None) or of a frame (media index, number).
+    """
+    drawn = drawn or {}
+    parts: list[Part] = []
+    for index, medium in enumerate(media):
+        if not medium.frames:
+            parts.append(media_part(drawn.get((index, None), medium)))
+            continue
+        parts.append(TextPart(clip_line(medium, index, len(media))))
+        for frame in medium.frames:
+            parts.append(TextPart(f"{frame_name(frame).capitalize()}:"))
+            parts.append(media_part(drawn.get((index, frame.number), frame)))
+    return parts
+
+
+def clip_line(medium: MediaRef, index: int, count: int) -> str:
+    """What announces a clip's frames; of several media it says which one this is."""
+    which = f"Medium {index + 1}: a" if count > 1 else "A"
+    last = medium.frames[len(medium.frames) - 1]
+    frames = f"{last.number} frames" if last.number > 1 else "its one frame"
+    return f"{which} video clip, shown as {frames}, the last at {last.t_s:.2f} s."
+
+
+def frame_name(frame: FrameRef) -> str:
+    """How prompts and rows call a frame: ``frame F (T s)``."""
+    return format_moment(frame.number, frame.t_s)

@@ -25,12 +25,26 @@ class RawRecord:
 
 
 @record
+class FrameRef:
+    """A sampled frame of a clip, drawn once to the run folder: its number from 1 among the sampled ones, and its time
+    in seconds from the clip's first frame.
+    """
+
+    number: int
+    t_s: float
+    uri: str
+    sha256: str
+    size_bytes: int
+
+
+@record
 class MediaRef:
     """A decoded-and-checked medium, by reference.
 
     ``width`` and ``height`` are those of the upright image in pixels; ``orientation`` is the EXIF orientation that
     was applied (1: none). ``sha256`` is of the file's bytes, ``pixel_sha256`` of the decoded pixels, ``dhash`` the
-    64-bit difference hash in hexadecimal.
+    64-bit difference hash in hexadecimal. A video has ``frames``, at least one; its sizes are theirs, its pixel hash
+    is over all of them, its difference hash of the first.
     """
 
     uri: str
@@ -42,6 +56,16 @@ class MediaRef:
     height: int
     orientation: int
     size_bytes: int
+    frames: tuple[FrameRef, ...] = ()
+
+    @property
+    def pictures(self) -> tuple[str, ...]:
+        """The uris of what can be looked at: the image itself, or the frames."""
+        return tuple(frame.uri for frame in self.frames) or (self.uri,)
+
+    def frame(self, number: int) -> FrameRef | None:
+        """The sampled frame of that number, if there is one."""
+        return self.frames[number - 1] if 1 <= number <= len(self.frames) else None
 
 
 @record
@@ -105,21 +129,35 @@ class Attempt:
 
 @record
 class Verdict:
-    """The typed result of one scorer: ``value`` in [0, 1], or None (unscored) with the reason said."""
+    """The typed result of one scorer: ``value`` in [0, 1], or None (unscored) with the reason said.
+
+    ``evidence`` is for programs: what the value rests on, one JSON object a string, as the scorer documents it.
+    """
 
     name: str
     value: float | None
     reason: str
+    evidence: tuple[str, ...] = ()
 
 
 @record
 class Overlay:
-    """A drawn copy of medium ``media_index``, written once to the run folder."""
+    """A drawn copy of medium ``media_index``, or of its frame number ``frame``, written once to the run folder."""
 
     media_index: int
     uri: str
     sha256: str
     size_bytes: int
+    frame: int | None = None
+
+
+@record
+class Event:
+    """Something that happens in a clip, as the teacher proposed it, between two times in seconds."""
+
+    description: str
+    start_s: float
+    end_s: float
 
 
 @record
@@ -151,8 +189,9 @@ class Rubric:
 class Draft:
     """A question on its way to a shard, with what the stages have added to it so far.
 
-    ``entities`` are the noun phrases to point at, ``points`` what the pointer said of them (numbered from 1 in
-    order), ``overlays`` the drawn media, ``traces`` the teacher's, ``best`` the index of the kept one.
+    ``entities`` are the noun phrases to point at, ``events`` what happens in its clips, ``points`` what the pointer
+    said of the entities (numbered from 1 in order), ``overlays`` the drawn media, ``traces`` the teacher's, ``best``
+    the index of the kept one.
     """
 
     question: Question
@@ -164,6 +203,7 @@ class Draft:
     best: int | None = None
     rubrics: tuple[Rubric, ...] | None = None
     calls: tuple[Call, ...] = ()
+    events: tuple[Event, ...] = ()
 
     @property
     def id(self) -> str:

@@ -15,7 +15,7 @@ from inference.request import Sampling
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
 from rewards.outcome import score_outcome
-from schemas.messages import media_part
+from schemas.messages import shown
 from schemas.reasons import Reason
 from schemas.records import Attempt, Draft, Rejected
 from schemas.response import parse_response
@@ -45,7 +45,7 @@ async def attempt(draft: Draft, session: Session, settings: AttemptSettings, jud
     """Ask the policy k times and grade what it says."""
     question = draft.question
     prompt = load_prompt(PROMPT).render(
-        {"original": [media_part(medium) for medium in question.media]},
+        {"original": shown(question.media)},
         question=question.question,
         choices=lettered_choices(question),
         answer_format=answer_format(question),

@@ -18,7 +18,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from inference.errors import BudgetUsedUp, CallError
 from inference.grounding import BadReply
 from inference.models import Answered, Models
-from inference.request import Sampling
+from inference.request import Continuation, Sampling
 from inference.runtime import runtime
 from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt
@@ -38,11 +38,17 @@ class Session:
     calls: list[Call] = field(default_factory=list)
 
     async def generate(
-        self, role: str, prompt: RenderedPrompt, sampling: Sampling, *, repair: bool = False
+        self,
+        role: str,
+        prompt: RenderedPrompt,
+        sampling: Sampling,
+        *,
+        continuation: Continuation | None = None,
+        repair: bool = False,
     ) -> Answered:
         """:meth:`inference.models.Models.generate`, with the call noted."""
         try:
-            answered = await self.models.generate(role, prompt, sampling, repair=repair)
+            answered = await self.models.generate(role, prompt, sampling, continuation=continuation, repair=repair)
         except (CallError, BudgetUsedUp) as error:
             if error.call is not None:
                 self.calls.append(error.call)
@@ -53,6 +59,10 @@ class Session:
     def repair_attempts(self, role: str) -> int:
         """:meth:`inference.models.Models.repair_attempts`."""
         return self.models.repair_attempts(role)
+
+    def gives_logprobs(self, role: str) -> bool:
+        """:meth:`inference.models.Models.gives_logprobs`."""
+        return self.models.gives_logprobs(role)
 
 
 Work = Callable[[Any, Session], Awaitable[Any]]

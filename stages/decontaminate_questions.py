@@ -74,7 +74,7 @@ class BenchmarkIndex:
 
     @classmethod
     def load(cls, settings: DecontaminateSettings) -> "BenchmarkIndex":
-        """Read the benchmark folder. A record needs no answer, and contributes what text and media it has."""
+        """Read the benchmark folder. A record needs no answer; its text and images count, its clips don't."""
         index, store = cls(), MediaStore(settings.benchmark, settings.benchmark)
         for number, fields in benchmark_records(settings.benchmark):
             index.add(str(fields.get("id", f"line {number}")), fields, settings.ngram, store)
@@ -118,7 +118,10 @@ class _Decontaminate:
             return True
         if hamming(int(medium.dhash, 16), int(picture.dhash, 16)) > self._settings.max_distance:
             return False
-        return same_picture(self._store.pixels(medium.uri), self._benchmark.pixels(picture.uri))
+        if len(medium.pictures) != len(picture.pictures):
+            return False
+        pairs = zip(medium.pictures, picture.pictures, strict=True)
+        return all(same_picture(self._store.pixels(a), self._benchmark.pixels(b)) for a, b in pairs)
 
 
 @dataclass

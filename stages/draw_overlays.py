@@ -1,20 +1,26 @@
 """Overlays (Argos §4.1): the points drawn on a copy of each medium, with their numbers, labels and coordinates.
 
-In: drafts with points. Out: drafts with one overlay per medium that has points. The drawn copy is written once to the
-run folder under its own hash; only the reference travels. Originals are kept as they are.
+In: drafts with points. Out: drafts with one overlay per image or frame that has points; on the frames of a clip a thing
+keeps its number, and a caption says which frame it is. The drawn copy is written once to the run folder under its own
+hash; only the reference travels. Originals are kept as they are.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from schemas.records import Draft, Overlay
+from schemas.geometry import Point
+from schemas.records import Draft, MediaRef, Overlay
 from stages.calling import split
 from stages.counting import count_in, count_kept
 from stages.ingest_records import MediaRoots
+from stages.sample_frames import encode_frame
+from vision.decode import Pixels
+from vision.frame_overlay import draw_on_frames, stable_ids
+from vision.frames import Frame
 from vision.hashing import sha256_bytes
 from vision.media import MediaStore
 from vision.overlay import Mark, draw_overlay, encode_png
@@ -22,19 +28,43 @@ from vision.overlay import Mark, draw_overlay, encode_png
 STAGE = "overlay"
 
 
+def mark_numbers(points: Sequence[Point]) -> tuple[int, ...]:
+    """The number that each point is drawn with: its place from 1, or on the frames of clips the number of its thing."""
+    if all(point.frame is None for point in points):
+        return tuple(range(1, len(points) + 1))
+    return stable_ids(points)
+
+
 def draw(draft: Draft, store: MediaStore) -> Draft:
     """The draft with its overlays drawn and written."""
-    overlays = []
+    overlays: list[Overlay] = []
+    numbers = mark_numbers(draft.points)
     for index, medium in enumerate(draft.question.media):
-        marks = [
-            Mark(number, point.label, point.x, point.y)
-            for number, point in enumerate(draft.points, 1)
-            if point.media_index == index
-        ]
-        if marks:
-            data = encode_png(draw_overlay(store.pixels(medium.uri), marks))
-            overlays.append(Overlay(index, store.write_drawn(data, "png"), sha256_bytes(data), len(data)))
+        marked = [(n, point) for n, point in zip(numbers, draft.points, strict=True) if point.media_index == index]
+        if not marked:
+            continue
+        if medium.frames:
+            overlays += _drawn_frames(index, medium, marked, store)
+        else:
+            marks = [Mark(number, point.label, point.x, point.y) for number, point in marked]
+            overlays.append(_filed(index, draw_overlay(store.pixels(medium.uri), marks), None, store))
     return replace(draft, overlays=tuple(overlays))
+
+
+def _drawn_frames(
+    index: int, medium: MediaRef, marked: Sequence[tuple[int, Point]], store: MediaStore
+) -> Iterator[Overlay]:
+    shown = {point.frame for _, point in marked}
+    frames = [Frame(ref.number, ref.t_s, store.pixels(ref.uri)) for ref in medium.frames if ref.number in shown]
+    drawn = draw_on_frames(frames, [point for _, point in marked], [number for number, _ in marked])
+    for frame, pixels in zip(frames, drawn, strict=True):
+        yield _filed(index, pixels, frame.number, store)
+
+
+def _filed(index: int, pixels: Pixels, frame: int | None, store: MediaStore) -> Overlay:
+    """A drawn frame is kept like the frame itself, as JPEG: a clip has many."""
+    data, ext = (encode_png(pixels), "png") if frame is None else (encode_frame(pixels), "jpg")
+    return Overlay(index, store.write_drawn(data, ext), sha256_bytes(data), len(data), frame)
 
 
 class _Draw(beam.DoFn):

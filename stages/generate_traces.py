@@ -1,11 +1,12 @@
 """Traces (Argos §4.2, App. C.2): the teacher's grounded reasoning, several rollouts a question.
 
 In: drafts with points and overlays. Out: drafts with ``n`` traces in canonical tags, or a rejection when the call
-failed. The original stands first, the overlay after it as a reference. Coordinates are original pixels: the prompt
-gives the marks in them and asks for copies, so that no frame has to be guessed.
+failed. The original stands first, the overlay after it as a reference; of a clip only the frames are shown, with their
+overlays where there are some (§4.2). Coordinates are original pixels: the prompt gives the marks in them and asks for
+copies, so that no frame has to be guessed.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,17 +15,19 @@ from apache_beam.pvalue import PCollection
 
 from inference.request import Completion, Sampling
 from inference.settings import ModelsSettings
-from prompts.loader import load_prompt
+from prompts.loader import RenderedPrompt, load_prompt
 from schemas.geometry import Point
-from schemas.messages import MediaPart, media_part
-from schemas.records import Draft, Trace
+from schemas.messages import Part, shown
+from schemas.records import Draft, Event, MediaRef, Trace
 from schemas.response import normalise, parse_response
+from schemas.times import anchor_points, format_moment, format_span, resolve_moment
 from stages.answer_format import answer_format, lettered_choices
 from stages.calling import CallModels, Session, split, with_calls
+from stages.draw_overlays import mark_numbers
 from stages.spreading import SpreadDrafts
 
 STAGE = "trace"
-PROMPT = "trace.v1"
+PROMPT, CLIP_PROMPT = "trace.v1", "trace_video.v1"
 
 
 @dataclass(frozen=True)
@@ -41,43 +44,78 @@ class TraceSettings:
 
 
 def listed_points(points: tuple[Point, ...]) -> str:
-    """The marks as the prompt lists them: ``1. label (x, y)`` a line, with the medium where it is not the first."""
+    """The marks as the prompt lists them: ``1. label (x, y)`` a line, with the medium where it is not the first, and
+    with the frame of a clip.
+    """
     lines = []
-    for number, point in enumerate(points, 1):
+    for number, point in zip(mark_numbers(points), points, strict=True):
         medium = f" in picture {point.media_index + 1}" if point.media_index else ""
-        lines.append(f"{number}. {point.label} ({point.x:.1f}, {point.y:.1f}){medium}")
+        frame = "" if point.frame is None else f" in {format_moment(point.frame, point.t_s or 0.0)}"
+        lines.append(f"{number}. {point.label} ({point.x:.1f}, {point.y:.1f}){medium}{frame}")
     return "\n".join(lines) or "none"
 
 
-def shown_overlays(draft: Draft) -> list[MediaPart]:
-    """For each medium its overlay, or the medium itself where nothing is marked on it."""
-    drawn = {overlay.media_index: overlay for overlay in draft.overlays}
-    return [media_part(drawn.get(index, medium)) for index, medium in enumerate(draft.question.media)]
+def listed_events(events: tuple[Event, ...]) -> str:
+    """The proposed events as the prompt lists them, one a line."""
+    lines = [f"- {event.description}, {format_span(event.start_s, event.end_s)}" for event in events]
+    return "\n".join(lines) or "none"
 
 
-def as_trace(index: int, completion: Completion) -> Trace:
-    """The trace in canonical tags. Reasoning that a server returns apart goes back into think tags."""
+def shown_overlays(draft: Draft) -> list[Part]:
+    """For each image or frame its overlay, or itself where nothing is marked on it."""
+    return shown(draft.question.media, {(overlay.media_index, overlay.frame): overlay for overlay in draft.overlays})
+
+
+def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = ()) -> Trace:
+    """The trace in canonical tags. Reasoning that a server returns apart goes back into think tags.
+
+    In a trace on a clip each point has the frame that the text ties to it (:func:`anchored_points`).
+    """
     text = completion.text
     if completion.reasoning and "<think>" not in text:
         text = f"<think>{completion.reasoning}</think>{text}"
     text = normalise(text)
     response = parse_response(text)
-    return Trace(index, text, response.answer, response.points, response.boxes)
+    points = anchored_points(text, media) if any(medium.frames for medium in media) else response.points
+    return Trace(index, text, response.answer, points, response.boxes)
+
+
+def anchored_points(text: str, media: tuple[MediaRef, ...]) -> tuple[Point, ...]:
+    """The points of a text on a clip, the first one where there are several, with frame number and time.
+
+    A moment that names none of the frames shown stays as stated: no such frame can be looked at, so its point scores 0.
+    """
+    clip = next(index for index, medium in enumerate(media) if medium.frames)
+    frames = [(frame.number, frame.t_s) for frame in media[clip].frames]
+    points = []
+    for point in anchor_points(text):
+        found, _ = resolve_moment(point.frame, point.t_s, frames)
+        number, t_s = (point.frame, point.t_s) if found is None else frames[found]
+        points.append(replace(point, media_index=clip, frame=number, t_s=t_s))
+    return tuple(points)
+
+
+def trace_prompt(draft: Draft) -> RenderedPrompt:
+    """What the teacher is asked."""
+    question = draft.question
+    asked = {
+        "question": question.question,
+        "choices": lettered_choices(question),
+        "points": listed_points(draft.points),
+        "answer_format": answer_format(question),
+    }
+    overlays = shown_overlays(draft)
+    if any(medium.frames for medium in question.media):
+        return load_prompt(CLIP_PROMPT).render({"frames": overlays}, events=listed_events(draft.events), **asked)
+    return load_prompt(PROMPT).render({"original": shown(question.media), "overlay": overlays}, **asked)
 
 
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
     """Ask the teacher for ``n`` traces."""
-    question = draft.question
-    prompt = load_prompt(PROMPT).render(
-        {"original": [media_part(medium) for medium in question.media], "overlay": shown_overlays(draft)},
-        question=question.question,
-        choices=lettered_choices(question),
-        points=listed_points(draft.points),
-        answer_format=answer_format(question),
-    )
     sampling = Sampling(settings.n, settings.temperature, max_tokens=settings.max_tokens)
-    answered = await session.generate("teacher", prompt, sampling)
-    traces = tuple(as_trace(index, completion) for index, completion in enumerate(answered.completions))
+    answered = await session.generate("teacher", trace_prompt(draft), sampling)
+    media = draft.question.media
+    traces = tuple(as_trace(index, completion, media) for index, completion in enumerate(answered.completions))
     return with_calls(draft, session, traces=traces)
 
 

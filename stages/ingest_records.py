@@ -5,7 +5,7 @@ record read leaves by exactly one of the two. Media stay where they are; only re
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -22,6 +22,7 @@ from schemas.text import storable
 from stages.calling import REJECTED, split
 from stages.counting import count_in, count_kept, count_rejected
 from stages.reading import RowSettings, Source, read_source
+from stages.sample_frames import VideoSettings, clip_ref
 from stages.spreading import packed
 from vision.decode import UndecodableMedia, decode_image
 from vision.hashing import dhash, pixel_sha256, sha256_bytes
@@ -72,13 +73,17 @@ class MediaRoots:
         return MediaStore(self.input_root, self.run_root, cache_bytes=STAGE_CACHE_BYTES)
 
 
-def check_medium(uri: str, store: MediaStore) -> CheckedMedium:
-    """Open and decode one medium, fully and once."""
+def check_medium(uri: str, store: MediaStore, video: VideoSettings | None = None) -> CheckedMedium:
+    """Open and decode one medium, fully and once; the frames of a clip are written. ``video`` None takes no clips."""
     try:
         data = store.open_bytes(uri, store.limits.max_bytes)
         if sniff_kind(data[:HEAD_BYTES]) == "video":
-            return CheckedMedium(uri, None, Reason.UNSUPPORTED_MEDIA.value, f"{uri}: video")
+            if video is None:
+                return CheckedMedium(uri, None, Reason.UNSUPPORTED_MEDIA.value, f"{uri}: video")
+            return CheckedMedium(uri, clip_ref(uri, data, store, video), "", "")
         decoded = decode_image(data)
+    except ImportError as error:
+        return CheckedMedium(uri, None, Reason.UNSUPPORTED_MEDIA.value, f"{uri}: {error}")
     except MediaMissing as error:
         return CheckedMedium(uri, None, Reason.MEDIA_MISSING.value, str(error))
     except MediaNotAllowed as error:
@@ -175,15 +180,15 @@ class _Parse(beam.DoFn):
 
 
 class _CheckMedia(beam.DoFn):
-    def __init__(self, roots: MediaRoots) -> None:
-        self._roots = roots
+    def __init__(self, roots: MediaRoots, video: VideoSettings) -> None:
+        self._roots, self._video = roots, video
 
     def setup(self) -> None:
         self._store = self._roots.store()
 
     def process(self, use: tuple[str, Iterable[str]]) -> Iterator[tuple[str, IngestPart]]:
         uri, ids = use
-        part = IngestPart(medium=check_medium(uri, self._store))
+        part = IngestPart(medium=check_medium(uri, self._store, self._video))
         for record_id in sorted(set(ids)):
             yield record_id, part
 
@@ -230,6 +235,7 @@ class IngestRecords(beam.PTransform):
     rows: RowSettings
     roots: MediaRoots
     limit: int | None = None
+    video: VideoSettings = field(default_factory=VideoSettings)
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -258,7 +264,7 @@ class IngestRecords(beam.PTransform):
             parsed.uses
             | "EachMedium" >> beam.FlatMap(_uses)
             | "OncePerMedium" >> beam.GroupByKey()
-            | "CheckMedia" >> beam.ParDo(_CheckMedia(self.roots))
+            | "CheckMedia" >> beam.ParDo(_CheckMedia(self.roots, self.video))
         )
         joined = (parsed.kept, parsed.invalid, media) | "Parts" >> beam.Flatten() | "JoinById" >> beam.GroupByKey()
         assembled = split(joined, "Assemble", _Assemble())

@@ -5,7 +5,6 @@ whose ids hash lowest; the rollout judged of each is its first attempt. A reply 
 left out of the statistics; it never counts as a score.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,23 +16,21 @@ from inference.repair import ask_for
 from inference.request import Sampling
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
+from rewards.rubric_scores import judge_rubrics
 from rewards.rubrics import (
     RubricScore,
     RubricSettings,
     candidates_of_reply,
     measure,
-    scores_of_reply,
     stratify,
 )
 from schemas.coding import record
-from schemas.messages import media_part
 from schemas.ordering import order_key
 from schemas.records import Call, Draft, Rejected, Rubric
 from stages.calling import REJECTED, CallModels, Session, split
 
 CANDIDATES, JUDGE = "rubric_candidates", "rubric_judge"
-CANDIDATES_PROMPT, JUDGE_PROMPT = "rubric_candidates.v1", "rubric_judge.v1"
-MAX_ATTEMPT_CHARS = 20_000
+CANDIDATES_PROMPT = "rubric_candidates.v1"
 
 
 @record
@@ -93,19 +90,8 @@ async def propose_rubrics(sample: RubricSample, session: Session, settings: Rubr
 
 async def judge_attempt(task: RubricTask, session: Session) -> Judged:
     """Ask the judge for applicability and score of each candidate on the draft's first attempt."""
-    question = task.draft.question
-    listed = [{"id": r.id, "description": r.description, "criteria": r.criteria} for r in task.rubrics]
-    prompt = load_prompt(JUDGE_PROMPT).render(
-        {"original": [media_part(medium) for medium in question.media]},
-        question=question.question,
-        answer=question.answer,
-        attempt=task.draft.attempts[0].text[:MAX_ATTEMPT_CHARS],
-        rubrics=json.dumps(listed, ensure_ascii=False),
-    )
-    scores, _ = await ask_for(
-        session, "judge", prompt, Sampling(max_tokens=4096), lambda reply: scores_of_reply(reply.text, task.rubrics)
-    )
-    return Judged(task.rubrics, scores, task.calls)
+    judged = await judge_rubrics(task.draft.question, task.draft.attempts[0].text, task.rubrics, session)
+    return Judged(task.rubrics, tuple(each.score for each in judged), task.calls)
 
 
 def summarise(judged: Iterable[Judged], failures: Iterable[Rejected], settings: RubricSettings) -> MinedRubrics:

@@ -1,11 +1,13 @@
 """Pointing (Argos §4.1): the 2D points of every entity in every medium, by the pointer.
 
 In: drafts with entities. Out: drafts with points in original pixels, or a rejection. An entity that is in no picture
-has no points; the points of a draft are numbered from 1 in the order in which they stand.
+has no points; the points of a draft are numbered from 1 in the order in which they stand. Of a clip the pointer looks
+at some frames, evenly spread; their points carry the frame's number and time.
 """
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -18,22 +20,26 @@ from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
 from schemas.geometry import Point
 from schemas.messages import media_part
-from schemas.records import Draft, MediaRef
+from schemas.records import Draft, FrameRef, MediaRef
 from stages.calling import CallModels, Session, split, with_calls
+from stages.sample_frames import VideoSettings, pointed
 
 STAGE = "point"
 PROMPT = "point.v1"
 _EXACT = Sampling(max_tokens=2048)
 
 
-async def point(draft: Draft, session: Session) -> Draft:
-    """Ask the pointer for every entity in every medium, all at once."""
-    media = draft.question.media
-    sessions = [Session(session.models) for _ in media for _ in draft.entities]
-    asked = [(entity, index) for index in range(len(media)) for entity in draft.entities]
+async def point(draft: Draft, session: Session, video: VideoSettings) -> Draft:
+    """Ask the pointer for every entity in every picture, all at once."""
+    asked = [
+        (entity, medium, index, frame)
+        for index, medium in enumerate(draft.question.media)
+        for frame in pointed(medium.frames, video.pointed_frames) or (None,)
+        for entity in draft.entities
+    ]
+    sessions = [Session(session.models) for _ in asked]
     answers = await asyncio.gather(
-        *(_point_at(entity, media[index], index, own) for (entity, index), own in zip(asked, sessions, strict=True)),
-        return_exceptions=True,
+        *(_point_at(*one, session=own) for one, own in zip(asked, sessions, strict=True)), return_exceptions=True
     )
     # In the order asked, not of arrival, so that the lineage is the same in every run.
     session.calls.extend(call for own in sessions for call in own.calls)
@@ -45,8 +51,10 @@ async def point(draft: Draft, session: Session) -> Draft:
     return with_calls(draft, session, points=tuple(dict.fromkeys(found)))
 
 
-async def _point_at(entity: str, medium: MediaRef, index: int, session: Session) -> tuple[Point, ...]:
-    prompt = load_prompt(PROMPT).render({"original": [media_part(medium)]}, entity=entity)
+async def _point_at(
+    entity: str, medium: MediaRef, index: int, frame: FrameRef | None, session: Session
+) -> tuple[Point, ...]:
+    prompt = load_prompt(PROMPT).render({"original": [media_part(frame or medium)]}, entity=entity)
     points, _ = await ask_for(
         session,
         "pointer",
@@ -54,7 +62,9 @@ async def _point_at(entity: str, medium: MediaRef, index: int, session: Session)
         _EXACT,
         lambda reply: points_of_reply(reply.text, entity, reply.frame, medium, index),
     )
-    return points
+    if frame is None:
+        return points
+    return tuple(replace(point, frame=frame.number, t_s=frame.t_s) for point in points)
 
 
 @dataclass
@@ -62,10 +72,11 @@ class PointEntities(beam.PTransform):
     """Point at every entity; see the module."""
 
     models: ModelsSettings
+    video: VideoSettings = field(default_factory=VideoSettings)
 
     def __post_init__(self) -> None:
         super().__init__()
 
     def expand(self, drafts: PCollection) -> Any:
         """``kept`` drafts and ``rejected``."""
-        return split(drafts, "Call", CallModels(STAGE, point, self.models))
+        return split(drafts, "Call", CallModels(STAGE, partial(point, video=self.video), self.models))

@@ -1,31 +1,36 @@
-"""Proposals (Argos §4.1, App. C.1, Fig. 5): the visible things that question, gold answer and a rollout speak of.
+"""Proposals (Argos §4.1, App. C.1, Figs. 5 and 6): the visible things that question, gold answer and rollout speak of.
 
-In: drafts with attempts. Out: drafts with 1 to ``max_entities`` entities, or a rejection. The initial rollout of the
-paper is the first right attempt of the policy, or its first one.
+In: drafts with attempts. Out: drafts with 1 to ``max_entities`` entities, on a clip also with events (actions and
+interactions with their times), or a rejection. The initial rollout of the paper is the first right attempt of the
+policy, or its first one.
 """
 
+import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
 from inference.grounding import BadReply, json_object
+from inference.models import Answered
 from inference.repair import ask_for
 from inference.request import Sampling
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
-from schemas.messages import media_part
+from schemas.messages import shown
 from schemas.reasons import Reason
-from schemas.records import Draft, Rejected
+from schemas.records import Draft, Event, Rejected
 from stages.calling import CallModels, Session, reject, split, with_calls
 from stages.spreading import SpreadDrafts
 
 STAGE = "propose"
-PROMPT = "propose.v1"
+PROMPT, CLIP_PROMPT = "propose.v1", "propose_video.v1"
 MAX_ENTITY_CHARS = 120
+MAX_EVENT_CHARS = 300
 MAX_ROLLOUT_CHARS = 8000
+ROUNDING_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -49,27 +54,56 @@ def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in cleaned if name))[:max_entities]
 
 
+def events_of_reply(text: str, last_s: float, most: int) -> tuple[Event, ...]:
+    """The actions, then the interactions, each kind at most ``most``; one that ends after the clip ends with it.
+
+    Raises BadReply when the form is wrong, or an event lies outside the clip or ends before it starts.
+    """
+    fields, events = json_object(text), list[Event]()
+    for kind in ("actions", "interactions"):
+        rows = fields.get(kind)
+        if not isinstance(rows, list):
+            raise BadReply(f"{kind}: expected a list, got {rows!r:.80}")
+        events += [_event(row, last_s) for row in rows[:most]]
+    return tuple(dict.fromkeys(events))
+
+
+def _event(row: object, last_s: float) -> Event:
+    fields = row if isinstance(row, dict) else {}
+    said, start_s, end_s = (fields.get(name) for name in ("description", "start_s", "end_s"))
+    if not isinstance(said, str) or not said.strip() or not (_is_number(start_s) and _is_number(end_s)):
+        raise BadReply(f"event without a description or its two times: {row!r:.80}")
+    if not 0 <= start_s <= min(end_s, last_s + ROUNDING_S):
+        raise BadReply(f"an event from {start_s:g} s to {end_s:g} s is not in a clip of 0 to {last_s:.2f} s")
+    return Event(" ".join(said.split())[:MAX_EVENT_CHARS], min(start_s, last_s), min(end_s, last_s))
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
 async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> Draft | Rejected:
     """Ask the teacher what to point at."""
     rollout = next((attempt for attempt in draft.attempts if attempt.correct), draft.attempts[0])
-    prompt = load_prompt(PROMPT).render(
-        {"original": [media_part(medium) for medium in draft.question.media]},
-        question=draft.question.question,
-        answer=draft.question.answer,
-        rollout=rollout.text[:MAX_ROLLOUT_CHARS],
-        max_entities=str(settings.max_entities),
-    )
-    entities, answered = await ask_for(
-        session,
-        "teacher",
-        prompt,
-        Sampling(max_tokens=settings.max_tokens),
-        lambda reply: entities_of_reply(reply.text, settings.max_entities),
+    question, most = draft.question, settings.max_entities
+    last_s = max((medium.frames[-1].t_s for medium in question.media if medium.frames), default=None)
+    asked = {"question": question.question, "answer": question.answer, "rollout": rollout.text[:MAX_ROLLOUT_CHARS]}
+    if last_s is None:
+        prompt = load_prompt(PROMPT).render({"original": shown(question.media)}, max_entities=str(most), **asked)
+    else:
+        prompt = load_prompt(CLIP_PROMPT).render({"frames": shown(question.media)}, **asked)
+
+    def read(reply: Answered) -> tuple[tuple[str, ...], tuple[Event, ...]]:
+        events = () if last_s is None else events_of_reply(reply.text, last_s, most)
+        return entities_of_reply(reply.text, most), events
+
+    (entities, events), answered = await ask_for(
+        session, "teacher", prompt, Sampling(max_tokens=settings.max_tokens), read
     )
     if not entities:
         detail = "the teacher named no visible thing"
         return reject(draft, STAGE, Reason.NO_ENTITIES, detail, session.calls, answered.call.keys[0])
-    return with_calls(draft, session, entities=entities)
+    return with_calls(draft, session, entities=entities, events=events)
 
 
 @dataclass

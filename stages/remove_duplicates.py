@@ -128,8 +128,11 @@ class _FindDuplicates(beam.DoFn):
                 yield TaggedOutput(REJECTED, rejected)
 
     def _same(self, a: Question, b: Question) -> bool:
-        pairs = zip(a.media, b.media, strict=True)
-        return all(same_picture(self._store.pixels(x.uri), self._store.pixels(y.uri)) for x, y in pairs)
+        pictures = [(x.pictures, y.pictures) for x, y in zip(a.media, b.media, strict=True)]
+        if any(len(x) != len(y) for x, y in pictures):
+            return False
+        pairs = (pair for x, y in pictures for pair in zip(x, y, strict=True))
+        return all(same_picture(self._store.pixels(x), self._store.pixels(y)) for x, y in pairs)
 
 
 @dataclass

@@ -3,7 +3,8 @@
 from dataclasses import asdict, dataclass
 
 from schemas.arrow import REJECTED_SCHEMA
-from schemas.records import Draft, Question, Rejected, Trace
+from schemas.messages import clip_line, frame_name
+from schemas.records import Draft, MediaRef, Question, Rejected, Trace
 from stages.answer_format import answer_format, lettered_choices
 
 Row = dict[str, object]
@@ -24,11 +25,22 @@ class RowContext:
 
 
 def user_text(question: Question) -> str:
-    """The user's turn: one ``<image>`` per medium, the question, its choices, and the form of the answer."""
-    images = "<image>" * len(question.media)
-    parts = [images + question.question, lettered_choices(question)]
+    """The user's turn: one ``<image>`` per image or frame, the question, its choices, and the form of the answer.
+
+    The frames of a clip stand with their numbers and times, as the teacher saw them.
+    """
+    parts = [_marks(question.media) + question.question, lettered_choices(question)]
     parts.append(f"{TRACE_INSTRUCTION} {answer_format(question)}")
     return "\n".join(part for part in parts if part)
+
+
+def _marks(media: tuple[MediaRef, ...]) -> str:
+    """``<image>`` for each image, and a line with one for each frame of a clip."""
+    marks = ""
+    for index, medium in enumerate(media):
+        lines = [f"{frame_name(frame).capitalize()}: <image>\n" for frame in medium.frames]
+        marks += f"{clip_line(medium, index, len(media))}\n{''.join(lines)}" if lines else "<image>"
+    return marks
 
 
 def sft_row(draft: Draft, context: RowContext) -> Row:
@@ -74,7 +86,8 @@ def _common(draft: Draft, context: RowContext) -> Row:
         "source": question.source,
         "license": question.license,
         "recipe": context.recipe,
-        "images": [medium.uri for medium in question.media],
+        "images": [uri for medium in question.media for uri in medium.pictures],
+        "frames": _frames(question),
         "overlays": [overlay.uri for overlay in draft.overlays],
         "question": question.question,
         "answer": question.answer,
@@ -86,6 +99,17 @@ def _common(draft: Draft, context: RowContext) -> Row:
         "attempts": [{"text": a.text, "answer": a.answer, "correct": a.correct} for a in draft.attempts],
         "lineage": _lineage(draft, context),
     }
+
+
+def _frames(question: Question) -> list[Row] | None:
+    """For each of the row's images the medium that it shows, and of a frame its number and time; None without clips."""
+    if not any(medium.frames for medium in question.media):
+        return None
+    rows: list[Row] = []
+    for index, medium in enumerate(question.media):
+        frames = [(frame.number, frame.t_s) for frame in medium.frames] or [(None, None)]
+        rows += [{"media_index": index, "frame": number, "t_s": t_s} for number, t_s in frames]
+    return rows
 
 
 def _scores(trace: Trace) -> Row:

@@ -1,7 +1,12 @@
 """Verification (Argos §4.3, App. C.3): score every trace, keep the best when it is good enough.
 
 In: drafts with traces. Out: drafts with verdicts and the index of the best trace, whose score is at least
-``min_score``; or a rejection that names the best score and the scorer that failed. Ties go to the earlier trace.
+``min_score`` and whose grounding stands at its floors; or a rejection that names the best score and the scorer that
+failed. Ties go to the earlier trace.
+
+Deviation from the paper: Eq. 9 is a mean, so that at equal weights a right answer lets up to nine tenths of the points
+lie off their objects before the score falls below 0.7. ``min_spatial``, ``min_counting`` and ``min_temporal`` are
+floors under single verdicts; 0 turns a floor off, and all at 0 is the paper's rule.
 """
 
 from dataclasses import dataclass, field
@@ -12,11 +17,13 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
 from inference.settings import ModelsSettings
+from rewards import counting, spatial, temporal
 from rewards.aggregate import GateSettings
+from rewards.selection import PLANNERS, Served, served_by
 from rewards.spatial import ObjectMasks
-from rewards.verifier import Scorers, verify_trace
+from rewards.verifier import verify_trace
 from schemas.reasons import Reason
-from schemas.records import Draft, Rejected, Trace
+from schemas.records import Draft, Rejected, Trace, Verdict
 from stages.calling import CallModels, Session, reject, split, with_calls
 
 STAGE = "verify"
@@ -24,14 +31,51 @@ STAGE = "verify"
 
 @dataclass(frozen=True)
 class VerifySettings:
-    """``min_score`` is the paper's 0.7; ``gate`` holds the weights and threshold of Eq. 9."""
+    """``min_score`` is the paper's 0.7; ``gate`` holds the weights and threshold of Eq. 9.
+
+    ``min_spatial`` is the least share of points on their objects, ``min_counting`` the least pairing of points and
+    counted objects, ``min_temporal`` the least share of what is said of a clip that its frames bear out (lower, since a
+    judge's word is behind it); an unscored verdict passes its floor. ``planner`` chooses the scorers: ``rules``, or
+    ``judge`` for a call of the judge per trace. ``synthetic_sources`` are sources (the records' ``source``) of charts,
+    maps and the like, whose objects the pointer looks for instead of the detector.
+    """
 
     min_score: float = 0.7
+    min_spatial: float = 1.0
+    min_counting: float = 1.0
+    min_temporal: float = 0.7
     gate: GateSettings = field(default_factory=GateSettings)
+    planner: str = "rules"
+    synthetic_sources: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not 0 <= self.min_score <= 1:
-            raise ValueError(f"verify.min_score must be in [0, 1], got {self.min_score}")
+        for name in ("min_score", "min_spatial", "min_counting", "min_temporal"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"verify.{name} must be in [0, 1], got {getattr(self, name)}")
+        if self.planner not in PLANNERS:
+            raise ValueError(f"verify.planner must be one of {', '.join(PLANNERS)}, got {self.planner!r}")
+
+
+GROUNDING = (spatial.NAME, counting.NAME, temporal.NAME)
+
+
+def below_floor(trace: Trace, settings: VerifySettings) -> tuple[Verdict, float] | None:
+    """The first grounding verdict that is below its floor, and the floor; None when there is none."""
+    floors = {
+        spatial.NAME: settings.min_spatial,
+        counting.NAME: settings.min_counting,
+        temporal.NAME: settings.min_temporal,
+    }
+    for verdict in trace.verdicts:
+        if verdict.value is not None and verdict.value < floors.get(verdict.name, 0.0):
+            return verdict, floors[verdict.name]
+    return None
+
+
+def good_traces(traces: tuple[Trace, ...], settings: VerifySettings) -> tuple[Trace, ...]:
+    """The traces that may be kept."""
+    passed = (trace for trace in traces if trace.score is not None and trace.score >= settings.min_score)
+    return tuple(trace for trace in passed if below_floor(trace, settings) is None)
 
 
 def best_trace(traces: tuple[Trace, ...]) -> int | None:
@@ -48,17 +92,23 @@ def why_rejected(traces: tuple[Trace, ...], best: int | None, settings: VerifySe
     values = {verdict.name: verdict for verdict in trace.verdicts if verdict.value is not None}
     if (values["outcome"].value or 0) < settings.gate.tau:
         return Reason.WRONG_ANSWER, f"no trace of {len(traces)} is right: {values['outcome'].reason}"
+    low = below_floor(trace, settings)
+    if low is not None and (trace.score or 0.0) >= settings.min_score:
+        verdict, floor = low
+        said = f"best score {trace.score:.2f}, but {verdict.name} below {floor:g}: {verdict.reason}"
+        return Reason.LOW_GROUNDING, said
     failing = min(values.values(), key=lambda verdict: verdict.value or 0.0)
-    reason = Reason.LOW_GROUNDING if failing.name == "spatial" else Reason.LOW_REASONING
+    reason = Reason.LOW_GROUNDING if failing.name in GROUNDING else Reason.LOW_REASONING
     return reason, f"best score {trace.score:.2f} below {settings.min_score}: {failing.name} {failing.reason}"
 
 
-async def verify(draft: Draft, session: Session, settings: VerifySettings, scorers: Scorers) -> Draft | Rejected:
+async def verify(draft: Draft, session: Session, settings: VerifySettings, served: Served) -> Draft | Rejected:
     """Score the draft's traces and pick the best."""
-    masks = ObjectMasks(draft.question, session)
-    traces = tuple([await verify_trace(draft, trace, scorers, settings.gate, masks) for trace in draft.traces])
-    best = best_trace(traces)
-    if best is None or (traces[best].score or 0.0) < settings.min_score:
+    masks = ObjectMasks(draft.question, session, served)
+    traces = tuple([await verify_trace(draft, trace, settings.gate, masks, settings.planner) for trace in draft.traces])
+    best = best_trace(good_traces(traces, settings))
+    if best is None:
+        best = best_trace(traces)
         reason, detail = why_rejected(traces, best, settings)
         return reject(draft, STAGE, reason, detail, session.calls, draft.calls[-1].keys[best or 0])
     return with_calls(draft, session, traces=traces, best=best)
@@ -76,9 +126,6 @@ class VerifyTraces(beam.PTransform):
 
     def expand(self, drafts: PCollection) -> Any:
         """``kept`` drafts and ``rejected``."""
-        scorers = Scorers(
-            judge=self.models.has_role("judge"),
-            spatial=self.models.has_role("detector") and self.models.has_role("segmenter"),
-        )
-        work = partial(verify, settings=self.settings, scorers=scorers)
+        served = served_by(self.models, self.settings.synthetic_sources)
+        work = partial(verify, settings=self.settings, served=served)
         return split(drafts, "Call", CallModels(STAGE, work, self.models))

@@ -49,18 +49,29 @@ def test_python(demo: Path, code: str) -> None:
     assert "<answer>" in names["trace"]
 
 
-@pytest.mark.parametrize("text", blocks("toml"))
-def test_config(tmp_path: Path, text: str) -> None:
-    (tmp_path / "my.toml").write_text(text, "utf-8")
-    settings = load_config(Settings, str(tmp_path / "my.toml"))
+def configured(folder: Path, number: int) -> Settings:
+    """The settings of README's config of that number."""
+    (folder / "my.toml").write_text(blocks("toml")[number], "utf-8")
+    return load_config(Settings, str(folder / "my.toml"))
+
+
+def test_config(tmp_path: Path) -> None:
+    settings = configured(tmp_path, 0)
     assert settings.roles["teacher"] == "strong"
     assert settings.roles["segmenter"] == "edges"
     assert settings.difficulty.low == 0.2
 
 
+def test_config_of_a_detector(tmp_path: Path) -> None:
+    settings = configured(tmp_path, 1)
+    kinds = [settings.endpoints[settings.roles[role]].kind for role in ("detector", "segmenter", "teacher")]
+    assert kinds == ["transformers", "transformers", "classical"]
+    assert settings.endpoints["boxes"].threshold == 0.3
+
+
 def test_there_is_something_to_test() -> None:
     assert len(blocks("sql")) >= 3
-    assert len(blocks("python")) == len(blocks("toml")) == 1
+    assert (len(blocks("python")), len(blocks("toml"))) == (1, 2)
 
 
 @pytest.mark.parametrize(

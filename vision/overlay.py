@@ -37,6 +37,7 @@ _ENLARGED_SIDE_PX: Final = 1600  # no further than this, unless not even one cap
 _ENLARGED_AREA_PX: Final = 24e6
 _PLATE: Final = 0.82  # opacity of the white behind a caption
 _WHITE, _BLACK = (255, 255, 255), (0, 0, 0)
+Colour = tuple[int, int, int]
 _COLOURS: Final = ((204, 30, 30), (31, 87, 180), (0, 120, 60), (148, 40, 160), (180, 80, 0), (0, 115, 130))
 _MAP_SIDE_PX: Final = 256  # the size at which the picture's empty ground is looked for
 _RINGS: Final = (0.0, 0.6, 1.4, 2.5, 4.0, 6.0)  # distances of captions tried, in caption heights
@@ -88,18 +89,22 @@ def draw_overlay(pixels: Pixels, points: Sequence[Mark], boxes: Sequence[BoxMark
         canvas = np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_NEAREST), np.uint8)
     # A coordinate counts from the edge of the first pixel, OpenCV's from its centre.
     edge = np.array([width, height, width, height]) * scale - 1
-    _draw(canvas, np.clip(corners * scale - 0.5, 0, edge), len(points), captions, font_px)
+    # By number, so that a thing keeps its colour from frame to frame.
+    numbers = [point.number - 1 for point in points] + list(range(len(points), len(captions)))
+    colours = [_COLOURS[number % len(_COLOURS)] for number in numbers]
+    _draw(canvas, np.clip(corners * scale - 0.5, 0, edge), len(points), captions, colours, font_px)
     return canvas
 
 
-def _draw(canvas: Pixels, targets: Floats, n_points: int, captions: Sequence[str], font_px: int) -> None:
+def _draw(
+    canvas: Pixels, targets: Floats, n_points: int, captions: Sequence[str], colours: Sequence[Colour], font_px: int
+) -> None:
     """Draw from the bottom up: boxes, lines from far captions, captions, points. ``targets`` is (n, 4)."""
     radius, stroke, pad = max(3, round(font_px * 0.28)), max(1, round(font_px / 9)), max(3, font_px // 5)
-    colours = [_COLOURS[i % len(_COLOURS)] for i in range(len(captions))]
     for (x1, y1, x2, y2), colour in zip(targets[n_points:].round().astype(int), colours[n_points:], strict=True):
         cv2.rectangle(canvas, (x1, y1), (x2, y2), _WHITE, stroke + 2)
         cv2.rectangle(canvas, (x1, y1), (x2, y2), colour, stroke)
-    inks = [_lettering(text, font_px, pad) for text in captions]
+    inks = [lettering(text, font_px, pad) for text in captions]
     sizes = np.array([ink.shape[1::-1] for ink, _ in inks], np.float64)
     rects = _place(canvas, targets, n_points, sizes, radius + stroke + 1.0)
     for target, rect, colour in zip(targets, rects, colours, strict=True):
@@ -205,7 +210,7 @@ def _width_px(text: str, font_px: int) -> int:
     return sum(glyph[3] for c in text if (glyph := _glyph(c, font_px)) is not None)
 
 
-def _lettering(text: str, font_px: int, pad: int) -> tuple[NDArray[np.uint8], int]:
+def lettering(text: str, font_px: int, pad: int) -> tuple[NDArray[np.uint8], int]:
     """A caption's opacity mask ``(h, w)`` with room around it, and the width of the chip with its number."""
     number, _, rest = text.partition(" ")
     chip_px = _width_px(number, font_px) + 2 * pad

@@ -152,7 +152,8 @@ POINTS = '<points x1="45" y1="35" alt="yellow square">yellow square</points>'
     ("predicted", "supports"), [("1", "yes"), ("2", "no"), ("one", "cannot_judge"), ("²", "cannot_judge")]
 )
 def test_judge_reasoning(engine, medium, predicted, supports) -> None:
-    prompt = show("judge_reasoning.v1", medium(scene()), question=COUNT, reasoning=POINTS, predicted=predicted)
+    judged = {"question": COUNT, "reasoning": POINTS, "predicted": predicted, "mark": "0123456789abcdef"}
+    prompt = show("judge_reasoning.v2", medium(scene()), **judged)
     assert json_object(engine("judge", prompt).text)["supports"] == supports
 
 
@@ -168,16 +169,18 @@ def test_rubric_judge(engine, medium, question) -> None:
     rubrics = candidates_of_reply(engine("teacher", candidates).text, 20)
     listed = json.dumps([{"id": each.id} for each in rubrics] + [{"id": "unknown"}])
     prompt = show(
-        "rubric_judge.v1",
+        "rubric_judge.v2",
         medium(scene()),
         question=question,
         answer="2",
         attempt=f"{POINTS}<answer>2</answer>",
+        mark="0123456789abcdef",
         rubrics=listed,
     )
     text = engine("judge", prompt).text
     scores = {score.rubric_id: score.score for score in scores_of_reply(text, rubrics)}
-    assert json_object(text)["scores"][-1] == {"id": "unknown", "applicable": False, "score": None}
+    unknown = {"id": "unknown", "applicable": False, "rationale": "beyond this engine", "score": None}
+    assert json_object(text)["scores"][-1] == unknown
     assert scores["coherence"] is None
     if question == COUNT:
         assert (scores["presence"], scores["grounding"], scores["target"], scores["conclusion"]) == (1, 1, 1, 0)

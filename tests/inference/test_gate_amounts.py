@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.gate import BURST_S, BytesInFlight, Rate
+from inference.gate import BURST_S, OPENING_GAP_S, BytesInFlight, Opening, Rate
 
 
 async def settle() -> None:
@@ -206,3 +206,13 @@ def test_never_more_than_per_minute_in_any_minute(
     for first_s, _ in begun:
         minute = sum(amount for begin_s, amount in begun if first_s <= begin_s < first_s + 60)
         assert minute <= per_minute * (60 + BURST_S) / 60 + largest + 1e-6
+
+
+def test_the_opening_spreads_the_first_requests_only() -> None:
+    opening = Opening(3)
+    assert [opening.delay_s(0.0) for _ in range(5)] == pytest.approx([0.0, OPENING_GAP_S, 2 * OPENING_GAP_S, 0.0, 0.0])
+
+
+def test_requests_that_come_late_by_themselves_do_not_wait() -> None:
+    opening = Opening(3)
+    assert [opening.delay_s(now_s) for now_s in (0.0, 1.0, 2.0)] == [0.0, 0.0, 0.0]

@@ -101,7 +101,7 @@ def write_scene() -> Callable[..., Path]:
 
 
 def _write_odd_media(folder: Path, write_scene: Callable[..., Path]) -> None:
-    """One picture of each odd kind, a broken one of each kind, a link out of the folder, and a video."""
+    """One picture of each odd kind, a broken one of each kind, a link out of the folder, a clip, and one cut short."""
     scene = Image.open(write_scene(folder / "a.png"))
     scene.load()
     write_scene(folder.parent / "outside.png", ["red"] * 3)
@@ -127,6 +127,7 @@ def _write_odd_media(folder: Path, write_scene: Callable[..., Path]) -> None:
     for _ in range(3):
         writer.write(np.full((32, 32, 3), 211, np.uint8))
     writer.release()
+    (folder / "cut.avi").write_bytes((folder / "clip.avi").read_bytes()[:-300])
 
 
 @pytest.fixture(scope="session")

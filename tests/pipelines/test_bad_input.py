@@ -73,7 +73,7 @@ LINES: list[tuple[dict[str, Any] | bytes, str, str | None, str]] = [
     ({"id": "zero", "media": "zero.png"}, "zero", "undecodable_media", "input:zero.png: empty: the file has no bytes"),
     ({"id": "bomb", "media": "bomb.png"}, "bomb", "undecodable_media", "too_large: 100000x100000 pixels"),
     ({"id": "gif", "media": "moving.gif"}, "gif", "undecodable_media", "input:moving.gif: animated"),
-    ({"id": "video", "media": "clip.avi"}, "video", "unsupported_media", "input:clip.avi: video"),
+    ({"id": "cut clip", "media": "cut.avi"}, "cut clip", "undecodable_media", "input:cut.avi: truncated"),
     ({"id": "twice"}, "twice", None, ""),
     ({"id": "twice"}, "twice#44", "duplicate_id", "'twice' stands on line 43 too"),
     ({"id": "thrice", "answer": []}, "thrice#45", "invalid_record", "answer: expected a non-empty string, got []"),

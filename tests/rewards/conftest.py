@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from inference.models import Answered, Models
-from inference.request import Completion, Sampling
+from inference.request import Completion, Continuation, Sampling
 from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import RenderedPrompt
 from schemas.frames import Frame
@@ -22,25 +22,40 @@ YELLOW, BLUE, GREY = (255, 255, 0), (0, 0, 255), (211, 211, 211)
 
 @dataclass
 class ScriptedCaller:
-    """Returns prepared replies in order, by role; an exception among them is raised."""
+    """Returns prepared replies in order, by role; an exception among them is raised, a tuple is log-probabilities."""
 
     replies: dict[str, list[Any]]
     frame: Frame = Frame.PX
     asked: list[tuple[str, RenderedPrompt, Sampling]] = field(default_factory=list)
+    continued: list[Continuation] = field(default_factory=list)
 
     async def generate(
-        self, role: str, prompt: RenderedPrompt, sampling: Sampling, *, repair: bool = False
+        self,
+        role: str,
+        prompt: RenderedPrompt,
+        sampling: Sampling,
+        *,
+        continuation: Continuation | None = None,
+        repair: bool = False,
     ) -> Answered:
         assert not repair
         self.asked.append((role, prompt, sampling))
         reply = self.replies[role].pop(0)
         if isinstance(reply, BaseException):
             raise reply
-        return Answered((Completion(reply),), Call(role, prompt.name, prompt.sha256, "m", ("key",)), self.frame)
+        completion = Completion(reply)
+        if continuation is not None:
+            self.continued.append(continuation)
+            completion = Completion(continuation.text, logprobs=reply)
+        return Answered((completion,), Call(role, prompt.name, prompt.sha256, "m", ("key",)), self.frame)
 
     def repair_attempts(self, role: str) -> int:
         """Each prepared reply is the only one: how bad ones are asked for again is tested with inference.repair."""
         return 0
+
+    def gives_logprobs(self, role: str) -> bool:
+        """Whether the prepared replies are log-probabilities."""
+        return any(isinstance(reply, tuple) for reply in self.replies.get(role, ()))
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def test_argos_case_iii_the_judge_decides_on_free_text(run, scripted, question, 
     verdict = run(score_outcome(semantic(question), PREDICTED, caller))
     assert (verdict.value, verdict.reason) == (value, "judge: same act")
     ((role, prompt, sampling),) = caller.asked
-    assert (role, prompt.name, sampling.temperature, sampling.n) == ("judge", "judge_answer.v1", 0.0, 1)
+    assert (role, prompt.name, sampling.temperature, sampling.n) == ("judge", "judge_answer.v2", 0.0, 1)
     assert (prompt.variable("gold"), prompt.variable("predicted")) == ("riding a horse", PREDICTED)
 
 
@@ -89,7 +89,9 @@ def test_without_a_judge_free_text_is_unscored(run, question) -> None:
 def test_the_judge_sees_no_endless_answer(run, scripted, question) -> None:
     caller = scripted(judge=['{"reason": "", "same": false}'])
     run(score_outcome(semantic(question), "word " * 100_000, caller))
-    assert len(caller.asked[0][1].variable("predicted")) == MAX_ANSWER_CHARS
+    prompt = caller.asked[0][1]
+    shown = prompt.variable("predicted").split(f"\nCUT {prompt.variable('mark')}\n")
+    assert [len(part) for part in shown] == [MAX_ANSWER_CHARS // 2] * 2
 
 
 def test_box_answers_are_not_scored_here(run, scripted, question) -> None:

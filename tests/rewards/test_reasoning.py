@@ -1,11 +1,14 @@
 """The reasoning reward: a yes/no of the judge for Argos Eq. 5; all else is unscored."""
 
 import json
+import math
 
 import pytest
 
 from inference.errors import CallError, Failure
-from rewards.reasoning import MAX_REASONING_CHARS, score_reasoning
+from inference.request import Continuation
+from rewards.judge_guard import MAX_CHARS
+from rewards.reasoning import score_reasoning
 
 
 @pytest.mark.parametrize(("supports", "value"), [("yes", 1.0), ("no", 0.0), ("cannot_judge", None)])
@@ -16,7 +19,7 @@ def test_argos_eq5_yes_or_no(run, scripted, question, supports, value) -> None:
     assert "Eq. 5" in verdict.reason
     assert "it follows" in verdict.reason
     ((role, prompt, _),) = caller.asked
-    assert (role, prompt.name) == ("judge", "judge_reasoning.v1")
+    assert (role, prompt.name) == ("judge", "judge_reasoning.v2")
     assert [part.uri for part in prompt.media] == ["input:scene.png"]
 
 
@@ -48,7 +51,38 @@ def test_a_judge_without_a_verdict_is_unscored(run, scripted, question, reply) -
 def test_the_judge_sees_no_endless_reasoning(run, scripted, question) -> None:
     caller = scripted(judge=['{"supports": "yes"}'])
     run(score_reasoning(question(), "x" * 100_000, "2", caller))
-    assert len(caller.asked[0][1].variable("reasoning")) == MAX_REASONING_CHARS
+    shown = caller.asked[0][1].variable("reasoning")
+    assert shown.count("x") == MAX_CHARS
+    assert f"CUT {caller.asked[0][1].variable('mark')}" in shown
+
+
+def test_argos_eq5_is_the_probability_of_the_whole_answer(run, scripted, question) -> None:
+    """ln 0.5 + ln 0.8 + ln 0.5: P = 0.2."""
+    caller = scripted(judge=[(math.log(0.5), math.log(0.8), math.log(0.5))])
+    verdict = run(score_reasoning(question(), "two of them", "2", caller))
+    assert verdict.value == pytest.approx(0.2)
+    assert "Eq. 5" in verdict.reason
+    ((role, prompt, _),) = caller.asked
+    assert (role, prompt.name) == ("judge", "answer_after_reasoning.v1")
+    assert caller.continued == [Continuation("<think>two of them</think> <answer>", "2</answer>")]
+
+
+def test_rounding_above_a_probability_of_one_counts_as_one(run, scripted, question) -> None:
+    assert run(score_reasoning(question(), "two of them", "2", scripted(judge=[(0.0, 1e-9)]))).value == 1.0
+
+
+def test_without_log_probabilities_nothing_is_scored(run, scripted, question) -> None:
+    assert run(score_reasoning(question(), "two of them", "2", scripted(judge=[()]))).value is None
+
+
+def test_a_judge_that_fails_to_give_them_leaves_it_unscored(run, scripted, question) -> None:
+    caller = scripted(judge=[CallError(Failure.UNSUPPORTED, "no such field"), (0.0,)])
+    assert run(score_reasoning(question(), "two of them", "2", caller)).value is None
+
+
+def test_reasoning_too_long_to_show_is_left_to_the_question(run, scripted, question) -> None:
+    caller = scripted(judge=['{"supports": "no"}', (0.0,)])
+    assert run(score_reasoning(question(), "x" * (MAX_CHARS + 1), "2", caller)).value == 0.0
 
 
 POINTS = (

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.numerals import Numeral, read_numerals, same_number
+from schemas.numerals import Numeral, is_qualified, read_numerals, same_number
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,16 @@ from schemas.numerals import Numeral, read_numerals, same_number
         ("ninety nine", ["99"]),
         ("minus three", ["-3"]),
         ("one of 3", ["3"]),
+        ("two hundred and five", ["205"]),
+        ("one million two hundred thousand", ["1200000"]),
+        ("a dozen", ["12"]),
+        ("5 million", ["5000000"]),
+        ("three and five", ["3", "5"]),
+        ("five or 6", ["6", "5"]),
+        ("6 to five", ["6", "5"]),
+        ("the correct one", []),
+        ("no one", []),
+        ("the answer is one", ["1"]),
         ("someone", []),
         (r"\number{10500}", ["10500"]),
         ("10{,}500", ["10500"]),
@@ -81,6 +91,18 @@ def test_same_number(predicted: str, gold: str, same: bool) -> None:
     assert one is not None
     assert other is not None
     assert same_number(one, other) is same
+
+
+@pytest.mark.parametrize(
+    "text", ["not 5", "more than 5", "at least 5", "5+", "≥ 5", "it isn't 5.", "5 or more", "not five"]
+)
+def test_a_bound_or_denial_is_seen(text: str) -> None:
+    assert is_qualified(text)
+
+
+@pytest.mark.parametrize("text", ["5", "about 5", "5 dogs, not all brown", "over the door: 5", "2+3", ""])
+def test_other_words_do_not_qualify(text: str) -> None:
+    assert not is_qualified(text)
 
 
 @settings(deadline=None)

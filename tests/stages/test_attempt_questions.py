@@ -88,7 +88,7 @@ def test_the_judge_grades_free_text(
         if "CANDIDATE ANSWER" not in prompt:
             answers = next(case[0] for name, case in FREE.items() if name in prompt)
             return f"<think>I look.</think><answer>a long coat of {answers[sample]} wool</answer>"
-        return next(reply for word, reply in SAID.items() if f"CANDIDATE ANSWER: a long coat of {word}" in prompt)
+        return next(reply for word, reply in SAID.items() if f"\na long coat of {word}" in prompt)
 
     stage = AttemptQuestions(AttemptSettings(), models("policy", "judge", says=says))
     asked = [drafts(name, **OPEN | {"question": f"What is worn ({name})?"}) for name in FREE]

@@ -117,8 +117,11 @@ PROBLEMS = (
 def as_reply(scores: tuple[int | None, ...] | str) -> str:
     if isinstance(scores, str):
         return scores
-    rows = zip(CANDIDATES, scores, strict=True)
-    return json.dumps({"scores": [{"id": r.id, "applicable": s is not None, "score": s} for r, s in rows]})
+    rows = [
+        {"id": rubric.id, "applicable": score is not None, "rationale": "as the picture shows", "score": score}
+        for rubric, score in zip(CANDIDATES, scores, strict=True)
+    ]
+    return json.dumps({"scores": rows})
 
 
 def says(prompt: str, _: int) -> str:

@@ -53,6 +53,7 @@ COMMON: dict[str, Any] = {
     "license": "CC0-1.0",
     "recipe": "grounded_cot",
     "images": ["input:a.png", "input:b.png"],
+    "frames": None,
     "overlays": ["run:media/o.png"],
     "question": "How many squares are there?",
     "answer": "3",

@@ -13,13 +13,22 @@ from schemas.geometry import Point
 from schemas.reasons import Reason
 from schemas.records import Call, Draft, Rejected, Trace, Verdict
 from stages.generate_traces import as_trace
-from stages.verify_traces import VerifySettings, VerifyTraces, best_trace, why_rejected
+from stages.verify_traces import VerifySettings, VerifyTraces, best_trace, good_traces, why_rejected
 
 
 @pytest.mark.parametrize("score", [-0.1, 1.1, float("nan")])
 def test_scores_that_make_no_sense(score: float) -> None:
     with pytest.raises(ValueError, match=r"verify\.min_score must be in \[0, 1\]"):
         VerifySettings(min_score=score)
+    with pytest.raises(ValueError, match=r"verify\.min_spatial must be in \[0, 1\]"):
+        VerifySettings(min_spatial=score)
+    with pytest.raises(ValueError, match=r"verify\.min_counting must be in \[0, 1\]"):
+        VerifySettings(min_counting=score)
+
+
+def test_a_planner_that_does_not_exist() -> None:
+    with pytest.raises(ValueError, match=r"verify\.planner must be one of rules, judge, got 'agent'"):
+        VerifySettings(planner="agent")
 
 
 def judged(index: int, score: float | None, **values: float | None) -> Trace:
@@ -63,7 +72,44 @@ WHY = [
         Reason.LOW_REASONING,
         "best score 0.50 below 0.7: reasoning reasoning says so",
     ),
+    (
+        [judged(0, 0.9, outcome=1.0, spatial=0.7, reasoning=1.0)],
+        Reason.LOW_GROUNDING,
+        "best score 0.90, but spatial below 1: spatial says so",
+    ),
+    (
+        [judged(0, 1.0, outcome=1.0, spatial=1.0, counting=0.75)],
+        Reason.LOW_GROUNDING,
+        "best score 1.00, but counting below 1: counting says so",
+    ),
+    (
+        [judged(0, 0.67, outcome=1.0, spatial=1.0, counting=0.5, reasoning=0.0)],
+        Reason.LOW_REASONING,
+        "best score 0.67 below 0.7: reasoning reasoning says so",
+    ),
 ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "good"),
+    [
+        (VerifySettings(), [0, 4]),
+        (VerifySettings(min_spatial=0.5), [0, 1, 4]),
+        (VerifySettings(min_counting=0.5), [0, 2, 4]),
+        (VerifySettings(min_spatial=0, min_counting=0), [0, 1, 2, 4]),
+        (VerifySettings(min_spatial=0, min_counting=0, min_score=0.95), [0, 2]),
+    ],
+)
+def test_floors_under_the_grounding(settings: VerifySettings, good: list[int]) -> None:
+    traces = (
+        judged(0, 1.0, outcome=1.0, spatial=1.0, counting=1.0),
+        judged(1, 0.8, outcome=1.0, spatial=0.6, counting=None),
+        judged(2, 1.0, outcome=1.0, spatial=1.0, counting=0.5),
+        judged(3, 0.0, outcome=0.0),
+        judged(4, 0.75, outcome=1.0, spatial=None, counting=None, reasoning=0.5),
+        judged(5, None, outcome=None),
+    )
+    assert [trace.index for trace in good_traces(traces, settings)] == good
 
 
 @pytest.mark.parametrize(("traces", "reason", "detail"), WHY)
@@ -81,6 +127,7 @@ def response(answer: str, *points: Point) -> str:
 ON = tuple(Point(f"{colour} square", 18 + 24 * n, 40) for n, colour in enumerate(("red", "blue", "black")))
 OFF = tuple(replace(point, x=300 + n) for n, point in enumerate(ON))
 GOOD, BAD, WRONG = response("3", *ON), response("3", *OFF), response("4", *ON)
+TWO_OF_THREE = response("3", *ON[:2], OFF[2])
 
 
 @pytest.fixture
@@ -90,8 +137,8 @@ def drafts(tmp_path: Path, make_draft: Callable[..., Draft], write_scene: Callab
 
     def draft(name: str, *texts: str, points: tuple[Point, ...] = ON, **fields: Any) -> Draft:
         calls = (Call("teacher", "trace.v1", "s", "m", tuple(f"k{n}" for n in range(len(texts))), cost_usd=0.5),)
-        traces = tuple(as_trace(index, Completion(text)) for index, text in enumerate(texts))
         made = make_draft(name, tmp_path, ("a.png",), **fields)
+        traces = tuple(as_trace(index, Completion(text), made.question.media) for index, text in enumerate(texts))
         return replace(made, points=points, traces=traces, calls=calls)
 
     return draft
@@ -110,7 +157,8 @@ def rejected_as(found: Rejected) -> tuple[str, str, str, str | None]:
     return found.id, found.reason, found.detail.split(":")[0], found.cache_key
 
 
-FULL = {"outcome": 1.0, "spatial": 1.0, "reasoning": 1.0}
+FULL = {"outcome": 1.0, "spatial": 1.0, "counting": 1.0, "temporal": None, "reasoning": 1.0}
+BLIND = {"spatial": None, "counting": None}
 
 
 def test_the_embedded_verifier(
@@ -124,7 +172,9 @@ def test_the_embedded_verifier(
             drafts("good", GOOD),
             drafts("tie", GOOD, GOOD),
             drafts("later", WRONG, BAD, GOOD),
-            drafts("two of three", response("3", *ON[:2], OFF[2])),
+            drafts("two of three", TWO_OF_THREE),
+            drafts("a later one with all on", TWO_OF_THREE, GOOD),
+            drafts("twice", response("3", *ON[:2], replace(ON[1], y=41))),
             drafts("off", WRONG, BAD),
             drafts("wrong", WRONG, WRONG),
             drafts("no answer", "<think>I look."),
@@ -137,9 +187,11 @@ def test_the_embedded_verifier(
             ("good", 0, [1.0], FULL),
             ("tie", 0, [1.0, 1.0], FULL),
             ("later", 2, [0.0, 0.667, 1.0], FULL),
-            ("two of three", 0, [0.889], FULL | {"spatial": pytest.approx(2 / 3)}),
+            ("a later one with all on", 1, [0.889, 1.0], FULL),
         ],
         [
+            ("two of three", "low_grounding", "best score 0.89, but spatial below 1", "k0"),
+            ("twice", "low_grounding", "best score 1.00, but counting below 1", "k0"),
             ("off", "low_grounding", few, "k1"),
             ("wrong", "wrong_answer", "no trace of 2 is right", "k0"),
             ("no answer", "wrong_answer", "no trace of 1 is right", "k0"),
@@ -185,8 +237,8 @@ def test_a_judge_that_answers_garbage_is_left_out(
     ("roles", "values"),
     [
         ({"judge"}, FULL | {"reasoning": None}),
-        ({"segmenter"}, FULL | {"spatial": None}),
-        ({"judge", "detector"}, {"outcome": 1.0, "spatial": None, "reasoning": None}),
+        ({"segmenter"}, FULL | BLIND),
+        ({"judge", "detector"}, FULL | BLIND | {"reasoning": None}),
     ],
 )
 def test_roles_that_a_run_lacks_are_left_out(
@@ -206,5 +258,38 @@ def test_nothing_to_point_at_is_no_fault(
     check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     draft = drafts("q", response("no"), points=(), question="Is there a circle?", answer="no", answer_type="bool")
-    values = {"outcome": 1.0, "spatial": None, "reasoning": None}
+    values = FULL | BLIND | {"reasoning": None}
     check_stage(VerifyTraces(VerifySettings(), models()), [draft], [("q", 0, [1.0], values)], [], show=kept_as)
+
+
+def test_at_floors_of_0_the_papers_rule_is_left(
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    """Eq. 9 for two of three points: (1 + 2/3 + 1) / 3."""
+    stage = VerifyTraces(VerifySettings(min_spatial=0, min_counting=0), models())
+    values = FULL | {"spatial": pytest.approx(2 / 3), "counting": pytest.approx(0.5)}
+    check_stage(stage, [drafts("q", TWO_OF_THREE)], [("q", 0, [0.889], values)], [], show=kept_as)
+
+
+def test_a_planner_of_the_run(
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    """The judge plans to look at nothing but the points."""
+
+    def says(_prompt: str, _: int) -> str:
+        return '{"scorers": [{"name": "spatial", "reason": "points can be checked"}]}'
+
+    values = FULL | {"counting": None, "reasoning": None}
+    stage = VerifyTraces(VerifySettings(planner="judge"), models("judge", says=says))
+    check_stage(stage, [drafts("q", GOOD)], [("q", 0, [1.0], values)], [], show=kept_as)
+
+
+def test_on_synthetic_sources_the_pointer_looks(
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    def said(draft: Draft) -> bool:
+        (spatial,) = (verdict for verdict in draft.traces[0].verdicts if verdict.name == "spatial")
+        return spatial.value == 1.0 and "pointer: drawn holds synthetic pictures" in spatial.reason
+
+    stage = VerifyTraces(VerifySettings(synthetic_sources=("drawn",)), models())
+    check_stage(stage, [drafts("q", GOOD)], [True], [], show=said)

@@ -1,0 +1,139 @@
+"""Rubric rewards under a curriculum (RuCL §3.3, Eq. 5–9): easy rubrics first, hard ones once the easy ones hold.
+
+The state is a value: a step takes one and gives the next, so that it can be saved and a resumed run goes on alike. A
+step t is rewarded with λ_t, which depends on the steps before it; afterwards its mean over the easy rubrics is entered.
+
+    weight = hard_weight(state, settings)                        # λ_t of the step to come
+    reward = rubric_reward(outcome, tiers, weight, settings)     # for each response
+    state = advance(state, batch_easy, settings)                 # the step is done
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from rewards.rubrics import EASY, HARD, RubricScore
+from schemas.records import Rubric
+
+_STEEPNESS = 10.0
+
+
+def _linear(done: float) -> float:
+    return done
+
+
+def _sigmoid(done: float) -> float:
+    """A logistic curve about the middle, stretched so that it runs from 0 at 0 to 1 at 1."""
+    return (math.tanh(_STEEPNESS * (done - 0.5) / 2) / math.tanh(_STEEPNESS / 4) + 1) / 2
+
+
+GROWTH: dict[str, Callable[[float], float]] = {"sigmoid": _sigmoid, "linear": _linear}
+"""φ of Eq. 8 on [0, 1]. The paper's is a sigmoid whose steepness it does not give; ours is 10."""
+
+
+@dataclass(frozen=True)
+class CurriculumSettings:
+    """RuCL's Table 5: α = 0.7, window w = 20, proficiency τ = 0.9, λ_max = 1.
+
+    ``ramp_steps`` (T_ramp, in steps) and ``lambda_base`` are not given in the paper: the steps of one epoch are a good
+    ramp, hence no default, and λ_base is 0. ``growth`` is one of :data:`GROWTH`.
+    """
+
+    ramp_steps: int
+    alpha: float = 0.7
+    window: int = 20
+    tau: float = 0.9
+    lambda_max: float = 1.0
+    lambda_base: float = 0.0
+    growth: str = "sigmoid"
+
+    def __post_init__(self) -> None:
+        if self.ramp_steps < 1 or self.window < 1:
+            raise ValueError("curriculum.ramp_steps and window must be at least 1")
+        if not 0 <= self.alpha <= 1 or not 0 <= self.tau <= 1:
+            raise ValueError("curriculum.alpha and tau must be in [0, 1]")
+        if not 0 <= self.lambda_base <= self.lambda_max <= 1:
+            raise ValueError("curriculum needs 0 <= lambda_base <= lambda_max <= 1")
+        if self.growth not in GROWTH:
+            raise ValueError(f"unknown curriculum.growth {self.growth!r}; there are {', '.join(GROWTH)}")
+
+
+@dataclass(frozen=True)
+class CurriculumState:
+    """What the curriculum knows after ``step`` steps.
+
+    Attributes:
+        step: steps done; the first is step 1.
+        window: μ_easy of the last steps that had one, at most w, oldest first.
+        started_at: T_start of Eq. 7, or None while the easy rubrics do not yet hold.
+    """
+
+    step: int = 0
+    window: tuple[float, ...] = ()
+    started_at: int | None = None
+
+
+@dataclass(frozen=True)
+class TierScores:
+    """Eq. 5: the share of satisfied rubrics in each stratum, in [0, 1]; None where none was applicable and scored."""
+
+    easy: float | None
+    hard: float | None
+
+
+def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> TierScores:
+    """The means of one response over the easy and the hard rubrics (Eq. 5).
+
+    Scores are matched by rubric id; those of unknown rubrics do not count. Deviation: the paper divides by all rubrics
+    of the stratum; one that is not applicable, or that has no score, leaves numerator and denominator.
+    """
+    strata = {rubric.id: rubric.stratum for rubric in rubrics}
+
+    def mean(stratum: str) -> float | None:
+        own = [score for score in scores if score.applicable and strata.get(score.rubric_id) == stratum]
+        satisfied = [score.score for score in own if score.score is not None]
+        return sum(satisfied) / len(satisfied) if satisfied else None
+
+    return TierScores(mean(EASY), mean(HARD))
+
+
+def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:
+    """λ_t of the step that follows ``state`` (Eq. 8): 0 up to T_start, then growing for T_ramp steps, then λ_max."""
+    if state.started_at is None:
+        return 0.0
+    done = min(1.0, (state.step + 1 - state.started_at) / settings.ramp_steps)
+    return settings.lambda_base + (settings.lambda_max - settings.lambda_base) * GROWTH[settings.growth](done)
+
+
+def advance(state: CurriculumState, batch_easy: float | None, settings: CurriculumSettings) -> CurriculumState:
+    """The state after one more step whose responses scored ``batch_easy`` on the easy rubrics on average (Eq. 7).
+
+    The curriculum starts at the first step at which a full window is at or above τ, and never stops again. A step
+    without a score (None: every response unscored) is counted, and proves nothing: the window stays as it is.
+    """
+    step = state.step + 1
+    if batch_easy is None:
+        return replace(state, step=step)
+    window = (*state.window, batch_easy)[-settings.window :]
+    holds = len(window) == settings.window and min(window) >= settings.tau
+    started_at = step if state.started_at is None and holds else state.started_at
+    return CurriculumState(step, window, started_at)
+
+
+def rubric_reward(
+    outcome: float | None, tiers: TierScores, weight: float, settings: CurriculumSettings
+) -> float | None:
+    """Eq. 9 over Eq. 6: α · right + (1 - α) · ((1 - λ) · easy + λ · hard), in [0, 1].
+
+    ``weight`` is λ (:func:`hard_weight`). The outcome counts as 1 when it is 1 and else as 0 (Eq. 4); None when it is
+    unscored. A stratum without score leaves Eq. 6, whose weights are then the other's alone; where none remains with
+    a weight above 0, the rubrics leave Eq. 9 and the outcome stands alone.
+    """
+    if outcome is None:
+        return None
+    right = float(outcome == 1)
+    scored = [(w, tier) for w, tier in ((1 - weight, tiers.easy), (weight, tiers.hard)) if w > 0 and tier is not None]
+    if not scored:
+        return right
+    rubrics = sum(w * tier for w, tier in scored) / sum(w for w, _ in scored)
+    return settings.alpha * right + (1 - settings.alpha) * rubrics

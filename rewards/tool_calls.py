@@ -1,0 +1,147 @@
+"""Rewards for calling tools when they help (CodeDance §3.1, Eq. 1–2, 5; App. 8.2).
+
+A trajectory earns for its successful calls, more on questions that its group finds hard, and loses on easy ones; each
+failed execution costs its own turn. Our text of the paper lacks the bodies of the equations; they are those of its
+published code, with one deviation: μ is the group's accuracy alone, where the code's holds a format penalty too.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Factor:
+    """The base c of Eq. 1 for one kind of question: what a right and a wrong trajectory earn by their calls."""
+
+    kind: str
+    right: float
+    wrong: float
+
+
+@dataclass(frozen=True)
+class ToolCallSettings:
+    """The paper's choice: γ = 4, β = 0.2, -0.5 for a failed execution, discount 0.2, turns weighted by 0.2."""
+
+    gamma: float = 4.0
+    beta: float = 0.2
+    factors: tuple[Factor, ...] = (Factor("general", 1.5, 0.5), Factor("math", 2.0, 1.0))
+    failure_reward: float = -0.5
+    discount: float = 0.2
+    turn_weight: float = 0.2
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.gamma) and self.gamma > 0) or not 0 < self.beta < 1:
+            raise ValueError("tool_calls.gamma must be finite and positive, beta in (0, 1)")
+        bases = [base for factor in self.factors for base in (factor.right, factor.wrong)]
+        if not bases or not all(math.isfinite(base) and base >= 0 for base in bases):
+            raise ValueError("tool_calls.factors must be given, finite and not negative")
+        if len({factor.kind for factor in self.factors}) < len(self.factors):
+            raise ValueError("tool_calls.factors name a kind twice")
+        if not (math.isfinite(self.failure_reward) and self.failure_reward <= 0):
+            raise ValueError("tool_calls.failure_reward must be finite and not positive")
+        if not 0 <= self.discount <= 1 or not (math.isfinite(self.turn_weight) and self.turn_weight >= 0):
+            raise ValueError("tool_calls.discount must be in [0, 1], turn_weight finite and not negative")
+
+
+def group_accuracy(outcomes: Sequence[float | None]) -> float | None:
+    """μ: the share of right answers (outcome 1) among the scored ones of a group; None where none is scored."""
+    scored = [outcome for outcome in outcomes if outcome is not None]
+    return sum(outcome == 1 for outcome in scored) / len(scored) if scored else None
+
+
+def difficulty_scale(accuracy: float, settings: ToolCallSettings) -> float:
+    """d(μ) = (1 + tanh(γ·(0.5 - μ))) / 2 - β (CodeDance Eq. 5), falling in μ, within (-β, 1 - β).
+
+    Its sign changes at μ = 0.5 - artanh(2β - 1) / γ, about 0.673 by default: beyond it calls cost.
+
+    Raises:
+        ValueError: the accuracy is not in [0, 1].
+    """
+    if not 0 <= accuracy <= 1:
+        raise ValueError(f"an accuracy is in [0, 1], got {accuracy}")
+    return (1 + math.tanh(settings.gamma * (0.5 - accuracy))) / 2 - settings.beta
+
+
+def tool_reward(
+    outcome: float | None,
+    succeeded: int,
+    calls: int,
+    accuracy: float | None,
+    settings: ToolCallSettings,
+    kind: str = "general",
+) -> float | None:
+    """r = c · (succeeded / calls) · d(μ) of one trajectory (CodeDance Eq. 1, 5); 0 without calls.
+
+    Args:
+        outcome: 1 is right, less is wrong, None is unscored.
+        succeeded: executions that ended well, by their exit status.
+        calls: executions in all.
+        accuracy: μ of the trajectory's group (:func:`group_accuracy`).
+        settings: γ, β and c by kind.
+        kind: which c of the settings.
+
+    Returns:
+        The reward, negative on questions that the group finds easy; None when it depends on what is unscored.
+
+    Raises:
+        ValueError: the counts do not fit together, or the kind has no factor.
+    """
+    if not 0 <= succeeded <= calls:
+        raise ValueError(f"needs 0 <= succeeded <= calls, got {succeeded} of {calls}")
+    factor = next((factor for factor in settings.factors if factor.kind == kind), None)
+    if factor is None:
+        raise ValueError(f"tool_calls.factors has no kind {kind!r}")
+    if succeeded == 0:
+        return 0.0
+    if outcome is None or accuracy is None:
+        return None
+    base = factor.right if outcome == 1 else factor.wrong
+    return base * (succeeded / calls) * difficulty_scale(accuracy, settings)
+
+
+def turn_returns(failed: Sequence[bool], settings: ToolCallSettings) -> tuple[float, ...]:
+    """G_t = r_t + discount · G_{t+1} for each turn, the last first reckoned (CodeDance Eq. 2).
+
+    ``failed`` says of each turn whether it executed code that failed: r is then ``failure_reward``, else 0, also for
+    a turn without code.
+    """
+    returns: list[float] = []
+    following = 0.0
+    for has_failed in reversed(failed):
+        following = (settings.failure_reward if has_failed else 0.0) + settings.discount * following
+        returns.append(following)
+    return tuple(reversed(returns))
+
+
+def normalise_turns(returns: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ...]:
+    """A_turn: every return minus the batch's mean, over its standard deviation (CodeDance Eq. 2).
+
+    Mean and (population) deviation are over all turns of all trajectories of the batch. A flat batch, by its largest
+    and smallest return, gives exactly 0 everywhere.
+    """
+    pooled = [value for turns in returns for value in turns]
+    if not pooled or max(pooled) == min(pooled):
+        return tuple((0.0,) * len(turns) for turns in returns)
+    mean = math.fsum(pooled) / len(pooled)
+    # The deviation is length / sqrt(n); hypot neither overflows nor underflows where squares would.
+    length, root = math.hypot(*(value - mean for value in pooled)), math.sqrt(len(pooled))
+    return tuple(tuple((value - mean) / length * root for value in turns) for turns in returns)
+
+
+def turn_advantages(
+    sequence: Sequence[float], turns: Sequence[Sequence[float]], settings: ToolCallSettings
+) -> tuple[tuple[float, ...], ...]:
+    """A = A_seq + turn_weight · A_turn for each turn of each trajectory, to be given to that turn's tokens.
+
+    Args:
+        sequence: A_seq, one per trajectory.
+        turns: A_turn, one per turn of each trajectory (:func:`normalise_turns`).
+        settings: the weight of the turns.
+
+    Raises:
+        ValueError: the lengths differ.
+    """
+    return tuple(
+        tuple(whole + settings.turn_weight * own for own in each) for whole, each in zip(sequence, turns, strict=True)
+    )

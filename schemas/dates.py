@@ -1,0 +1,215 @@
+"""Dates and times of day in answers, compared without guessing.
+
+Written numbers often have several readings: 03/04/2021 is the third of April or the fourth of March, "21" may be 1921
+or 2021, and 3:05 may be in the morning or the afternoon. All readings are kept. Two answers are the same if each has
+one reading and they agree, or if both spell the same fields in the same order (05/08/2017, 5/8/2017); they differ if
+no readings agree; anything else (a missing year, an ambiguous form against a clear one) is not decided here.
+
+A library that parses dates leniently (python-dateutil) is not used: it fills in what is missing and picks one reading.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from datetime import date
+from itertools import product
+
+MAX_CHARS = 80
+"""Longer text is not a date or a time."""
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = (
+    r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
+    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+)
+_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_YEAR = r"(?P<year>\d{4}|['’]?\d{2})"
+_GAP = r"[\s,/-]*"
+_NAMED = (
+    re.compile(rf"(?:the\s+)?{_DAY}{_GAP}(?:of\s+)?{_MONTH}(?:{_GAP}{_YEAR})?"),
+    re.compile(rf"{_MONTH}[\s-]*(?:the\s+)?{_DAY}(?:{_GAP}(?P<year>\d{{4}}))?"),
+    re.compile(rf"{_MONTH}{_GAP}(?P<year>\d{{4}})"),
+    re.compile(rf"(?P<year>\d{{4}}){_GAP}{_MONTH}(?:[\s-]*{_DAY})?"),
+    re.compile(r"(?P<year>\d{4})\s?年\s?(?P<number>\d{1,2})\s?月(?:\s?(?P<day>\d{1,2})\s?[日号])?"),
+)
+_NUMERIC = re.compile(r"(\d{1,4})\s?([-/.])\s?(\d{1,2})\s?\2\s?(\d{4}|\d{2})")
+_ISO = re.compile(r"(\d{4})\s?([-/.])\s?(\d{1,2})\s?\2\s?(\d{1,2})")
+_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_WEEKDAY = re.compile(
+    r"(mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:rs?(?:day)?)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?)\b\.?,?\s*"
+)
+_CLOCK = (
+    re.compile(r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}))?(?:\s?(?P<half>[ap])\.?\s?m\b\.?)?"),
+    re.compile(r"(?P<hour>\d{1,2})(?:\.(?P<minute>\d{2}))?\s?(?P<half>[ap])\.?\s?m\b\.?"),
+    re.compile(r"(?P<hour>\d{1,2})\s?o['’]?clock(?:\s?(?P<half>[ap])\.?\s?m\b\.?)?"),
+)
+_NAMED_TIMES = {"noon": 12, "midday": 12, "midnight": 0}
+_BETWEEN = re.compile(r"(?:\s|,|\bat\b|\bon\b|(?<=\d)t(?=\d))*")
+
+
+@dataclass(frozen=True)
+class DateFields:
+    """A date, a time of day or both; a field that isn't given is None."""
+
+    year: int | None = None
+    month: int | None = None
+    day: int | None = None
+    hour: int | None = None
+    minute: int | None = None
+    second: int | None = None
+
+    def conflicts(self, other: DateFields) -> bool:
+        """Whether a field that both give differs."""
+        pairs = [(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)]
+        return any(None not in pair and pair[0] != pair[1] for pair in pairs)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A date or time as written: its fields in order (with the separator), and every reading of them."""
+
+    spelling: tuple[str | int, ...]
+    readings: frozenset[DateFields]
+
+
+def read_date(text: str) -> Written | None:
+    """The date, time or both that the whole of a short text is; None for any other text. Never raises."""
+    text = re.sub(r"\s+", " ", text.casefold()).strip().rstrip(".。").strip()
+    if not text or len(text) > MAX_CHARS:
+        return None
+    for time, rest in _times(text):
+        day = _date(_without_links(rest)) if rest else Written((), frozenset({DateFields()}))
+        if day is not None:
+            return _together(day, time)
+    return _date(text)
+
+
+def same_date(predicted: Written, gold: Written) -> bool | None:
+    """Whether two are the same, or None where that can't be told; see the module."""
+    if predicted.spelling == gold.spelling:
+        return True
+    if len(predicted.readings) == len(gold.readings) == 1 and predicted.readings == gold.readings:
+        return True
+    if all(one.conflicts(other) for one, other in product(predicted.readings, gold.readings)):
+        return None if _same_ratio(predicted.spelling, gold.spelling) else False
+    return None
+
+
+def _same_ratio(one: tuple[str | int, ...], other: tuple[str | int, ...]) -> bool:
+    """Whether 1:15 and 2:30, which are different times, would be the same ratio."""
+    if not (one[0] == other[0] == "clock" and len(one) == len(other) == 3):
+        return False
+    (a, b), (c, d) = one[1:], other[1:]
+    return int(a) * int(d) == int(b) * int(c)
+
+
+def _together(day: Written, time: Written) -> Written:
+    readings = frozenset(
+        DateFields(d.year, d.month, d.day, t.hour, t.minute, t.second) for d, t in product(day.readings, time.readings)
+    )
+    return Written(day.spelling + time.spelling, readings)
+
+
+def _without_links(text: str) -> str:
+    """Text without the commas and words that stand between a date and a time."""
+    start = _BETWEEN.match(text)
+    text = text[start.end() :] if start is not None else text
+    return re.sub(r"(?:,|\bat|\bon|(?<=\d)t)$", "", text.strip()).strip(" ,")
+
+
+def _times(text: str) -> list[tuple[Written, str]]:
+    """The times with which a text begins or ends, each with the rest of the text."""
+    found: list[tuple[Written, str]] = []
+    for name, hour in _NAMED_TIMES.items():
+        if text in {name, f"12 {name}"}:
+            found.append((Written(("clock", hour, 0, "named"), frozenset({DateFields(hour=hour, minute=0)})), ""))
+    for pattern in _CLOCK:
+        for match in pattern.finditer(text):
+            time = _time(match)
+            if time is not None and (match.start() == 0 or match.end() == len(text)):
+                found.append((time, (text[: match.start()] + text[match.end() :]).strip()))
+    return found
+
+
+def _time(match: re.Match[str]) -> Written | None:
+    """The readings of a time: an hour from 1 to 12 without am or pm may be either."""
+    part = match.groupdict()
+    hour, minute, half = int(part["hour"]), int(part.get("minute") or 0), part["half"]
+    second = int(part["second"]) if part.get("second") else None
+    if hour > 24 or minute > 59 or (second or 0) > 59 or (half and not 1 <= hour <= 12):
+        return None
+    hours = [hour % 24]
+    if half:
+        hours = [hour % 12 + (12 if half == "p" else 0)]
+    elif 1 <= hour <= 12:
+        hours = [hour % 12, hour % 12 + 12]
+    spelling = ("clock", hour, minute, *([] if second is None else [second]), *([half] if half else []))
+    return Written(spelling, frozenset(DateFields(hour=h, minute=minute, second=second) for h in hours))
+
+
+def _date(text: str) -> Written | None:
+    """The readings of a date; None where it isn't one, or where its weekday is another."""
+    weekday = _WEEKDAY.match(text)
+    rest = text if weekday is None else text[weekday.end() :]
+    written = _numeric_date(rest) or _named_date(rest)
+    if written is None or weekday is None:
+        return written
+    wanted = _WEEKDAYS.index(weekday.group(1)[:3])
+    readings = frozenset(m for m in written.readings if _falls_on(m, wanted))
+    return Written((*written.spelling, wanted), readings) if readings else None
+
+
+def _falls_on(moment: DateFields, weekday: int) -> bool:
+    if moment.year is None or moment.month is None or moment.day is None:
+        return True
+    return date(moment.year, moment.month, moment.day).weekday() == weekday
+
+
+def _numeric_date(text: str) -> Written | None:
+    """Three numbers with one separator, in every order in which they make a date."""
+    match = _ISO.fullmatch(text)
+    if match is not None:
+        a, separator, b, c = match.groups()
+        orders = [(a, b, c)]
+    else:
+        match = _NUMERIC.fullmatch(text)
+        if match is None or len(match.group(1)) > 2:
+            return None
+        a, separator, b, c = match.groups()
+        # Two-digit years after dots are as likely a version or a section number.
+        if separator == "." and len(c) == 2:
+            return None
+        orders = [(c, b, a), (c, a, b)] + ([(a, b, c)] if len(a) == len(c) == 2 else [])
+    readings = {m for year, month, day in orders for m in _days(year, int(month), int(day))}
+    return Written((separator, int(a), int(b), int(c)), frozenset(readings)) if readings else None
+
+
+def _named_date(text: str) -> Written | None:
+    """A date with the name of its month, perhaps without a day or a year."""
+    for pattern in _NAMED:
+        match = pattern.fullmatch(text)
+        if match is None:
+            continue
+        part = match.groupdict()
+        month = _MONTHS.index(part["month"][:3]) + 1 if part.get("month") else int(part["number"])
+        day = int(part["day"]) if part.get("day") else None
+        year = (part.get("year") or "").strip("'’")
+        readings = _days(year or None, month, day)
+        if readings:
+            return Written(("named", year, month, day or 0), frozenset(readings))
+    return None
+
+
+def _days(year: str | None, month: int, day: int | None) -> list[DateFields]:
+    """The days that exist; a year of two digits may be of the last century or of this one."""
+    years = [None] if year is None else [int(year)] if len(year) == 4 else [1900 + int(year), 2000 + int(year)]
+    return [DateFields(y, month, day) for y in years if _exists(y, month, day)]
+
+
+def _exists(year: int | None, month: int, day: int | None) -> bool:
+    try:
+        date(2000 if year is None else year, month, 1 if day is None else day)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,223 @@
+"""Quantities in answers: a number with a unit, compared across units of the same dimension.
+
+A small table of SI, customary and currency units, whose factors are exact fractions; a unit that it doesn't hold is
+unknown, never guessed. Symbols are case-sensitive where case decides (``mW``, ``MW``). Left out because they mean
+several things: gallons and pints (US or UK), pounds (mass or money), bytes (1000 or 1024), coulombs and farads (``C``
+and ``F`` are read as temperatures).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+_POWERS = {"k": 3, "h": 2, "d": -1, "c": -2, "m": -3, "μ": -6, "u": -6, "n": -9, "M": 6, "G": 9}
+_POWER_WORDS = {"kilo": 3, "centi": -2, "milli": -3, "micro": -6, "nano": -9, "mega": 6, "giga": 9, "hecto": 2}
+# symbols; words; dimension in base units; factor of the symbol to them; prefixes that are in use
+_SI = """
+m; metre meter; m; 1; k d c m μ u n
+g; gram gramme; kg; 1/1000; k m μ u
+s; second sec; s; 1; m μ u n
+L l; litre liter; m3; 1/1000; m c d
+N; newton; kg m s-2; 1; k
+J; joule; kg m2 s-2; 1; k M
+W; watt; kg m2 s-3; 1; m k M G
+V; volt; kg m2 s-3 A-1; 1; m k
+A; ampere amp; A; 1; m
+Ω; ohm; kg m2 s-3 A-2; 1; k M
+Hz; hertz; s-1; 1; k M G
+Pa; pascal; kg m-1 s-2; 1; h k M
+Wh; ; kg m2 s-2; 3600; k M
+cal; calorie; kg m2 s-2; 4184/1000; k
+"""
+_OTHER = """
+in inch inches; m; 254/10000
+ft foot feet; m; 3048/10000
+yd yds yard yards; m; 9144/10000
+mi mile miles; m; 1609344/1000
+t tonne tonnes; kg; 1000
+lb lbs; kg; 45359237/100000000
+oz ounce ounces; kg; 28349523125/1000000000000
+min mins minute minutes; s; 60
+h hr hrs hour hours; s; 3600
+day days; s; 86400
+week weeks; s; 604800
+month months; month; 1
+year years yr yrs; month; 12
+cc; m3; 1/1000000
+Km; m; 1000
+Cm; m; 1/100
+Kg; kg; 1
+Nm; kg m2 s-2; 1
+ha hectare hectares; m2; 10000
+acre acres; m2; 40468564224/10000000
+mph; m s-1; 1609344/3600000
+kph kmh kmph; m s-1; 1000/3600
+bar; kg m-1 s-2; 100000
+° deg degree degrees; degree; 1
+rad radian radians; radian; 1
+"""
+_TEMPERATURES = {
+    "°C": (Fraction(1), Fraction(0)),
+    "°F": (Fraction(5, 9), Fraction(-160, 9)),
+    "K": (Fraction(1), Fraction(-27315, 100)),
+}
+_TEMPERATURE_NAMES = {"°C": "°C ℃ C celsius", "°F": "°F ℉ F fahrenheit", "K": "K kelvin kelvins"}
+_DOLLARS = "USD AUD CAD SGD HKD NZD"
+_CURRENCIES = f"""
+$ dollar dollars; {_DOLLARS}
+US$ USD; USD
+A$ AUD; AUD
+C$ CAD; CAD
+S$ SGD; SGD
+€ EUR euro euros; EUR
+£ GBP; GBP
+¥; JPY CNY
+JPY yen; JPY
+CNY RMB yuan; CNY
+₹ INR Rs rupee rupees; INR
+RM MYR ringgit; MYR
+CHF franc francs; CHF
+"""
+_DOUBTFUL = (
+    frozenset({"degree", "radian"}),
+    frozenset({"degree", "temperature"}),
+    frozenset({"month", "s"}),
+)
+"""Dimensions between which a quantity may still be the same, so that only a judge can tell."""
+
+_NAME = r"(?:°\s?[CF]\b|°|%|US\$|[ACS]\$|[$€£¥₹]|[A-Za-zμΩ]+)"
+_FACTOR = re.compile(
+    rf"(?P<shape>(?:square|sq|cubic|cu)\b\.?)?\s{{0,2}}(?P<name>{_NAME})\.?(?:\^?(?P<power>-?[1-3])(?!\d))?",
+    re.IGNORECASE,
+)
+_PER = re.compile(r"\s?(?:/|per\b)\s?", re.IGNORECASE)
+_TIMES = re.compile(r"[·⋅*]")
+_BEFORE_UNIT = re.compile(r"[ ]{0,2}-?")
+_GOES_ON = re.compile(r"\s*[A-Za-z]")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit: ``worth`` base units, plus ``offset`` for temperatures.
+
+    Attributes:
+        dimension: base units and their powers, sorted; a currency has the base unit "money".
+        worth: base units in one.
+        offset: what is added to the value in base units; 0 but for temperatures.
+        currencies: the currencies that the sign may stand for; empty for other units.
+    """
+
+    dimension: tuple[tuple[str, int], ...]
+    worth: Fraction
+    offset: Fraction = Fraction(0)
+    currencies: frozenset[str] = frozenset()
+
+
+def convert(value: Fraction, unit: Unit, wanted: Unit) -> Fraction | None:
+    """A value in another unit of the same dimension (or currency), or None where the dimensions differ."""
+    if unit == wanted:
+        return value
+    if unit.dimension != wanted.dimension or (wanted.currencies and not unit.currencies & wanted.currencies):
+        return None
+    return (value * unit.worth + unit.offset - wanted.offset) / wanted.worth
+
+
+def may_be_same_dimension(one: Unit, other: Unit) -> bool:
+    """Whether two dimensions may stand for the same thing: "20 degrees" and 20 °C, months and days."""
+    names = [unit.dimension[0][0] if len(unit.dimension) == 1 else "" for unit in (one, other)]
+    return frozenset(names) in _DOUBTFUL
+
+
+def is_rounded_conversion(one: Unit, other: Unit) -> bool:
+    """Whether converting between two units takes more than moving the decimal point, so that people round."""
+    ratio = one.worth / other.worth
+    digits = str(max(ratio.numerator, ratio.denominator))
+    return one.offset != other.offset or min(ratio.numerator, ratio.denominator) != 1 or digits.strip("0") != "1"
+
+
+def unit_at(plain: str, at: int) -> tuple[Unit | None, str, int]:
+    """The unit after a number (or None and the unknown word there), and the offset after it."""
+    read = _factor_at(plain, at)
+    if read is None:
+        return None, "", at
+    unit, word, end = read
+    while unit is not None:
+        sign, per = 1, _TIMES.match(plain, end)
+        if per is None:
+            sign, per = -1, _PER.match(plain, end)
+        further = None if per is None else _factor_at(plain, per.end())
+        if further is None or further[0] is None:
+            break
+        unit, end = _times(unit, further[0], sign), further[2]
+    return unit, word, end
+
+
+def _factor_at(plain: str, at: int) -> tuple[Unit | None, str, int] | None:
+    """One unit with its power and the offset after it; None where no word stands."""
+    gap = _BEFORE_UNIT.match(plain, at)
+    match = _FACTOR.match(plain, at if gap is None else gap.end())
+    if match is None:
+        return None
+    name, end = match.group("name"), match.end()
+    unit = _unit(re.sub(r"\s", "", name))
+    # "12 in the box" speaks of no inches.
+    if unit is None or (name.lower() == "in" and _GOES_ON.match(plain, end)):
+        return None, name, match.end("name")
+    shape = (match.group("shape") or "").lower()
+    power = int(match.group("power") or 1) * (2 if shape.startswith("sq") else 3 if shape.startswith("cu") else 1)
+    return _times(Unit((), Fraction(1)), unit, power) if power != 1 else unit, "", end
+
+
+def _times(one: Unit, other: Unit, power: int) -> Unit:
+    """one · other^power; a currency keeps its sign, an offset is lost (a degree per hour is a difference)."""
+    powers = dict(one.dimension)
+    for name, exponent in other.dimension:
+        powers[name] = powers.get(name, 0) + exponent * power
+    dimension = tuple(sorted((name, exponent) for name, exponent in powers.items() if exponent))
+    return Unit(dimension, one.worth * other.worth**power, Fraction(0), one.currencies | other.currencies)
+
+
+def _unit(name: str) -> Unit | None:
+    """The unit of a name; capitals (KG, Hours) may stand for the usual case where one unit alone reads so."""
+    table, folded = _tables()
+    is_shouted = (len(name) > 1 and name.isupper()) or (len(name) > 2 and name.istitle())
+    return table.get(name) or (folded.get(name.casefold()) if is_shouted else None)
+
+
+@lru_cache(maxsize=1)
+def _tables() -> tuple[dict[str, Unit], dict[str, Unit]]:
+    """Units by exact name, and by folded name where one unit alone has it."""
+    table: dict[str, Unit] = {"%": Unit((("percent", 1),), Fraction(1))}
+    for line in _SI.strip().splitlines():
+        symbols, words, dimension, factor, prefixes = (part.split() for part in line.split(";"))
+        scales = {"": 0} | {prefix: _POWERS[prefix] for prefix in prefixes}
+        for prefix, power in scales.items():
+            unit = _made(dimension, Fraction(factor[0]) * Fraction(10) ** power)
+            table |= {prefix + symbol: unit for symbol in symbols}
+        for prefix, power in ({"": 0} | _POWER_WORDS).items():
+            unit = _made(dimension, Fraction(factor[0]) * Fraction(10) ** power)
+            table |= {prefix + word + plural: unit for word in words for plural in ("", "s")}
+    for line in _OTHER.strip().splitlines():
+        names, dimension, factor = (part.split() for part in line.split(";"))
+        table |= dict.fromkeys(names, _made(dimension, Fraction(factor[0])))
+    for kind, names in _TEMPERATURE_NAMES.items():
+        table |= dict.fromkeys(names.split(), Unit((("temperature", 1),), *_TEMPERATURES[kind]))
+    for line in _CURRENCIES.strip().splitlines():
+        names, codes = (part.split() for part in line.split(";"))
+        table |= dict.fromkeys(names, Unit((("money", 1),), Fraction(1), Fraction(0), frozenset(codes)))
+    cent = Unit((("money", 1),), Fraction(1, 100), Fraction(0), frozenset({*_DOLLARS.split(), "EUR"}))
+    table |= {"cent": cent, "cents": cent}
+    folded: dict[str, set[Unit]] = {}
+    for name, unit in table.items():
+        folded.setdefault(name.casefold(), set()).add(unit)
+    return table, {name: units.pop() for name, units in folded.items() if len(units) == 1}
+
+
+def _made(dimension: Sequence[str], worth: Fraction) -> Unit:
+    """A unit of a dimension written like ``kg m s-2``."""
+    powers = [re.fullmatch(r"([a-zA-Z]+)(-?\d)?", part) for part in dimension]
+    return Unit(tuple(sorted((p.group(1), int(p.group(2) or 1)) for p in powers if p is not None)), worth)

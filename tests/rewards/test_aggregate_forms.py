@@ -1,0 +1,207 @@
+"""SAIL-RL Eq. 1 and its additive baseline, iVGR Eq. 1 and 3, and Argos' Remark 2, by hand."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rewards.aggregate import (
+    AdditiveSettings,
+    CascadeSettings,
+    StreamSettings,
+    additive,
+    best_group_size,
+    cascading,
+    grounded_stream,
+    pareto_bound,
+    smallest_group_size,
+    textual_stream,
+)
+from schemas.records import Verdict
+
+CASCADE, ADDITIVE, STREAMS = CascadeSettings(), AdditiveSettings(), StreamSettings()
+UNIT = st.floats(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("judging", "thinking", "outcome", "format", "expected"),
+    [
+        (1, 1, 1, 1, 1.0),
+        # 0.9 * (1 * 2/3 * 1) + 0.1
+        (1, 2 / 3, 1, 1, 0.7),
+        (1, 1, 1, 0, 0.9),
+        # the lucky guess, the empty thinking, the wrong answer: the format alone is left
+        (0, 1, 1, 1, 0.1),
+        (1, 0, 1, 1, 0.1),
+        (1, 1, 0, 1, 0.1),
+        (0, 0, 0, 0, 0.0),
+    ],
+)
+def test_sail_eq1_cascading_product(verdicts, judging, thinking, outcome, format, expected) -> None:
+    scored = verdicts(judging=judging, thinking=thinking, outcome=outcome, format=format)
+    assert cascading(scored, CASCADE) == pytest.approx(expected)
+
+
+def test_sail_eq1_alpha(verdicts) -> None:
+    scored = verdicts(judging=1, thinking=1 / 3, outcome=1, format=1)
+    # 0.6 / 3 + 0.4
+    assert cascading(scored, CascadeSettings(0.6)) == pytest.approx(0.6)
+    assert cascading(scored, CascadeSettings(1.0)) == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        # nothing known is 0: the product may be anything
+        ({"judging": 1.0, "thinking": None, "outcome": 1.0, "format": 1.0}, None),
+        ({"judging": 1.0, "outcome": 1.0, "format": 1.0}, None),
+        ({"judging": None, "thinking": 1.0, "outcome": 1.0, "format": 1.0}, None),
+        ({"judging": 1.0, "thinking": 1.0, "outcome": None, "format": 1.0}, None),
+        # a known 0 decides, whatever the rest would be
+        ({"judging": 0.0, "thinking": None, "outcome": None, "format": 1.0}, 0.1),
+        ({"judging": 1.0, "thinking": None, "outcome": 0.0, "format": 0.0}, 0.0),
+        # an unscored format leaves the weighted sum
+        ({"judging": 1.0, "thinking": 1.0, "outcome": 1.0, "format": None}, 1.0),
+        ({"judging": 1.0, "thinking": 2 / 3, "outcome": 1.0}, 2 / 3),
+        ({}, None),
+    ],
+)
+def test_sail_eq1_unscored_factors_and_format(verdicts, values, expected) -> None:
+    score = cascading(verdicts(**values), CASCADE)
+    assert score is None if expected is None else score == pytest.approx(expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(UNIT, UNIT, UNIT, UNIT, st.floats(0.01, 1))
+def test_sail_eq1_never_above_the_additive_mean_of_the_same_terms(judging, thinking, outcome, format, alpha) -> None:
+    named = {"judging": judging, "thinking": thinking, "outcome": outcome, "format": format}
+    scored = tuple(Verdict(name, value, "") for name, value in named.items())
+    product = cascading(scored, CascadeSettings(alpha))
+    mean = additive(scored, AdditiveSettings(alpha / 3, alpha / 3, alpha / 3, 1 - alpha))
+    assert product is not None and mean is not None
+    assert 0 <= product <= mean + 1e-9 <= 1 + 2e-9
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"judging": 1.0, "thinking": 2 / 3, "outcome": 0.0, "format": 0.0}, 5 / 9),
+        # the term that leaves takes its weight along
+        ({"judging": 1.0, "thinking": None, "outcome": 0.0}, 0.5),
+        ({"outcome": 1.0}, 1.0),
+        ({"judging": 1.0, "thinking": 1.0, "outcome": None}, None),
+        ({}, None),
+    ],
+)
+def test_sail_section45_additive_baseline(verdicts, values, expected) -> None:
+    score = additive(verdicts(**values), ADDITIVE)
+    assert score is None if expected is None else score == pytest.approx(expected)
+
+
+def test_sail_section45_additive_weights(verdicts) -> None:
+    scored = verdicts(judging=0.0, thinking=1.0, outcome=0.5, format=1.0)
+    # (1*0 + 2*1 + 4*0.5 + 1*1) / 8
+    assert additive(scored, AdditiveSettings(1.0, 2.0, 4.0, 1.0)) == pytest.approx(5 / 8)
+
+
+@pytest.mark.parametrize(
+    ("stream", "third", "other"),
+    [(grounded_stream, "boxes", "consistency"), (textual_stream, "consistency", "boxes")],
+)
+def test_ivgr_eq1_eq3_stream_totals(verdicts, stream, third, other) -> None:
+    def total(**values):
+        return stream(verdicts(**values), STREAMS)
+
+    assert total(format=1.0, outcome=1.0, **{third: 0.7}) == pytest.approx(2.7)
+    assert total(format=1.0, outcome=0.0, **{third: 0.0}) == pytest.approx(1.0)
+    assert total(format=0.0, outcome=0.0, **{third: 0.0}) == 0.0
+    # the other stream's term does not count
+    assert total(format=1.0, outcome=1.0, **{third: 0.25, other: 1.0}) == pytest.approx(2.25)
+    # (1 + 0) / 2 of what there is, on the scale of 3
+    assert total(format=1.0, outcome=0.0, **{third: None}) == pytest.approx(1.5)
+    assert total(format=1.0, outcome=0.0) == pytest.approx(1.5)
+    assert total(outcome=1.0) == pytest.approx(3.0)
+    assert total(format=1.0, outcome=None, **{third: 1.0}) is None
+    assert total() is None
+
+
+def test_ivgr_eq1_eq3_weights(verdicts) -> None:
+    weights = StreamSettings(format_weight=0.5, outcome_weight=2.0, boxes_weight=4.0, consistency_weight=0.0)
+    scored = verdicts(format=1.0, outcome=1.0, boxes=0.25, consistency=1.0)
+    assert grounded_stream(scored, weights) == pytest.approx(0.5 + 2 + 1)
+    assert textual_stream(scored, weights) == pytest.approx(0.5 + 2)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: CascadeSettings(0.0),
+        lambda: CascadeSettings(1.1),
+        lambda: CascadeSettings(math.nan),
+        lambda: AdditiveSettings(judging_weight=-1.0),
+        lambda: AdditiveSettings(outcome_weight=0.0),
+        lambda: AdditiveSettings(format_weight=math.inf),
+        lambda: StreamSettings(boxes_weight=math.nan),
+        lambda: StreamSettings(outcome_weight=0.0),
+    ],
+)
+def test_impossible_settings(make) -> None:
+    with pytest.raises(ValueError, match=r"alpha|weights"):
+        make()
+
+
+def test_argos_remark2_bound_by_hand() -> None:
+    # β = 1/2, exp(C·m) = 8: H(1) = 1/2, H(2) = 3/4 * 7/8, H(3) = 7/8 * 6/8, H(4) = 15/16 * 5/8
+    values = [pareto_bound(n, 0.5, math.log(8)) for n in (1, 2, 3, 4)]
+    assert values == pytest.approx([0.5, 0.65625, 0.65625, 0.5859375])
+    assert pareto_bound(10, 0.5, math.log(8)) < 0
+
+
+@pytest.mark.parametrize(
+    ("beta", "reach", "best"),
+    [
+        # H(2) = H(3) above: the smaller
+        (0.5, 8, 2),
+        # 1 - 0.1 = 0.9: H(1) = 0.9, H(2) = 0.99 * 0.5
+        (0.9, 2, 1),
+        # H(2) = 0.99 * 99/100 > H(1) = 0.9; H(3) = 0.999 * 98/100 is less than H(2) = 0.9801
+        (0.9, 100, 2),
+    ],
+)
+def test_argos_remark2_best_group_by_hand(beta, reach, best) -> None:
+    assert best_group_size(beta, math.log(reach)) == best
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0.01, 0.99), st.floats(0.05, 8))
+def test_argos_remark2_best_group_is_the_first_maximum(beta, exponent) -> None:
+    best = best_group_size(beta, exponent)
+    bounds = [pareto_bound(n, beta, exponent) for n in range(1, best + 200)]
+    assert bounds[best - 1] >= max(bounds) - 1e-12
+    assert all(bound <= bounds[best - 1] + 1e-12 for bound in bounds)
+    assert best == 1 or bounds[best - 2] < bounds[best - 1] + 1e-12
+    assert best <= math.ceil(math.log1p(beta * math.exp(exponent)) / beta)
+
+
+def test_argos_remark2_better_policies_need_smaller_groups() -> None:
+    sizes = [best_group_size(beta, 6.0) for beta in (0.01, 0.05, 0.1, 0.3, 0.6, 0.9, 0.99)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert best_group_size(0.5, 700.0) > best_group_size(0.5, 70.0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0.01, 0.99), st.floats(0.05, 8), st.floats(0.01, 1))
+def test_argos_remark2_smallest_group_that_meets_a_bound(beta, exponent, target) -> None:
+    size, best = smallest_group_size(beta, exponent, target), best_group_size(beta, exponent)
+    if size is None:
+        assert pareto_bound(best, beta, exponent) < target
+    else:
+        assert pareto_bound(size, beta, exponent) >= target
+        assert size == 1 or pareto_bound(size - 1, beta, exponent) < target
+
+
+@pytest.mark.parametrize("arguments", [(0, 0.5, 1.0), (1, 0.0, 1.0), (1, 1.0, 1.0), (1, 0.5, 0.0), (1, 0.5, 701.0)])
+def test_argos_remark2_out_of_range(arguments) -> None:
+    with pytest.raises(ValueError, match="bound needs"):
+        pareto_bound(*arguments)
