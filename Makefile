@@ -20,8 +20,8 @@ setup: $(VENV)/.all  ## everything but the vLLM server's own environment
 demo: $(VENV)/.core  ## the main pipeline on a bundled sample: no key, no GPU, no torch
 	$(BIN)/beam run pipelines/grounded_cot.py --input data/sample --output runs/demo
 
-test: $(VENV)/.all  ## the fast tests
-	$(BIN)/python -m pytest
+test: $(VENV)/.all  ## the fast tests, on two processes
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.all
 	$(BIN)/ruff check .

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from schemas.frames import Frame
 
-ROLES = ("policy", "teacher", "pointer", "judge", "detector", "segmenter")
+ROLES = ("policy", "teacher", "pointer", "judge", "second_judge", "detector", "segmenter")
 
 
 @dataclass(frozen=True)

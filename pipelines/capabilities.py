@@ -14,9 +14,9 @@ from stages.reading import RowSettings, Source
 
 SCANNED_RECORDS = 1000
 VIDEO_SUFFIXES = frozenset({".mp4", ".webm", ".mov", ".avi", ".mkv", ".m4v", ".mpeg", ".mpg"})
-SEES_ALL_MEDIA = ("policy", "teacher", "judge")
+SEES_ALL_MEDIA = ("policy", "teacher", "judge", "second_judge")
 """Roles that see a question with all its media; the others look at one medium at a time."""
-ASKED_FOR_JSON = ("teacher", "judge", "detector", "segmenter")
+ASKED_FOR_JSON = ("teacher", "judge", "second_judge", "detector", "segmenter")
 """Roles with a prompt whose reply has a schema."""
 
 

@@ -3,12 +3,15 @@ ledger.
 """
 
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 from apache_beam.metrics.metric import MetricResults
 
+from rewards.agreement import agreement
+from rewards.second_judge import UNSCORED
 from stages.counting import LEDGER_FIELDS
 
 
@@ -57,6 +60,19 @@ def ledger(counters: dict[tuple[str, str], int]) -> dict[str, dict[str, object]]
         stage_entry = stages.setdefault(stage, dict.fromkeys(names, 0))
         stage_entry[name] += amount  # type: ignore[operator]
     return roles
+
+
+def agreements(counters: dict[tuple[str, str], int]) -> dict[str, dict[str, object]]:
+    """How far two judges agreed, by scorer (:class:`rewards.agreement.Agreement`); empty where there was one judge."""
+    pairs: dict[str, list[tuple[str | None, ...]]] = {}
+    for (namespace, name), count in sorted(counters.items()):
+        if namespace.startswith("agreement/"):
+            labels = tuple(None if label == UNSCORED else label for label in name.split("/"))
+            pairs.setdefault(namespace.removeprefix("agreement/"), []).extend([labels] * count)
+    return {
+        scorer: asdict(agreement([first for first, _ in found], [second for _, second in found]))
+        for scorer, found in pairs.items()
+    }
 
 
 def unbalanced(read: int, sft: int, rl: int, rejected: dict[str, dict[str, int]]) -> str | None:

@@ -25,7 +25,7 @@ from pipelines.budget import RunBudget, Spent, is_local, is_used_up, spent_of, w
 from pipelines.card import write_card
 from pipelines.config import load_config, to_toml
 from pipelines.context import Outcome, RunContext
-from pipelines.counts import ledger, metric_counters, unbalanced, written_counts
+from pipelines.counts import agreements, ledger, metric_counters, unbalanced, written_counts
 from pipelines.forecast import count_records, measured
 from pipelines.inputs import Input, find_input
 from pipelines.outputs import write_outcome
@@ -248,6 +248,7 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
         "counts": {"input": read, "sft": sft, "rl": rl, "rejected": rejected},
         "stages": stages,
         "ledger": ledger(counters),
+        "judges": agreements(counters),
         "roles": {role: plan.models.endpoint(role).model for role, _ in plan.models.roles},
         "self_judged": plan.models.self_judging,
         "config_sha256": hashlib.sha256(to_toml(plan.settings).encode()).hexdigest(),

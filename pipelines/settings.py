@@ -61,3 +61,5 @@ class RunSettings:
                 raise ValueError(f"roles.{role} must name an endpoint")
         if self.roles.get("judge") == self.roles["teacher"] and not self.allow_self_judging:
             raise ValueError("roles.judge is the teacher's endpoint: choose another or set allow_self_judging = true")
+        if self.roles.get("second_judge") and self.roles["second_judge"] == self.roles.get("judge"):
+            raise ValueError("roles.second_judge is the judge's endpoint: it would only repeat itself")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from inference.errors import CallError
 from inference.grounding import BadReply
 from inference.models import Caller
+from rewards import second_judge
 from rewards.aggregate import GateSettings, gated
 from rewards.counting import counted_points, score_counting
 from rewards.extraction import extract_statements
@@ -104,7 +105,12 @@ async def _temporal(case: _Case) -> Verdict:
 
 
 async def _reasoning(case: _Case) -> Verdict:
-    return await score_reasoning(case.draft.question, parse_think(case.trace.text), case.trace.answer, case.caller)
+    judged = (case.draft.question, parse_think(case.trace.text), case.trace.answer)
+    verdict = await score_reasoning(*judged, case.caller)
+    if second_judge.ROLE not in case.masks.served.roles:
+        return verdict
+    second = await score_reasoning(*judged, second_judge.SecondJudge(case.caller))
+    return second_judge.with_second(verdict, second)
 
 
 _SCORERS: dict[str, Callable[[_Case], Awaitable[Verdict]]] = {

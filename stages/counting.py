@@ -1,7 +1,8 @@
 """What the stages count: Beam metrics, which every runner adds up, and a live board for a local progress display.
 
 Metrics stand in the namespaces ``stage/<name>`` (in, kept), ``rejected/<stage>`` (one counter per reason) and
-``ledger/<role>/<stage>`` (requests, cached, retries, tokens, cost in millionths of a dollar).
+``ledger/<role>/<stage>`` (requests, cached, retries, tokens, cost in millionths of a dollar), and
+``agreement/<scorer>`` (one counter per pair of labels that two judges gave).
 """
 
 import functools
@@ -75,6 +76,11 @@ def count_rejected(rejected: Rejected) -> None:
     """One element was rejected."""
     _counter(f"rejected/{rejected.stage}", rejected.reason).inc()
     progress(rejected.stage).rejected += 1
+
+
+def count_agreement(scorer: str, first: str, second: str) -> None:
+    """Two judges were asked the same; the labels that they gave."""
+    _counter(f"agreement/{scorer}", f"{first}/{second}").inc()
 
 
 def count_call(stage: str, call: Call) -> None:

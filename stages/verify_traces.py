@@ -19,12 +19,14 @@ from apache_beam.pvalue import PCollection
 from inference.settings import ModelsSettings
 from rewards import counting, spatial, temporal
 from rewards.aggregate import GateSettings
+from rewards.second_judge import labels_of
 from rewards.selection import PLANNERS, Served, served_by
 from rewards.spatial import ObjectMasks
 from rewards.verifier import verify_trace
 from schemas.reasons import Reason
 from schemas.records import Draft, Rejected, Trace, Verdict
 from stages.calling import CallModels, Session, reject, split, with_calls
+from stages.counting import count_agreement
 
 STAGE = "verify"
 
@@ -106,6 +108,9 @@ async def verify(draft: Draft, session: Session, settings: VerifySettings, serve
     """Score the draft's traces and pick the best."""
     masks = ObjectMasks(draft.question, session, served)
     traces = tuple([await verify_trace(draft, trace, settings.gate, masks, settings.planner) for trace in draft.traces])
+    for verdict in (verdict for trace in traces for verdict in trace.verdicts):
+        if (labels := labels_of(verdict)) is not None:
+            count_agreement(verdict.name, *labels)
     best = best_trace(good_traces(traces, settings))
     if best is None:
         best = best_trace(traces)

@@ -9,7 +9,7 @@ import pytest
 from apache_beam.metrics.metric import Metrics
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from pipelines.counts import ledger, metric_counters, unbalanced, written_counts
+from pipelines.counts import agreements, ledger, metric_counters, unbalanced, written_counts
 from schemas.arrow import REJECTED_SCHEMA, SFT_SCHEMA
 
 
@@ -81,6 +81,15 @@ def test_the_ledger_by_role_and_stage() -> None:
         "policy": FREE | {"tokens_out": 100, "stages": {"attempt": FREE | {"tokens_out": 100}}},
     }
     assert ledger({}) == {}
+
+
+def test_how_far_two_judges_agree() -> None:
+    """20 yes/yes, 15 no/no, 5 and 10 mixed: p_o 0.7, p_e 0.5, κ 0.4; what a judge left unscored is left out."""
+    counted = {"yes/yes": 20, "no/no": 15, "yes/no": 5, "no/yes": 10, "unscored/yes": 3}
+    counters = {("agreement/reasoning", pair): count for pair, count in counted.items()} | {("stage/verify", "in"): 9}
+    expected = {"n": 50, "left_out": 3, "observed": 0.7, "kappa": pytest.approx(0.4)}
+    assert agreements(counters) == {"reasoning": expected}
+    assert agreements({("stage/verify", "in"): 9}) == {}
 
 
 def test_counters_are_added_up_over_steps() -> None:

@@ -1,0 +1,66 @@
+"""A second judge beside the first: asked the same, it decides nothing, and how far both agree is counted.
+
+A judge's word cannot be checked against pixels, so that its errors show only against another judge. Where the role
+``second_judge`` has an endpoint, each verdict that a judge gave on a trace's reasoning is asked of it too; its value
+stands in the verdict's evidence, and the run reports Cohen's κ (:mod:`rewards.agreement`).
+"""
+
+import json
+from dataclasses import dataclass, replace
+
+from inference.models import Answered, Caller
+from inference.request import Continuation, Sampling
+from prompts.loader import RenderedPrompt
+from schemas.records import Verdict
+
+ROLE = "second_judge"
+YES, NO, UNSCORED = "yes", "no", "unscored"
+
+
+@dataclass(frozen=True)
+class SecondJudge:
+    """A :class:`inference.models.Caller` whose ``judge`` is the second one."""
+
+    caller: Caller
+
+    async def generate(
+        self,
+        role: str,
+        prompt: RenderedPrompt,
+        sampling: Sampling,
+        *,
+        continuation: Continuation | None = None,
+        repair: bool = False,
+    ) -> Answered:
+        """See :meth:`inference.models.Models.generate`."""
+        return await self.caller.generate(_role(role), prompt, sampling, continuation=continuation, repair=repair)
+
+    def repair_attempts(self, role: str) -> int:
+        """See :meth:`inference.models.Models.repair_attempts`."""
+        return self.caller.repair_attempts(_role(role))
+
+    def gives_logprobs(self, role: str) -> bool:
+        """See :meth:`inference.models.Models.gives_logprobs`."""
+        return self.caller.gives_logprobs(_role(role))
+
+
+def _role(role: str) -> str:
+    return ROLE if role == "judge" else role
+
+
+def with_second(verdict: Verdict, second: Verdict) -> Verdict:
+    """The first judge's verdict with the second one's value and reason as evidence."""
+    said = json.dumps({ROLE: second.value, "reason": second.reason}, ensure_ascii=False)
+    return replace(verdict, evidence=(*verdict.evidence, said))
+
+
+def labels_of(verdict: Verdict) -> tuple[str, str] | None:
+    """What both judges said, as labels, or None where only one was asked. A probability is a yes from 0.5."""
+    found = [fields for fields in map(json.loads, verdict.evidence) if ROLE in fields]
+    return (_label(verdict.value), _label(found[0][ROLE])) if found else None
+
+
+def _label(value: float | None) -> str:
+    if value is None:
+        return UNSCORED
+    return YES if value >= 0.5 else NO
