@@ -16,7 +16,7 @@ from inference.settings import EndpointSettings, ModelsSettings
 from inference.vllm_server import GUARD, serving
 
 MODEL = "org/tiny"
-WAIT_S = 20.0
+WAIT_S = 60.0
 DATA = Path(__file__).parent / "data"
 NOBODY = 2**22 + 1
 """No process has this id: it is above Linux's largest."""

@@ -16,6 +16,7 @@ from schemas.messages import media_part
 from schemas.records import Draft, Rejected
 from stages.calling import Session
 from stages.point_entities import PointEntities, point
+from stages.sample_frames import VideoSettings
 
 
 @pytest.fixture
@@ -134,7 +135,7 @@ def test_a_failed_entity_does_not_hide_what_the_others_cost(
         return REPLIES["none"]
 
     session = Session(runtime().models(models("pointer", says=says)))
-    future = runtime().submit(point(drafts("q", "prose", "none"), session))
+    future = runtime().submit(point(drafts("q", "prose", "none"), session, VideoSettings()))
     with pytest.raises(ValueError, match="no points and no clear 'none'"):
         future.result(20)
     assert [call.requests for call in session.calls] == [1, 1]

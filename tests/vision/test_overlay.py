@@ -63,7 +63,7 @@ def captions_of(width: int, height: int, marks: list[Mark]) -> tuple[int, overla
     written = [(overlay._written(m.x, decimals), overlay._written(m.y, decimals)) for m in marks]
     bare = [f"{m.number} ({x}, {y})" for m, (x, y) in zip(marks, written, strict=True)]
     scale, font_px, captions = overlay._fit(bare, [m.label for m in marks], width, height)
-    sizes = [overlay._lettering(text, font_px, 3)[0].shape[1::-1] for text in captions]
+    sizes = [overlay.lettering(text, font_px, 3)[0].shape[1::-1] for text in captions]
     targets = np.array([(m.x, m.y, m.x, m.y) for m in marks]) * scale
     canvas = flat(width * scale, height * scale)
     return scale, overlay._place(canvas, targets, len(marks), np.array(sizes, np.float64), 6.0)
