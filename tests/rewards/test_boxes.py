@@ -241,3 +241,25 @@ def test_ivgr_eq2_a_group_matches_the_equation_pair_by_pair(responses, gold) -> 
     scored = score_group([tuple(response) for response in responses], tuple(gold))
     expected = [by_pairs(set(response), gold) for response in responses]
     assert [verdict.value for verdict in scored] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("side", "far", "expected"),
+    [
+        # sides on both sides of the bounds that spare the closer look: sound boxes score alike
+        (1e-149, 0.0, 1.0),
+        (1e-151, 0.0, 1.0),
+        (1e-170, 0.0, 0.0),
+        (1e148, 0.0, 1.0),
+        (1e149, 0.0, 1.0),
+        (1e151, 0.0, 0.0),
+        # a corner far away with a side of its own length, beside a sound box
+        (10.0, 1e149, 0.5),
+        (10.0, math.inf, 0.5),
+    ],
+)
+def test_boxes_of_extreme_size_hide_no_sound_box_and_warn_of_nothing(side, far, expected, recwarn) -> None:
+    sound = box(0, 0, side, side)
+    gold = (sound, box(far, far, far, far)) if far else (sound,)
+    assert score_boxes(gold, gold, "recall_only").value == expected
+    assert not recwarn.list
