@@ -74,7 +74,10 @@ def scripted_reply(body: dict[str, Any], item: str, index: int) -> str:
             "rubrics": [{"id": f"r{n}", "description": f"quality {n}", "criteria": "1 if so"} for n in range(3)]
         },
         "rubric_judge": lambda: {
-            "scores": [{"id": r, "applicable": True, "score": number % 2} for r in re.findall(r'"id": "(\w+)"', text)]
+            "scores": [
+                {"id": r, "rationale": "read", "applicable": True, "score": number % 2}
+                for r in re.findall(r'"id": "(\w+)"', text)
+            ]
         },
     }
     if schema:
