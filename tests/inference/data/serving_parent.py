@@ -10,6 +10,10 @@ import sys
 from inference.settings import EndpointSettings, ModelsSettings
 from inference.vllm_server import serving
 
+# A shell that starts the tests in the background has them ignore these.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 model, log_folder, mode = sys.argv[1:]
 endpoints = (("tiny", EndpointSettings("vllm", model, revision="r1")),)
 models = ModelsSettings(endpoints, (("policy", "tiny"),), ":memory:", ".", ".")
