@@ -8,6 +8,7 @@ Of what a model finds above the endpoint's threshold the best :data:`MOST_BOXES`
 """
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -39,7 +40,7 @@ _Found = tuple[torch.Tensor, torch.Tensor]
 """Boxes in pixels (N, 4) xyxy, and their scores (N,)."""
 
 
-class Detector:
+class Detector(ABC):
     """What the two detectors share: from a prompt to a label, from boxes to a reply."""
 
     prompts = ("detect",)
@@ -71,18 +72,18 @@ class Detector:
         rows = [box_from_px(frame, (x1, y1, x2, y2), width, height) for x1, y1, x2, y2 in boxes.tolist()]
         return json.dumps({"boxes": [[round(value, decimals) for value in row] for row in rows]})
 
+    @abstractmethod
     def text_of(self, label: str) -> str:
         """The label as the model was taught to read labels."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def most_tokens(self) -> int:
         """The longest text that the model reads, its marks of beginning and end included."""
-        raise NotImplementedError
 
+    @abstractmethod
     def find(self, picture: Picture, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
         """The picture's width and height in pixels, and what is found above the threshold for each text."""
-        raise NotImplementedError
 
 
 class GroundingDino(Detector):

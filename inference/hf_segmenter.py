@@ -8,6 +8,7 @@ each by the rectangle that holds it.
 
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -28,7 +29,7 @@ _Place = list[float]
 _NUMBERS = {"boxes": 4, "points": 2}
 
 
-class Segmenter:
+class Segmenter(ABC):
     """What the two segmenters share: from a prompt to places in pixels, from masks to a reply."""
 
     prompts = ("segment", "segment_points")
@@ -88,13 +89,13 @@ class Segmenter:
         masks = found.pred_masks[:, torch.arange(len(best), device=best.device), best]
         return self.full_size(seen, masks[:, :, None])[:, 0]
 
+    @abstractmethod
     def scaled(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
         """Boxes or points from pixels of the picture to those of the model's input."""
-        raise NotImplementedError
 
+    @abstractmethod
     def full_size(self, seen: dict[str, Any], masks: torch.Tensor) -> torch.Tensor:
         """The model's masks (1, N, 1, h, w) at the picture's size, bool (N, 1, H, W)."""
-        raise NotImplementedError
 
 
 class Sam2(Segmenter):

@@ -6,46 +6,12 @@ stands in the verdict's evidence, and the run reports Cohen's κ (:mod:`rewards.
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from inference.models import Answered, Caller
-from inference.request import Continuation, Sampling
-from prompts.loader import RenderedPrompt
 from schemas.records import Verdict
 
 ROLE = "second_judge"
 YES, NO, UNSCORED = "yes", "no", "unscored"
-
-
-@dataclass(frozen=True)
-class SecondJudge:
-    """A :class:`inference.models.Caller` whose ``judge`` is the second one."""
-
-    caller: Caller
-
-    async def generate(
-        self,
-        role: str,
-        prompt: RenderedPrompt,
-        sampling: Sampling,
-        *,
-        continuation: Continuation | None = None,
-        repair: bool = False,
-    ) -> Answered:
-        """See :meth:`inference.models.Models.generate`."""
-        return await self.caller.generate(_role(role), prompt, sampling, continuation=continuation, repair=repair)
-
-    def repair_attempts(self, role: str) -> int:
-        """See :meth:`inference.models.Models.repair_attempts`."""
-        return self.caller.repair_attempts(_role(role))
-
-    def gives_logprobs(self, role: str) -> bool:
-        """See :meth:`inference.models.Models.gives_logprobs`."""
-        return self.caller.gives_logprobs(_role(role))
-
-
-def _role(role: str) -> str:
-    return ROLE if role == "judge" else role
 
 
 def with_second(verdict: Verdict, second: Verdict) -> Verdict:

@@ -26,6 +26,7 @@ from rewards.extraction import FrameStatement, SegmentStatement, Statements
 from rewards.judge_guard import quote
 from schemas.geometry import Point
 from schemas.messages import MediaPart, Part, TextPart
+from schemas.ordering import thinned
 from schemas.records import Verdict
 from schemas.response import parse_points
 from schemas.tags import scan_tags
@@ -194,13 +195,6 @@ class _Case:
         except (CallError, BadReply) as error:
             return ItemScore(category, item, None, frames, f"judge: {error}")
         return ItemScore(category, item, value, frames, f"judge: {reason}")
-
-
-def thinned(indices: Sequence[int], most: int) -> tuple[int, ...]:
-    """At most ``most`` (at least 2) of the indices, evenly spread, the first and the last among them."""
-    if len(indices) <= most:
-        return tuple(indices)
-    return tuple(indices[round(place * (len(indices) - 1) / (most - 1))] for place in range(most))
 
 
 def _plain(description: str) -> str:

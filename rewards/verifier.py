@@ -109,7 +109,7 @@ async def _reasoning(case: _Case) -> Verdict:
     verdict = await score_reasoning(*judged, case.caller)
     if second_judge.ROLE not in case.masks.served.roles:
         return verdict
-    second = await score_reasoning(*judged, second_judge.SecondJudge(case.caller))
+    second = await score_reasoning(*judged, case.caller, second_judge.ROLE)
     return second_judge.with_second(verdict, second)
 
 

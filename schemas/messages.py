@@ -49,7 +49,7 @@ def shown(media: Sequence[MediaRef], drawn: Mapping[tuple[int, int | None], Over
             continue
         parts.append(TextPart(clip_line(medium, index, len(media))))
         for frame in medium.frames:
-            parts.append(TextPart(f"{frame_name(frame).capitalize()}:"))
+            parts.append(TextPart(f"{format_moment(frame.number, frame.t_s).capitalize()}:"))
             parts.append(media_part(drawn.get((index, frame.number), frame)))
     return parts
 
@@ -60,8 +60,3 @@ def clip_line(medium: MediaRef, index: int, count: int) -> str:
     last = medium.frames[len(medium.frames) - 1]
     frames = f"{last.number} frames" if last.number > 1 else "its one frame"
     return f"{which} video clip, shown as {frames}, the last at {last.t_s:.2f} s."
-
-
-def frame_name(frame: FrameRef) -> str:
-    """How prompts and rows call a frame: ``frame F (T s)``."""
-    return format_moment(frame.number, frame.t_s)

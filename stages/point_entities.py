@@ -20,9 +20,10 @@ from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
 from schemas.geometry import Point
 from schemas.messages import media_part
+from schemas.ordering import thinned
 from schemas.records import Draft, FrameRef, MediaRef
 from stages.calling import CallModels, Session, split, with_calls
-from stages.sample_frames import VideoSettings, pointed
+from stages.sample_frames import VideoSettings
 
 STAGE = "point"
 PROMPT = "point.v1"
@@ -34,7 +35,7 @@ async def point(draft: Draft, session: Session, video: VideoSettings) -> Draft:
     asked = [
         (entity, medium, index, frame)
         for index, medium in enumerate(draft.question.media)
-        for frame in pointed(medium.frames, video.pointed_frames) or (None,)
+        for frame in thinned(medium.frames, video.pointed_frames) or (None,)
         for entity in draft.entities
     ]
     sessions = [Session(session.models) for _ in asked]

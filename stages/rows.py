@@ -3,8 +3,9 @@
 from dataclasses import asdict, dataclass
 
 from schemas.arrow import REJECTED_SCHEMA
-from schemas.messages import clip_line, frame_name
+from schemas.messages import clip_line
 from schemas.records import Draft, MediaRef, Question, Rejected, Trace
+from schemas.times import format_moment
 from stages.answer_format import answer_format, lettered_choices
 
 Row = dict[str, object]
@@ -38,7 +39,7 @@ def _marks(media: tuple[MediaRef, ...]) -> str:
     """``<image>`` for each image, and a line with one for each frame of a clip."""
     marks = ""
     for index, medium in enumerate(media):
-        lines = [f"{frame_name(frame).capitalize()}: <image>\n" for frame in medium.frames]
+        lines = [f"{format_moment(frame.number, frame.t_s).capitalize()}: <image>\n" for frame in medium.frames]
         marks += f"{clip_line(medium, index, len(media))}\n{''.join(lines)}" if lines else "<image>"
     return marks
 

@@ -64,12 +64,3 @@ def encode_frame(pixels: Pixels) -> bytes:
     if not done:
         raise ValueError(f"a frame of shape {pixels.shape} cannot be written as JPEG")
     return data.tobytes()
-
-
-def pointed(frames: tuple[FrameRef, ...], count: int) -> tuple[FrameRef, ...]:
-    """At most ``count`` of the frames, evenly spread, the first and the last among them where there are two."""
-    if len(frames) <= count:
-        return frames
-    if count == 1:
-        return (frames[len(frames) // 2],)
-    return tuple(frames[round(i * (len(frames) - 1) / (count - 1))] for i in range(count))

@@ -5,14 +5,14 @@ import json
 import pytest
 
 from rewards.reasoning import score_reasoning
-from rewards.second_judge import SecondJudge, labels_of, with_second
+from rewards.second_judge import ROLE, labels_of, with_second
 from schemas.records import Verdict
 
 
 def test_it_is_asked_the_same_under_its_own_role(run, scripted, question) -> None:
     caller = scripted(judge=['{"supports": "yes"}'], second_judge=['{"supports": "no"}'])
     first = run(score_reasoning(question(), "two of them", "2", caller))
-    second = run(score_reasoning(question(), "two of them", "2", SecondJudge(caller)))
+    second = run(score_reasoning(question(), "two of them", "2", caller, ROLE))
     (role, prompt, sampling), (role_2, prompt_2, sampling_2) = caller.asked
     assert (role, role_2) == ("judge", "second_judge")
     assert (prompt, sampling) == (prompt_2, sampling_2)
