@@ -25,9 +25,9 @@ import numpy as np
 from faulty_traces import FAULTS, Case, is_on, planted
 from scenes import COLOURS, GROUND
 
+from inference.embedded import embedded_endpoints, embedded_roles
 from inference.models import Models
 from inference.settings import ModelsSettings
-from pipelines.settings import embedded_endpoints, embedded_roles
 from rewards.aggregate import gated
 from rewards.selection import Served, served_by
 from rewards.spatial import ObjectMasks

@@ -14,7 +14,6 @@ from inference.runtime import runtime
 from pipelines.budget import RunBudget
 from pipelines.cache_command import CacheCommandError, run_cache
 from pipelines.capabilities import check_capabilities, scan_media
-from pipelines.config import ConfigError
 from pipelines.figures import InspectError
 from pipelines.forecast import count_records, forecast_text
 from pipelines.inputs import InputError
@@ -30,6 +29,7 @@ from pipelines.run import (
 from pipelines.run_folder import RunFolderError
 from pipelines.runner import OptionError, pipeline_options
 from prompts.loader import PromptError, load_prompt, prompt_names
+from schemas.config import ConfigError
 
 USER_ERRORS = (
     CacheCommandError, ConfigError, InputError, InspectError, OptionError, PipelineError, PromptError, RunFolderError,

@@ -23,7 +23,6 @@ from inference.runtime import runtime
 from inference.settings import ModelsSettings
 from pipelines.budget import RunBudget, Spent, is_local, is_used_up, spent_of, worker_processes
 from pipelines.card import write_card
-from pipelines.config import load_config, to_toml
 from pipelines.context import Outcome, RunContext
 from pipelines.counts import agreements, ledger, metric_counters, unbalanced, written_counts
 from pipelines.forecast import count_records, measured
@@ -35,6 +34,7 @@ from pipelines.run_folder import RunFolder
 from pipelines.runner import OptionError, choose_runner, pipeline_options
 from pipelines.waves import Wave, first_share, joined_counters, next_share, threshold, wave_of
 from prompts.loader import load_prompt, prompt_names
+from schemas.config import load_config, to_toml
 from schemas.ordering import order_key
 from schemas.reasons import Reason
 from stages.counting import clear_board

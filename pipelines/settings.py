@@ -3,33 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from inference.embedded import embedded_endpoints, embedded_roles
 from inference.endpoint import KINDS, SERVED
 from inference.settings import ROLES, EndpointSettings
 from stages.reading import RowSettings
 from stages.write_shards import ShardSettings
-from vision.classical.view import DEFAULT_POLICY_STRENGTH
-
-
-def embedded_endpoints() -> dict[str, EndpointSettings]:
-    """The embedded engine under three names: ``coarse`` sees a jittered, downscaled picture, ``colour`` and ``edges``
-    are two algorithms that can disagree."""
-    return {
-        "coarse": EndpointSettings(kind="classical", model="colour", strength=DEFAULT_POLICY_STRENGTH),
-        "colour": EndpointSettings(kind="classical", model="colour"),
-        "edges": EndpointSettings(kind="classical", model="edges"),
-    }
-
-
-def embedded_roles() -> dict[str, str]:
-    """Every role played by the embedded engine: nothing to download, no key, no GPU."""
-    return {
-        "policy": "coarse",
-        "teacher": "colour",
-        "pointer": "colour",
-        "judge": "colour",
-        "detector": "edges",
-        "segmenter": "edges",
-    }
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
 from rewards.outcome import score_outcome
 from schemas.messages import shown
+from schemas.question_text import answer_format, lettered_choices
 from schemas.reasons import Reason
 from schemas.records import Attempt, Draft, Rejected
 from schemas.response import parse_response
-from stages.answer_format import answer_format, lettered_choices
 from stages.calling import CallModels, Session, reject, split, with_calls
 from stages.spreading import SpreadDrafts
 

@@ -18,10 +18,10 @@ from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt
 from schemas.geometry import Point
 from schemas.messages import Part, shown
+from schemas.question_text import answer_format, lettered_choices
 from schemas.records import Draft, Event, MediaRef, Trace
 from schemas.response import normalise, parse_response
 from schemas.times import anchor_points, format_moment, format_span, resolve_moment
-from stages.answer_format import answer_format, lettered_choices
 from stages.calling import CallModels, Session, split, with_calls
 from stages.draw_overlays import mark_numbers
 from stages.spreading import SpreadDrafts

@@ -3,17 +3,10 @@
 from dataclasses import asdict, dataclass
 
 from schemas.arrow import REJECTED_SCHEMA
-from schemas.messages import clip_line
-from schemas.records import Draft, MediaRef, Question, Rejected, Trace
-from schemas.times import format_moment
-from stages.answer_format import answer_format, lettered_choices
+from schemas.question_text import user_text
+from schemas.records import Draft, Question, Rejected, Trace
 
 Row = dict[str, object]
-
-TRACE_INSTRUCTION = (
-    "Think inside <think> and </think>, and point at the things that you rely on as "
-    '<points x1="X" y1="Y" alt="label">label</points>. Then give only the final answer inside <answer> and </answer>.'
-)
 
 
 @dataclass(frozen=True)
@@ -23,25 +16,6 @@ class RowContext:
     recipe: str
     revision: str
     self_judged: bool
-
-
-def user_text(question: Question) -> str:
-    """The user's turn: one ``<image>`` per image or frame, the question, its choices, and the form of the answer.
-
-    The frames of a clip stand with their numbers and times, as the teacher saw them.
-    """
-    parts = [_marks(question.media) + question.question, lettered_choices(question)]
-    parts.append(f"{TRACE_INSTRUCTION} {answer_format(question)}")
-    return "\n".join(part for part in parts if part)
-
-
-def _marks(media: tuple[MediaRef, ...]) -> str:
-    """``<image>`` for each image, and a line with one for each frame of a clip."""
-    marks = ""
-    for index, medium in enumerate(media):
-        lines = [f"{format_moment(frame.number, frame.t_s).capitalize()}: <image>\n" for frame in medium.frames]
-        marks += f"{clip_line(medium, index, len(media))}\n{''.join(lines)}" if lines else "<image>"
-    return marks
 
 
 def sft_row(draft: Draft, context: RowContext) -> Row:

@@ -24,8 +24,9 @@ from apache_beam.pvalue import AsSingleton, PCollection
 
 from schemas.arrow import RL_SCHEMA, SFT_SCHEMA
 from schemas.ordering import order_key
+from schemas.question_text import TRACE_INSTRUCTION
 from stages.ingest_records import MediaRoots
-from stages.rows import TRACE_INSTRUCTION, Row
+from stages.rows import Row
 from stages.spreading import compress, decompress, lineage_dictionary, release_memory
 from vision.media import MediaStore
 

@@ -8,8 +8,8 @@ import duckdb
 import pytest
 
 from pipelines import cli
-from pipelines.config import load_config
 from pipelines.grounded_cot import Settings
+from schemas.config import load_config
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -15,9 +15,9 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.test_pipeline import TestPipeline
 from apache_beam.testing.util import assert_that, equal_to
 
+from inference.embedded import embedded_endpoints, embedded_roles
 from inference.runtime import runtime
 from inference.settings import EndpointSettings, ModelsSettings
-from pipelines.settings import embedded_endpoints, embedded_roles
 from schemas.records import Draft, MediaRef, Question
 from stages.ingest_records import check_medium
 from vision.media import MediaStore

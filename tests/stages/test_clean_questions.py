@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas.question_text import user_text
 from schemas.reasons import Reason
 from schemas.records import Draft, Rejected
 from stages.clean_questions import CleanQuestions, CleanSettings, clean, clean_text
-from stages.rows import user_text
 
 REMNANTS = [
     ("<image1> How many?", "How many?"),

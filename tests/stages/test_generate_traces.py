@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from inference.embedded import embedded_endpoints, embedded_roles
 from inference.request import Completion
 from inference.runtime import runtime
 from inference.settings import ModelsSettings
-from pipelines.settings import embedded_endpoints, embedded_roles
 from schemas.geometry import Box, Point
 from schemas.records import Draft, MediaRef, Overlay, Trace
 from stages.generate_traces import (

@@ -10,8 +10,9 @@ import pytest
 
 from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 from schemas.geometry import Box, Point
+from schemas.question_text import user_text
 from schemas.records import Attempt, Call, Draft, MediaRef, Overlay, Rejected, Rubric, Trace, Verdict
-from stages.rows import RowContext, rejected_row, rl_row, sft_row, user_text
+from stages.rows import RowContext, rejected_row, rl_row, sft_row
 
 CONTEXT = RowContext("grounded_cot", "abc123", False)
 MEDIA = tuple(MediaRef(f"input:{n}.png", "image", n * 64, n * 64, "0" * 16, 40, 30, 1, 99) for n in "ab")

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inference.embedded import embedded_endpoints
 from inference.settings import EndpointSettings
-from pipelines.config import ConfigError, load_config, to_toml
 from pipelines.grounded_cot import Settings
-from pipelines.settings import embedded_endpoints
+from schemas.config import ConfigError, load_config, to_toml
 from stages.attempt_questions import AttemptSettings
 from stages.filter_by_difficulty import DifficultySettings
 from stages.generate_traces import TraceSettings

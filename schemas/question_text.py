@@ -1,0 +1,47 @@
+"""How a question is put to a model in words: its choices, the form of its answer, and the user turn of a shard."""
+
+from schemas.messages import clip_line
+from schemas.records import MediaRef, Question
+from schemas.times import format_moment
+
+TRACE_INSTRUCTION = (
+    "Think inside <think> and </think>, and point at the things that you rely on as "
+    '<points x1="X" y1="Y" alt="label">label</points>. Then give only the final answer inside <answer> and </answer>.'
+)
+
+_FORMS = {
+    "mcq": "Answer with the text of the right choice.",
+    "numeric": "Answer with a number alone.",
+    "bool": "Answer yes or no.",
+    "text": "Answer as briefly as the question allows.",
+    "boxes": "Answer with one <box>[x1,y1,x2,y2]</box> for each object, in pixels.",
+}
+
+
+def answer_format(question: Question) -> str:
+    """One sentence on the form of the final answer."""
+    return _FORMS[question.answer_type]
+
+
+def lettered_choices(question: Question) -> str:
+    """The choices as lines ``A. text``, or an empty string."""
+    return "\n".join(f"{chr(65 + index)}. {choice}" for index, choice in enumerate(question.choices or ()))
+
+
+def user_text(question: Question) -> str:
+    """The user's turn: one ``<image>`` per image or frame, the question, its choices, and the form of the answer.
+
+    The frames of a clip stand with their numbers and times, as the teacher saw them.
+    """
+    parts = [_marks(question.media) + question.question, lettered_choices(question)]
+    parts.append(f"{TRACE_INSTRUCTION} {answer_format(question)}")
+    return "\n".join(part for part in parts if part)
+
+
+def _marks(media: tuple[MediaRef, ...]) -> str:
+    """``<image>`` for each image, and a line with one for each frame of a clip."""
+    marks = ""
+    for index, medium in enumerate(media):
+        lines = [f"{format_moment(frame.number, frame.t_s).capitalize()}: <image>\n" for frame in medium.frames]
+        marks += f"{clip_line(medium, index, len(media))}\n{''.join(lines)}" if lines else "<image>"
+    return marks
