@@ -3,11 +3,9 @@
 import contextlib
 import datetime
 import hashlib
-import importlib.metadata
 import importlib.util
 import json
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -37,12 +35,11 @@ from prompts.loader import load_prompt, prompt_names
 from schemas.config import load_config, to_toml
 from schemas.ordering import order_key
 from schemas.reasons import Reason
+from schemas.revision import code_revision
 from stages.counting import clear_board
 from stages.draw_questions import Draw
 from stages.ingest_records import MediaRoots
 from stages.rows import RowContext
-
-PACKAGES = ("schemas", "prompts", "vision", "inference", "rewards", "stages", "pipelines")
 
 
 class ConservationError(Exception):
@@ -257,20 +254,3 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "wall_s": round(wall_s, 2),
     }
-
-
-def code_revision() -> str:
-    """The commit of the code, with ``+`` and a digest of the difference when files are changed; the version outside
-    git.
-    """
-    home = Path(__file__).resolve().parent.parent
-    try:
-        commit = _git(home, "rev-parse", "HEAD").decode().strip()
-        changes = _git(home, "diff", "HEAD", "--", *PACKAGES)
-    except (OSError, subprocess.CalledProcessError):
-        return f"groundtrace {importlib.metadata.version('groundtrace')}"
-    return f"{commit}+{hashlib.sha256(changes).hexdigest()[:12]}" if changes else commit
-
-
-def _git(home: Path, *arguments: str) -> bytes:
-    return subprocess.run(["git", "-C", str(home), *arguments], capture_output=True, check=True).stdout
