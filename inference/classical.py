@@ -40,6 +40,7 @@ Handler = Callable[[RenderedPrompt, Scene, np.random.Generator, float], str]
 HANDLERS: dict[str, dict[str, Handler]] = {
     "colour": {
         "attempt": attempt,
+        "attempt_as_trained": attempt,
         "propose": propose,
         "point": point_at,
         "trace": trace,

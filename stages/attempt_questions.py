@@ -13,43 +13,56 @@ from apache_beam.pvalue import PCollection
 
 from inference.request import Sampling
 from inference.settings import ModelsSettings
-from prompts.loader import load_prompt
+from prompts.loader import RenderedPrompt, load_prompt
 from rewards.outcome import score_outcome
 from schemas.messages import shown
-from schemas.question_text import answer_format, lettered_choices
+from schemas.question_text import TRACE_INSTRUCTION, answer_format, lettered_choices
 from schemas.reasons import Reason
-from schemas.records import Attempt, Draft, Rejected
+from schemas.records import Attempt, Draft, Question, Rejected
 from schemas.response import parse_response
 from stages.calling import CallModels, Session, reject, split, with_calls
 from stages.spreading import SpreadDrafts
 
 STAGE = "attempt"
-PROMPT = "attempt.v1"
+PROMPT, TRAINED_PROMPT = "attempt.v1", "attempt_as_trained.v1"
 
 
 @dataclass(frozen=True)
 class AttemptSettings:
-    """``k`` attempts at ``temperature``; a question with fewer than ``k_min`` graded ones is ungradable."""
+    """``k`` attempts at ``temperature``; a question with fewer than ``k_min`` graded ones is ungradable.
+
+    ``as_trained`` asks in the words of the shards' user turns: for a policy that was trained on them.
+    """
 
     k: int = 4
     k_min: int = 3
     temperature: float = 1.0
     max_tokens: int = 2048
+    as_trained: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.k_min <= self.k:
             raise ValueError(f"attempt.k_min must be 1 to k = {self.k}, got {self.k_min}")
 
 
+def attempt_prompt(question: Question, settings: AttemptSettings) -> RenderedPrompt:
+    """What the policy is asked."""
+    said = {
+        "question": question.question,
+        "choices": lettered_choices(question),
+        "answer_format": answer_format(question),
+    }
+    if settings.as_trained:
+        said["instruction"] = TRACE_INSTRUCTION
+    return load_prompt(TRAINED_PROMPT if settings.as_trained else PROMPT).render(
+        {"original": shown(question.media)}, **said
+    )
+
+
 async def attempt(draft: Draft, session: Session, settings: AttemptSettings, judged: bool) -> Draft | Rejected:
     """Ask the policy k times and grade what it says."""
     question = draft.question
-    prompt = load_prompt(PROMPT).render(
-        {"original": shown(question.media)},
-        question=question.question,
-        choices=lettered_choices(question),
-        answer_format=answer_format(question),
-    )
+    prompt = attempt_prompt(question, settings)
     sampling = Sampling(settings.k, settings.temperature, max_tokens=settings.max_tokens)
     answered = await session.generate("policy", prompt, sampling)
     attempts = []

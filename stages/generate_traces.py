@@ -6,7 +6,7 @@ overlays where there are some (§4.2). Coordinates are original pixels: the prom
 copies, so that no frame has to be guessed.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,8 +20,8 @@ from schemas.geometry import Point
 from schemas.messages import Part, shown
 from schemas.question_text import answer_format, lettered_choices
 from schemas.records import Draft, Event, MediaRef, Trace
-from schemas.response import normalise, parse_response
-from schemas.times import anchor_points, format_moment, format_span, resolve_moment
+from schemas.times import format_moment, format_span
+from schemas.trace_text import read_trace
 from stages.calling import CallModels, Session, split, with_calls
 from stages.draw_overlays import mark_numbers
 from stages.spreading import SpreadDrafts
@@ -67,32 +67,11 @@ def shown_overlays(draft: Draft) -> list[Part]:
 
 
 def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = ()) -> Trace:
-    """The trace in canonical tags. Reasoning that a server returns apart goes back into think tags.
-
-    In a trace on a clip each point has the frame that the text ties to it (:func:`anchored_points`).
-    """
+    """The completion as a trace in canonical tags. Reasoning that a server returns apart goes back into think tags."""
     text = completion.text
     if completion.reasoning and "<think>" not in text:
         text = f"<think>{completion.reasoning}</think>{text}"
-    text = normalise(text)
-    response = parse_response(text)
-    points = anchored_points(text, media) if any(medium.frames for medium in media) else response.points
-    return Trace(index, text, response.answer, points, response.boxes)
-
-
-def anchored_points(text: str, media: tuple[MediaRef, ...]) -> tuple[Point, ...]:
-    """The points of a text on a clip, the first one where there are several, with frame number and time.
-
-    A moment that names none of the frames shown stays as stated: no such frame can be looked at, so its point scores 0.
-    """
-    clip = next(index for index, medium in enumerate(media) if medium.frames)
-    frames = [(frame.number, frame.t_s) for frame in media[clip].frames]
-    points = []
-    for point in anchor_points(text):
-        found, _ = resolve_moment(point.frame, point.t_s, frames)
-        number, t_s = (point.frame, point.t_s) if found is None else frames[found]
-        points.append(replace(point, media_index=clip, frame=number, t_s=t_s))
-    return tuple(points)
+    return read_trace(index, text, media)
 
 
 def trace_prompt(draft: Draft) -> RenderedPrompt:

@@ -8,8 +8,10 @@ import pytest
 from apache_beam.coders.typecoders import registry
 
 from inference.settings import ModelsSettings
+from schemas.messages import MediaPart
+from schemas.question_text import user_text
 from schemas.records import Draft, Rejected
-from stages.attempt_questions import AttemptQuestions, AttemptSettings
+from stages.attempt_questions import AttemptQuestions, AttemptSettings, attempt_prompt
 
 
 @pytest.fixture
@@ -174,3 +176,16 @@ def test_any_reply_can_cross_a_shuffle(
     coder = registry.get_coder(Draft)
     stage = AttemptQuestions(AttemptSettings(), models("policy", says=lambda *_: "\ud83d <answer>3</answer>"))
     check_stage(stage, [drafts()], ["q"], [], show=lambda draft: coder.decode(coder.encode(draft)).id)
+
+
+@pytest.mark.parametrize(("choices", "answer_type"), [(None, "numeric"), (("2", "3"), "mcq")])
+def test_as_trained_asks_in_the_words_of_the_shards(
+    choices: tuple[str, ...] | None, answer_type: str, drafts: Callable[..., Draft]
+) -> None:
+    question = drafts(choices=choices, answer_type=answer_type).question
+    prompt = attempt_prompt(question, AttemptSettings(as_trained=True))
+    assert prompt.system == ""
+    assert ["<image>" if isinstance(part, MediaPart) else part.text for part in prompt.user] == [
+        "<image>",
+        user_text(question).removeprefix("<image>"),
+    ]
