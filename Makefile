@@ -1,10 +1,10 @@
-# make setup · make demo · make test · make lint · make bench — each sets up first what it needs.
+# make setup · make demo · make test · make lint · make bench · make learn — each sets up first what it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup demo test lint bench test-vllm setup-vllm clean
+.PHONY: setup demo test lint bench learn test-trl test-vllm setup-vllm clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -12,7 +12,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.all: $(VENV)/.core
-	$(PIP) -e '.[dev,gemini,video,vision]'
+	$(PIP) -e '.[dev,gemini,train,video,vision]'
 	touch $@
 
 setup: $(VENV)/.all  ## everything but the vLLM server's own environment
@@ -30,6 +30,16 @@ lint: $(VENV)/.all
 
 bench: $(VENV)/.all
 	set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file; done
+
+learn: $(VENV)/.all  ## scenes → pipeline → SFT → GRPO and its control, on this machine; about a quarter of an hour
+	$(BIN)/python benchmarks/learning/learn.py
+
+$(VENV)/.trl: $(VENV)/.all
+	$(PIP) -e '.[train,trl]'
+	touch $@
+
+test-trl: $(VENV)/.trl  ## the trainer's loss and gradients against TRL's
+	$(BIN)/python -m pytest -m trl
 
 setup-vllm: $(VENV)/.all  ## a vLLM CPU server in an environment of its own
 	bash tests/vllm/make_venv.sh $(PYTHON)

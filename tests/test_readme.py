@@ -10,6 +10,8 @@ import pytest
 from pipelines import cli
 from pipelines.grounded_cot import Settings
 from schemas.config import load_config
+from trainer.cli import make_parser as make_trainer_parser
+from trainer.settings import TrainerSettings
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -69,14 +71,27 @@ def test_config_of_a_detector(tmp_path: Path) -> None:
     assert settings.endpoints["boxes"].threshold == 0.3
 
 
+def test_config_of_the_trainer(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text(blocks("toml")[2], "utf-8")
+    settings = load_config(TrainerSettings, str(tmp_path / "my.toml"))
+    assert (settings.grpo.clip_high, settings.reward.roles["detector"]) == (0.28, "edges")
+
+
 def test_there_is_something_to_test() -> None:
     assert len(blocks("sql")) >= 3
-    assert (len(blocks("python")), len(blocks("toml"))) == (1, 2)
+    assert (len(blocks("python")), len(blocks("toml"))) == (1, 3)
 
 
-@pytest.mark.parametrize(
-    "line", [line for text in blocks("bash") for line in text.splitlines() if line.startswith("beam ")]
-)
+def lines_of(command: str) -> list[str]:
+    return [line for text in blocks("bash") for line in text.splitlines() if line.startswith(f"{command} ")]
+
+
+@pytest.mark.parametrize("line", lines_of("trainer"))
+def test_commands_are_ones_that_trainer_knows(line: str) -> None:
+    assert make_trainer_parser().parse_args(line.split()[1:]).command in ("sft", "grpo", "eval")
+
+
+@pytest.mark.parametrize("line", lines_of("beam"))
 def test_commands_are_ones_that_beam_knows(line: str) -> None:
     arguments = re.sub(r"\s+#.*", "", line).split(" -- ")[0]
     quoted = re.findall(r'"[^"]*"|\S+', arguments)[1:]

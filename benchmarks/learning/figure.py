@@ -1,0 +1,61 @@
+"""The figure of what learn.py did: ``python benchmarks/learning/figure.py runs/learn docs/learning.svg``."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt
+
+WINDOW = 5
+SIDES = (("grpo", "GRPO", "#1f57b4"), ("control", "advantages shuffled", "#a32424"))
+
+
+def main(arguments: list[str]) -> int:
+    """Draw the SFT loss, the rewards of GRPO and of its control, and what is held out, all seeds."""
+    learnt, out = Path(arguments[0]), Path(arguments[1])
+    results = json.loads((learnt / "results.json").read_text("utf-8"))
+    matplotlib.rcParams.update({"svg.hashsalt": "learning", "font.size": 9})
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
+    for seed in results:
+        left.plot(smoothed(series(learnt, seed, "sft", "loss"), 20), color="#555", linewidth=1)
+        for side, _, colour in SIDES:
+            middle.plot(smoothed(series(learnt, seed, side, "outcome"), WINDOW), color=colour, linewidth=1.2)
+    left.set(title="SFT: loss per token", xlabel="step", yscale="log")
+    middle.set(title="GRPO: right answers among rollouts", xlabel="step")
+    draw_held(right, results)
+    for _, label, colour in SIDES:
+        middle.plot([], [], color=colour, label=label)
+    middle.legend(frameon=False)
+    figure.savefig(out, metadata={"Date": None})
+    return 0
+
+
+def draw_held(axes: plt.Axes, results: dict[str, dict]) -> None:
+    """For each seed a line from SFT to GRPO and one to the control: accuracy, and responses that point exactly."""
+    names = ["SFT", "GRPO", "control"]
+    for figure, style in (("accuracy", "o-"), ("exact_points", "s--")):
+        for models in results.values():
+            axes.plot(names, [models[name][figure] for name in ("sft", "grpo", "control")], style, linewidth=1)
+    constant = max(models["sft"]["best_constant"] for models in results.values())
+    axes.axhline(constant, color="#999", linestyle=":")
+    axes.set(title="held out: accuracy (o), exact points (□)", ylim=(0, 1))
+
+
+def series(learnt: Path, seed: str, side: str, name: str) -> list[float]:
+    """A metric of one command, step by step."""
+    lines = (learnt / f"seed-{seed}" / side / "metrics.jsonl").read_text("utf-8").splitlines()
+    return [value for value in (json.loads(line)[name] for line in lines) if value is not None]
+
+
+def smoothed(values: Sequence[float], window: int) -> list[float]:
+    """The mean of each value and those before it, ``window`` in all."""
+    cuts = (values[max(0, end - window) : end] for end in range(1, len(values) + 1))
+    return [sum(cut) / len(cut) for cut in cuts]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

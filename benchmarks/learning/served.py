@@ -1,0 +1,115 @@
+"""Trained models behind a real vLLM server: the same greedy texts as transformers, and the policy of the pipeline.
+
+After ``make learn`` and ``make setup-vllm``: ``python benchmarks/learning/served.py``. The held-out questions go
+through `beam run` with the model served by `vllm serve` as the policy, once as it was after SFT and once after GRPO;
+the pass rates of their attempts are the difficulty histogram before and after training. A further pass asks the trained
+model once each at temperature 0 and compares every text with what transformers generates from the same weights in
+float32.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT))
+
+import pyarrow.parquet as pq  # noqa: E402
+import tomli_w  # noqa: E402
+import torch  # noqa: E402
+
+from schemas.config import load_config  # noqa: E402
+from trainer.grpo import answer_text  # noqa: E402
+from trainer.model import VisionLanguageModel, load_model  # noqa: E402
+from trainer.records import Records  # noqa: E402
+from trainer.rollouts import TransformersSampler  # noqa: E402
+from trainer.settings import TrainerSettings  # noqa: E402
+from trainer.shards import prompt_sample  # noqa: E402
+
+K = 4
+GREEDY_TEMPERATURE = 1e-4
+"""So cold that a draw is the most likely token; transformers takes no temperature of 0 when it samples."""
+SERVE_ARGUMENTS = (
+    "--dtype", "float32", "--max-model-len", "2048", "--max-num-batched-tokens", "2048", "--max-num-seqs", "64",
+    "--limit-mm-per-prompt", '{"image": 1, "video": 0}', "--enforce-eager", "--skip-mm-profiling", "--seed", "0",
+)  # fmt: skip
+ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "TORCHDYNAMO_DISABLE": "1"}
+
+
+def main() -> int:
+    """Run the three passes and print the histograms; the last line is JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--learnt", type=Path, default=ROOT / "runs" / "learn", help="what learn.py left")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--vllm", default=str(ROOT / ".venv-vllm" / "bin" / "vllm"))
+    arguments = parser.parse_args()
+    learnt = arguments.learnt.resolve()
+    folder = learnt / f"seed-{arguments.seed}"
+    histograms = {}
+    for name in ("sft", "grpo"):
+        rows = run(learnt, folder / f"{name}-served", folder / name / "model", arguments.vllm, K, 1.0)
+        histograms[name] = histogram(rows)
+        print(f"{name}: right of {K}: {histograms[name]}", flush=True)
+    rows = run(learnt, folder / "greedy-served", folder / "grpo" / "model", arguments.vllm, 1, 0.0)
+    same, compared = compare(learnt, folder / "grpo" / "model", rows)
+    print(f"greedy texts equal to transformers': {same} of {compared}")
+    (folder / "served.json").write_text(json.dumps({"histograms": histograms, "same": same, "compared": compared}))
+    print(json.dumps({"name": "served", "ratio": same / compared, "unit": "of greedy texts equal to transformers'"}))
+    return 0
+
+
+def run(learnt: Path, output: Path, model: Path, vllm: str, k: int, temperature: float) -> dict[str, list[Any]]:
+    """The attempts of every held-out question, by its id, from a run of the pipeline with the model as the policy."""
+    endpoint = {"kind": "vllm", "model": str(model), "frame": "molmo100", "serve_args": list(SERVE_ARGUMENTS)}
+    settings = {
+        "endpoints": {"trained": endpoint},
+        "roles": {"policy": "trained"},
+        "attempt": {"k": k, "k_min": 1, "temperature": temperature, "max_tokens": 128, "as_trained": True},
+        "difficulty": {"include_low": True, "include_high": True},
+        "dedup": {"near": False},
+        "trace": {"n": 1},
+        "rubrics": {"sample": 20},
+    }
+    output.parent.mkdir(parents=True, exist_ok=True)
+    config = output.with_suffix(".toml")
+    config.write_text(tomli_w.dumps(settings), "utf-8")
+    words = ["run", "pipelines/grounded_cot.py", "--input", learnt / "held", "--output", output, "--config", config]
+    environment = os.environ | ENVIRONMENT | {"GROUNDTRACE_VLLM": vllm}
+    subprocess.run([sys.executable, "-m", "pipelines.cli", *map(str, words)], cwd=ROOT, env=environment, check=True)
+    tables = [pq.read_table(path, columns=["id", "attempts"]) for path in sorted(output.glob("[sr][fl]*/*.parquet"))]
+    return {row["id"]: row["attempts"] for table in tables for row in table.to_pylist()}
+
+
+def histogram(rows: dict[str, list[Any]]) -> dict[int, int]:
+    """How many questions had so many right attempts."""
+    counts = Counter(sum(bool(attempt["correct"]) for attempt in attempts) for attempts in rows.values())
+    return {right: counts[right] for right in range(K + 1)}
+
+
+def compare(learnt: Path, model: Path, rows: dict[str, list[Any]]) -> tuple[int, int]:
+    """How many texts of the server are those that transformers generates, of how many."""
+    overrides = [f"model.path={model}", f"rollout.temperature={GREEDY_TEMPERATURE}"]
+    settings = load_config(TrainerSettings, str(HERE / "sft.toml"), overrides)
+    vlm = load_model(settings.model)
+    texts = dict(generated(vlm, settings, learnt / "held", set(rows)))
+    return sum(texts[id] == attempts[0]["text"] for id, attempts in rows.items()), len(rows)
+
+
+def generated(vlm: VisionLanguageModel, settings: TrainerSettings, data: Path, wanted: set[str]) -> Any:
+    """Pairs of id and text for each wanted record."""
+    records = Records(data)
+    asked = [row for row in map(records.__getitem__, range(len(records))) if row.id in wanted]
+    with torch.inference_mode():
+        found = TransformersSampler(vlm, settings.rollout).sample([prompt_sample(vlm, row) for row in asked], 1, 0)
+    for row, (rollout,) in zip(asked, found, strict=True):
+        yield row.id, answer_text(vlm, rollout)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,212 @@
+"""Write a Qwen3-VL checkpoint of random weights that is small enough to learn on a CPU, without any download.
+
+It has at most 3 million parameters, whole numbers from 0 to 100 are single tokens, and its folder is what
+``from_pretrained`` and ``vllm serve`` read: configuration, fp32 weights, tokenizer, processor, chat template and
+generation settings. The same texts, seed and library versions give the same files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import (
+    GenerationConfig,
+    PreTrainedTokenizerFast,
+    Qwen2VLImageProcessor,
+    Qwen3VLConfig,
+    Qwen3VLForConditionalGeneration,
+    Qwen3VLProcessor,
+    Qwen3VLVideoProcessor,
+)
+
+from schemas.question_text import TRACE_INSTRUCTION
+
+VOCAB_SIZE = 600
+CONTEXT_TOKENS = 2048
+PATCH_PX = 8
+MERGE = 2
+IMAGE_SIDE_PX = 64
+
+END_OF_TEXT, TURN_START, TURN_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
+VISION_START, VISION_END = "<|vision_start|>", "<|vision_end|>"
+IMAGE_PAD, VIDEO_PAD = "<|image_pad|>", "<|video_pad|>"
+SPECIAL_TOKENS = [END_OF_TEXT, TURN_START, TURN_END, VISION_START, VISION_END, IMAGE_PAD, VIDEO_PAD]
+
+# Merges never cross these pieces: the fixed parts of tags, whole numbers of three digits at most, words with the space
+# before them, runs of spaces, single other characters.
+PIECES = (
+    r' ?<points x1="|" y1="|" alt="|">|</points>| ?</?(?:think|answer)>'
+    r"|[0-9]{1,3}| ?[A-Za-z]+|\s+|[^A-Za-z0-9\s]"
+)
+# What every question of the scenes and every trace of the embedded teacher says in the same words. Each is one token: a
+# step on a processor costs what its tokens cost, and these teach nothing about pictures.
+PHRASES = (
+    TRACE_INSTRUCTION,
+    "How many",
+    " are there in the image?",
+    "Is the following statement about the image true?",
+    " Answer with a number alone.",
+    " Answer yes or no.",
+    "Looking over the whole picture, there",
+    "The picture shows",
+    "That agrees with",
+    "That does not agree with",
+)
+# The numbers 10 to 99 from their digits, and 100; those below 10 are characters.
+NUMBER_MERGES = [*((str(tens), str(ones)) for tens in range(1, 10) for ones in range(10)), ("10", "0")]
+
+CHAT_TEMPLATE = (
+    "{%- for message in messages -%}"
+    "{{ '<|im_start|>' + message['role'] + '\\n' }}"
+    "{%- if message['content'] is string -%}"
+    "{{ message['content'] }}"
+    "{%- else -%}"
+    "{%- for part in message['content'] -%}"
+    "{%- if part['type'] == 'text' -%}"
+    "{{ part['text'] }}"
+    "{%- elif part['type'] == 'video' -%}"
+    "{{ '<|vision_start|><|video_pad|><|vision_end|>' }}"
+    "{%- else -%}"
+    "{{ '<|vision_start|><|image_pad|><|vision_end|>' }}"
+    "{%- endif -%}"
+    "{%- endfor -%}"
+    "{%- endif -%}"
+    "{{ '<|im_end|>\\n' }}"
+    "{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\\n' }}{%- endif -%}"
+)
+
+
+def make_tiny_model(folder: Path, texts: Iterable[str], seed: int, image_side_px: int = IMAGE_SIDE_PX) -> int:
+    """Write the whole model folder (made if missing) and return the number of parameters.
+
+    ``texts`` are what the model will read and write, coordinates in the form that it is to speak (integers 0 to 100);
+    the tokenizer's merges are learnt from them. A picture is shrunk to the area of a square of ``image_side_px``: at 64
+    a 256x256 picture becomes 64x64 (16 tokens) and a 400x100 one 128x32 (16 tokens); at 128, 256x64 (64 tokens).
+    """
+    tokenizer = build_tokenizer(texts)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Qwen3VLForConditionalGeneration(build_config(tokenizer)).float().eval()
+    token_id = tokenizer.get_vocab()
+    end_ids = [token_id[TURN_END], token_id[END_OF_TEXT]]
+    model.generation_config = GenerationConfig(
+        do_sample=True, temperature=1.0, eos_token_id=end_ids, pad_token_id=token_id[END_OF_TEXT]
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(folder)
+    build_processor(tokenizer, image_side_px).save_pretrained(folder)
+    return sum(weight.numel() for weight in model.parameters())
+
+
+def build_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
+    """Byte-level BPE of some 600 tokens that can spell any text, with the special tokens of Qwen3-VL.
+
+    Every number from 0 to 100 is one token, apart from those in names such as ``x1`` inside the fixed parts of tags.
+    """
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(PIECES), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    bpe.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCAB_SIZE - len(NUMBER_MERGES),
+        min_frequency=2,
+        special_tokens=SPECIAL_TOKENS,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    # Without numbers of their own the texts teach no merge of digits: those are given, not learnt.
+    bpe.train_from_iterator((re.sub(r"(?<!\w)[0-9]+", "", text) for text in texts), trainer)
+    learnt = json.loads(bpe.to_str())["model"]
+    merges = [*NUMBER_MERGES, *(tuple(pair) for pair in learnt["merges"])]
+    vocab = dict(learnt["vocab"])
+    for left, right in NUMBER_MERGES:
+        vocab[left + right] = len(vocab)
+    bpe.model = models.BPE(vocab=vocab, merges=merges)
+    bpe.add_special_tokens(SPECIAL_TOKENS)
+    bpe.add_tokens([AddedToken(phrase, normalized=False) for phrase in PHRASES])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=bpe,
+        eos_token=TURN_END,
+        pad_token=END_OF_TEXT,
+        additional_special_tokens=SPECIAL_TOKENS,
+        model_max_length=CONTEXT_TOKENS,
+    )
+
+
+def build_processor(tokenizer: PreTrainedTokenizerFast, image_side_px: int) -> Qwen3VLProcessor:
+    """Qwen3-VL's processor with patches of 8 px; see :func:`make_tiny_model` for the sizes of pictures."""
+    pixels = {
+        "patch_size": PATCH_PX,
+        "merge_size": MERGE,
+        "temporal_patch_size": 2,
+        "image_mean": [0.5, 0.5, 0.5],
+        "image_std": [0.5, 0.5, 0.5],
+        "size": {"shortest_edge": (2 * PATCH_PX * MERGE) ** 2, "longest_edge": image_side_px**2},
+    }
+    return Qwen3VLProcessor(
+        image_processor=Qwen2VLImageProcessor(**pixels),
+        tokenizer=tokenizer,
+        video_processor=Qwen3VLVideoProcessor(**pixels),
+        chat_template=CHAT_TEMPLATE,
+    )
+
+
+def build_config(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLConfig:
+    """The architecture: 3 text layers and 2 vision layers of width 128, deepstack after the first vision layer.
+
+    Heads are 32 wide because vLLM's CPU attention takes no narrower ones.
+    """
+    token_id = tokenizer.get_vocab()
+    text = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 128,
+        "intermediate_size": 384,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "head_dim": 32,
+        "max_position_embeddings": CONTEXT_TOKENS,
+        "rope_parameters": {
+            "rope_type": "default",
+            "rope_theta": 10000.0,
+            "mrope_section": [6, 5, 5],
+            "mrope_interleaved": True,
+        },
+        "bos_token_id": token_id[END_OF_TEXT],
+        "eos_token_id": token_id[TURN_END],
+        "pad_token_id": token_id[END_OF_TEXT],
+        "tie_word_embeddings": True,
+        "dtype": "float32",
+    }
+    vision = {
+        "depth": 2,
+        "hidden_size": 128,
+        "intermediate_size": 256,
+        "num_heads": 4,
+        "patch_size": PATCH_PX,
+        "spatial_merge_size": MERGE,
+        "temporal_patch_size": 2,
+        "out_hidden_size": text["hidden_size"],
+        "num_position_embeddings": (IMAGE_SIDE_PX // PATCH_PX) ** 2,
+        "deepstack_visual_indexes": [0],
+    }
+    return Qwen3VLConfig(
+        text_config=text,
+        vision_config=vision,
+        image_token_id=token_id[IMAGE_PAD],
+        video_token_id=token_id[VIDEO_PAD],
+        vision_start_token_id=token_id[VISION_START],
+        vision_end_token_id=token_id[VISION_END],
+        tie_word_embeddings=True,
+        dtype="float32",
+    )

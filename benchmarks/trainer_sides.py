@@ -1,0 +1,307 @@
+"""The sides of bench_trainer.py, each run as a process of its own: this trainer and TRL, at SFT and at GRPO's update.
+
+    python benchmarks/trainer_sides.py --side ours-sft|trl-sft|ours-grpo|trl-grpo --inputs FOLDER …
+
+FOLDER is what bench_trainer.py writes: the model, ``rows.pt`` and ``rollouts.pt``. Prints the figures as a JSON line.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from model_access import own_figures
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+LR = 1e-5
+WORKERS = 4
+"""Processes that make TRL's batches on a GPU. On a processor its own process does, as this trainer's does there."""
+NEVER_LOGGED = 10**9
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a side is to do: ``rows`` a step, ``steps`` of them timed after ``warmup``.
+
+    ``tokens`` bounds a forward pass of this trainer, ``micro`` is the rows of one of TRL's.
+    """
+
+    inputs: Path
+    dtype: str
+    rows: int
+    steps: int
+    warmup: int
+    tokens: int
+    micro: int
+    attention: str
+
+    @property
+    def all_steps(self) -> int:
+        """Timed or not."""
+        return self.warmup + self.steps
+
+
+class Clock:
+    """Seconds of each step, from the end of the one before to its own, and what of them went into waiting for data.
+
+    On a GPU seconds are those of a clock. On a processor they are the process's own, which neighbours on the machine
+    hardly change: in one thread, as by default, they are what a step takes when the machine has nothing else to do.
+    """
+
+    def __init__(self, warmup: int) -> None:
+        self._on_gpu = torch.cuda.is_available()
+        self._warmup, self._waited_s = warmup, 0.0
+        self.whole_s: list[float] = []
+        self.waited_s: list[float] = []
+        self.first: dict[str, float] = {}
+
+    def start(self) -> None:
+        """Begin the first step; peaks of memory from here on count."""
+        if self._on_gpu:
+            torch.cuda.reset_peak_memory_stats()
+        else:
+            Path("/proc/self/clear_refs").write_text("5", "ascii")  # VmHWM begins anew
+        self.loaded_mib = _resident_mib()
+        self._last = self._now()
+
+    def data(self, get: Callable[..., Any], *arguments: Any) -> Any:
+        """What ``get`` gives; the time is the data's."""
+        began = self._now()
+        found = get(*arguments)
+        self._waited_s += self._now() - began
+        return found
+
+    def end(self) -> None:
+        """End a step and begin the next."""
+        now = self._now()
+        self.whole_s.append(now - self._last)
+        self.waited_s.append(self._waited_s)
+        self._last, self._waited_s = now, 0.0
+
+    def _now(self) -> float:
+        if not self._on_gpu:
+            return time.process_time() if torch.get_num_threads() == 1 else time.perf_counter()
+        torch.cuda.synchronize()
+        return time.perf_counter()
+
+    def figures(self) -> dict[str, Any]:
+        """Of the timed steps: seconds, memory, and of the very first step the loss and the gradient's norm."""
+        whole_s, waited_s = self.whole_s[self._warmup :], self.waited_s[self._warmup :]
+        own = own_figures()
+        return {
+            **own,
+            **self.first,
+            "step_s": whole_s,
+            "update_s": [whole - waited for whole, waited in zip(whole_s, waited_s, strict=True)],
+            "peak_mib": torch.cuda.max_memory_allocated() / 2**20 if self._on_gpu else own["rss_mib"],
+            "beyond_mib": own["rss_mib"] - self.loaded_mib,
+        }
+
+
+def _resident_mib() -> float:
+    status = Path("/proc/self/status").read_text("ascii")
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) / 1024
+
+
+def ours(work: Work) -> tuple[Any, Any, Any]:
+    """The settings of this trainer, its model and its optimiser."""
+    from trainer.model import load_model
+    from trainer.optimiser import Optimiser
+    from trainer.settings import BatchSettings, ModelSettings, OptimiserSettings, TrainerSettings
+
+    settings = TrainerSettings(
+        ModelSettings(str(work.inputs / "model"), **json.loads((work.inputs / "speech.json").read_text("utf-8"))),
+        batch=BatchSettings(max_tokens=work.tokens, tokens=work.tokens),
+        optimiser=OptimiserSettings(lr=LR),
+    )
+    vlm = load_model(settings.model)
+    return settings, vlm, Optimiser(vlm.model, settings.optimiser, work.all_steps)
+
+
+def ours_sft(work: Work) -> dict[str, Any]:
+    """Rows from their bytes on. On a GPU the next step's are encoded meanwhile, as ``trainer sft`` does."""
+    from trainer.sft import sft_step
+    from trainer.shards import sft_sample
+
+    _, vlm, optimiser = ours(work)
+    rows, clock = torch.load(work.inputs / "rows.pt", weights_only=False), Clock(work.warmup)
+
+    def encoded(step: int) -> list[Any]:
+        return [sft_sample(vlm, row.training_row) for row in rows[step * work.rows :][: work.rows]]
+
+    on_gpu = torch.cuda.is_available()
+    with ThreadPoolExecutor(1) as thread:
+        clock.start()
+        ahead = thread.submit(encoded, 0) if on_gpu else None
+        for step in range(work.all_steps):
+            samples = clock.data(ahead.result if ahead else lambda step=step: encoded(step))
+            if on_gpu:
+                ahead = thread.submit(encoded, step + 1)
+            metrics = sft_step(vlm, optimiser, samples, step, work.tokens)
+            clock.first = clock.first or {name: metrics[name] or 0.0 for name in ("loss", "grad_norm")}
+            clock.end()
+    return clock.figures()
+
+
+def ours_grpo(work: Work) -> dict[str, Any]:
+    """The update on the rollouts given, collation included."""
+    from trainer.grpo import Trainee, update
+
+    settings, vlm, optimiser = ours(work)
+    samples, nothing = torch.load(work.inputs / "rollouts.pt", weights_only=False), None
+    trainee = Trainee(vlm, optimiser, *[nothing] * 3, None, settings)  # type: ignore[arg-type]
+    clock = Clock(work.warmup)
+    clock.start()
+    for step in range(work.all_steps):
+        metrics = update(trainee, samples, step)
+        clock.first = clock.first or {name: metrics[name] or 0.0 for name in ("loss", "grad_norm")}
+        clock.end()
+    return clock.figures()
+
+
+def trl_parts(work: Work) -> tuple[Any, Any, dict[str, Any]]:
+    """A model, its processor, and the options that both of TRL's trainers are given.
+
+    bfloat16 is as here: float32 weights are updated, and computed with in bfloat16. ``bfloat16-only`` has no float32
+    weights, which is less work and less memory, and loses small updates.
+    """
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    auto: Any = AutoModelForImageTextToText
+    weights = torch.bfloat16 if work.dtype == "bfloat16-only" else torch.float32
+    folder = work.inputs / "model"
+    model = auto.from_pretrained(folder, dtype=weights, attn_implementation=work.attention)
+    options = {
+        "output_dir": str(work.inputs / "trl"),
+        "per_device_train_batch_size": work.micro,
+        "gradient_accumulation_steps": work.rows // work.micro,
+        "max_steps": work.all_steps,
+        "learning_rate": LR,
+        "lr_scheduler_type": "constant",
+        "weight_decay": 0.0,
+        "max_grad_norm": 1.0,
+        "gradient_checkpointing": False,
+        "bf16": work.dtype != "float32",
+        "use_cpu": not torch.cuda.is_available(),
+        "report_to": [],
+        "save_strategy": "no",
+        "logging_steps": NEVER_LOGGED,
+        "logging_first_step": True,
+        "disable_tqdm": True,
+        "dataloader_num_workers": WORKERS if torch.cuda.is_available() else 0,
+    }
+    return model, AutoProcessor.from_pretrained(folder), options
+
+
+def timed(trainer: Any, clock: Clock) -> dict[str, Any]:
+    """Train, and give the clock's figures."""
+    from transformers import TrainerCallback
+
+    class Timer(TrainerCallback):
+        """Hand the trainer's events on to the clock."""
+
+        def on_train_begin(self, *_: Any, **__: Any) -> None:
+            clock.start()
+
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            clock.end()
+
+        def on_log(self, *_: Any, logs: dict[str, float], **__: Any) -> None:
+            if not clock.first and "grad_norm" in logs:
+                clock.first = {name: float(logs[name]) for name in ("loss", "grad_norm")}
+
+    fetch = trainer.get_batch_samples
+    trainer.get_batch_samples = lambda *arguments: clock.data(fetch, *arguments)
+    trainer.add_callback(Timer())
+    trainer.train()
+    return clock.figures()
+
+
+def trl_sft(work: Work) -> dict[str, Any]:
+    """SFTTrainer on the same rows, those of a step in order of length so that it pads little.
+
+    It takes neither packing nor padding-free batches where there are pictures. Prompts are rendered beforehand, which
+    spares it the chat template and makes its tokens those of the other side.
+    """
+    from datasets import Dataset, Features, Image, List, Value
+    from trl import SFTConfig, SFTTrainer
+
+    model, processor, options = trl_parts(work)
+    rows = torch.load(work.inputs / "rows.pt", weights_only=False)
+    ordered = []
+    for start in range(0, len(rows), work.rows):
+        ordered += sorted(rows[start : start + work.rows], key=lambda row: -row.tokens)
+    features = Features({"prompt": Value("string"), "completion": Value("string"), "images": List(Image())})
+    taken = [
+        {"prompt": row.prompt, "completion": row.completion, "images": [{"bytes": row.image, "path": None}]}
+        for row in ordered
+    ]
+    dataset = Dataset.from_list(taken, features=features)
+    config = SFTConfig(
+        **options, max_length=None, completion_only_loss=True, packing=False, train_sampling_strategy="sequential"
+    )
+    trainer = SFTTrainer(model, args=config, train_dataset=dataset, processing_class=processor)
+    return timed(trainer, Clock(work.warmup))
+
+
+def trl_grpo(work: Work) -> dict[str, Any]:
+    """GRPOTrainer on the same rollouts: what would sample and score gives them, all that follows is its own."""
+    from datasets import Dataset
+    from trainer_inputs import as_scored_by_trl
+    from trl import GRPOConfig, GRPOTrainer
+
+    model, processor, options = trl_parts(work)
+    samples = torch.load(work.inputs / "rollouts.pt", weights_only=False)
+    inputs = as_scored_by_trl(samples, processor.tokenizer.pad_token_id)
+    group_size = sum(sample.group == samples[0].group for sample in samples)
+    config = GRPOConfig(
+        **options,
+        loss_type="dapo",
+        beta=0.0,
+        epsilon_high=0.28,
+        num_iterations=1,
+        num_generations=group_size,
+        max_completion_length=inputs["completion_ids"].shape[1],
+    )
+    dataset = Dataset.from_list([{"prompt": [{"role": "user", "content": "given"}]}] * (work.rows // group_size))
+    trainer = GRPOTrainer(
+        model,
+        reward_funcs=lambda completions, **_: [0.0] * len(completions),
+        args=config,
+        train_dataset=dataset,
+        processing_class=processor,
+    )
+    on_device = {name: v.to(model.device) if isinstance(v, torch.Tensor) else v for name, v in inputs.items()}
+    trainer._generate_and_score_completions = lambda _: dict(on_device)
+    return timed(trainer, Clock(work.warmup))
+
+
+SIDES = {"ours-sft": ours_sft, "trl-sft": trl_sft, "ours-grpo": ours_grpo, "trl-grpo": trl_grpo}
+
+
+def main() -> None:
+    """Be one of the sides."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--side", choices=SIDES, required=True)
+    parser.add_argument("--inputs", type=Path, required=True)
+    parser.add_argument("--dtype", required=True)
+    parser.add_argument("--attention", default="sdpa", help="TRL's")
+    for name in ("rows", "steps", "warmup", "tokens", "micro", "threads"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    arguments = vars(parser.parse_args())
+    if threads := arguments.pop("threads"):
+        torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    side = SIDES[arguments.pop("side")]
+    print(json.dumps(side(Work(**arguments))))
+
+
+if __name__ == "__main__":
+    main()

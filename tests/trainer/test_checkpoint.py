@@ -1,0 +1,118 @@
+"""Checkpoints appear whole or not at all, and say why they cannot be resumed from."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from trainer.checkpoint import STATE, CheckpointError, Progress, checkpoints, load_checkpoint, save_checkpoint
+from trainer.optimiser import Optimiser
+from trainer.settings import OptimiserSettings
+
+
+def _optimiser(size: int = 3, start: float = 1.0, dtype: torch.dtype = torch.float32) -> Optimiser:
+    model = nn.ParameterList([nn.Parameter(torch.full((size,), start, dtype=dtype))])
+    return Optimiser(model, OptimiserSettings(lr=0.1), 10)
+
+
+def _moved(optimiser: Optimiser) -> Optimiser:
+    (optimiser.masters["0"].sum() * 2).backward()
+    optimiser.step(0)
+    return optimiser
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_round_trip(tmp_path: Path, dtype: torch.dtype) -> None:
+    trained = _moved(_optimiser(dtype=dtype))
+    torch.manual_seed(5)
+    path = save_checkpoint(tmp_path, Progress(7, 31, {"mean": 0.5, "note": "x"}), trained, "digest", keep=2)
+    drawn = torch.rand(4)
+
+    fresh = _optimiser(start=9.0, dtype=dtype)
+    progress = load_checkpoint(path, fresh, "digest")
+    assert progress == Progress(7, 31, {"mean": 0.5, "note": "x"})
+    assert torch.equal(torch.rand(4), drawn), "random numbers go on where they were"
+    assert torch.equal(fresh.masters["0"], trained.masters["0"])
+    assert torch.equal(fresh._weights["0"], trained._weights["0"])
+    torch.testing.assert_close(fresh.state_dict(), trained.state_dict(), rtol=0, atol=0)
+
+
+def test_the_latest_stay(tmp_path: Path) -> None:
+    optimiser = _optimiser()
+    for step in (1, 2, 10, 1_000_000, 3):
+        save_checkpoint(tmp_path, Progress(step), optimiser, "digest", keep=9)
+    assert [path.name for path in checkpoints(tmp_path)] == [
+        "step-000001",
+        "step-000002",
+        "step-000003",
+        "step-000010",
+        "step-1000000",
+    ]
+
+
+def test_older_ones_are_deleted(tmp_path: Path) -> None:
+    for step in range(1, 6):
+        save_checkpoint(tmp_path, Progress(step), _optimiser(), "digest", keep=2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-000004", "step-000005"]
+
+
+def test_a_repeated_step_takes_the_place_of_the_first(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path, Progress(4, 1), _optimiser(), "digest", keep=2)
+    path = save_checkpoint(tmp_path, Progress(4, 2), _optimiser(), "digest", keep=2)
+    assert load_checkpoint(path, _optimiser(), "digest").position == 2
+    assert [found.name for found in tmp_path.iterdir()] == ["step-000004"]
+
+
+def test_an_interrupted_write_is_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_checkpoint(tmp_path, Progress(1), _optimiser(), "digest", keep=2)
+
+    def killed(state: object, path: Path) -> None:
+        path.write_bytes(b"half of it")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(torch, "save", killed)
+    with pytest.raises(KeyboardInterrupt):
+        save_checkpoint(tmp_path, Progress(2), _optimiser(), "digest", keep=2)
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-000001"]
+
+
+def test_what_is_no_checkpoint_is_passed_over(tmp_path: Path) -> None:
+    for name in ("step-000001", "step-12", "step-latest", ".step-000002.77"):
+        (tmp_path / name).mkdir()
+    (tmp_path / ".step-000002.77" / STATE).write_bytes(b"")
+    (tmp_path / "step-12" / STATE).write_bytes(b"")
+    assert checkpoints(tmp_path) == []
+    assert checkpoints(tmp_path / "missing") == []
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "text", "flipped"])
+def test_a_damaged_file(tmp_path: Path, damage: str) -> None:
+    path = save_checkpoint(tmp_path, Progress(1), _optimiser(), "digest", keep=2)
+    data = (path / STATE).read_bytes()
+    flipped = bytearray(data)
+    flipped[0:4] = b"\0\0\0\0"
+    flipped[-22:-18] = b"\0\0\0\0"
+    damaged = {"truncated": data[: len(data) // 2], "empty": b"", "text": b"no checkpoint", "flipped": bytes(flipped)}
+    (path / STATE).write_bytes(damaged[damage])
+    with pytest.raises(CheckpointError, match="step-000001 cannot be read"):
+        load_checkpoint(path, _optimiser(), "digest")
+
+
+def test_nothing_is_unpickled(tmp_path: Path) -> None:
+    path = save_checkpoint(tmp_path, Progress(1), _optimiser(), "digest", keep=2)
+    torch.save({"settings_sha256": Path("a class of its own")}, path / STATE)
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        load_checkpoint(path, _optimiser(), "digest")
+
+
+def test_other_settings(tmp_path: Path) -> None:
+    path = save_checkpoint(tmp_path, Progress(1), _optimiser(), "digest", keep=2)
+    with pytest.raises(CheckpointError, match="of another command, config or data"):
+        load_checkpoint(path, _optimiser(), "other")
+
+
+def test_weights_of_another_shape(tmp_path: Path) -> None:
+    path = save_checkpoint(tmp_path, Progress(1), _moved(_optimiser(3)), "digest", keep=2)
+    with pytest.raises(CheckpointError):
+        load_checkpoint(path, _optimiser(4), "digest")

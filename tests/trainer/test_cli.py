@@ -1,0 +1,232 @@
+"""The ``trainer`` command as a user meets it: exit codes, one line on what is wrong, and no key in what it leaves."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from trainer import commands, grpo
+from trainer.memory import GIB
+
+from .runs import SAMPLE, Command, Said, judging, metrics_of, records, rl_row
+
+KEY = "sk-SECRETSECRET-0123456789abcdef"
+
+
+@pytest.fixture
+def run(tmp_path: Path, folders: Any, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(tmp_path, folders["qwen3"], capsys)
+
+
+@pytest.fixture
+def sft_data(tmp_path: Path, row: Callable[..., Any], write_shards: Callable[..., Path]) -> Path:
+    return write_shards(tmp_path / "sft-run", [row(id=f"s{number}") for number in range(3)])
+
+
+@pytest.fixture
+def rl_data(tmp_path: Path, write_shards: Callable[..., Path]) -> Path:
+    rows = [rl_row(record) for record in records("662-1-0-c0", "662-1-0-c1")]
+    return write_shards(tmp_path / "rl-run", rows, "rl")
+
+
+def test_sft_then_grpo_then_eval(run: Command, sft_data: Path, rl_data: Path) -> None:
+    """Each command takes the model that the one before it wrote; each ends with 0 and the path of what it made."""
+    sft = run("sft", sft_data, output="sft")
+    assert (sft.code, sft.out.strip()) == (0, str(sft.output / "model")), sft.err
+    after = f"model.path={sft.output / 'model'}"
+    reinforced = run("grpo", rl_data, after, "grpo.max_draws=1", output="grpo")
+    assert (reinforced.code, reinforced.out.strip()) == (0, str(reinforced.output / "model")), reinforced.err
+    after = f"model.path={reinforced.output / 'model'}"
+    found = run("eval", SAMPLE, after, "eval.questions=2", output="eval")
+    assert (found.code, found.out.strip()) == (0, str(found.output / "eval.json")), found.err
+    assert [line["step"] for line in metrics_of(sft.output)] == [0, 1]
+    for ran in (sft, reinforced, found):
+        assert {"run.json", "config.toml", "metrics.jsonl"} <= {path.name for path in ran.output.iterdir()}
+    resolved = (reinforced.output / "config.toml").read_text("utf-8")
+    assert "max_draws = 1" in resolved and "clip_high = 0.28" in resolved
+
+
+def test_the_command_in_a_process_of_its_own(folders: Any, tmp_path: Path) -> None:
+    """What a terminal shows: nothing but the steps and the result."""
+    config = tmp_path / "config.toml"
+    config.write_text(
+        f'threads = 1\n[model]\npath = "{folders["qwen3"]}"\ndtype = "float32"\n[rollout]\nmax_new_tokens = 4\n'
+        "[eval]\nsamples = 1\nk = [1]\nquestions = 1\n",
+        "utf-8",
+    )
+    words = ["-m", "trainer.cli", "eval", "--config", str(config), "--data", str(SAMPLE), "--output"]
+    done = subprocess.run(
+        [sys.executable, *words, str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"HF_HUB_OFFLINE": "1"},
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, str(tmp_path / "out" / "eval.json")), done.stderr
+    assert [line for line in done.stderr.splitlines() if line] == ["step 1/1: accuracy 0"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [[], ["train"], ["sft"], ["sft", "--config", "c.toml", "--data", "d"], ["sft", "--conf", "c.toml"]],
+    ids=" ".join,
+)
+def test_a_wrong_command_line(words: list[str], run: Command, tmp_path: Path) -> None:
+    ran = run.words(words, tmp_path)
+    assert (ran.code, ran.out) == (2, "")
+    assert "usage: trainer" in ran.err and "Traceback" not in ran.err
+
+
+def test_help(run: Command, tmp_path: Path) -> None:
+    ran = run.words(["--help"], tmp_path)
+    assert ran.code == 0
+    assert all(name in ran.out for name in ("sft", "grpo", "eval", "examples:"))
+
+
+def test_a_missing_config(run: Command, sft_data: Path, tmp_path: Path) -> None:
+    words = ["sft", "--config", str(tmp_path / "gone.toml"), "--data", str(sft_data), "--output", str(tmp_path / "out")]
+    run.words(words, tmp_path / "out").check_refused(2, "gone.toml")
+
+
+CONFIGS = [
+    (("grpo.group_sise=4",), "unknown key grpo.group_sise; did you mean grpo.group_size?"),
+    (("optimizer.lr=1",), "unknown key optimizer; did you mean optimiser?"),
+    (("grpo.group_size=1",), "group_size at least 2"),
+    (("grpo.steps='many'",), "grpo.steps: expected int"),
+    (("model.dtype=float16",), "model.dtype must be bfloat16 or float32"),
+    (("model.frame=norm",), "norm"),
+    (("model.frame=unit",), "unit cannot be written with one decimal"),
+    (("batch.tokens=8",), "max_tokens <= tokens"),
+    (("reward.roles.judge=gpt",), "reward.roles.judge = 'gpt'"),
+    (("rollout.kind=sglang",), "rollout.kind must be transformers or vllm"),
+    (("log.keep=0",), "log.keep"),
+    (("log.save_every=-1",), "log.save_every"),
+    (("threads=-1",), "threads"),
+]
+
+
+@pytest.mark.parametrize(("sets", "said"), CONFIGS, ids=[sets[0] for sets, _ in CONFIGS])
+def test_a_config_that_cannot_be_used(sets: tuple[str, ...], said: str, run: Command, rl_data: Path) -> None:
+    ran = run("grpo", rl_data, *sets)
+    ran.check_refused(2, said)
+    assert not (ran.output / "run.json").exists()
+
+
+def test_a_config_that_is_no_toml(run: Command, sft_data: Path) -> None:
+    run("sft", sft_data, toml="[[[").check_refused(2, "config.toml")
+
+
+def test_a_step_that_does_not_fit(run: Command, rl_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The refusal shows the sum and what to do; nothing is begun."""
+    monkeypatch.setattr(grpo, "available_bytes", lambda: GIB // 1000)
+    ran = run("grpo", rl_data, "grpo.kl_beta=0.1")
+    ran.check_refused(
+        2, "weights + ", "gradients", "optimiser moments", "reference model", "GiB are there", "lower batch"
+    )
+    assert not ran.output.exists() or not list(ran.output.iterdir())
+
+
+def test_an_interruption(run: Command, rl_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while a step is made: 130, one line, and the same command ends the run."""
+    real = grpo.grpo_step
+
+    def interrupted(trainee: Any, step: int) -> Any:
+        if step == 1:
+            raise KeyboardInterrupt
+        return real(trainee, step)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(grpo, "grpo_step", interrupted)
+        stopped = run("grpo", rl_data, "log.save_every=1", "grpo.max_draws=1")
+    stopped.check_refused(130, "interrupted; run the same command again")
+    assert json.loads((stopped.output / "run.json").read_text("utf-8"))["ended"].startswith("KeyboardInterrupt")
+    done = run("grpo", rl_data, "log.save_every=1", "grpo.max_draws=1")
+    assert done.code == 0, done.err
+    assert [line["step"] for line in metrics_of(done.output)] == [0, 1]
+
+
+def test_a_defect_is_told_in_one_line(run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise ZeroDivisionError("division\nby zero")
+
+    monkeypatch.setattr(commands, "train_sft", broken)
+    run("sft", sft_data).check_refused(1, "ZeroDivisionError: division by zero (--verbose shows where)")
+
+
+def test_verbose_shows_where(run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def broken(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    run("sft", sft_data, "model.path=/nowhere/at/all")  # writes the config
+    monkeypatch.setattr(commands, "train_sft", broken)
+    words = ["--verbose", "sft", "--config", str(tmp_path / "config.toml"), "--data", str(sft_data), "--output"]
+    with pytest.raises(ZeroDivisionError):
+        run.words([*words, str(tmp_path / "out")], tmp_path / "out")
+
+
+def test_a_checkpoint_of_another_config(run: Command, sft_data: Path) -> None:
+    assert run("sft", sft_data).code == 0
+    before = {path: path.read_bytes() for path in (run.home / "out").rglob("*") if path.is_file()}
+    again = run("sft", sft_data, "optimiser.lr=0.5")
+    again.check_refused(2, "step-000002", "is of another command, config or data", "another --output")
+    after = {path: path.read_bytes() for path in (run.home / "out").rglob("*") if path.is_file()}
+    assert {path for path in before if "rows" not in path.parts and before[path] != after[path]} == set()
+
+
+def test_a_damaged_checkpoint(run: Command, sft_data: Path) -> None:
+    done = run("sft", sft_data)
+    path = done.output / "checkpoints" / "step-000002" / "trainer.pt"
+    path.write_bytes(path.read_bytes()[:1000])
+    run("sft", sft_data).check_refused(2, "step-000002", "cannot be read")
+
+
+def test_an_output_that_is_a_file(run: Command, sft_data: Path) -> None:
+    (run.home / "out").write_text("a file")
+    run("sft", sft_data).check_refused(2, "out")
+
+
+def leaks(folder: Path, text: str) -> list[str]:
+    """Where a text stands in what a run left: in file names, in bytes, or in what Parquet packs."""
+    found = []
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        texts = [str(path.relative_to(folder)), path.read_bytes().decode("latin-1")]
+        if path.suffix == ".parquet":
+            texts.append(repr(pq.read_table(path).to_pylist()))
+        found += [str(path) for each in texts if text in each]
+    return found
+
+
+@pytest.mark.parametrize("status", [200, 401])
+def test_no_key_anywhere(
+    status: int, run: Command, tmp_path: Path, write_shards: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The judge says the key back, in its verdicts or in its errors."""
+    monkeypatch.setenv("JUDGE_KEY", KEY)
+    texts = [f"<answer>it is number {number}, beside another one</answer>" for number in range(4)]
+    monkeypatch.setattr(grpo, "make_sampler", lambda vlm, *_: Said(vlm, {"q0": [texts]}))
+    (record,) = records("662-1-0-c0")
+    data = write_shards(tmp_path / "run", [rl_row(record, id="q0", answer="the left one", answer_type="text")], "rl")
+    echo = json.dumps({"reason": f"I was given {KEY}", "same": True})
+    with judging((status, echo)) as judge:
+        toml = (
+            '[reward]\nwait_s = 0.1\n[reward.endpoints.judge]\nkind = "openai"\nmodel = "judge"\nmax_retries = 0\n'
+            f'base_url = "{judge.base_url}"\napi_key_env = "JUDGE_KEY"\n[reward.roles]\njudge = "judge"\n'
+        )
+        sets = ("grpo.prompts_per_step=1", "grpo.dynamic_sampling=false", "log.rollouts_every=1", "log.save_every=1")
+        ran = run("grpo", data, *sets, toml=toml)
+    assert ran.code == (0 if status == 200 else 3), ran.err
+    assert f"Bearer {KEY}" in judge.keys, "the key was used"
+    assert (ran.output / "cache" / "replies.sqlite").exists()
+    assert leaks(ran.output, "SECRETSECRET") == []
+    assert "SECRETSECRET" not in ran.out + ran.err
+
+
+def test_the_scan_finds_a_key(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text(f"sent {KEY}")
+    assert leaks(tmp_path, "SECRETSECRET") == [str(tmp_path / "log.txt")]

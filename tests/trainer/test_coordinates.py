@@ -1,0 +1,161 @@
+"""Tags between original pixels and a model's own frame."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.frames import QWEN3_IMAGE, Frame, OutOfFrame
+from schemas.response import parse_boxes, parse_points
+from schemas.tags import format_box_tag, format_points_tag
+from trainer.coordinates import Speech
+
+SPEECHES = {
+    Frame.MOLMO100: Speech(Frame.MOLMO100, 1),
+    Frame.MOLMO1000: Speech(Frame.MOLMO1000),
+    Frame.NORM1000: Speech(Frame.NORM1000),
+    Frame.GEMINI: Speech(Frame.GEMINI),
+    Frame.PX: Speech(Frame.PX, 1),
+    Frame.QWEN25_RESIZED_PX: Speech(Frame.QWEN25_RESIZED_PX),
+}
+SIZE = (640, 480)
+"""Which Qwen2.5-VL resizes to 644x476, and Qwen3-VL's rule to 640x480."""
+
+
+@pytest.mark.parametrize(
+    ("frame", "pixels", "written"),
+    [
+        (Frame.MOLMO100, (320, 120), (50, 25)),
+        (Frame.MOLMO100, (321, 120), (50.2, 25)),  # 50.15625
+        (Frame.MOLMO1000, (321, 120), (502, 250)),  # 501.5625
+        (Frame.NORM1000, (320, 120), (500, 250)),
+        (Frame.NORM1000, (0, 480), (0, 1000)),
+        (Frame.NORM1000, (100.5, 33.3), (157, 69)),  # 157.03, 69.375
+        (Frame.GEMINI, (320, 120), (250, 500)),  # y is written first
+        (Frame.PX, (320.25, 120), (320.2, 120)),
+        (Frame.QWEN25_RESIZED_PX, (320, 120), (322, 119)),
+        (Frame.QWEN25_RESIZED_PX, (640, 480), (644, 476)),
+    ],
+)
+def test_points_to_the_model(frame: Frame, pixels: tuple[float, float], written: tuple[float, float]) -> None:
+    text = f"First {format_points_tag('a cat', [pixels])}, so 3."
+    assert SPEECHES[frame].to_model(text, *SIZE) == f"First {format_points_tag('a cat', [written])}, so 3."
+
+
+@pytest.mark.parametrize(
+    ("frame", "pixels", "written"),
+    [
+        (Frame.MOLMO100, (64, 48, 320, 240), (10, 10, 50, 50)),
+        (Frame.MOLMO1000, (64, 48, 320, 240), (100, 100, 500, 500)),
+        (Frame.NORM1000, (64, 48, 320, 240), (100, 100, 500, 500)),
+        (Frame.GEMINI, (64, 96, 320, 240), (200, 100, 500, 500)),
+        (Frame.PX, (64, 48, 320, 240), (64, 48, 320, 240)),
+        (Frame.QWEN25_RESIZED_PX, (160, 120, 320, 240), (161, 119, 322, 238)),
+    ],
+)
+def test_boxes_both_ways(
+    frame: Frame, pixels: tuple[float, float, float, float], written: tuple[float, float, float, float]
+) -> None:
+    ours, theirs = format_box_tag("cat", pixels), format_box_tag("cat", written)
+    assert SPEECHES[frame].to_model(ours, *SIZE) == theirs
+    assert SPEECHES[frame].to_pixels(theirs, *SIZE) == ours
+
+
+@pytest.mark.parametrize(
+    ("frame", "written", "pixels"),
+    [
+        (Frame.MOLMO100, (50, 25), (320, 120)),
+        (Frame.MOLMO1000, (500, 250), (320, 120)),
+        (Frame.NORM1000, (500, 250), (320, 120)),
+        (Frame.NORM1000, (1, 1), (0.6, 0.5)),  # nothing is guessed from magnitudes
+        (Frame.NORM1000, (1010, -10), (640, 0)),  # within a hundredth of the side
+        (Frame.GEMINI, (250, 500), (320, 120)),
+        (Frame.PX, (320, 120), (320, 120)),
+        (Frame.QWEN25_RESIZED_PX, (322, 119), (320, 120)),
+    ],
+)
+def test_points_to_pixels(frame: Frame, written: tuple[float, float], pixels: tuple[float, float]) -> None:
+    found = SPEECHES[frame].to_pixels(format_points_tag("cat", [written]), *SIZE)
+    assert found == format_points_tag("cat", [pixels])
+
+
+def test_the_rule_is_the_models_own() -> None:
+    """Factor 28 makes 644x476 of 650x470, factor 32 makes 640x480 of it."""
+    point = format_points_tag("x", [(650, 470)])
+    of_28 = Speech(Frame.QWEN25_RESIZED_PX).to_model(point, 650, 470)
+    of_32 = Speech(Frame.QWEN25_RESIZED_PX, 0, QWEN3_IMAGE).to_model(point, 650, 470)
+    assert of_28 == format_points_tag("x", [(644, 476)])
+    assert of_32 == format_points_tag("x", [(640, 480)])
+
+
+def test_several_tags_and_what_is_around_them() -> None:
+    text = (
+        f"<think>Two: {format_points_tag('dog', [(64, 48), (128, 96)])} and "
+        f"{format_box_tag('', (0, 0, 640, 480))} at 3 < 4 &amp; x=12.</think><answer>2</answer>\n"
+    )
+    assert SPEECHES[Frame.NORM1000].to_model(text, *SIZE) == (
+        f"<think>Two: {format_points_tag('dog', [(100, 100), (200, 200)])} and "
+        f"{format_box_tag('', (0, 0, 1000, 1000))} at 3 < 4 &amp; x=12.</think><answer>2</answer>\n"
+    )
+
+
+@pytest.mark.parametrize("frame", SPEECHES)
+@pytest.mark.parametrize("at", [(650, 100), (100, 490), (-7, 100), (100, -5)])
+def test_a_row_that_points_out_of_the_picture_is_refused(frame: Frame, at: tuple[float, float]) -> None:
+    with pytest.raises(OutOfFrame):
+        SPEECHES[frame].to_model(format_points_tag("x", [(10, 10), at]), *SIZE)
+    with pytest.raises(OutOfFrame):
+        SPEECHES[frame].to_model(
+            format_box_tag("x", (min(at[0], 5), min(at[1], 5), max(at[0], 5), max(at[1], 5))), *SIZE
+        )
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        format_points_tag("x", [(500, 500), (1020, 10)]),
+        format_box_tag("x", (10, 10, 1020, 30)),
+        format_box_tag("", (-20, 0, 5, 5)),
+    ],
+)
+def test_a_response_that_points_out_of_its_frame_has_no_such_tag(tag: str) -> None:
+    kept = format_points_tag("y", [(500, 500)])
+    found = SPEECHES[Frame.NORM1000].to_pixels(f"a {tag} b {kept} c", *SIZE)
+    assert [point.label for point in parse_points(found)] == ["y"]
+    assert parse_boxes(found) == ()
+    assert found == f"a {tag.replace('<', '‹')} b {format_points_tag('y', [(320, 240)])} c"
+
+
+@pytest.mark.parametrize("text", ["", "No tags.", "<points>", "<box>[1,2]</box>", "<points x1='a'", "a < b <think>"])
+def test_text_without_positions_stays(text: str) -> None:
+    for speech in SPEECHES.values():
+        assert speech.to_model(text, *SIZE) == text
+        assert speech.to_pixels(text, *SIZE) == text
+
+
+SHARE = st.floats(0, 1)
+SIDE = st.integers(200, 3000)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(list(SPEECHES)), SIDE, SIDE, st.lists(st.tuples(SHARE, SHARE), min_size=1, max_size=3))
+def test_there_and_back(frame: Frame, width: int, height: int, shares: list[tuple[float, float]]) -> None:
+    """Positions come back within half a step of the frame, and the tenth of a pixel to which tags are written."""
+    text = format_points_tag("it's", [(x * width, y * height) for x, y in shares])
+    speech = SPEECHES[frame]
+    back = speech.to_pixels(speech.to_model(text, width, height), width, height)
+    # A thousand steps a side, a tenth of a pixel, or pixels of a picture that is at most 14 px of 200 smaller.
+    step = {Frame.PX: 0.1, Frame.QWEN25_RESIZED_PX: 200 / 186}.get(frame, max(width, height) / 1000)
+    before, after = parse_points(text), parse_points(back)
+    assert [point.label for point in after] == [point.label for point in before]
+    for one, other in zip(before, after, strict=True):
+        assert abs(one.x - other.x) <= step / 2 + 0.11
+        assert abs(one.y - other.y) <= step / 2 + 0.11
+
+
+@settings(max_examples=150, deadline=None)
+@given(SIDE, SIDE, st.lists(st.tuples(*[st.integers(0, 1000)] * 4), min_size=1, max_size=3))
+def test_what_the_model_wrote_comes_back_as_it_was(width: int, height: int, boxes: list[tuple[int, ...]]) -> None:
+    speech = SPEECHES[Frame.NORM1000]
+    ordered = [(min(a, c), min(b, d), max(a, c), max(b, d)) for a, b, c, d in boxes]
+    written = " ".join(format_box_tag("", box) for box in ordered)
+    assert speech.to_model(speech.to_pixels(written, width, height), width, height) == written

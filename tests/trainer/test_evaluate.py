@@ -1,0 +1,150 @@
+"""Evaluations end to end, of a model with random weights and of one that says what it is told."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainer import evaluate as module
+from trainer.evaluate import evaluate
+from trainer.settings import TrainerSettings
+from trainer.shards import ShardError
+
+from .runs import SAMPLE, Said, lines_of, records, rl_row, settings_of, write_records
+
+POINT = '<points x1="42" y1="560" alt="blue triangle">blue triangle</points>'
+RIGHT, WRONG = f"<think>Here: {POINT}</think> <answer>1</answer>", "<answer>7</answer>"
+IDS = ("662-1-0-c0", "662-1-0-c1")
+
+
+def settings(folders: Any, **changes: Any) -> TrainerSettings:
+    """Two answers to each question."""
+    chosen = {"samples": 2, "k": [1, 2]} | changes.pop("eval", {})
+    return settings_of(folders["qwen3"], eval=chosen, **changes)
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, list[str]]], None]:
+    """Let the model say these answers to the questions."""
+
+    def say(script: dict[str, list[str]]) -> None:
+        rounds = {f"nlvr-dev-{id}": [texts] for id, texts in script.items()}
+        monkeypatch.setattr(module, "make_sampler", lambda vlm, *_: Said(vlm, rounds))
+
+    return say
+
+
+def test_the_sample_data(folders: Any, tmp_path: Path) -> None:
+    """Four questions of real data, answered by garbage: figures and page are whole, and all is wrong."""
+    path = evaluate(settings(folders, eval={"questions": 4}), SAMPLE, tmp_path / "out")
+    assert path == tmp_path / "out" / "eval.json"
+    report = json.loads(path.read_text("utf-8"))
+    assert (report["all"]["questions"], report["all"]["answers"], report["all"]["unscored"]) == (4, 8, 0)
+    assert (report["all"]["accuracy"], report["all"]["pass_at_k"]) == (0.0, {"1": 0.0, "2": 0.0})
+    assert report["all"]["best_constant"] == 0.5
+    assert {name: part["questions"] for name, part in report["answer_type"].items()} == {"bool": 2, "numeric": 2}
+    lines = lines_of(tmp_path / "out" / "responses.jsonl")
+    assert [line["id"] for line in lines[::2]] == [line["id"] for line in lines[1::2]]
+    assert all(1 <= line["tokens"] <= 12 for line in lines)
+    assert (tmp_path / "out" / "eval.html").read_text("utf-8").startswith("<!doctype html>")
+    run = json.loads((tmp_path / "out" / "run.json").read_text("utf-8"))
+    assert (run["command"], run["ended"]) == ("eval", "done")
+
+
+def test_the_same_twice(folders: Any, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        evaluate(settings(folders, eval={"questions": 2}), SAMPLE, tmp_path / name)
+    for file in ("eval.json", "responses.jsonl", "eval.html"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+    other = settings(folders, eval={"questions": 2}, seed=1)
+    evaluate(other, SAMPLE, tmp_path / "c")
+    assert (tmp_path / "a" / "responses.jsonl").read_bytes() != (tmp_path / "c" / "responses.jsonl").read_bytes()
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path, write_shards: Callable[..., Path]) -> Path:
+    return write_shards(tmp_path / "run", [rl_row(record) for record in records(*IDS)], "rl")
+
+
+def test_shards(folders: Any, scripted: Any, run_folder: Path, tmp_path: Path) -> None:
+    """RL rows: one question right once, pointing, and the other never."""
+    scripted({"662-1-0-c0": [RIGHT, WRONG], "662-1-0-c1": [WRONG, WRONG]})
+    report = json.loads(evaluate(settings(folders), run_folder, tmp_path / "out").read_text("utf-8"))["all"]
+    assert (report["accuracy"], report["pass_at_k"]) == (0.25, {"1": 0.25, "2": 0.5})
+    assert (report["spatial"], report["points_in_gold_boxes"], report["thinks"]) == (1.0, 1.0, 0.25)
+    assert report["exact_points"] == 0.25, "one of the four answers points at just what it counts"
+    assert report["reward"] == 0.25
+    first = lines_of(tmp_path / "out" / "responses.jsonl")[0]
+    assert (first["gold"], first["reward"], first["verdicts"]["spatial"]["value"]) == ("1", 1.0, 1.0)
+    assert 'x1="16.8" y1="56"' in first["text"], "points stand in original pixels"
+
+
+def test_records_and_shards_agree(folders: Any, scripted: Any, run_folder: Path, tmp_path: Path) -> None:
+    """The same questions as an input folder get the same figures."""
+    scripted({"662-1-0-c0": [RIGHT, WRONG], "662-1-0-c1": [WRONG, WRONG]})
+    data = write_records(tmp_path / "data", records(*IDS))
+    found = [evaluate(settings(folders), source, tmp_path / f"out{n}") for n, source in enumerate([data, run_folder])]
+    assert found[0].read_bytes() == found[1].read_bytes()
+
+
+def test_the_rows_of_one_side(folders: Any, scripted: Any, run_folder: Path, tmp_path: Path) -> None:
+    """The folder of the shards serves as well as the run's, as it does in training."""
+    scripted({"662-1-0-c0": [RIGHT, WRONG], "662-1-0-c1": [WRONG, WRONG]})
+    report = json.loads(evaluate(settings(folders), run_folder / "rl", tmp_path / "out").read_text("utf-8"))
+    assert report["all"]["questions"] == 2
+
+
+def test_sft_rows_where_there_are_no_others(folders: Any, row: Any, write_shards: Any, tmp_path: Path) -> None:
+    data = write_shards(tmp_path / "run", [row(id="s0"), row(id="s1")], "sft")
+    report = json.loads(evaluate(settings(folders), data, tmp_path / "out").read_text("utf-8"))
+    assert report["all"]["questions"] == 2
+    assert {line["id"] for line in lines_of(tmp_path / "out" / "responses.jsonl")} == {"s0", "s1"}
+
+
+def test_what_cannot_be_asked_is_left_out(folders: Any, scripted: Any, tmp_path: Path) -> None:
+    """Each with its reason; ``eval.questions`` counts those that can be asked."""
+    good, other = records(*IDS)
+    cut, long = other | {"id": "cut", "media": ["cut.png"]}, other | {"id": "long", "question": "How many? " * 300}
+    data = write_records(
+        tmp_path / "data", ["{", cut, other | {"id": "gone", "media": ["gone.png"]}, long, good, other]
+    )
+    (data / "cut.png").write_bytes((SAMPLE / good["media"][0]).read_bytes()[:-30])
+    scripted({"662-1-0-c0": [RIGHT, WRONG]})
+    report = json.loads(evaluate(settings(folders, eval={"questions": 1}), data, tmp_path / "out").read_text("utf-8"))
+    assert (report["all"]["questions"], report["all"]["accuracy"]) == (1, 0.5)
+    reasons = [line["reason"] for line in lines_of(tmp_path / "out" / "left_out.jsonl")]
+    assert len(reasons) == 4
+    for reason, said in zip(
+        reasons, ("not JSON", "cut: picture 1 does not", "no such file", "kept for the answer"), strict=True
+    ):
+        assert said in reason
+    assert json.loads((tmp_path / "out" / "run.json").read_text("utf-8"))["rows_left_out"] == 4
+
+
+def test_a_repeated_id(folders: Any, scripted: Any, tmp_path: Path) -> None:
+    """Two records of one id: the second is not graded by the gold answer of the first."""
+    first, second = records("662-1-0-c0", "3949-1-0-c0")
+    data = write_records(tmp_path / "data", [first, second | {"id": first["id"]}])
+    scripted({"662-1-0-c0": ["<answer>4</answer>", "<answer>4</answer>"]})
+    evaluate(settings(folders), data, tmp_path / "out")
+    lines = lines_of(tmp_path / "out" / "responses.jsonl")
+    assert all(line["verdicts"]["outcome"]["value"] == float(line["gold"] == "4") for line in lines)
+
+
+def test_nothing_can_be_asked(folders: Any, tmp_path: Path) -> None:
+    data = write_records(tmp_path / "data", ["{", "["])
+    with pytest.raises(ShardError, match=r"no question can be asked; left_out\.jsonl says why"):
+        evaluate(settings(folders), data, tmp_path / "out")
+    assert len(lines_of(tmp_path / "out" / "left_out.jsonl")) == 2
+
+
+def test_again_into_the_same_folder(folders: Any, tmp_path: Path) -> None:
+    """The outputs are those of the last evaluation, not of both."""
+    data = write_records(tmp_path / "data", ["{", *records(*IDS)])
+    for _ in range(2):
+        evaluate(settings(folders), data, tmp_path / "out")
+    assert len(lines_of(tmp_path / "out" / "responses.jsonl")) == 4
+    assert len(lines_of(tmp_path / "out" / "left_out.jsonl")) == 1
+    assert len(lines_of(tmp_path / "out" / "metrics.jsonl")) == 1

@@ -1,0 +1,235 @@
+"""The update of GRPO on groups made by hand: what counts, what does not, and what a step changes."""
+
+import copy
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from trainer import grpo
+from trainer.collate import collate
+from trainer.grpo import to_samples, update
+from trainer.loss import policy_loss
+from trainer.model import VisionLanguageModel
+from trainer.optimiser import NotFinite
+from trainer.policy import score
+from trainer.rollouts import Rollout
+
+from .runs import changed, group_of, rollout_of, settings_of, trainee_of, weights_of
+
+Load = Callable[..., VisionLanguageModel]
+
+
+def made(
+    load: Load, folders: Any, tmp_path: Path, with_reference: bool = False, **grpo: Any
+) -> grpo.Trainee:  # fmt: skip
+    settings = settings_of(folders["qwen3"], grpo={"steps": 4} | grpo)
+    vlm = load("qwen3")
+    reference = copy.deepcopy(vlm.model).requires_grad_(False).eval() if with_reference else None
+    return trainee_of(vlm, settings, None, tmp_path, reference=reference)  # type: ignore[arg-type]
+
+
+def earned_by(samples: Sequence[Any]) -> list[float]:
+    """The advantage of each sample, which all its tokens share."""
+    for sample in samples:
+        assert len(set(sample.advantages.tolist())) == 1
+    return [round(float(sample.advantages[0]), 4) for sample in samples]
+
+
+def test_advantages_of_a_group(qwen3: VisionLanguageModel, folders: Any) -> None:
+    """Rewards 1, 0, 0, 1: the mean is 0.5, the sample deviation sqrt(1/3)."""
+    group = group_of(qwen3, [(1.0, 1.0), (0.0, 0.0), (0.0, 0.0), (1.0, 1.0)])
+    samples = to_samples([group], settings_of(folders["qwen3"]), 0)
+    assert earned_by(samples) == [0.866, -0.866, -0.866, 0.866]
+    assert [sample.targets for sample in samples] == [len(rollout.ids) for rollout in group.rollouts]
+    assert all(not sample.loss_mask[: len(group.prompt)].any() for sample in samples)
+
+
+def test_flat_groups_give_exactly_zero_gradient(load: Load, folders: Any, tmp_path: Path) -> None:
+    """Rewards whose mean is not exact in binary: R - mean would be 1e-17 and its deviation too, their quotient 1."""
+    trainee = made(load, folders, tmp_path)
+    groups = [group_of(trainee.vlm, [(0.1, 0.0)] * 3), group_of(trainee.vlm, [(0.7, 1.0)] * 6)]
+    samples = to_samples(groups, trainee.settings, 0)
+    assert earned_by(samples) == [0.0] * 9
+    before = weights_of(trainee.vlm)
+    metrics = update(trainee, samples, 0)
+    assert metrics["grad_norm"] == 0.0
+    assert metrics["loss"] == 0.0
+    assert changed(before, trainee.vlm) == []
+
+
+def test_a_flat_group_stays_in_the_denominator(load: Load, folders: Any, tmp_path: Path) -> None:
+    """Beside four flat rollouts of the same length the other group's gradient is halved."""
+    trainee = made(load, folders, tmp_path)
+    mixed, flat = [(1.0, 1.0), (0.0, 0.0)] * 2, [(0.0, 0.0)] * 4
+    one = update(trainee, to_samples([group_of(trainee.vlm, mixed)], trainee.settings, 0), 0)
+    trainee = made(load, folders, tmp_path)
+    groups = [group_of(trainee.vlm, mixed), group_of(trainee.vlm, flat)]
+    both = update(trainee, to_samples(groups, trainee.settings, 0), 0)
+    assert one["grad_norm"] and both["grad_norm"]
+    assert both["grad_norm"] == pytest.approx(one["grad_norm"] / 2, rel=1e-4)
+
+
+def test_unscored_rollouts_leave_the_group(qwen3: VisionLanguageModel, folders: Any) -> None:
+    """Rewards 1, none, 0: the mean is 0.5 and not 1/3, and two samples are left."""
+    group = group_of(qwen3, [(1.0, 1.0), (None, None), (0.0, 0.0)])
+    samples = to_samples([group], settings_of(folders["qwen3"]), 0)
+    assert earned_by(samples) == [0.7071, -0.7071]
+    assert [tuple(s.ids[len(group.prompt) :].tolist()) for s in samples] == [
+        group.rollouts[0].ids,
+        group.rollouts[2].ids,
+    ]
+
+
+def test_a_group_that_nobody_scored_is_no_sample(qwen3: VisionLanguageModel, folders: Any) -> None:
+    assert to_samples([group_of(qwen3, [(None, None)] * 3)], settings_of(folders["qwen3"]), 0) == []
+
+
+OVERLONG = [
+    # 12 tokens are the longest, the punishment begins above 6. Rewards 1 and 0 of 3 tokens, and 1 of 12, cut off.
+    ("mask", 2, [0.5774, -1.1547]),
+    ("keep", 3, [0.5774, -1.1547, 0.5774]),
+    ("soft", 3, [1.1547, -0.5774, -0.5774]),
+]
+
+
+@pytest.mark.parametrize(("overlong", "left", "expected"), OVERLONG)
+def test_truncated_rollouts(
+    overlong: str, left: int, expected: list[float], load: Load, folders: Any, tmp_path: Path
+) -> None:
+    """Masked, the rollout leaves the loss's numerator and denominator but not the group's mean."""
+    trainee = made(load, folders, tmp_path, overlong=overlong, overlong_buffer=6)
+    text = [trainee.vlm.tokenizer("red")["input_ids"][0]]
+    end = trainee.vlm.tokenizer.eos_token_id
+    short, cut = Rollout((*text * 2, end), False), Rollout((*text * 12,), True)
+    group = group_of(trainee.vlm, [(1.0, 1.0), (0.0, 0.0), (1.0, 1.0)], rollouts=[short, short, cut])
+    samples = to_samples([group], trainee.settings, 0)
+    assert earned_by(samples) == expected
+    assert len(samples) == left
+    # The ratio is 1 at the first update, so the loss is minus the mean advantage over all tokens that count.
+    lengths = [3, 3, 12][:left]
+    mean = sum(a * n for a, n in zip(expected, lengths, strict=True)) / sum(lengths)
+    assert update(trainee, samples, 0)["loss"] == pytest.approx(-mean, abs=1e-3)
+
+
+def test_one_question_in_two_groups(qwen3: VisionLanguageModel, folders: Any) -> None:
+    """The same id with two prompts: each group has its own mean, and its own name."""
+    groups = [
+        group_of(qwen3, [(1.0, 1.0), (0.0, 0.0)], prompt="How many are red? Point."),
+        group_of(qwen3, [(3.0, 1.0), (2.0, 1.0)], prompt="How many are red? Only say."),
+    ]
+    samples = to_samples(groups, settings_of(folders["qwen3"]), 7)
+    assert earned_by(samples) == [0.7071, -0.7071] * 2
+    names = [sample.group for sample in samples]
+    assert (names[0], names[2]) == (names[1], names[3])
+    assert names[0] != names[2]
+    assert {sample.id for sample in samples} == {"q"}
+
+
+def test_one_prompt_of_two_questions(qwen3: VisionLanguageModel, folders: Any) -> None:
+    """The same words are asked of two pictures: they are no group."""
+    groups = [group_of(qwen3, [(1.0, 1.0), (0.0, 0.0)], id=id) for id in ("a", "b")]
+    assert len({sample.group for sample in to_samples(groups, settings_of(folders["qwen3"]), 0)}) == 2
+
+
+SCALES = [
+    # Rewards 1, 0, 0: the mean is 1/3, the sample deviation 0.5774.
+    ("std", [1.1547, -0.5774, -0.5774]),
+    ("none", [0.6667, -0.3333, -0.3333]),
+    ("fixed", [1.6667, -0.8333, -0.8333]),
+]
+
+
+@pytest.mark.parametrize(("scale", "expected"), SCALES)
+def test_scales(scale: str, expected: list[float], qwen3: VisionLanguageModel, folders: Any) -> None:
+    settings = settings_of(folders["qwen3"], grpo={"advantage_scale": scale, "advantage_unit": 0.4})
+    assert earned_by(to_samples([group_of(qwen3, [(1.0, 1.0), (0.0, 0.0), (0.0, 0.0)])], settings, 0)) == expected
+
+
+def test_shuffled_advantages_are_the_same_ones(qwen3: VisionLanguageModel, folders: Any) -> None:
+    groups = [group_of(qwen3, [(reward / 10, float(reward > 4)) for reward in range(8)], id=id) for id in "ab"]
+    plain = earned_by(to_samples(groups, settings_of(folders["qwen3"]), 3))
+    control = settings_of(folders["qwen3"], grpo={"shuffle_advantages": True})
+    shuffled = [earned_by(to_samples(groups, control, step)) for step in (3, 3, 4)]
+    assert Counter(shuffled[0]) == Counter(plain)
+    assert shuffled[0] != plain
+    assert shuffled[0] == shuffled[1], "the same step is shuffled the same way"
+    assert shuffled[0] != shuffled[2]
+
+
+def test_sampler_logprobs_stand_at_their_tokens(qwen3: VisionLanguageModel, folders: Any) -> None:
+    rollout = rollout_of(qwen3, "three")
+    given = tuple(-0.5 - index for index in range(len(rollout.ids)))
+    group = group_of(qwen3, [(1.0, 1.0), (0.0, 0.0)], rollouts=[Rollout(rollout.ids, False, given), rollout])
+    first, second = to_samples([group], settings_of(folders["qwen3"]), 0)
+    batch = collate(qwen3, [first, second])
+    assert tuple(batch.sampler_logprobs[: len(given)].tolist()) == given
+    assert batch.sampler_logprobs[len(given) :].isnan().all()
+
+
+def test_two_updates_share_the_old_policy(
+    load: Load, folders: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second update's ratio is against the weights before the first, not against those that it starts from."""
+    trainee = made(load, folders, tmp_path, updates_per_rollout=2)
+    group = group_of(trainee.vlm, [(1.0, 1.0), (0.0, 0.0), (1.0, 1.0), (0.0, 0.0)])
+    samples = to_samples([group], trainee.settings, 0)
+    with torch.no_grad():
+        first = score(trainee.vlm, collate(trainee.vlm, samples), 1.0, trainee.vlm.never_ids).logprobs
+    ratios: list[float] = []
+    olds: list[torch.Tensor] = []
+
+    def watched(logprobs: torch.Tensor, old: torch.Tensor, *rest: Any) -> Any:
+        ratios.append(float((logprobs.detach() - old).exp().sub(1).abs().max()))
+        olds.append(old)
+        return policy_loss(logprobs, old, *rest)
+
+    monkeypatch.setattr(grpo, "policy_loss", watched)
+    update(trainee, samples, 0)
+    assert len(ratios) == 2
+    assert ratios[0] < 1e-5
+    assert ratios[1] > 1e-3
+    found, expected = torch.cat(olds).sort().values, first.sort().values
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
+
+
+def test_divergence_from_the_reference(load: Load, folders: Any, tmp_path: Path) -> None:
+    """At the first step the policy is the reference; after it the divergence is positive and in the loss."""
+    trainee = made(load, folders, tmp_path, with_reference=True, kl_beta=0.5)
+    before = {name: weight.clone() for name, weight in trainee.reference.named_parameters()}
+    group = group_of(trainee.vlm, [(1.0, 1.0), (0.0, 0.0)])
+    samples = to_samples([group], trainee.settings, 0)
+    first, second = update(trainee, samples, 0), update(trainee, samples, 1)
+    assert first["kl"] == pytest.approx(0, abs=1e-9)
+    assert second["kl"] is not None and second["kl"] > 1e-4
+    targets = [sample.targets for sample in samples]
+    advantage = sum(float(s.advantages[0]) * n for s, n in zip(samples, targets, strict=True)) / sum(targets)
+    assert second["loss"] == pytest.approx(-advantage + 0.5 * second["kl"], abs=1e-4)
+    assert all(torch.equal(weight, before[name]) for name, weight in trainee.reference.named_parameters())
+
+
+def test_micro_batches_make_the_same_step(load: Load, folders: Any, tmp_path: Path) -> None:
+    """One denominator for the step: the size of the micro-batches does not matter."""
+    found = []
+    for tokens in (1024, 16):
+        vlm = load("qwen3")
+        settings = settings_of(folders["qwen3"], batch={"max_tokens": 16, "tokens": tokens}, grpo={"steps": 4})
+        trainee = trainee_of(vlm, settings, None, tmp_path)  # type: ignore[arg-type]
+        rollouts = [rollout_of(vlm, "red " * length) for length in (1, 2, 5, 9)]
+        group = group_of(vlm, [(1.0, 1.0), (0.0, 0.0), (0.3, 0.0), (0.0, 0.0)], rollouts=rollouts)
+        found.append(update(trainee, to_samples([group], settings, 0), 0))
+    for name in ("loss", "grad_norm", "entropy"):
+        assert found[1][name] == pytest.approx(found[0][name], rel=1e-4, abs=1e-6)
+
+
+def test_a_loss_that_is_no_number_changes_nothing(load: Load, folders: Any, tmp_path: Path) -> None:
+    trainee = made(load, folders, tmp_path)
+    group = group_of(trainee.vlm, [(math.nan, 1.0), (0.0, 0.0)])
+    before = weights_of(trainee.vlm)
+    with pytest.raises(NotFinite, match="step 3: the loss is nan"):
+        update(trainee, to_samples([group], trainee.settings, 3), 3)
+    assert changed(before, trainee.vlm) == []

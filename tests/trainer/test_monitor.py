@@ -1,0 +1,124 @@
+"""What a run records of itself: run.json, the resolved config, metrics that go on where a resumed run does."""
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.config import load_config
+from trainer.monitor import LINE_EVERY, Monitor, settings_sha256
+from trainer.settings import TrainerSettings
+
+from .runs import lines_of, settings_of
+
+
+@pytest.fixture
+def settings() -> TrainerSettings:
+    return settings_of(Path("tiny"))
+
+
+@pytest.fixture
+def monitor(tmp_path: Path, settings: TrainerSettings) -> Monitor:
+    return Monitor(tmp_path / "out", "sft", settings, "data", 25)
+
+
+def run_of(tmp_path: Path) -> dict[str, Any]:
+    return json.loads((tmp_path / "out" / "run.json").read_text("utf-8"))
+
+
+def test_a_run_from_beginning_to_end(tmp_path: Path, monitor: Monitor, settings: TrainerSettings) -> None:
+    begun = run_of(tmp_path)
+    assert (begun["command"], begun["data"], begun["config_sha256"]) == ("sft", "data", settings_sha256(settings))
+    assert "ended" not in begun
+    with monitor:
+        monitor.leave_out("row 3", "q3: picture 1 does not decode")
+    ended = run_of(tmp_path)
+    assert (ended["ended"], ended["rows_left_out"]) == ("done", 1)
+    assert ended["finished"] >= ended["started"] == begun["started"]
+    assert lines_of(tmp_path / "out" / "left_out.jsonl") == [
+        {"row": "row 3", "reason": "q3: picture 1 does not decode"}
+    ]
+
+
+def test_the_revision_is_that_of_the_code(tmp_path: Path, monitor: Monitor) -> None:
+    assert re.match(r"[0-9a-f]{7,40}", run_of(tmp_path)["revision"])
+
+
+def test_an_error_is_recorded_and_goes_on_its_way(tmp_path: Path, monitor: Monitor) -> None:
+    with pytest.raises(RuntimeError), monitor:
+        raise RuntimeError("the loss is nan")
+    assert run_of(tmp_path)["ended"] == "RuntimeError: the loss is nan"
+
+
+def test_the_resolved_config_can_be_used_again(tmp_path: Path, monitor: Monitor, settings: TrainerSettings) -> None:
+    again = load_config(TrainerSettings, str(tmp_path / "out" / "config.toml"))
+    assert again == settings
+    assert settings_sha256(again) == settings_sha256(settings)
+
+
+def test_another_config_has_another_digest(settings: TrainerSettings) -> None:
+    others = [
+        settings_of(Path("other")),
+        settings_of(Path("tiny"), seed=1),
+        settings_of(Path("tiny"), sft={"steps": 3}),
+    ]
+    assert len({settings_sha256(each) for each in [settings, *others]}) == 4
+
+
+def test_metrics(tmp_path: Path, monitor: Monitor) -> None:
+    """Rounded to six places; null is a metric without a value, one that is no number is left out."""
+    with monitor:
+        monitor.log(0, {"loss": 1.23456789, "spatial": None, "entropy": math.nan, "grad_norm": math.inf}, ("loss",))
+        monitor.log(1, {"loss": 1.0}, ("loss",))
+    text = (tmp_path / "out" / "metrics.jsonl").read_text("utf-8")
+    assert [json.loads(line) for line in text.splitlines()] == [
+        {"step": 0, "loss": 1.23456789, "spatial": None},
+        {"step": 1, "loss": 1.0},
+    ]
+
+
+def test_small_figures_are_kept(tmp_path: Path, monitor: Monitor) -> None:
+    """A divergence or a gradient of a ten-millionth is not 0."""
+    with monitor:
+        monitor.log(0, {"kl": 3.2e-8}, ())
+    assert lines_of(tmp_path / "out" / "metrics.jsonl")[0]["kl"] == pytest.approx(3.2e-8, rel=1e-3)
+
+
+def test_resumed_metrics(tmp_path: Path, monitor: Monitor, settings: TrainerSettings) -> None:
+    with monitor:
+        for step in range(4):
+            monitor.log(step, {"loss": float(step)}, ())
+    with Monitor(tmp_path / "out", "sft", settings, "data", 25) as again:
+        again.resume_at(2)
+        again.log(2, {"loss": 20.0}, ())
+    assert [line["loss"] for line in lines_of(tmp_path / "out" / "metrics.jsonl")] == [0.0, 1.0, 20.0]
+
+
+def test_nothing_to_resume(tmp_path: Path, monitor: Monitor) -> None:
+    with monitor:
+        monitor.resume_at(0)
+    assert not (tmp_path / "out" / "metrics.jsonl").exists()
+
+
+def test_lines_where_there_is_no_terminal(monitor: Monitor, capsys: pytest.CaptureFixture[str]) -> None:
+    with monitor:
+        for step in range(25):
+            monitor.log(step, {"loss": 0.5, "other": 1.0}, ("loss", "spatial"))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [f"step {step + 1}/25: loss 0.5" for step in range(0, 25, LINE_EVERY)] + ["step 25/25: loss 0.5"]
+
+
+def test_tensorboard(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    settings = settings_of(Path("tiny"), log={"tensorboard": True})
+    with Monitor(tmp_path / "out", "grpo", settings, "data", 2) as monitor:
+        monitor.log(0, {"reward": 0.25, "spatial": None}, ())
+        monitor.log(1, {"reward": 0.5}, ())
+    events = EventAccumulator(str(tmp_path / "out" / "tensorboard"))
+    events.Reload()
+    assert events.Tags()["scalars"] == ["reward"]
+    assert [(event.step, event.value) for event in events.Scalars("reward")] == [(0, 0.25), (1, 0.5)]

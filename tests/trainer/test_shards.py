@@ -1,0 +1,158 @@
+"""Reading shards, and saying what is wrong with those that cannot be read."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from schemas.tags import format_points_tag
+from trainer.model import VisionLanguageModel
+from trainer.sample import BadRow
+from trainer.shards import COMMON, ShardError, Shards, prompt_sample, sft_sample
+
+Row = Callable[..., dict[str, Any]]
+Write = Callable[..., Path]
+
+
+def _only(tmp_path: Path, write_shards: Write, row: dict[str, Any], side: str = "sft") -> Any:
+    return Shards(write_shards(tmp_path / "run", [row], side), side, tmp_path / "cache")[0]
+
+
+@pytest.mark.parametrize("inner", ["", "sft"])
+def test_rows_come_in_the_order_of_the_shards(tmp_path: Path, row: Row, write_shards: Write, inner: str) -> None:
+    run = write_shards(tmp_path, [row(id=f"q{number}") for number in range(5)], per_shard=2)
+    shards = Shards(run / inner, "sft", tmp_path / "cache")
+    assert [shards[index].id for index in range(len(shards))] == ["q0", "q1", "q2", "q3", "q4"]
+
+
+def test_a_row(tmp_path: Path, row: Row, write_shards: Write, png: Callable[..., bytes]) -> None:
+    found = _only(tmp_path, write_shards, row(choices=["3", "4"]))
+    assert (found.id, found.source, found.images) == ("q0", "drawn", ((png(), ""),))
+    assert [dict(turn)["role"] for turn in found.messages] == ["user", "assistant"]
+    question = found.question
+    assert (question.question, question.answer, question.answer_type) == ("How many are red?", "3", "numeric")
+    assert question.choices == ("3", "4")
+
+
+def test_where_a_right_answer_may_point(tmp_path: Path, row: Row, write_shards: Write) -> None:
+    box = {"label": "cat", "x1": 10.0, "y1": 20.0, "x2": 30.0, "y2": 60.0, "media_index": 1}
+    attempts = [
+        {"text": format_points_tag("dog", [(5, 6)]), "answer": "3", "correct": True},
+        {"text": format_points_tag("dog", [(7, 8)]), "answer": "4", "correct": False},
+    ]
+    by_boxes = _only(tmp_path / "a", write_shards, row(gold_boxes=[box], attempts=attempts)).pointed
+    assert [(p.label, p.x, p.y, p.media_index) for p in by_boxes] == [("cat", 20, 40, 1)]
+    by_attempts = _only(tmp_path / "b", write_shards, row(attempts=attempts)).pointed
+    assert [(p.label, p.x, p.y) for p in by_attempts] == [("dog", 5, 6)]
+    assert _only(tmp_path / "c", write_shards, row()).pointed == ()
+
+
+@pytest.mark.parametrize("side", ["sft", "rl"])
+@pytest.mark.parametrize("column", [*COMMON, "turns of the side"])
+def test_a_missing_column_is_named(tmp_path: Path, row: Row, write_shards: Write, side: str, column: str) -> None:
+    name = {"sft": "messages", "rl": "prompt"}[side] if column == "turns of the side" else column
+    run = write_shards(tmp_path, [row()], side)
+    (file,) = (run / side).glob("*.parquet")
+    pq.write_table(pq.read_table(file).drop_columns([name]), file)
+    with pytest.raises(ShardError, match=f"has no column '{name}'; {side} shards have it"):
+        Shards(run, side, tmp_path / "cache")
+
+
+def test_columns_that_training_does_not_need_may_be_missing(tmp_path: Path, row: Row, write_shards: Write) -> None:
+    run = write_shards(tmp_path, [row()])
+    (file,) = (run / "sft").glob("*.parquet")
+    pq.write_table(pq.read_table(file).select([*COMMON, "messages"]), file)
+    assert Shards(run, "sft", tmp_path / "cache")[0].id == "q0"
+
+
+@pytest.mark.parametrize(
+    "make", [lambda path: None, lambda path: path.mkdir(), lambda path: (path / "rl").mkdir(parents=True)]
+)
+def test_a_folder_without_shards(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "run")
+    with pytest.raises(ShardError, match=r"run has no shards: expected sft/\*\.parquet"):
+        Shards(tmp_path / "run", "sft", tmp_path / "cache")
+
+
+def test_shards_without_rows(tmp_path: Path, write_shards: Write) -> None:
+    with pytest.raises(ShardError, match=r"sft (holds no rows|cannot be read)"):
+        Shards(write_shards(tmp_path, []), "sft", tmp_path / "cache")
+
+
+@pytest.mark.parametrize("data", [b"", b"no Parquet at all", b"PAR1 cut short PAR1"])
+def test_a_file_that_is_no_shard(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "sft").mkdir()
+    (tmp_path / "sft" / "train-0.parquet").write_bytes(data)
+    with pytest.raises(ShardError, match="sft cannot be read"):
+        Shards(tmp_path, "sft", tmp_path / "cache")
+
+
+@pytest.mark.parametrize("changes", [{"id": None}, {"messages": []}, {"messages": None}])
+def test_fields_that_make_no_question(tmp_path: Path, row: Row, write_shards: Write, changes: dict[str, Any]) -> None:
+    with pytest.raises(BadRow, match="row 0 of sft: no id, no turns, or a text that is null"):
+        _only(tmp_path, write_shards, row(**changes))
+
+
+def _turns(user: str, assistant: str = "There are 3.") -> list[dict[str, str]]:
+    return [{"role": "user", "content": user}, {"role": "assistant", "content": assistant}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"images": [{"bytes": b"no picture", "path": None}]}, "q0: picture 1 does not decode"),
+        ({"images": [{"bytes": None, "path": "elsewhere.png"}]}, "q0: picture 1 does not decode"),
+        ({"images": []}, "q0: more <image> marks than the 0 pictures"),
+        ({"images": None}, "q0: more <image> marks than the 0 pictures"),
+        ({"messages": _turns("<image><image>?")}, "q0: more <image> marks than the 1 pictures"),
+        ({"messages": _turns("?")}, "q0: 1 pictures, but 0 <image> marks"),
+        ({"messages": _turns("<image>?")[:1]}, "q0: the last turn is not the assistant's"),
+        ({"messages": _turns("<image>?", "see <image>")}, "q0: an assistant turn holds <image>"),
+        ({"messages": _turns("<image>?", format_points_tag("x", [(70, 10)]))}, "q0: x = 70 px lies outside"),
+    ],
+)
+def test_rows_that_cannot_be_trained_on(
+    tmp_path: Path, row: Row, write_shards: Write, qwen3: VisionLanguageModel, changes: dict[str, Any], message: str
+) -> None:
+    found = _only(tmp_path, write_shards, row(**changes))
+    with pytest.raises(BadRow, match=message):
+        sft_sample(qwen3, found)
+
+
+def test_a_cut_picture_does_not_decode(
+    tmp_path: Path, row: Row, write_shards: Write, qwen3: VisionLanguageModel, png: Callable[..., bytes]
+) -> None:
+    whole = png(96, 96)
+    found = _only(tmp_path, write_shards, row(images=[{"bytes": whole[: len(whole) // 2], "path": None}]))
+    with pytest.raises(BadRow, match="picture 1 does not decode"):
+        sft_sample(qwen3, found)
+
+
+def test_a_picture_too_thin_for_the_model(
+    tmp_path: Path, row: Row, write_shards: Write, qwen3: VisionLanguageModel, png: Callable[..., bytes]
+) -> None:
+    found = _only(tmp_path, write_shards, row(images=[{"bytes": png(402, 2), "path": None}]))
+    with pytest.raises(BadRow, match="402x2 px cannot be resized"):
+        sft_sample(qwen3, found)
+
+
+def test_answers_are_in_the_models_frame(
+    tmp_path: Path, row: Row, write_shards: Write, vlm: VisionLanguageModel, png: Callable[..., bytes]
+) -> None:
+    """The middle of a 128x64 picture; it has that size for Qwen3-VL, and 140x56 px for Qwen2.5-VL."""
+    written = {"qwen3_vl": (500, 500), "qwen2_5_vl": (70, 28)}[vlm.model.config.model_type]
+    turns = _turns("<image>Where?", f"Here: {format_points_tag('it', [(64, 32)])}")
+    fields = row(messages=turns, images=[{"bytes": png(128, 64), "path": None}])
+    sample = sft_sample(vlm, _only(tmp_path, write_shards, fields))
+    ours = vlm.tokenizer.decode(sample.ids[sample.loss_mask])
+    assert ours == f"Here: {format_points_tag('it', [written])}<|im_end|>"
+
+
+def test_a_prompt_ends_where_the_answer_begins(
+    tmp_path: Path, row: Row, write_shards: Write, qwen3: VisionLanguageModel
+) -> None:
+    sample = prompt_sample(qwen3, _only(tmp_path, write_shards, row(), "rl"))
+    assert qwen3.tokenizer.decode(sample.ids).endswith("How many are red?<|im_end|>\n<|im_start|>assistant\n")
+    assert sample.targets == 0

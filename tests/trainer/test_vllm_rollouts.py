@@ -1,0 +1,285 @@
+"""What the sampler asks a vLLM server for, and what it makes of servers that fail: a server that plays a script."""
+
+import base64
+import json
+import struct
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+import torch
+
+from trainer import vllm_rollouts
+from trainer.encode import encode_prompt
+from trainer.model import VisionLanguageModel
+from trainer.rollouts import Rollout, SamplerError, make_sampler
+from trainer.sample import Picture, Sample
+from trainer.settings import RolloutSettings
+from trainer.vllm_rollouts import GENERATE, TRIES, VllmSampler
+from trainer.vllm_wire import packed_picture
+
+END, OTHER = 2, 40
+DROP, HANG = "drop", "hang"
+Reply = tuple[int, Any] | str
+
+
+class Scripted(ThreadingHTTPServer):
+    """Answers each path with its replies in turn, the last one for ever; keeps what it was asked."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.replies: dict[str, list[Reply]] = defaultdict(lambda: [(200, None)])
+        self.replies["/server_info"] = [(200, info())]
+        self.asked: list[tuple[str, Any, str | None]] = []
+        self.over = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def paths(self) -> list[str]:
+        return [path for path, _, _ in self.asked]
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Scripted
+
+    def do_POST(self) -> None:
+        path = self.path.partition("?")[0]
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.server.asked.append((self.path, json.loads(body or b"null"), self.headers.get("authorization")))
+        replies = self.server.replies[path]
+        reply = replies.pop(0) if len(replies) > 1 else replies[0]
+        if reply == HANG:
+            self.server.over.wait()
+        if isinstance(reply, str):
+            self.close_connection = True
+            return
+        status, value = reply
+        data = value if isinstance(value, bytes) else json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_GET(self) -> None:
+        self.do_POST()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def info(mode: str = "processed_logprobs", **media: Any) -> dict[str, Any]:
+    return {"vllm_config": {"model_config": {"logprobs_mode": mode, "multimodal_config": media}}}
+
+
+def choice(ids: tuple[int, ...], reason: str = "stop", index: int = 0, logprob: float = -0.5) -> dict[str, Any]:
+    content = [{"token_id": token, "logprob": logprob} for token in ids]
+    return {"index": index, "finish_reason": reason, "token_ids": list(ids), "logprobs": {"content": content}}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
+    monkeypatch.setattr(vllm_rollouts, "FIRST_WAIT_S", 0.0)
+    scripted = Scripted()
+    thread = threading.Thread(target=scripted.serve_forever, args=(0.01,))
+    thread.start()
+    yield scripted
+    scripted.over.set()
+    scripted.shutdown()
+    thread.join()
+    scripted.server_close()
+
+
+@pytest.fixture
+def sampler(qwen3: VisionLanguageModel, server: Scripted, tmp_path: Path) -> VllmSampler:
+    made = make_sampler(qwen3, RolloutSettings(kind="vllm", base_url=f"{server.url}/v1"), str(tmp_path / "weights"))
+    assert isinstance(made, VllmSampler)
+    return made
+
+
+@pytest.fixture
+def prompt(qwen3: VisionLanguageModel) -> Sample:
+    return encode_prompt(qwen3, "q", [{"role": "user", "content": "How many?"}], [])
+
+
+def answer(prompt: Sample, *choices: dict[str, Any]) -> tuple[int, Any]:
+    return 200, {"prompt_token_ids": prompt.ids.tolist(), "choices": list(choices)}
+
+
+def test_answers_come_in_order_with_their_tokens_and_log_probabilities(
+    sampler: VllmSampler, server: Scripted, prompt: Sample
+) -> None:
+    server.replies[GENERATE] = [answer(prompt, choice((OTHER,), "length", 1, -2.0), choice((OTHER, END)))]
+    kept = [Rollout((OTHER, END), False, (-0.5, -0.5)), Rollout((OTHER,), True, (-2.0,))]
+    assert sampler.sample([prompt, prompt], 2, seed=0) == [kept, kept]
+
+
+def test_the_request(qwen3: VisionLanguageModel, picture: Callable[..., Picture]) -> None:
+    settings = RolloutSettings(kind="vllm", temperature=0.7, max_new_tokens=9, served_name="tiny")
+    shown = [picture(qwen3, 96, 64), picture(qwen3, 64, 64)]
+    turns = [{"role": "user", "content": "<image>and<image>?"}]
+    asked = VllmSampler(qwen3, settings, "w").request(encode_prompt(qwen3, "q", turns, shown), 3, 5)
+    ids = asked["token_ids"]
+    assert asked["model"] == "tiny"
+    assert asked["sampling_params"] == {
+        "n": 3,
+        "seed": 5,
+        "temperature": 0.7,
+        "top_p": 1.0,
+        "top_k": 0,
+        "min_p": 0.0,
+        "max_tokens": 9,
+        "stop_token_ids": list(qwen3.end_ids),
+        "logit_bias": {str(token): -1e9 for token in qwen3.banned_ids},
+        "logprobs": 0,
+        "detokenize": False,
+        "skip_special_tokens": False,
+    }
+    # 96x64 px are 6x4 patches of 16 px, merged by 2: 6 tokens; 64x64 px are 4 of them.
+    first, second = asked["features"]["mm_placeholders"]["image"]
+    assert (first["length"], second["length"]) == (6, 4)
+    assert ids[first["offset"] :][:6] == [qwen3.image_id] * 6
+    assert ids[second["offset"] :][:4] == [qwen3.image_id] * 4
+    assert ids.count(qwen3.image_id) == 10
+    assert asked["features"]["mm_hashes"]["image"] == ["96x64-0-1-4-6", "64x64-0-1-4-4"]
+    assert asked["features"]["kwargs_data"]["image"] == [packed_picture(one) for one in shown]
+
+
+def test_a_packed_picture_holds_patches_and_grid_bit_for_bit() -> None:
+    patches = torch.tensor([[0.1, -2.5]])
+    packed = msgpack.unpackb(base64.b64decode(packed_picture(Picture("k", patches, (1, 1, 1), 1, 1, 1))))
+    values, grid = packed["pixel_values"]["data"], packed["image_grid_thw"]["data"]
+    assert values == ["float32", [1, 2], msgpack.ExtType(3, struct.pack("<2f", 0.1, -2.5))]
+    assert grid == ["int64", [3], msgpack.ExtType(3, struct.pack("<3q", 1, 1, 1))]
+
+
+def test_prompts_of_a_call_are_drawn_with_seeds_of_their_own(
+    sampler: VllmSampler, server: Scripted, prompt: Sample
+) -> None:
+    server.replies[GENERATE] = [answer(prompt, choice((END,)))]
+    for seed in (0, 0, 1):
+        sampler.sample([prompt, prompt], 1, seed)
+    seeds = [body["sampling_params"]["seed"] for path, body, _ in server.asked if path == GENERATE]
+    assert sorted(seeds[:2]) == sorted(seeds[2:4])
+    assert len(set(seeds)) == 4
+
+
+@pytest.mark.parametrize("fault", [(503, b"busy"), (429, b"slow down"), DROP])
+def test_a_passing_fault_is_asked_again(fault: Reply, sampler: VllmSampler, server: Scripted, prompt: Sample) -> None:
+    server.replies[GENERATE] = [fault, fault, answer(prompt, choice((END,)))]
+    assert sampler.sample([prompt], 1, 0) == [[Rollout((END,), False, (-0.5,))]]
+    assert server.paths().count(GENERATE) == 3
+
+
+@pytest.mark.parametrize(
+    ("fault", "tries", "says"),
+    [
+        ((503, b"busy"), TRIES, "status 503: busy"),
+        (DROP, TRIES, "ServerDisconnected"),
+        ((400, b"too\nlong"), 1, "status 400: too long"),
+        ((500, b"dead"), 1, "status 500: dead"),
+        ((404, b"no such model"), 1, "status 404: no such model"),
+        ((200, b"<html>"), 1, "no JSON"),
+    ],
+)
+def test_a_lasting_fault_is_one_line_that_names_server_and_cause(
+    fault: Reply, tries: int, says: str, sampler: VllmSampler, server: Scripted, prompt: Sample
+) -> None:
+    server.replies[GENERATE] = [fault]
+    with pytest.raises(SamplerError, match=says) as caught:
+        sampler.sample([prompt], 1, 0)
+    assert server.url in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert server.paths().count(GENERATE) == tries
+
+
+def test_a_server_that_does_not_answer(qwen3: VisionLanguageModel, server: Scripted, prompt: Sample) -> None:
+    server.replies[GENERATE] = [HANG]
+    settings = RolloutSettings(kind="vllm", base_url=server.url, timeout_s=0.2)
+    with pytest.raises(SamplerError, match=r"no answer within 0\.2 s"):
+        VllmSampler(qwen3, settings, "w").sample([prompt], 1, 0)
+
+
+def test_a_server_that_is_not_there(
+    qwen3: VisionLanguageModel, prompt: Sample, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vllm_rollouts, "FIRST_WAIT_S", 0.0)
+    closed = Scripted()
+    closed.server_close()
+    settings = RolloutSettings(kind="vllm", base_url=f"{closed.url}/v1")
+    with pytest.raises(SamplerError, match="ClientConnectorError"):
+        VllmSampler(qwen3, settings, "w").sample([prompt], 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"prompt_token_ids": [1, 2]}, "another prompt"),
+        ({"prompt_token_ids": None}, "another prompt"),
+        ({"choices": []}, "0 answers instead of 1"),
+        ({"choices": None}, "is it vLLM 0.32"),
+        ({"choices": [choice((OTHER,), "abort")]}, "ended with 'abort'"),
+        ({"choices": [choice(())]}, "other tokens"),
+        ({"choices": [choice((OTHER, END)) | {"token_ids": [END]}]}, "other tokens"),
+        ({"choices": [choice((OTHER,))]}, "stopped at token 40"),
+        ({"choices": [choice((END,), logprob=-9999.0)]}, "not a number"),
+        ({"choices": [choice((END,)) | {"logprobs": None}]}, "is it vLLM 0.32"),
+    ],
+)
+def test_replies_that_must_not_be_trained_on(
+    changed: dict[str, Any], says: str, sampler: VllmSampler, server: Scripted, prompt: Sample
+) -> None:
+    status, reply = answer(prompt, choice((END,)))
+    server.replies[GENERATE] = [(status, reply | changed)]
+    with pytest.raises(SamplerError, match=says):
+        sampler.sample([prompt], 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("reply", "says"),
+    [
+        ((200, info("raw_logprobs")), "--logprobs-mode processed_logprobs"),
+        ((200, info(mm_device_do_normalize=True)), "--no-mm-device-do-normalize"),
+        ((404, b"Not Found"), "VLLM_SERVER_DEV_MODE=1"),
+        ((200, {}), "is it vLLM 0.32"),
+    ],
+)
+def test_a_server_started_otherwise_is_refused_before_anything_is_sampled(
+    reply: Reply, says: str, sampler: VllmSampler, server: Scripted, prompt: Sample
+) -> None:
+    server.replies["/server_info"] = [reply]
+    with pytest.raises(SamplerError, match=says):
+        sampler.sample([prompt], 1, 0)
+    assert GENERATE not in server.paths()
+
+
+def test_sync_saves_and_has_the_server_load_while_it_pauses(
+    sampler: VllmSampler, server: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_API_KEY", "secret")
+    sampler.sync()
+    folder = str(tmp_path / "weights")
+    assert (tmp_path / "weights" / "model.safetensors").is_file()
+    assert [(path, body) for path, body, _ in server.asked[1:]] == [
+        ("/pause?mode=wait", None),
+        ("/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": folder}}),
+        ("/resume", None),
+    ]
+    assert {key for _, _, key in server.asked} == {"Bearer secret"}
+
+
+def test_a_server_that_cannot_load_the_weights_is_not_left_paused(
+    sampler: VllmSampler, server: Scripted, tmp_path: Path
+) -> None:
+    server.replies["/collective_rpc"] = [(500, b"no such folder")]
+    with pytest.raises(SamplerError, match=f"no such folder; it must read {tmp_path / 'weights'}"):
+        sampler.sync()
+    assert server.paths()[-1] == "/resume"

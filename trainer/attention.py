@@ -1,0 +1,67 @@
+"""Attention over packed sequences: several samples in one row, none of which sees another.
+
+transformers calls this for the language model and, because the name holds "flash", hands a vision tower's whole batch
+of pictures over at once too; otherwise it would loop over them. On a GPU in 16 bits torch's variable-length kernel does
+the work. Elsewhere each sequence is attended to by itself, which for short ones costs less than a mask over the row.
+Sequences of one length, as pictures of one size are, stand in one batch there.
+"""
+
+from typing import Any
+
+import torch
+from torch.nn import functional
+from transformers import AttentionInterface
+
+NAME = "groundtrace_flash_packed"
+
+
+def packed_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    cu_seq_lens_q: torch.Tensor | None = None,
+    max_length_q: int | None = None,
+    is_causal: bool | None = None,
+    **_: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attention within each sequence, (1, T, heads, head_dim), from query, key and value (1, heads, T, head_dim).
+
+    ``cu_seq_lens_q`` (n + 1,) int32 says where the sequences begin and end. Without it the batch is an ordinary one, as
+    in ``generate``: causal over the mask that transformers made, or over everything before a token.
+    """
+    causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
+    if cu_seq_lens_q is None:
+        raise ValueError("packed attention needs the ends of the sequences; generate with another implementation")
+    if query.is_cuda and query.dtype in (torch.bfloat16, torch.float16):
+        from torch.nn.attention.varlen import varlen_attn
+
+        longest = max_length_q or int(cu_seq_lens_q.diff().max())
+        ends = cu_seq_lens_q.to(torch.int32)
+        q, k, v = (tensor[0].transpose(0, 1).contiguous() for tensor in (query, key, value))
+        window = (-1, 0) if causal else (-1, -1)
+        shared = q.shape[1] != k.shape[1]
+        out = varlen_attn(q, k, v, ends, ends, longest, longest, scale=scaling, window_size=window, enable_gqa=shared)
+        assert isinstance(out, torch.Tensor)
+        return out[None], None
+    return _one_by_one(query, key, value, cu_seq_lens_q.diff().tolist(), causal, scaling), None
+
+
+def _one_by_one(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, lengths: list[int], causal: bool, scaling: float | None
+) -> torch.Tensor:
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        shared = q.shape[1] != k.shape[1]
+        return functional.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scaling, enable_gqa=shared)
+
+    if len(set(lengths)) == 1:
+        batch = [tensor[0].unflatten(1, (len(lengths), -1)).transpose(0, 1) for tensor in (query, key, value)]
+        return attend(*batch).transpose(1, 2).flatten(0, 1)[None]
+    parts = zip(*(tensor.split(lengths, dim=2) for tensor in (query, key, value)), strict=True)
+    return torch.cat([attend(*part).transpose(1, 2) for part in parts], dim=1)
+
+
+AttentionInterface.register(NAME, packed_attention)

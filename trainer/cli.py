@@ -1,0 +1,58 @@
+"""The ``trainer`` command: sft, grpo and eval.
+
+Exit codes: 0 done; 1 training failed (a loss that is not a number, or an error while running); 2 a mistake in the
+command, the config, the data or the model; 3 stopped cleanly because the judges did not answer; 130 interrupted.
+"""
+
+import argparse
+import logging
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+_EXAMPLES = """examples:
+  trainer sft  --config sft.toml  --data runs/q --output runs/sft
+  trainer grpo --config grpo.toml --data runs/q --output runs/grpo --set model.path=runs/sft/model
+  trainer eval --config grpo.toml --data data/sample --output runs/eval --set model.path=runs/grpo/model
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    parsed = make_parser().parse_args(argv)
+    logging.basicConfig(level=logging.INFO if parsed.verbose else logging.ERROR, format="%(name)s: %(message)s")
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    from trainer.commands import dispatch
+
+    return dispatch(parsed)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the ``trainer`` command."""
+    parser = argparse.ArgumentParser(
+        prog="trainer",
+        description="Train a vision-language model on the shards of a run.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--verbose", action="store_true", help="show what the libraries log, and tracebacks")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, does in (
+        ("sft", "supervised fine-tuning on a run's sft/ shards"),
+        ("grpo", "reinforcement learning on a run's rl/ shards, rewarded by the verifier"),
+        ("eval", "sample answers to a run's rl/ shards, or to a folder with records.jsonl, and score them"),
+    ):
+        command = commands.add_parser(name, help=does, allow_abbrev=False)
+        command.add_argument("--config", required=True, metavar="FILE", help="a TOML config")
+        command.add_argument("--data", required=True, type=Path, metavar="RUN", help="a run folder, or its shards")
+        command.add_argument("--output", required=True, type=Path, metavar="OUT", help="made if missing, else resumed")
+        command.add_argument(
+            "--set", action="append", default=[], metavar="a.b=c", dest="overrides", help="override one key"
+        )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,272 @@
+"""GRPO with the options of DAPO, on a run's RL shards: sample groups, score them, push the policy towards the better.
+
+A step, top to bottom: draw questions, sample a group of answers to each, score them, drop groups that teach nothing and
+draw others, turn rewards into advantages, and make one optimiser step (or a few) over all targets of the step.
+"""
+
+import copy
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from trainer.checkpoint import Progress, checkpoints, load_checkpoint, save_checkpoint
+from trainer.collate import Batch, collate, micro_batches
+from trainer.drawing import Draws, Room
+from trainer.encode import with_response
+from trainer.gallery import save_rollouts
+from trainer.loss import Clipping, advantages, clip_high_at, is_mixed, overlong_penalty, policy_loss
+from trainer.memory import available_bytes, estimate, refuse_if_too_large
+from trainer.model import VisionLanguageModel, load_model
+from trainer.monitor import Monitor, run_sha256
+from trainer.optimiser import NotFinite, Optimiser
+from trainer.policy import Scores, score
+from trainer.reward import ArgosReward, Scored
+from trainer.rollouts import Rollout, Sampler, make_sampler
+from trainer.sample import Sample
+from trainer.settings import GrpoSettings, TrainerSettings
+from trainer.shards import Shards, TrainingRow, prompt_sample
+
+SHOWN = ("reward", "outcome", "spatial", "entropy")
+SEEDS_PER_STEP = 1000
+"""Each ``sample`` call of a run has a seed of its own: this many are set aside for a step."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """A question with its rollouts and what they earned."""
+
+    row: TrainingRow
+    prompt: Sample
+    rollouts: tuple[Rollout, ...]
+    scored: tuple[Scored, ...]
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether its raw outcomes differ."""
+        return is_mixed([scored.outcome for scored in self.scored])
+
+
+@dataclass
+class Trainee:
+    """What a step works with."""
+
+    vlm: VisionLanguageModel
+    optimiser: Optimiser
+    sampler: Sampler
+    reward: ArgosReward
+    draws: Draws
+    reference: Any
+    settings: TrainerSettings
+
+
+def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
+    """Train, and return the folder of the trained model. An output folder with checkpoints is gone on with.
+
+    Raises ShardError, ModelError, SamplerError, CheckpointError and DoesNotFit before the first step; JudgesDown when
+    the reward's endpoints stay silent and NotFinite when a loss or gradient is not a number, after either of which the
+    last checkpoint stands.
+    """
+    grpo = settings.grpo
+    vlm = load_model(settings.model)
+    refuse_if_too_large(estimate(vlm.model, settings), available_bytes())
+    shards = Shards(data, "rl", output / "rows")
+    reference = copy.deepcopy(vlm.model).requires_grad_(False).eval() if grpo.kl_beta > 0 else None
+    optimiser = Optimiser(vlm.model, settings.optimiser, grpo.steps * grpo.updates_per_rollout)
+    sampler = make_sampler(vlm, settings.rollout, str(output / "served"))
+    reward = ArgosReward(settings.reward, output)
+    digest, folder = run_sha256("grpo", settings, shards.sha256), output / "checkpoints"
+    found = checkpoints(folder)
+    progress = load_checkpoint(found[-1], optimiser, digest) if found else Progress()
+    with Monitor(output, "grpo", settings, str(data), grpo.steps) as monitor:
+        monitor.resume_at(progress.step)
+        room = Room(settings.batch.max_tokens, settings.rollout.max_new_tokens)
+        draws = Draws(shards, lambda row: prompt_sample(vlm, row), settings.seed, room, monitor.leave_out)
+        draws.position = progress.position
+        trainee = Trainee(vlm, optimiser, sampler, reward, draws, reference, settings)
+        try:
+            while progress.step < grpo.steps:
+                groups, metrics = grpo_step(trainee, progress.step)
+                monitor.log(progress.step, metrics, SHOWN)
+                every = settings.log.rollouts_every
+                if every and progress.step % every == 0:
+                    save_rollouts(output / "rollouts" / f"step-{progress.step:06d}", groups)
+                progress = Progress(progress.step + 1, draws.position)
+                is_last = progress.step == grpo.steps
+                if is_last or (settings.log.save_every and progress.step % settings.log.save_every == 0):
+                    save_checkpoint(folder, progress, optimiser, digest, settings.log.keep)
+        finally:
+            reward.close()
+        vlm.save(output / "model")
+    return output / "model"
+
+
+def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float | None]]:
+    """One step; returns the groups that were sampled and the step's metrics. Raises JudgesDown and NotFinite."""
+    started = time.perf_counter()
+    trainee.sampler.sync()
+    sampled, kept = collect_groups(trainee, step)
+    sampled_s = time.perf_counter() - started
+    samples = to_samples(kept, trainee.settings, step)
+    metrics = update(trainee, samples, step) if samples else {"loss": None, "grad_norm": None}
+    metrics |= summary(sampled, kept)
+    metrics |= {"rollout_s": sampled_s, "wall_s": time.perf_counter() - started}
+    return sampled, metrics
+
+
+def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group]]:
+    """All groups sampled for a step, and those to learn from.
+
+    Dynamic sampling draws again for groups whose raw outcomes are all alike, at most ``max_draws`` times; a step may
+    end up with fewer groups than asked for, and with none.
+    """
+    grpo = trainee.settings.grpo
+    sampled: list[Group] = []
+    kept: list[Group] = []
+    for draw in range(grpo.max_draws if grpo.dynamic_sampling else 1):
+        wanted = grpo.prompts_per_step - len(kept)
+        if not wanted:
+            break
+        groups = sample_groups(trainee, wanted, trainee.settings.seed + step * SEEDS_PER_STEP + draw)
+        sampled += groups
+        kept += [group for group in groups if group.is_mixed] if grpo.dynamic_sampling else groups
+    return sampled, kept
+
+
+def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
+    """The next ``count`` questions with a group of scored rollouts each."""
+    drawn = trainee.draws.take(count)
+    rows, prompts = [row for row, _ in drawn], [prompt for _, prompt in drawn]
+    rollouts = trainee.sampler.sample(prompts, trainee.settings.grpo.group_size, seed)
+    texts = [[answer_text(trainee.vlm, rollout) for rollout in group] for group in rollouts]
+    scored = trainee.reward.score(trainee.vlm, rows, prompts, texts)
+    return [Group(*parts) for parts in zip(rows, prompts, map(tuple, rollouts), map(tuple, scored), strict=True)]
+
+
+def answer_text(vlm: VisionLanguageModel, rollout: Rollout) -> str:
+    """What a rollout says, without the token that ends it."""
+    ids = rollout.ids[:-1] if rollout.ids and rollout.ids[-1] in vlm.end_ids else rollout.ids
+    return vlm.tokenizer.decode(ids, skip_special_tokens=False)
+
+
+def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) -> list[Sample]:
+    """The rollouts with their advantages, one for every token. What counts for nothing is left out.
+
+    Left out are unscored rollouts, those cut off where ``overlong`` masks them (they leave numerator and denominator,
+    but not their group's mean), and none else: a rollout with advantage 0 stays in the denominator.
+    """
+    made: list[tuple[Sample, float]] = []
+    for place, group in enumerate(groups):
+        rewards = [shaped(*pair, settings) for pair in zip(group.scored, group.rollouts, strict=True)]
+        earned = advantages(rewards, settings.grpo.advantage_scale, settings.grpo.advantage_unit)
+        for rollout, advantage in zip(group.rollouts, earned, strict=True):
+            if advantage is None or (rollout.is_truncated and settings.grpo.overlong == "mask") or not rollout.ids:
+                continue
+            made.append((_sample(group, rollout, f"{step}/{place}/{group.row.id}"), advantage))
+    values = [advantage for _, advantage in made]
+    if settings.grpo.shuffle_advantages:
+        generator = torch.Generator().manual_seed(settings.seed + step)
+        values = [values[index] for index in torch.randperm(len(values), generator=generator).tolist()]
+    return [
+        replace(sample, advantages=torch.full((len(sample),), value))
+        for (sample, _), value in zip(made, values, strict=True)
+    ]
+
+
+def shaped(scored: Scored, rollout: Rollout, settings: TrainerSettings) -> float | None:
+    """The reward that advantages are made of: the verifier's, with the punishment for length where it is soft."""
+    if scored.reward is None or settings.grpo.overlong != "soft":
+        return scored.reward
+    longest = settings.rollout.max_new_tokens
+    return scored.reward + overlong_penalty(len(rollout.ids), longest, settings.grpo.overlong_buffer)
+
+
+def _sample(group: Group, rollout: Rollout, name: str) -> Sample:
+    sample = with_response(group.prompt, rollout.ids, name, rollout.is_truncated)
+    if rollout.logprobs is None:
+        return sample
+    before = torch.zeros(len(group.prompt))
+    return replace(sample, sampler_logprobs=torch.cat([before, torch.tensor(rollout.logprobs)]))
+
+
+def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, float | None]:
+    """The step's optimiser steps. With more than one the old log-probabilities are computed before the first."""
+    grpo, vlm = trainee.settings.grpo, trainee.vlm
+    tokens = trainee.settings.batch.tokens
+    parts = [list(samples[index :: grpo.updates_per_rollout]) for index in range(grpo.updates_per_rollout)]
+    batches = [[collate(vlm, batch) for batch in micro_batches(part, tokens)] for part in parts if part]
+    olds: list[list[torch.Tensor | None]] = [[None] * len(part) for part in batches]
+    if len(batches) > 1:
+        with torch.no_grad():
+            olds = [[_scores(trainee, vlm.model, b.to(vlm.device)).logprobs for b in part] for part in batches]
+    totals: dict[str, float] = {}
+    for number, (part, old) in enumerate(zip(batches, olds, strict=True)):
+        denominator = sum(len(batch.targets) for batch in part)
+        for batch, before in zip(part, old, strict=True):
+            for name, value in _backward(trainee, batch.to(vlm.device), before, denominator, step).items():
+                totals[name] = totals.get(name, 0.0) + value / len(batches)
+        norm = trainee.optimiser.step(step * grpo.updates_per_rollout + number)
+        totals["grad_norm"] = totals.get("grad_norm", 0.0) + norm / len(batches)
+    return dict(totals)
+
+
+def _backward(
+    trainee: Trainee, batch: Batch, old: torch.Tensor | None, denominator: int, step: int
+) -> dict[str, float]:
+    """Add a micro-batch's gradient; returns its shares of the step's metrics. Raises NotFinite."""
+    grpo = trainee.settings.grpo
+    scores = _scores(trainee, trainee.vlm.model, batch)
+    reference = None
+    if trainee.reference is not None:
+        with torch.no_grad():
+            reference = _scores(trainee, trainee.reference, batch).logprobs
+    found = policy_loss(
+        scores.logprobs,
+        scores.logprobs.detach() if old is None else old,
+        batch.sampler_logprobs,
+        batch.advantages,
+        denominator,
+        _clipping(grpo, step),
+        reference,
+        grpo.kl_beta,
+    )
+    if not found.loss.isfinite():
+        raise NotFinite(f"step {step}: the loss is {found.loss.item()}")
+    found.loss.backward()
+    shares = {"entropy": scores.entropy.sum(), "clipped": found.clipped, "kl": found.kl}
+    return {"loss": found.loss.item()} | {name: float(value) / denominator for name, value in shares.items()}
+
+
+def _scores(trainee: Trainee, model: Any, batch: Batch) -> Scores:
+    """The targets' log-probabilities in the distribution that rollouts are drawn from, under either model."""
+    vlm = replace(trainee.vlm, model=model)
+    return score(vlm, batch, trainee.settings.rollout.temperature, vlm.never_ids)
+
+
+def _clipping(grpo: GrpoSettings, step: int) -> Clipping:
+    high = clip_high_at(step, grpo.steps, grpo.clip_high, grpo.clip_high_end)
+    return Clipping(grpo.clip_low, high, grpo.importance_cap)
+
+
+def summary(sampled: Sequence[Group], kept: Sequence[Group]) -> dict[str, float | None]:
+    """Means over all sampled rollouts that scored, and counts. Dropped groups count here: they are the policy's too."""
+    scored = [each for group in sampled for each in group.scored]
+    rollouts = [rollout for group in sampled for rollout in group.rollouts]
+    return {
+        "reward": _mean([each.reward for each in scored]),
+        "outcome": _mean([each.outcome for each in scored]),
+        "spatial": _mean([each.value("spatial") for each in scored]),
+        "unscored": float(sum(each.reward is None for each in scored)),
+        "truncated": _mean([float(rollout.is_truncated) for rollout in rollouts]),
+        "response_tokens": _mean([float(len(rollout.ids)) for rollout in rollouts]),
+        "groups_sampled": float(len(sampled)),
+        "groups_kept": float(len(kept)),
+    }
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

@@ -1,0 +1,103 @@
+"""The arithmetic of training, on plain tensors: advantages of a group, the clipped policy loss, the SFT loss.
+
+A step has one denominator, the number of its targets over all its micro-batches (DAPO's token-level loss), so that a
+step in several micro-batches is the same as in one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+FLAT = 1e-9
+"""Rewards that differ by no more than this are the same."""
+
+
+def advantages(rewards: Sequence[float | None], scale: str = "std", unit: float = 1.0) -> list[float | None]:
+    """A = (R - mean) / s for the responses of one group.
+
+    ``scale`` is ``std`` (s is the group's sample deviation, as in GRPO), ``none`` (s = 1) or ``fixed`` (s = ``unit``).
+    An unscored response (None) has no advantage and no part in the mean. A flat group, whose largest and smallest
+    reward differ by no more than rounding, gives exactly 0; so does a group with fewer than two scored responses.
+    """
+    scored = [reward for reward in rewards if reward is not None]
+    if len(scored) < 2 or max(scored) - min(scored) <= FLAT:
+        return [None if reward is None else 0.0 for reward in rewards]
+    mean = sum(scored) / len(scored)
+    deviation = (sum((reward - mean) ** 2 for reward in scored) / (len(scored) - 1)) ** 0.5
+    over = {"std": deviation, "none": 1.0, "fixed": unit}[scale]
+    return [None if reward is None else (reward - mean) / over for reward in rewards]
+
+
+def is_mixed(outcomes: Sequence[float | None]) -> bool:
+    """Whether a group teaches something: its raw outcomes are not all right and not all wrong (DAPO).
+
+    It is the outcome and not the shaped reward that counts: shaping differs in nearly every group.
+    """
+    scored = {outcome == 1 for outcome in outcomes if outcome is not None}
+    return len(scored) == 2
+
+
+@dataclass(frozen=True)
+class Clipping:
+    """The bounds of the ratio, 1 - low … 1 + high, and the largest weight of the importance correction."""
+
+    low: float = 0.2
+    high: float = 0.28
+    importance_cap: float = 2.0
+
+
+@dataclass(frozen=True)
+class PolicyLoss:
+    """A micro-batch's share of the step's loss, and sums over its targets for the metrics."""
+
+    loss: torch.Tensor
+    clipped: torch.Tensor
+    kl: torch.Tensor
+
+
+def policy_loss(
+    logprobs: torch.Tensor,
+    old: torch.Tensor,
+    sampler: torch.Tensor,
+    advantage: torch.Tensor,
+    denominator: float,
+    clipping: Clipping,
+    reference: torch.Tensor | None = None,
+    kl_beta: float = 0.0,
+) -> PolicyLoss:
+    """-1/N · sum of w · min(r·A, clip(r, 1 - low, 1 + high)·A), over the targets, (M,) each.
+
+    r = exp(logprobs - old). ``old`` are the trainer's own log-probabilities before the step's first update, ``sampler``
+    those under which the tokens were drawn (NaN: the trainer's own). w = min(exp(old - sampler), cap) is the truncated
+    correction for the difference. N is the step's number of targets. With ``reference`` the estimate
+    exp(ref - logp) - (ref - logp) - 1 of the divergence from it is added, ``kl_beta`` times.
+    """
+    ratio = (logprobs - old).exp()
+    bounded = ratio.clamp(1 - clipping.low, 1 + clipping.high)
+    weight = (old - sampler).nan_to_num(nan=0.0).exp().clamp(max=clipping.importance_cap).detach()
+    gain = weight * torch.minimum(ratio * advantage, bounded * advantage)
+    loss = -gain.sum() / denominator
+    kl = torch.zeros_like(loss)
+    if reference is not None:
+        apart = reference - logprobs
+        each = apart.exp() - apart - 1
+        kl = each.sum().detach()
+        loss = loss + kl_beta * each.sum() / denominator
+    clipped = ((ratio * advantage > bounded * advantage).sum()).detach()
+    return PolicyLoss(loss, clipped, kl)
+
+
+def sft_loss(logprobs: torch.Tensor, denominator: float) -> torch.Tensor:
+    """-1/N · sum of the targets' log-probabilities; N is the step's number of targets."""
+    return -logprobs.sum() / denominator
+
+
+def overlong_penalty(length: int, longest: int, buffer: int) -> float:
+    """DAPO's soft punishment: 0 up to ``longest - buffer`` tokens, then falling linearly to -1 at ``longest``."""
+    return -min(1.0, max(0, length - (longest - buffer)) / buffer)
+
+
+def clip_high_at(step: int, steps: int, start: float, end: float | None) -> float:
+    """The upper bound at a step (from 0): ``start``, or on the line from it to ``end`` over the run."""
+    return start if end is None or steps < 2 else start + (end - start) * step / (steps - 1)

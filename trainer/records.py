@@ -1,0 +1,53 @@
+"""A folder with ``records.jsonl`` as rows to ask, in the words in which shards ask them."""
+
+from pathlib import Path
+
+from schemas.geometry import Point
+from schemas.input_record import InvalidRecord, parse_record
+from schemas.question_text import user_text
+from schemas.records import MediaRef, Question, RawRecord
+from trainer.sample import BadRow
+from trainer.shards import ShardError, TrainingRow
+from vision.media import HEAD_BYTES, MediaStore, sniff_kind
+
+
+class Records:
+    """The records of a folder, by index; a record is checked and its pictures are read when it is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises ShardError when the folder holds no records."""
+        self._store = MediaStore(str(folder), str(folder))
+        text = (folder / "records.jsonl").read_text("utf-8-sig", errors="backslashreplace")
+        lines = enumerate(text.split("\n"), 1)
+        self._lines = [(number, line.rstrip("\r")) for number, line in lines if line.strip()]
+        if not self._lines:
+            raise ShardError(f"{folder}/records.jsonl holds no records")
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def __getitem__(self, index: int) -> TrainingRow:
+        """The record as a row. Raises BadRow for one that is not valid, shows a video, or whose media are missing."""
+        number, line = self._lines[index]
+        try:
+            record = parse_record(RawRecord(number, line))
+            images = tuple((self._store.open_bytes(uri), uri) for uri in record.media)
+        except (InvalidRecord, OSError) as error:
+            raise BadRow(f"line {number}: {error}") from error
+        if any(sniff_kind(data[:HEAD_BYTES]) == "video" for data, _ in images):
+            raise BadRow(f"{record.id}: videos are evaluated from shards, which hold their frames")
+        media = tuple(MediaRef(uri, "image", "", "", "", 0, 0, 1, len(data)) for data, uri in images)
+        question = Question(
+            record.id,
+            record.source,
+            record.license,
+            media,
+            record.question,
+            record.answer,
+            record.answer_type,
+            record.choices,
+            gold_boxes=record.boxes,
+        )
+        pointed = tuple(Point(box.label, *box.centre, box.media_index) for box in record.boxes or ())
+        messages = ({"role": "user", "content": user_text(question)},)
+        return TrainingRow(record.id, record.source, messages, images, question, pointed)

@@ -1,0 +1,116 @@
+"""Sampling answers: the protocol, and the sampler that works anywhere, transformers' own ``generate``.
+
+A rollout is kept as the tokens that were drawn, never as text that is tokenised again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from transformers import GenerationConfig
+
+from trainer.model import VisionLanguageModel, set_attention
+from trainer.sample import Sample
+from trainer.settings import RolloutSettings
+
+
+class SamplerError(RuntimeError):
+    """Answers cannot be sampled; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One sampled answer.
+
+    Attributes:
+        ids: its tokens, the one that ends it included where there is one.
+        is_truncated: it was cut off at ``max_new_tokens``.
+        logprobs: of each token under the distribution it was drawn from; None where that is the trainer's own policy.
+    """
+
+    ids: tuple[int, ...]
+    is_truncated: bool
+    logprobs: tuple[float, ...] | None = None
+
+
+class Sampler(Protocol):
+    """Draws answers from the current policy."""
+
+    def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
+        """``n`` answers to each prompt, in order. The same weights and seed give the same answers."""
+        ...
+
+    def sync(self) -> None:
+        """Take over the policy's weights as they are now. Called before :meth:`sample` whenever they have changed."""
+        ...
+
+
+class TransformersSampler:
+    """``generate`` in this process, on the very weights that are trained. Top-p and top-k are off."""
+
+    def __init__(self, vlm: VisionLanguageModel, settings: RolloutSettings) -> None:
+        self._vlm, self._settings = vlm, settings
+        pad = vlm.tokenizer.pad_token_id
+        self._config = GenerationConfig(
+            do_sample=True,
+            temperature=settings.temperature,
+            top_p=1.0,
+            top_k=0,
+            max_new_tokens=settings.max_new_tokens,
+            eos_token_id=list(vlm.end_ids),
+            pad_token_id=vlm.end_ids[0] if pad is None else pad,
+            suppress_tokens=list(vlm.never_ids),
+        )
+
+    def sync(self) -> None:
+        """Nothing to do: the weights are the same."""
+
+    def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
+        """See :class:`Sampler`. Prompts of about one length go together; the answers come in the order asked for."""
+        torch.manual_seed(seed)
+        order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
+        found: dict[int, list[Rollout]] = {}
+        self._vlm.model.eval()
+        set_attention(self._vlm.model, "sdpa")
+        try:
+            for start in range(0, len(order), self._settings.prompts_at_once):
+                part = order[start : start + self._settings.prompts_at_once]
+                found |= zip(part, self._generate([prompts[index] for index in part], n), strict=True)
+        finally:
+            self._vlm.model.train()
+        return [found[index] for index in range(len(prompts))]
+
+    @torch.inference_mode()
+    def _generate(self, prompts: list[Sample], n: int) -> list[list[Rollout]]:
+        longest = max(map(len, prompts))
+        ids = torch.full((len(prompts), longest), self._config.pad_token_id)
+        mask, image = torch.zeros_like(ids), torch.zeros_like(ids)
+        for row, prompt in enumerate(prompts):
+            ids[row, longest - len(prompt) :] = prompt.ids
+            mask[row, longest - len(prompt) :] = 1
+            image[row, longest - len(prompt) :] = prompt.is_image.long()
+        inputs = {"input_ids": ids, "attention_mask": mask, "mm_token_type_ids": image}
+        pictures = [picture for prompt in prompts for picture in prompt.pictures]
+        if pictures:
+            inputs["pixel_values"] = torch.cat([picture.patches for picture in pictures])
+            inputs["image_grid_thw"] = torch.tensor([picture.grid for picture in pictures])
+        self._vlm.model.model.rope_deltas = None  # those of the batch before would be taken for this one's
+        inputs = {name: value.to(self._vlm.device) for name, value in inputs.items()}
+        out = self._vlm.model.generate(**inputs, generation_config=self._config, num_return_sequences=n)
+        rollouts = [self._rollout(row) for row in out[:, longest:].tolist()]
+        return [rollouts[index * n : (index + 1) * n] for index in range(len(prompts))]
+
+    def _rollout(self, ids: list[int]) -> Rollout:
+        """The answer without what ``generate`` filled up with after its end."""
+        end = next((place for place, token in enumerate(ids) if token in self._vlm.end_ids), None)
+        return Rollout(tuple(ids if end is None else ids[: end + 1]), end is None)
+
+
+def make_sampler(vlm: VisionLanguageModel, settings: RolloutSettings, weights_folder: str) -> Sampler:
+    """The sampler of ``rollout.kind``; ``weights_folder`` is where one outside this process reads weights from."""
+    if settings.kind == "vllm":
+        from trainer.vllm_rollouts import VllmSampler
+
+        return VllmSampler(vlm, settings, weights_folder)
+    return TransformersSampler(vlm, settings)

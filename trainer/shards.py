@@ -1,0 +1,187 @@
+"""Reading a run's shards: rows by index, in the order of the shards, with their pictures as bytes.
+
+The rows are memory-mapped by ``datasets``, so that a set larger than memory is drawn from at random. Pictures are
+decoded by the same code that read them into the pipeline, and never more than one row's at a time.
+"""
+
+import contextlib
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+from PIL import Image
+
+from schemas.geometry import Box, Point
+from schemas.records import Question
+from schemas.response import parse_points
+from trainer.encode import encode_messages, encode_prompt
+from trainer.model import VisionLanguageModel
+from trainer.sample import BadRow, Picture, Sample
+from vision.decode import UndecodableMedia, decode_image
+
+COMMON = ("id", "source", "license", "images", "question", "answer", "answer_type", "choices", "gold_boxes", "attempts")
+NEEDED = {"sft": (*COMMON, "messages"), "rl": (*COMMON, "prompt")}
+FrameOf = tuple[int, int | None, float | None]
+"""Of an image of a row: the medium that it shows, and of a frame its number and its time in seconds."""
+
+
+class ShardError(ValueError):
+    """Shards that cannot be read as what they should be; the message says what is missing and where."""
+
+
+@dataclass(frozen=True)
+class TrainingRow:
+    """One row: the turns with ``<image>`` marks, the upright pictures, and what the reward needs to know.
+
+    ``images`` are (bytes, name) pairs, ``frames`` say what they show where there are clips; ``pointed`` are positions
+    that a right answer may point at.
+    """
+
+    id: str
+    source: str
+    messages: tuple[Mapping[str, str], ...]
+    images: tuple[tuple[bytes, str], ...]
+    question: Question
+    pointed: tuple[Point, ...] = ()
+    frames: tuple[FrameOf, ...] = ()
+
+
+class Shards:
+    """The rows of one side of a run, ``sft`` or ``rl``, by index. ``sha256`` is of their ids in order."""
+
+    def __init__(self, data: Path, side: str, cache: Path) -> None:
+        """``data`` is a run folder or the folder of its shards; ``cache`` takes the memory-mapped copy.
+
+        Raises ShardError when there are no shards, no rows, or columns are missing.
+        """
+        self.side = side
+        files = _shard_files(data, side)
+        try:
+            rows = datasets.Dataset.from_parquet([str(file) for file in files], cache_dir=str(cache))
+        except Exception as error:  # whatever the reader raises on a file that is no shard
+            raise ShardError(f"{files[0].parent} cannot be read: {_line(error.__cause__ or error)}") from error
+        assert isinstance(rows, datasets.Dataset)
+        missing = [name for name in NEEDED[side] if name not in rows.column_names]
+        if missing:
+            raise ShardError(f"{files[0].parent} has no column {missing[0]!r}; {side} shards have it")
+        kept = [*NEEDED[side], *(["frames"] if "frames" in rows.column_names else [])]
+        images = datasets.List(datasets.Image(decode=False))
+        try:
+            self._rows = rows.select_columns(kept).cast_column("images", images)
+        except (TypeError, ValueError, pa.ArrowException) as error:
+            raise ShardError(f"{files[0].parent}: the column 'images' holds no pictures: {_line(error)}") from error
+        ids = "\n".join(map(str, rows["id"]))
+        self.sha256 = hashlib.sha256(f"{len(rows)}\n{ids}".encode("utf-8", "surrogatepass")).hexdigest()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> TrainingRow:
+        """The row; raises BadRow where its fields do not make a question."""
+        fields = self._rows[index]
+        try:
+            return _row(fields, fields["messages" if self.side == "sft" else "prompt"])
+        except (TypeError, AttributeError, KeyError) as error:
+            raise BadRow(f"row {index} of {self.side}: {error}") from error
+
+
+def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None) -> TrainingRow:
+    texts = [fields["id"], fields["question"], fields["answer"], fields["answer_type"]]
+    texts += [turn[name] for turn in turns or () for name in ("role", "content")]
+    if not turns or not all(isinstance(text, str) for text in texts):
+        raise TypeError("no id, no turns, or a text that is null")
+    boxes = tuple(Box(**box) for box in fields["gold_boxes"] or ())
+    question = Question(
+        fields["id"],
+        fields["source"] or "",
+        fields["license"] or "",
+        (),
+        fields["question"],
+        fields["answer"],
+        fields["answer_type"],
+        tuple(fields["choices"]) if fields["choices"] else None,
+        gold_boxes=boxes or None,
+    )
+    images = tuple((image["bytes"] or b"", image["path"] or "") for image in fields["images"] or ())
+    frames = tuple((f["media_index"], f["frame"], f["t_s"]) for f in fields.get("frames") or ())
+    said = tuple({"role": turn["role"], "content": turn["content"]} for turn in turns)
+    return TrainingRow(question.id, question.source, said, images, question, _pointed(fields, boxes), frames)
+
+
+def side_of(data: Path) -> str:
+    """The side to ask questions of: a run's ``rl``, else its ``sft``; or which of them a folder of shards is."""
+    if sorted((data / "rl").glob("*.parquet")):
+        return "rl"
+    files = [] if sorted((data / "sft").glob("*.parquet")) else sorted(data.glob("*.parquet"))
+    with contextlib.suppress(pa.ArrowException, OSError):  # reading the rows says what is wrong with the file
+        return "rl" if files and "prompt" in pq.read_schema(files[0]).names else "sft"
+    return "sft"
+
+
+def _shard_files(data: Path, side: str) -> list[Path]:
+    """The shards that hold rows. Raises ShardError where there are none, or one cannot be read."""
+    files = sorted((data / side).glob("*.parquet")) or sorted(data.glob("*.parquet"))
+    if not files:
+        raise ShardError(f"{data} has no shards: expected {side}/*.parquet, as `beam run` writes them")
+    try:
+        held = [file for file in files if pq.read_metadata(file).num_rows]
+    except (pa.ArrowException, OSError) as error:
+        raise ShardError(f"{files[0].parent} cannot be read: {_line(error)}") from error
+    if not held:
+        raise ShardError(f"{files[0].parent} holds no rows")
+    return held
+
+
+def _pointed(fields: Mapping[str, Any], boxes: tuple[Box, ...]) -> tuple[Point, ...]:
+    """Where a right answer may point: the gold boxes' middles, else what right attempts pointed at."""
+    if boxes:
+        return tuple(Point(box.label, *box.centre, box.media_index) for box in boxes)
+    right = [attempt["text"] or "" for attempt in fields["attempts"] or () if attempt["correct"]]
+    return tuple(point for text in right for point in parse_points(text))
+
+
+def pictures_of(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[Picture, ...]:
+    """The row's pictures, decoded and upright, as the vision tower takes them. Raises BadRow, naming the picture."""
+    found = []
+    for number, (data, _) in enumerate(row.images, 1):
+        try:
+            decoded = decode_image(data)
+        except UndecodableMedia as error:
+            raise BadRow(f"{row.id}: picture {number} does not decode: {error}") from error
+        found.append(vlm.picture(Image.fromarray(decoded.pixels), hashlib.sha256(data).hexdigest()))
+    return tuple(found)
+
+
+def sft_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
+    """An SFT row as a sample, its tags in the model's own frame. Raises BadRow."""
+    pictures = pictures_of(vlm, row)
+    messages = [_in_frame(vlm, row.id, turn, pictures) for turn in row.messages]
+    return encode_messages(vlm, row.id, messages, pictures)
+
+
+def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
+    """A row's turns up to the answer, as a sample to continue. Raises BadRow."""
+    pictures = pictures_of(vlm, row)
+    turns = row.messages[:-1] if row.messages[-1]["role"] == "assistant" else row.messages
+    return encode_prompt(vlm, row.id, [_in_frame(vlm, row.id, turn, pictures) for turn in turns], pictures)
+
+
+def _in_frame(
+    vlm: VisionLanguageModel, id: str, turn: Mapping[str, str], pictures: tuple[Picture, ...]
+) -> Mapping[str, str]:
+    if turn["role"] != "assistant" or not pictures:
+        return turn
+    try:
+        content = vlm.speech.to_model(turn["content"], pictures[0].width, pictures[0].height)
+    except ValueError as error:
+        raise BadRow(f"{id}: {error}") from error
+    return {**turn, "content": content}
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]

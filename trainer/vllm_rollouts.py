@@ -1,0 +1,215 @@
+"""Sampling from a vLLM server: token ids and patches in, token ids and their log-probabilities out.
+
+``/inference/v1/generate`` takes the very ids and patches that the trainer trains on, so no template, tokenizer or image
+processor of the server's stands between the two. The server is started with
+
+    VLLM_SERVER_DEV_MODE=1 vllm serve MODEL --enable-scale-out --logprobs-mode processed_logprobs \\
+        --no-mm-device-do-normalize …
+
+The first two open the calls used here. With the third, log-probabilities are those of the distribution that tokens are
+drawn from; without the fourth, patches would be normalised a second time. Checked against vLLM 0.32.
+"""
+
+import asyncio
+import hashlib
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from trainer.model import VisionLanguageModel
+from trainer.rollouts import Rollout, SamplerError
+from trainer.sample import Sample
+from trainer.settings import RolloutSettings
+from trainer.vllm_wire import packed_picture
+
+GENERATE = "/inference/v1/generate"
+KEY_ENV = "VLLM_API_KEY"
+TRIES = 6
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
+BUSY = (429, 503)
+NEVER = -1e9
+"""Added to a banned token's logit: in float32 nothing is left of its probability."""
+NOT_A_NUMBER = -9999.0
+"""What the server writes for a log-probability that is none."""
+
+
+class VllmSampler:
+    """Answers from the server at ``rollout.base_url``; at most ``prompts_at_once`` prompts are with it at once.
+
+    An API key, where the server asks for one, is read from the environment's ``VLLM_API_KEY``. The same weights and
+    seed give the same answers as far as the server computes the same numbers however it batches them.
+    """
+
+    def __init__(self, vlm: VisionLanguageModel, settings: RolloutSettings, weights_folder: str) -> None:
+        """``weights_folder`` must be the same folder for the server."""
+        self._vlm, self._settings = vlm, settings
+        self._folder = Path(weights_folder).resolve()
+        self._root = settings.base_url.rstrip("/").removesuffix("/v1")
+        self._is_checked = False
+
+    def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
+        """See :class:`trainer.rollouts.Sampler`; each answer has its log-probabilities. Raises SamplerError."""
+        bodies = [self.request(prompt, n, _seed(seed, index)) for index, prompt in enumerate(prompts)]
+        return asyncio.run(self._sample(bodies, n))
+
+    def sync(self) -> None:
+        """Save the weights and have the server load them. Raises SamplerError.
+
+        The server first ends what it is at, and forgets what it keeps of prompts and pictures: features of the vision
+        tower are as old as the weights that made them.
+        """
+        self._vlm.save(self._folder)
+        asyncio.run(self._reload())
+
+    def request(self, prompt: Sample, n: int, seed: int) -> dict[str, Any]:
+        """The body that asks for ``n`` answers to a prompt."""
+        body: dict[str, Any] = {
+            "token_ids": prompt.ids.tolist(),
+            "return_token_ids": True,
+            "sampling_params": {
+                "n": n,
+                "seed": seed,
+                "temperature": self._settings.temperature,
+                "top_p": 1.0,
+                "top_k": 0,
+                "min_p": 0.0,
+                "max_tokens": self._settings.max_new_tokens,
+                "stop_token_ids": list(self._vlm.end_ids),
+                "logit_bias": {str(token): NEVER for token in self._vlm.never_ids},
+                "logprobs": 0,
+                "detokenize": False,
+                "skip_special_tokens": False,
+            },
+        }
+        if self._settings.served_name:
+            body["model"] = self._settings.served_name
+        if prompt.pictures:
+            body["features"] = _features(prompt)
+        return body
+
+    async def _sample(self, bodies: list[dict[str, Any]], n: int) -> list[list[Rollout]]:
+        places = asyncio.Semaphore(self._settings.prompts_at_once)
+        async with self._session() as session:
+
+            async def one(body: dict[str, Any]) -> list[Rollout]:
+                async with places:
+                    reply = await self._ask(session, GENERATE, body)
+                return self._rollouts(body, reply, n)
+
+            return await asyncio.gather(*map(one, bodies))
+
+    async def _reload(self) -> None:
+        async with self._session() as session:
+            await self._ask(session, "/pause?mode=wait")
+            try:
+                load = {"method": "reload_weights", "kwargs": {"weights_path": str(self._folder)}}
+                await self._ask(session, "/collective_rpc", load)
+            except SamplerError as error:
+                hint = f"it must read {self._folder}, and be started again, for it may hold half of the weights"
+                raise SamplerError(f"{error}; {hint}") from error
+            finally:
+                await self._ask(session, "/resume")
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncIterator[aiohttp.ClientSession]:
+        key = os.environ.get(KEY_ENV)
+        async with aiohttp.ClientSession(
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            timeout=aiohttp.ClientTimeout(total=self._settings.timeout_s),
+            connector=aiohttp.TCPConnector(limit=0),
+        ) as session:
+            if not self._is_checked:
+                await self._check(session)
+            yield session
+
+    async def _check(self, session: aiohttp.ClientSession) -> None:
+        """Raise SamplerError for a server whose log-probabilities or pictures would silently be others."""
+        path = "/server_info?config_format=json"
+        try:
+            model = (await self._ask(session, path, method="GET"))["vllm_config"]["model_config"]
+            mode, media = model["logprobs_mode"], model["multimodal_config"] or {}
+        except (KeyError, TypeError) as error:
+            raise self._error(path, f"a reply without {error}; is it vLLM 0.32 or later?") from error
+        if mode != "processed_logprobs":
+            raise self._error(path, "start it with --logprobs-mode processed_logprobs")
+        if media.get("mm_device_do_normalize"):
+            raise self._error(path, "start it with --no-mm-device-do-normalize")
+        self._is_checked = True
+
+    async def _ask(self, session: aiohttp.ClientSession, path: str, body: Any = None, method: str = "POST") -> Any:
+        """The reply's JSON. Asks again, a few times, a server that is not there or too busy. Raises SamplerError."""
+        cause = ""
+        for attempt in range(TRIES):
+            if attempt:
+                await asyncio.sleep(min(FIRST_WAIT_S * 2 ** (attempt - 1), LONGEST_WAIT_S))
+            try:
+                async with session.request(method, self._root + path, json=body) as reply:
+                    if reply.status == 200:
+                        return await reply.json(content_type=None)
+                    cause = f"status {reply.status}: {_line(await reply.text())}"
+                    if reply.status == 404 and path != GENERATE:
+                        cause += "; start it with VLLM_SERVER_DEV_MODE=1"
+                    if reply.status not in BUSY:
+                        break
+            except TimeoutError as error:
+                raise self._error(path, f"no answer within {self._settings.timeout_s:g} s") from error
+            except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
+                cause = _line(f"{type(error).__name__}: {error}")
+            except (aiohttp.ClientError, ValueError) as error:
+                raise self._error(path, f"no JSON: {_line(str(error))}") from error
+        raise self._error(path, cause)
+
+    def _rollouts(self, body: dict[str, Any], reply: Any, n: int) -> list[Rollout]:
+        try:
+            if reply["prompt_token_ids"] != body["token_ids"]:
+                raise self._error(GENERATE, "it answered another prompt than it was given")
+            choices = sorted(reply["choices"], key=lambda choice: choice["index"])
+            found = [self._rollout(choice) for choice in choices]
+        except (KeyError, TypeError) as error:
+            raise self._error(GENERATE, f"a reply without {error}; is it vLLM 0.32 or later?") from error
+        if len(found) != n:
+            raise self._error(GENERATE, f"{len(found)} answers instead of {n}")
+        return found
+
+    def _rollout(self, choice: dict[str, Any]) -> Rollout:
+        reason, ids = choice["finish_reason"], tuple(choice["token_ids"])
+        drawn = choice["logprobs"]["content"]
+        logprobs = tuple(token["logprob"] for token in drawn)
+        if reason not in ("stop", "length"):
+            raise self._error(GENERATE, f"an answer ended with {reason!r}")
+        if not ids or ids != tuple(token["token_id"] for token in drawn):
+            raise self._error(GENERATE, "log-probabilities of other tokens than those of the answer")
+        if reason == "stop" and ids[-1] not in self._vlm.end_ids:
+            raise self._error(GENERATE, f"an answer stopped at token {ids[-1]}, which is no end of this model's")
+        if min(logprobs) <= NOT_A_NUMBER:
+            raise self._error(GENERATE, "a log-probability that is not a number: are the weights finite?")
+        return Rollout(ids, reason == "length", logprobs)
+
+    def _error(self, path: str, cause: str) -> SamplerError:
+        return SamplerError(f"the vLLM server at {self._root} ({path.partition('?')[0]}): {cause}")
+
+
+def _features(prompt: Sample) -> dict[str, Any]:
+    """Where the pictures stand in the prompt, and what they are."""
+    places, ranges = prompt.is_image.nonzero()[:, 0].tolist(), []
+    for picture in prompt.pictures:
+        ranges.append({"offset": places[0], "length": picture.tokens})
+        places = places[picture.tokens :]
+    return {
+        "mm_hashes": {"image": ["-".join(map(str, (picture.key, *picture.grid))) for picture in prompt.pictures]},
+        "mm_placeholders": {"image": ranges},
+        "kwargs_data": {"image": [packed_picture(picture) for picture in prompt.pictures]},
+    }
+
+
+def _seed(seed: int, index: int) -> int:
+    """Another for each prompt of a call; the server adds 0 … n-1 to it for the answers."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {index}".encode()).digest()[:7], "big")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:300]
