@@ -28,7 +28,7 @@ lint: $(VENV)/.all
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-bench: $(VENV)/.all
+bench: $(VENV)/.trl
 	set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file; done
 
 learn: $(VENV)/.all  ## scenes → pipeline → SFT → GRPO and its control, on this machine; about a quarter of an hour

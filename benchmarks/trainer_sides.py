@@ -8,15 +8,13 @@ FOLDER is what bench_trainer.py writes: the model, ``rows.pt`` and ``rollouts.pt
 import argparse
 import json
 import sys
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from model_access import own_figures
+from trainer_clock import Clock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -48,68 +46,6 @@ class Work:
         return self.warmup + self.steps
 
 
-class Clock:
-    """Seconds of each step, from the end of the one before to its own, and what of them went into waiting for data.
-
-    On a GPU seconds are those of a clock. On a processor they are the process's own, which neighbours on the machine
-    hardly change: in one thread, as by default, they are what a step takes when the machine has nothing else to do.
-    """
-
-    def __init__(self, warmup: int) -> None:
-        self._on_gpu = torch.cuda.is_available()
-        self._warmup, self._waited_s = warmup, 0.0
-        self.whole_s: list[float] = []
-        self.waited_s: list[float] = []
-        self.first: dict[str, float] = {}
-
-    def start(self) -> None:
-        """Begin the first step; peaks of memory from here on count."""
-        if self._on_gpu:
-            torch.cuda.reset_peak_memory_stats()
-        else:
-            Path("/proc/self/clear_refs").write_text("5", "ascii")  # VmHWM begins anew
-        self.loaded_mib = _resident_mib()
-        self._last = self._now()
-
-    def data(self, get: Callable[..., Any], *arguments: Any) -> Any:
-        """What ``get`` gives; the time is the data's."""
-        began = self._now()
-        found = get(*arguments)
-        self._waited_s += self._now() - began
-        return found
-
-    def end(self) -> None:
-        """End a step and begin the next."""
-        now = self._now()
-        self.whole_s.append(now - self._last)
-        self.waited_s.append(self._waited_s)
-        self._last, self._waited_s = now, 0.0
-
-    def _now(self) -> float:
-        if not self._on_gpu:
-            return time.process_time() if torch.get_num_threads() == 1 else time.perf_counter()
-        torch.cuda.synchronize()
-        return time.perf_counter()
-
-    def figures(self) -> dict[str, Any]:
-        """Of the timed steps: seconds, memory, and of the very first step the loss and the gradient's norm."""
-        whole_s, waited_s = self.whole_s[self._warmup :], self.waited_s[self._warmup :]
-        own = own_figures()
-        return {
-            **own,
-            **self.first,
-            "step_s": whole_s,
-            "update_s": [whole - waited for whole, waited in zip(whole_s, waited_s, strict=True)],
-            "peak_mib": torch.cuda.max_memory_allocated() / 2**20 if self._on_gpu else own["rss_mib"],
-            "beyond_mib": own["rss_mib"] - self.loaded_mib,
-        }
-
-
-def _resident_mib() -> float:
-    status = Path("/proc/self/status").read_text("ascii")
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) / 1024
-
-
 def ours(work: Work) -> tuple[Any, Any, Any]:
     """The settings of this trainer, its model and its optimiser."""
     from trainer.model import load_model
@@ -136,7 +72,7 @@ def ours_sft(work: Work) -> dict[str, Any]:
     def encoded(step: int) -> list[Any]:
         return [sft_sample(vlm, row.training_row) for row in rows[step * work.rows :][: work.rows]]
 
-    on_gpu = torch.cuda.is_available()
+    on_gpu = vlm.device.type == "cuda"
     with ThreadPoolExecutor(1) as thread:
         clock.start()
         ahead = thread.submit(encoded, 0) if on_gpu else None
@@ -155,8 +91,8 @@ def ours_grpo(work: Work) -> dict[str, Any]:
     from trainer.grpo import Trainee, update
 
     settings, vlm, optimiser = ours(work)
-    samples, nothing = torch.load(work.inputs / "rollouts.pt", weights_only=False), None
-    trainee = Trainee(vlm, optimiser, *[nothing] * 3, None, settings)  # type: ignore[arg-type]
+    samples, unused = torch.load(work.inputs / "rollouts.pt", weights_only=False), [None] * 4
+    trainee = Trainee(vlm, optimiser, *unused, settings)  # type: ignore[arg-type]
     clock = Clock(work.warmup)
     clock.start()
     for step in range(work.all_steps):
@@ -175,8 +111,7 @@ def trl_parts(work: Work) -> tuple[Any, Any, dict[str, Any]]:
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
     auto: Any = AutoModelForImageTextToText
-    weights = torch.bfloat16 if work.dtype == "bfloat16-only" else torch.float32
-    folder = work.inputs / "model"
+    weights, folder = torch.bfloat16 if work.dtype == "bfloat16-only" else torch.float32, work.inputs / "model"
     model = auto.from_pretrained(folder, dtype=weights, attn_implementation=work.attention)
     options = {
         "output_dir": str(work.inputs / "trl"),
@@ -235,9 +170,8 @@ def trl_sft(work: Work) -> dict[str, Any]:
 
     model, processor, options = trl_parts(work)
     rows = torch.load(work.inputs / "rows.pt", weights_only=False)
-    ordered = []
-    for start in range(0, len(rows), work.rows):
-        ordered += sorted(rows[start : start + work.rows], key=lambda row: -row.tokens)
+    starts = range(0, len(rows), work.rows)
+    ordered = [row for at in starts for row in sorted(rows[at : at + work.rows], key=lambda row: -row.tokens)]
     features = Features({"prompt": Value("string"), "completion": Value("string"), "images": List(Image())})
     taken = [
         {"prompt": row.prompt, "completion": row.completion, "images": [{"bytes": row.image, "path": None}]}
@@ -248,6 +182,9 @@ def trl_sft(work: Work) -> dict[str, Any]:
         **options, max_length=None, completion_only_loss=True, packing=False, train_sampling_strategy="sequential"
     )
     trainer = SFTTrainer(model, args=config, train_dataset=dataset, processing_class=processor)
+    # Qwen3-VL's class says that it takes no arguments for the loss, so Trainer would average the means of the passes.
+    # SFTTrainer's own loss takes the step's number of targets.
+    trainer.model_accepts_loss_kwargs = True
     return timed(trainer, Clock(work.warmup))
 
 

@@ -3,6 +3,7 @@
 A rollout is kept as the tokens that were drawn, never as text that is tokenised again.
 """
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -97,7 +98,9 @@ class TransformersSampler:
             inputs["image_grid_thw"] = torch.tensor([picture.grid for picture in pictures])
         self._vlm.model.model.rope_deltas = None  # those of the batch before would be taken for this one's
         inputs = {name: value.to(self._vlm.device) for name, value in inputs.items()}
-        out = self._vlm.model.generate(**inputs, generation_config=self._config, num_return_sequences=n)
+        config = copy.deepcopy(self._config)
+        config.num_return_sequences = n
+        out = self._vlm.model.generate(**inputs, generation_config=config)
         rollouts = [self._rollout(row) for row in out[:, longest:].tolist()]
         return [rollouts[index * n : (index + 1) * n] for index in range(len(prompts))]
 

@@ -35,14 +35,14 @@ def main(arguments: list[str]) -> int:
 
 
 def draw_held(axes: plt.Axes, results: dict[str, dict]) -> None:
-    """For each seed a line from SFT to GRPO and one to the control: accuracy, and responses that point exactly."""
-    names = ["SFT", "GRPO", "control"]
-    for figure, style in (("accuracy", "o-"), ("exact_points", "s--")):
+    """For each seed the accuracy of the four models, and how many of their points lie in gold boxes."""
+    models_of = ("sft", "unverified", "grpo", "control")
+    for figure, style in (("accuracy", "o-"), ("points_in_gold_boxes", "s--")):
         for models in results.values():
-            axes.plot(names, [models[name][figure] for name in ("sft", "grpo", "control")], style, linewidth=1)
+            axes.plot(models_of, [models[name][figure] for name in models_of], style, linewidth=1)
     constant = max(models["sft"]["best_constant"] for models in results.values())
     axes.axhline(constant, color="#999", linestyle=":")
-    axes.set(title="held out: accuracy (o), exact points (□)", ylim=(0, 1))
+    axes.set(title="held out: accuracy (o), points in gold boxes (□)", ylim=(0, 1))
 
 
 def series(learnt: Path, seed: str, side: str, name: str) -> list[float]:
