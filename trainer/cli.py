@@ -1,7 +1,8 @@
 """The ``trainer`` command: sft, grpo and eval.
 
 Exit codes: 0 done; 1 training failed (a loss that is not a number, or an error while running); 2 a mistake in the
-command, the config, the data or the model; 3 stopped cleanly because the judges did not answer; 130 interrupted.
+command, the config, the data or the model; 3 stopped cleanly because the judges, or the server that samples, did not
+answer; 130 interrupted.
 """
 
 import argparse

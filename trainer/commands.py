@@ -20,7 +20,7 @@ from trainer.settings import TrainerSettings
 from trainer.sft import train_sft
 from trainer.shards import ShardError
 
-USER_ERRORS = (CheckpointError, ConfigError, DoesNotFit, ModelError, SamplerError, ShardError)
+USER_ERRORS = (CheckpointError, ConfigError, DoesNotFit, ModelError, ShardError)
 
 
 def dispatch(parsed: argparse.Namespace) -> int:
@@ -37,7 +37,7 @@ def dispatch(parsed: argparse.Namespace) -> int:
         print(commands[parsed.command](settings, parsed.data, parsed.output))
     except USER_ERRORS as error:
         return _fail(str(error), 2)
-    except JudgesDown as error:
+    except (JudgesDown, SamplerError) as error:
         return _fail(f"{error}; the last checkpoint stands, run the same command again to go on", 3)
     except NotFinite as error:
         return _fail(f"{error}; the last checkpoint stands", 1)

@@ -74,6 +74,7 @@ class _Watched:
         continuation: Continuation | None = None,
         repair: bool = False,
     ) -> Answered:
+        """:meth:`inference.models.Models.generate`."""
         try:
             return await self.models.generate(role, prompt, sampling, continuation=continuation, repair=repair)
         except CallError as error:
@@ -82,9 +83,11 @@ class _Watched:
             raise
 
     def repair_attempts(self, role: str) -> int:
+        """:meth:`inference.models.Models.repair_attempts`."""
         return self.models.repair_attempts(role)
 
     def gives_logprobs(self, role: str) -> bool:
+        """:meth:`inference.models.Models.gives_logprobs`."""
         return self.models.gives_logprobs(role)
 
 

@@ -13,6 +13,8 @@ import pytest
 
 from trainer import commands, grpo
 from trainer.memory import GIB
+from trainer.optimiser import NotFinite
+from trainer.rollouts import SamplerError
 
 from .runs import SAMPLE, Command, Said, judging, metrics_of, records, rl_row
 
@@ -230,3 +232,24 @@ def test_no_key_anywhere(
 def test_the_scan_finds_a_key(tmp_path: Path) -> None:
     (tmp_path / "log.txt").write_text(f"sent {KEY}")
     assert leaks(tmp_path, "SECRETSECRET") == [str(tmp_path / "log.txt")]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (SamplerError("the server is gone"), 3),
+        (NotFinite("step 3: nan"), 1),
+        (OSError("disk full"), 1),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_how_a_training_ends(
+    error: BaseException, code: int, run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends(*_: object) -> Path:
+        raise error
+
+    monkeypatch.setattr(commands, "train_sft", ends)
+    ran = run("sft", sft_data)
+    assert (ran.code, ran.out) == (code, "")
+    assert str(error) in ran.err and "Traceback" not in ran.err
