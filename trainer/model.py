@@ -20,7 +20,6 @@ from trainer.settings import ModelSettings
 LORA_LAYERS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
 
 FAMILIES: dict[str, Frame] = {
-    "qwen2_vl": Frame.NORM1000,
     "qwen2_5_vl": Frame.QWEN25_RESIZED_PX,
     "qwen3_vl": Frame.NORM1000,
 }

@@ -1,7 +1,7 @@
 """Trained models behind a real vLLM server: the same greedy texts as transformers, and the policy of the pipeline.
 
 After ``make learn`` and ``make setup-vllm``: ``python benchmarks/learning/served.py``. The held-out questions go
-through `beam run` with the model served by `vllm serve` as the policy, once as it was after SFT and once after GRPO;
+through `beam run` with the model served by `vllm serve` as the policy, once as it was before GRPO and once after;
 the pass rates of their attempts are the difficulty histogram before and after training. A further pass asks the trained
 model once each at temperature 0 and compares every text with what transformers generates from the same weights in
 float32.
@@ -52,7 +52,7 @@ def main() -> int:
     learnt = arguments.learnt.resolve()
     folder = learnt / f"seed-{arguments.seed}"
     histograms = {}
-    for name in ("sft", "grpo"):
+    for name in ("unverified", "grpo"):
         rows = run(learnt, folder / f"{name}-served", folder / name / "model", arguments.vllm, K, 1.0)
         histograms[name] = histogram(rows)
         print(f"{name}: right of {K}: {histograms[name]}", flush=True)
