@@ -157,7 +157,7 @@ def test_validate_says_what_is_there_and_writes_nothing(
     out, err = capsys.readouterr()
     lines = out.splitlines()
     assert lines[:2] == ["pipeline: grounded_cot", f"input: {data}, 4 records"]
-    assert lines[2].startswith("prompts: answer_after_reasoning.v1, attempt.v1, detect.v1")
+    assert lines[2].startswith("prompts: answer_after_reasoning.v1, attempt.v1, attempt_as_trained.v1, detect.v1")
     assert lines[3:] == [
         "endpoint coarse (policy): embedded, colour, strength 0.75",
         "endpoint colour (judge, pointer, teacher): embedded, colour, strength 0",
