@@ -35,14 +35,17 @@ def main(arguments: list[str]) -> int:
 
 
 def draw_held(axes: plt.Axes, results: dict[str, dict]) -> None:
-    """For each seed the accuracy of the four models, and how many of their points lie in gold boxes."""
-    models_of = ("sft", "unverified", "grpo", "control")
-    for figure, style in (("accuracy", "o-"), ("points_in_gold_boxes", "s--")):
-        for models in results.values():
-            axes.plot(models_of, [models[name][figure] for name in models_of], style, linewidth=1)
+    """For each seed the accuracy of the four models (circles) and their points in gold boxes (squares)."""
+    names = ("sft", "unverified", "grpo", "control")
+    for number, models in enumerate(results.values()):
+        for figure, style in (("accuracy", "o-"), ("points_in_gold_boxes", "s--")):
+            values = [models[name][figure] for name in names]
+            axes.plot(names[:3], values[:3], style, linewidth=1, markersize=4, color=f"C{number}")
+            axes.plot((names[1], names[3]), (values[1], values[3]), style[1:], linewidth=0.5, color=f"C{number}")
+            axes.plot(names[3:], values[3:], style[0], markersize=4, color=f"C{number}")
     constant = max(models["sft"]["best_constant"] for models in results.values())
     axes.axhline(constant, color="#999", linestyle=":")
-    axes.set(title="held out: accuracy (o), points in gold boxes (□)", ylim=(0, 1))
+    axes.set(title="held out: accuracy ●, points ■", ylim=(0, 1))
 
 
 def series(learnt: Path, seed: str, side: str, name: str) -> list[float]:
