@@ -32,9 +32,10 @@ from model_access import run_side  # noqa: E402
 from trainer_inputs import Counts, write_inputs  # noqa: E402
 
 WARMUP = 2
-TOLERANCE = {"float32": 0.01, "bfloat16": 0.05}
+TOLERANCE = {"float32": 0.01, "bfloat16": 0.1}
 """How far, relatively, loss and gradient norm of the first step may lie apart. This trainer's GRPO keeps tokens that no
-sampler may draw out of the distribution, TRL's does not; in float32 that is most of the difference."""
+sampler may draw out of the distribution, TRL's does not; in float32 that is most of the difference. In bfloat16 the
+hidden states of this trainer are so too, where TRL's autocast adds them up in float32."""
 PEAK_FLOPS = {"H200": 989e12, "H100": 989e12, "A100": 312e12}
 """Dense bfloat16 products a second, by what the device's name holds."""
 
