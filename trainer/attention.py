@@ -30,8 +30,7 @@ def packed_attention(
 ) -> tuple[torch.Tensor, None]:
     """Attention within each sequence, (1, T, heads, head_dim), from query, key and value (1, heads, T, head_dim).
 
-    ``cu_seq_lens_q`` (n + 1,) int32 says where the sequences begin and end. Without it the batch is an ordinary one, as
-    in ``generate``: causal over the mask that transformers made, or over everything before a token.
+    ``cu_seq_lens_q`` (n + 1,) int32 says where the sequences begin and end. Raises ValueError without it.
     """
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     if cu_seq_lens_q is None:
