@@ -4,8 +4,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.errors import OVERLOADED, RETRYABLE, CallError, Failure
-from inference.retry import FIRST_WAIT_AFTER_FAULT_S, FIRST_WAIT_S, LONGEST_RETRY_AFTER_S, LONGEST_WAIT_S, wait_s
+from inference.errors import RETRYABLE, CallError, Failure
+from inference.retry import (
+    FIRST_WAIT_AFTER_FAULT_S,
+    FIRST_WAIT_S,
+    LONGEST_RETRY_AFTER_S,
+    LONGEST_WAIT_S,
+    REFUSED_FOR_LOAD,
+    wait_s,
+)
 
 
 @pytest.mark.parametrize(
@@ -13,7 +20,8 @@ from inference.retry import FIRST_WAIT_AFTER_FAULT_S, FIRST_WAIT_S, LONGEST_RETR
     [
         (Failure.RATE_LIMITED, 1, 0.0, 0.1),
         (Failure.OVERLOADED, 1, 0.5, 0.15),
-        (Failure.TIMEOUT, 1, 1.0, 0.2),
+        (Failure.TIMEOUT, 1, 1.0, 0.05),
+        (Failure.TIMEOUT, 3, 0.0, 0.1),
         (Failure.OVERLOADED, 2, 1.0, 0.4),
         (Failure.OVERLOADED, 3, 1.0, 0.8),
         (Failure.OVERLOADED, 4, 0.0, 0.8),
@@ -45,5 +53,5 @@ def test_a_server_that_says_when_is_obeyed(failure: Failure, tries: int, asked_s
 @settings(max_examples=200)
 @given(st.sampled_from(sorted(RETRYABLE)), st.integers(1, 500), st.floats(0, 1, exclude_max=True))
 def test_wait_stays_in_bounds(failure: Failure, tries: int, jitter: float) -> None:
-    first_s = FIRST_WAIT_S if failure in OVERLOADED else FIRST_WAIT_AFTER_FAULT_S
+    first_s = FIRST_WAIT_S if failure in REFUSED_FOR_LOAD else FIRST_WAIT_AFTER_FAULT_S
     assert first_s / 2 <= wait_s(tries, CallError(failure, ""), jitter) <= LONGEST_WAIT_S
