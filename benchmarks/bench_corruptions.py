@@ -27,6 +27,7 @@ from scenes import COLOURS, GROUND
 
 from inference.embedded import embedded_endpoints, embedded_roles
 from inference.models import Models
+from inference.session import Session
 from inference.settings import ModelsSettings
 from rewards.aggregate import gated
 from rewards.selection import Served, served_by
@@ -35,7 +36,6 @@ from rewards.verifier import verify_trace
 from schemas.geometry import Box
 from schemas.input_record import InvalidRecord, parse_record
 from schemas.records import Attempt, Draft, RawRecord
-from stages.calling import Session
 from stages.generate_traces import TraceSettings, trace
 from stages.ingest_records import assemble, check_medium
 from stages.point_entities import point

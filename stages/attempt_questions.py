@@ -12,6 +12,7 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
 from inference.request import Sampling
+from inference.session import Session
 from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt
 from rewards.outcome import score_outcome
@@ -20,7 +21,7 @@ from schemas.question_text import TRACE_INSTRUCTION, answer_format, lettered_cho
 from schemas.reasons import Reason
 from schemas.records import Attempt, Draft, Question, Rejected
 from schemas.response import parse_response
-from stages.calling import CallModels, Session, reject, split, with_calls
+from stages.calling import CallModels, reject, split, with_calls
 from stages.spreading import SpreadDrafts
 
 STAGE = "attempt"

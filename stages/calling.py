@@ -8,7 +8,7 @@ without waiting for the slowest; the rest is drained when the bundle ends.
 import concurrent.futures
 import queue
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import apache_beam as beam
@@ -17,53 +17,15 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from inference.errors import BudgetUsedUp, CallError
 from inference.grounding import BadReply
-from inference.models import Answered, Models
-from inference.request import Continuation, Sampling
 from inference.runtime import runtime
+from inference.session import Session
 from inference.settings import ModelsSettings
-from prompts.loader import RenderedPrompt
 from schemas.reasons import Reason
 from schemas.records import Call, Draft, Rejected
 from stages.counting import count_call, count_in, count_kept, count_rejected, progress
 
 REJECTED = "rejected"
 FEWEST_IN_FLIGHT = 64
-
-
-@dataclass
-class Session:
-    """The calls made for one element, in order; what the element's lineage and cost are read from."""
-
-    models: Models
-    calls: list[Call] = field(default_factory=list)
-
-    async def generate(
-        self,
-        role: str,
-        prompt: RenderedPrompt,
-        sampling: Sampling,
-        *,
-        continuation: Continuation | None = None,
-        repair: bool = False,
-    ) -> Answered:
-        """:meth:`inference.models.Models.generate`, with the call noted."""
-        try:
-            answered = await self.models.generate(role, prompt, sampling, continuation=continuation, repair=repair)
-        except (CallError, BudgetUsedUp) as error:
-            if error.call is not None:
-                self.calls.append(error.call)
-            raise
-        self.calls.append(answered.call)
-        return answered
-
-    def repair_attempts(self, role: str) -> int:
-        """:meth:`inference.models.Models.repair_attempts`."""
-        return self.models.repair_attempts(role)
-
-    def gives_logprobs(self, role: str) -> bool:
-        """:meth:`inference.models.Models.gives_logprobs`."""
-        return self.models.gives_logprobs(role)
-
 
 Work = Callable[[Any, Session], Awaitable[Any]]
 """What a stage does with one element. A :class:`schemas.records.Rejected` result goes to ``rejected``; a CallError or a

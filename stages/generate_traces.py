@@ -14,6 +14,7 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
 from inference.request import Completion, Sampling
+from inference.session import Session
 from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt
 from schemas.geometry import Point
@@ -22,7 +23,7 @@ from schemas.question_text import answer_format, lettered_choices
 from schemas.records import Draft, Event, MediaRef, Trace
 from schemas.times import format_moment, format_span
 from schemas.trace_text import read_trace
-from stages.calling import CallModels, Session, split, with_calls
+from stages.calling import CallModels, split, with_calls
 from stages.draw_overlays import mark_numbers
 from stages.spreading import SpreadDrafts
 

@@ -14,6 +14,7 @@ from apache_beam.pvalue import AsList, PCollection
 
 from inference.repair import ask_for
 from inference.request import Sampling
+from inference.session import Session
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
 from rewards.rubric_scores import judge_rubrics
@@ -27,7 +28,7 @@ from rewards.rubrics import (
 from schemas.coding import record
 from schemas.ordering import order_key
 from schemas.records import Call, Draft, Rejected, Rubric
-from stages.calling import REJECTED, CallModels, Session, split
+from stages.calling import REJECTED, CallModels, split
 
 CANDIDATES, JUDGE = "rubric_candidates", "rubric_judge"
 CANDIDATES_PROMPT = "rubric_candidates.v1"

@@ -16,13 +16,14 @@ from apache_beam.pvalue import PCollection
 from inference.grounding import points_of_reply
 from inference.repair import ask_for
 from inference.request import Sampling
+from inference.session import Session
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
 from schemas.geometry import Point
 from schemas.messages import media_part
 from schemas.ordering import thinned
 from schemas.records import Draft, FrameRef, MediaRef
-from stages.calling import CallModels, Session, split, with_calls
+from stages.calling import CallModels, split, with_calls
 from stages.sample_frames import VideoSettings
 
 STAGE = "point"

@@ -17,12 +17,13 @@ from inference.grounding import BadReply, json_object
 from inference.models import Answered
 from inference.repair import ask_for
 from inference.request import Sampling
+from inference.session import Session
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
 from schemas.messages import shown
 from schemas.reasons import Reason
 from schemas.records import Draft, Event, Rejected
-from stages.calling import CallModels, Session, reject, split, with_calls
+from stages.calling import CallModels, reject, split, with_calls
 from stages.spreading import SpreadDrafts
 
 STAGE = "propose"

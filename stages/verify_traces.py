@@ -16,6 +16,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
+from inference.session import Session
 from inference.settings import ModelsSettings
 from rewards import counting, spatial, temporal
 from rewards.aggregate import GateSettings
@@ -25,7 +26,7 @@ from rewards.spatial import ObjectMasks
 from rewards.verifier import verify_trace
 from schemas.reasons import Reason
 from schemas.records import Draft, Rejected, Trace, Verdict
-from stages.calling import CallModels, Session, reject, split, with_calls
+from stages.calling import CallModels, reject, split, with_calls
 from stages.counting import count_agreement
 
 STAGE = "verify"

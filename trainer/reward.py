@@ -12,15 +12,13 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from inference.errors import CallError, Failure
-from inference.models import Answered, Models
-from inference.request import Continuation, Sampling
+from inference.errors import Failure
 from inference.runtime import runtime
+from inference.session import Session
 from inference.settings import ModelsSettings
-from prompts.loader import RenderedPrompt
 from rewards.selection import served_by
 from rewards.spatial import ObjectMasks
 from rewards.verifier import verify_trace
@@ -58,39 +56,6 @@ class Scored:
         return next((verdict.value for verdict in self.verdicts if verdict.name == name), None)
 
 
-@dataclass
-class _Watched:
-    """The models, and the failures met that another try could mend."""
-
-    models: Models
-    failures: list[CallError] = field(default_factory=list)
-
-    async def generate(
-        self,
-        role: str,
-        prompt: RenderedPrompt,
-        sampling: Sampling,
-        *,
-        continuation: Continuation | None = None,
-        repair: bool = False,
-    ) -> Answered:
-        """:meth:`inference.models.Models.generate`."""
-        try:
-            return await self.models.generate(role, prompt, sampling, continuation=continuation, repair=repair)
-        except CallError as error:
-            if error.retryable or error.failure is Failure.UNAUTHORISED:
-                self.failures.append(error)
-            raise
-
-    def repair_attempts(self, role: str) -> int:
-        """:meth:`inference.models.Models.repair_attempts`."""
-        return self.models.repair_attempts(role)
-
-    def gives_logprobs(self, role: str) -> bool:
-        """:meth:`inference.models.Models.gives_logprobs`."""
-        return self.models.gives_logprobs(role)
-
-
 class ArgosReward:
     """Scores responses; its media and replies are kept in the run's folder."""
 
@@ -125,14 +90,13 @@ class ArgosReward:
         ]
         deadline_s, wait_s = time.monotonic() + self._settings.wait_s, FIRST_WAIT_S
         while True:
-            caller = _Watched(runtime().models(self._models))
-            found = runtime().submit(self._all(asked, caller)).result()
-            if not caller.failures:
+            session = Session(runtime().models(self._models))
+            found = runtime().submit(self._all(asked, session)).result()
+            down = [error for error in session.failures if error.retryable or error.failure is Failure.UNAUTHORISED]
+            if not down:
                 return found
             if time.monotonic() + wait_s > deadline_s:
-                raise JudgesDown(
-                    f"no answer for {self._settings.wait_s:g} s ({len(caller.failures)} calls): {caller.failures[0]}"
-                )
+                raise JudgesDown(f"no answer for {self._settings.wait_s:g} s ({len(down)} calls): {down[0]}")
             time.sleep(wait_s)
             wait_s = min(2 * wait_s, LONGEST_WAIT_S)
 
@@ -141,14 +105,14 @@ class ArgosReward:
         runtime().close(self._models)
 
     async def _all(
-        self, asked: Sequence[tuple[TrainingRow, Question, list[str]]], caller: _Watched
+        self, asked: Sequence[tuple[TrainingRow, Question, list[str]]], session: Session
     ) -> list[list[Scored]]:
         return list(
-            await asyncio.gather(*(self._group(row, question, texts, caller) for row, question, texts in asked))
+            await asyncio.gather(*(self._group(row, question, texts, session) for row, question, texts in asked))
         )
 
-    async def _group(self, row: TrainingRow, question: Question, texts: list[str], caller: _Watched) -> list[Scored]:
-        masks = ObjectMasks(question, caller, self._served)
+    async def _group(self, row: TrainingRow, question: Question, texts: list[str], session: Session) -> list[Scored]:
+        masks = ObjectMasks(question, session, self._served)
         draft = Draft(question, points=row.pointed)
 
         async def one(index: int, text: str) -> Scored:

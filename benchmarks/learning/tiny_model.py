@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -31,6 +32,21 @@ CONTEXT_TOKENS = 2048
 PATCH_PX = 8
 MERGE = 2
 IMAGE_SIDE_PX = 64
+TEXT = {
+    "hidden_size": 128,
+    "intermediate_size": 384,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "tie_word_embeddings": True,
+}
+VISION = {
+    "depth": 2,
+    "hidden_size": 128,
+    "intermediate_size": 256,
+    "num_heads": 4,
+    "patch_size": PATCH_PX,
+    "num_position_embeddings": (IMAGE_SIDE_PX // PATCH_PX) ** 2,
+}
 
 END_OF_TEXT, TURN_START, TURN_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 VISION_START, VISION_END = "<|vision_start|>", "<|vision_end|>"
@@ -92,15 +108,20 @@ def make_tiny_model(folder: Path, texts: Iterable[str], seed: int, image_side_px
     tokenizer = build_tokenizer(texts)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = Qwen3VLForConditionalGeneration(build_config(tokenizer)).float().eval()
-    token_id = tokenizer.get_vocab()
+        model = Qwen3VLForConditionalGeneration(build_config(tokenizer, CONTEXT_TOKENS, TEXT, VISION)).float().eval()
+    return save_model(folder, model, build_processor(tokenizer, PATCH_PX, image_side_px**2))
+
+
+def save_model(folder: Path, model: Qwen3VLForConditionalGeneration, processor: Qwen3VLProcessor) -> int:
+    """Write what ``from_pretrained`` and ``vllm serve`` read; gives the number of parameters."""
+    token_id = processor.tokenizer.get_vocab()
     end_ids = [token_id[TURN_END], token_id[END_OF_TEXT]]
     model.generation_config = GenerationConfig(
         do_sample=True, temperature=1.0, eos_token_id=end_ids, pad_token_id=token_id[END_OF_TEXT]
     )
     folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)
-    build_processor(tokenizer, image_side_px).save_pretrained(folder)
+    processor.save_pretrained(folder)
     return sum(weight.numel() for weight in model.parameters())
 
 
@@ -134,24 +155,29 @@ def build_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
     bpe.model = models.BPE(vocab=vocab, merges=merges)
     bpe.add_special_tokens(SPECIAL_TOKENS)
     bpe.add_tokens([AddedToken(phrase, normalized=False) for phrase in PHRASES])
+    return as_qwen3(bpe, CONTEXT_TOKENS)
+
+
+def as_qwen3(bpe: Tokenizer, context_tokens: int) -> PreTrainedTokenizerFast:
+    """The tokenizer with what Qwen3-VL's processor expects of it."""
     return PreTrainedTokenizerFast(
         tokenizer_object=bpe,
         eos_token=TURN_END,
         pad_token=END_OF_TEXT,
         additional_special_tokens=SPECIAL_TOKENS,
-        model_max_length=CONTEXT_TOKENS,
+        model_max_length=context_tokens,
     )
 
 
-def build_processor(tokenizer: PreTrainedTokenizerFast, image_side_px: int) -> Qwen3VLProcessor:
-    """Qwen3-VL's processor with patches of 8 px; see :func:`make_tiny_model` for the sizes of pictures."""
+def build_processor(tokenizer: PreTrainedTokenizerFast, patch_px: int, most_px: int) -> Qwen3VLProcessor:
+    """Qwen3-VL's processor, which brings pictures to 4 tokens at least and ``most_px`` pixels at most."""
     pixels = {
-        "patch_size": PATCH_PX,
+        "patch_size": patch_px,
         "merge_size": MERGE,
         "temporal_patch_size": 2,
         "image_mean": [0.5, 0.5, 0.5],
         "image_std": [0.5, 0.5, 0.5],
-        "size": {"shortest_edge": (2 * PATCH_PX * MERGE) ** 2, "longest_edge": image_side_px**2},
+        "size": {"shortest_edge": (2 * patch_px * MERGE) ** 2, "longest_edge": most_px},
     }
     return Qwen3VLProcessor(
         image_processor=Qwen2VLImageProcessor(**pixels),
@@ -161,21 +187,19 @@ def build_processor(tokenizer: PreTrainedTokenizerFast, image_side_px: int) -> Q
     )
 
 
-def build_config(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLConfig:
-    """The architecture: 3 text layers and 2 vision layers of width 128, deepstack after the first vision layer.
+def build_config(
+    tokenizer: PreTrainedTokenizerFast, context_tokens: int, text: dict[str, Any], vision: dict[str, Any]
+) -> Qwen3VLConfig:
+    """The architecture: ``text`` and ``vision`` give widths and depths, the rest is the same for every tiny model.
 
-    Heads are 32 wide because vLLM's CPU attention takes no narrower ones.
+    Heads are 32 wide because vLLM's CPU attention takes no narrower ones; deepstack is after the first vision layer.
     """
     token_id = tokenizer.get_vocab()
-    text = {
+    text = text | {
         "vocab_size": len(tokenizer),
-        "hidden_size": 128,
-        "intermediate_size": 384,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 4,
         "head_dim": 32,
-        "max_position_embeddings": CONTEXT_TOKENS,
+        "num_key_value_heads": text["num_attention_heads"],
+        "max_position_embeddings": context_tokens,
         "rope_parameters": {
             "rope_type": "default",
             "rope_theta": 10000.0,
@@ -185,19 +209,12 @@ def build_config(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLConfig:
         "bos_token_id": token_id[END_OF_TEXT],
         "eos_token_id": token_id[TURN_END],
         "pad_token_id": token_id[END_OF_TEXT],
-        "tie_word_embeddings": True,
         "dtype": "float32",
     }
-    vision = {
-        "depth": 2,
-        "hidden_size": 128,
-        "intermediate_size": 256,
-        "num_heads": 4,
-        "patch_size": PATCH_PX,
+    vision = vision | {
         "spatial_merge_size": MERGE,
         "temporal_patch_size": 2,
         "out_hidden_size": text["hidden_size"],
-        "num_position_embeddings": (IMAGE_SIDE_PX // PATCH_PX) ** 2,
         "deepstack_visual_indexes": [0],
     }
     return Qwen3VLConfig(
@@ -207,6 +224,6 @@ def build_config(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLConfig:
         video_token_id=token_id[VIDEO_PAD],
         vision_start_token_id=token_id[VISION_START],
         vision_end_token_id=token_id[VISION_END],
-        tie_word_embeddings=True,
+        tie_word_embeddings=text["tie_word_embeddings"],
         dtype="float32",
     )

@@ -17,12 +17,13 @@ from inference.errors import BudgetUsedUp, CallError, Failure
 from inference.grounding import BadReply
 from inference.request import Sampling
 from inference.runtime import runtime
+from inference.session import Session
 from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import load_prompt
 from schemas.coding import record
 from schemas.reasons import Reason
 from schemas.records import Call, Draft, Question, Rejected
-from stages.calling import REJECTED, CallModels, MapDrafts, Session, reject, with_calls
+from stages.calling import REJECTED, CallModels, MapDrafts, reject, with_calls
 
 CALL = Call(
     "teacher",

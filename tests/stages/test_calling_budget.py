@@ -13,11 +13,12 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
 from inference.request import Sampling
+from inference.session import Session
 from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import load_prompt
 from rewards.outcome import score_outcome
 from schemas.records import Draft, Rejected
-from stages.calling import REJECTED, CallModels, Session, with_calls
+from stages.calling import REJECTED, CallModels, with_calls
 
 SAID = '{"reason": "the same", "same": true}'
 PARAPHRASE = "he sits on the back of a galloping brown animal"

@@ -9,12 +9,12 @@ import pytest
 
 from inference.request import Sampling, cache_key
 from inference.runtime import runtime
+from inference.session import Session
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
 from schemas.geometry import Point
 from schemas.messages import media_part
 from schemas.records import Draft, Rejected
-from stages.calling import Session
 from stages.point_entities import PointEntities, point
 from stages.sample_frames import VideoSettings
 

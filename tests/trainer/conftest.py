@@ -1,10 +1,8 @@
 """Two tiny models with random weights on the processor, pictures, samples of every kind, and shards to read."""
 
-import importlib.util
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,9 @@ from trainer.model import VisionLanguageModel, load_model
 from trainer.sample import Picture, Sample
 from trainer.settings import ModelSettings
 
-TESTS = Path(__file__).parents[1]
+from ..vllm import tiny_qwen3vl
+from . import tiny_qwen25vl
+
 FAMILIES = ("qwen3", "qwen25")
 
 ASK = {"role": "user", "content": "How many are red?"}
@@ -53,22 +53,12 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def _module(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"groundtrace_tests_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The folder of each tiny model."""
     base = tmp_path_factory.mktemp("models")
-    qwen3 = _module(TESTS / "vllm" / "tiny_qwen3vl.py")
-    qwen3.write_model(base / "qwen3")
-    qwen25 = _module(TESTS / "trainer" / "tiny_qwen25vl.py")
-    qwen25.write_model(base / "qwen25", qwen3.build_tokenizer(), qwen3.CHAT_TEMPLATE)
+    tiny_qwen3vl.write_model(base / "qwen3")
+    tiny_qwen25vl.write_model(base / "qwen25", tiny_qwen3vl.build_tokenizer())
     return {family: base / family for family in FAMILIES}
 
 

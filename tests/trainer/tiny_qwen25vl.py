@@ -1,7 +1,7 @@
 """Write a Qwen2.5-VL checkpoint of some random weights, without any download: the sibling of the tiny Qwen3-VL.
 
 The vision tower has one layer with windows and one that sees the whole picture, so that both kinds of its attention
-run. Tokenizer and chat template are those of the tiny Qwen3-VL, which the caller hands over.
+run. The tokenizer is that of the tiny Qwen3-VL, which the caller hands over, and so is the chat template.
 """
 
 from pathlib import Path
@@ -17,9 +17,19 @@ from transformers import (
     Qwen2VLVideoProcessor,
 )
 
+from benchmarks.learning.tiny_model import (
+    CHAT_TEMPLATE,
+    END_OF_TEXT,
+    IMAGE_PAD,
+    MERGE,
+    TURN_END,
+    VIDEO_PAD,
+    VISION_END,
+    VISION_START,
+)
+
 SEED = 20260212
 PATCH_PX = 14
-MERGE = 2
 MIN_PIXELS = (2 * PATCH_PX * MERGE) ** 2
 MAX_PIXELS = (16 * PATCH_PX * MERGE) ** 2
 
@@ -36,9 +46,9 @@ def build_config(token_id: dict[str, int]) -> Qwen2_5_VLConfig:
         "max_position_embeddings": 8192,
         "initializer_range": 0.1,
         "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 3, 3]},
-        "bos_token_id": token_id["<|endoftext|>"],
-        "eos_token_id": token_id["<|im_end|>"],
-        "pad_token_id": token_id["<|endoftext|>"],
+        "bos_token_id": token_id[END_OF_TEXT],
+        "eos_token_id": token_id[TURN_END],
+        "pad_token_id": token_id[END_OF_TEXT],
         "dtype": "float32",
     }
     vision = {
@@ -57,21 +67,21 @@ def build_config(token_id: dict[str, int]) -> Qwen2_5_VLConfig:
     return Qwen2_5_VLConfig(
         text_config=text,
         vision_config=vision,
-        image_token_id=token_id["<|image_pad|>"],
-        video_token_id=token_id["<|video_pad|>"],
-        vision_start_token_id=token_id["<|vision_start|>"],
-        vision_end_token_id=token_id["<|vision_end|>"],
+        image_token_id=token_id[IMAGE_PAD],
+        video_token_id=token_id[VIDEO_PAD],
+        vision_start_token_id=token_id[VISION_START],
+        vision_end_token_id=token_id[VISION_END],
         tie_word_embeddings=False,
         dtype="float32",
     )
 
 
-def write_model(out_dir: Path, tokenizer: Any, chat_template: str) -> None:
+def write_model(out_dir: Path, tokenizer: Any) -> None:
     """Write the whole model folder to ``out_dir`` (made if missing)."""
     torch.manual_seed(SEED)
     token_id = tokenizer.get_vocab()
     model = Qwen2_5_VLForConditionalGeneration(build_config(token_id))
-    end_ids = [token_id["<|im_end|>"], token_id["<|endoftext|>"]]
+    end_ids = [token_id[TURN_END], token_id[END_OF_TEXT]]
     model.generation_config = GenerationConfig(eos_token_id=end_ids, pad_token_id=end_ids[1])
     out_dir.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(out_dir)
@@ -85,6 +95,6 @@ def write_model(out_dir: Path, tokenizer: Any, chat_template: str) -> None:
         image_processor=Qwen2VLImageProcessor(**pixels),
         tokenizer=tokenizer,
         video_processor=Qwen2VLVideoProcessor(**pixels),
-        chat_template=chat_template,
+        chat_template=CHAT_TEMPLATE,
     )
     processor.save_pretrained(out_dir)

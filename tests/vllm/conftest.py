@@ -1,8 +1,8 @@
 """A real vLLM server on this machine's CPU, answering from a tiny Qwen3-VL with random weights.
 
 Fixtures: ``vllm_python`` (the interpreter that has vLLM), ``tiny_qwen3vl_dir`` (the model folder) and
-``vllm_server`` (the running server); each is made once per session. Nothing here imports torch or vLLM: both
-live in an environment of their own, made by ``make setup-vllm``.
+``vllm_server`` (the running server); each is made once per session. Nothing here imports vLLM, which lives in an
+environment of its own, made by ``make setup-vllm``.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from .tiny_qwen3vl import write_model
 
 HERE = Path(__file__).resolve().parent
 MODEL_NAME = "tiny-qwen3-vl"
@@ -63,19 +65,10 @@ def vllm_python() -> Path:
 
 
 @pytest.fixture(scope="session")
-def tiny_qwen3vl_dir(vllm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_qwen3vl_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A freshly written model folder (559,360 weights, 2 MB)."""
     out_dir = tmp_path_factory.mktemp("tiny-qwen3vl") / "model"
-    made = subprocess.run(
-        [vllm_python, HERE / "tiny_qwen3vl.py", out_dir],
-        capture_output=True,
-        text=True,
-        timeout=START_LIMIT_S,
-        env=_server_environment(out_dir.parent),
-        check=False,
-    )
-    if made.returncode != 0:
-        pytest.fail(f"writing the tiny model failed:\n{made.stderr}", pytrace=False)
+    assert write_model(out_dir) == 559_360
     return out_dir
 
 

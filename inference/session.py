@@ -1,0 +1,47 @@
+"""The calls made for one piece of work: what its lineage and cost are read from, and what failed meanwhile."""
+
+from dataclasses import dataclass, field
+
+from inference.errors import BudgetUsedUp, CallError
+from inference.models import Answered, Models
+from inference.request import Continuation, Sampling
+from prompts.loader import RenderedPrompt
+from schemas.records import Call
+
+
+@dataclass
+class Session:
+    """A :class:`inference.models.Caller` that notes its calls and its failed ones, each in the order of their ends."""
+
+    models: Models
+    calls: list[Call] = field(default_factory=list)
+    failures: list[CallError] = field(default_factory=list)
+
+    async def generate(
+        self,
+        role: str,
+        prompt: RenderedPrompt,
+        sampling: Sampling,
+        *,
+        continuation: Continuation | None = None,
+        repair: bool = False,
+    ) -> Answered:
+        """:meth:`inference.models.Models.generate`, with the call noted."""
+        try:
+            answered = await self.models.generate(role, prompt, sampling, continuation=continuation, repair=repair)
+        except (CallError, BudgetUsedUp) as error:
+            if error.call is not None:
+                self.calls.append(error.call)
+            if isinstance(error, CallError):
+                self.failures.append(error)
+            raise
+        self.calls.append(answered.call)
+        return answered
+
+    def repair_attempts(self, role: str) -> int:
+        """:meth:`inference.models.Models.repair_attempts`."""
+        return self.models.repair_attempts(role)
+
+    def gives_logprobs(self, role: str) -> bool:
+        """:meth:`inference.models.Models.gives_logprobs`."""
+        return self.models.gives_logprobs(role)
