@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 
@@ -11,18 +11,9 @@ import pytest
 from inference.cache import CacheEntry, CacheInUse, Kept, ReplyCache
 from inference.request import Completion
 
-OLD = """CREATE TABLE replies (
-    key TEXT PRIMARY KEY, role TEXT NOT NULL, prompt TEXT NOT NULL, model TEXT NOT NULL,
-    max_tokens INTEGER NOT NULL, created_s REAL NOT NULL, body TEXT NOT NULL) WITHOUT ROWID"""
+from .cached_replies import OLD, entry, found
+
 LONG = "reply \N{SNOWMAN} " * 1500  # several pages of a SQLite file
-
-
-def entry(key: str, text: str = "text", finish: str = "stop", max_tokens: int = 100) -> CacheEntry:
-    return CacheEntry(key, "policy", "p.v1", "m", max_tokens, Completion(text, f"why {key}", finish))
-
-
-def found(cache: ReplyCache, keys: Iterable[str]) -> dict[str, Completion]:
-    return {key: kept.completion for key, kept in cache.get(keys).items()}
 
 
 @pytest.fixture

@@ -6,17 +6,16 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from inference.cache import CacheEntry, ReplyCache
+from inference.cache import ReplyCache
 from inference.request import Completion
 
-OLD = """CREATE TABLE replies (
-    key TEXT PRIMARY KEY, role TEXT NOT NULL, prompt TEXT NOT NULL, model TEXT NOT NULL,
-    max_tokens INTEGER NOT NULL, created_s REAL NOT NULL, body TEXT NOT NULL) WITHOUT ROWID"""
+from .cached_replies import OLD, entry, found
+
 CHILD = """
 import os, signal, sys
 from inference.cache import CacheEntry, ReplyCache
@@ -30,14 +29,6 @@ for n in range(first, last):
 if end == "killed":
     os.kill(os.getpid(), signal.SIGKILL)
 """
-
-
-def entry(key: str, text: str = "text", finish: str = "stop", max_tokens: int = 100) -> CacheEntry:
-    return CacheEntry(key, "policy", "p.v1", "m", max_tokens, Completion(text, f"why {key}", finish))
-
-
-def found(cache: ReplyCache, keys: Iterable[str]) -> dict[str, Completion]:
-    return {key: kept.completion for key, kept in cache.get(keys).items()}
 
 
 def child_completion(n: int) -> Completion:

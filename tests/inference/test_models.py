@@ -1,7 +1,6 @@
 """Models by role over a real HTTP server: cache first, identical calls joined, every call accounted for."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -10,29 +9,9 @@ from inference.cache import ReplyCache
 from inference.errors import CallError, Failure
 from inference.models import Answered, Models
 from inference.request import Sampling
-from inference.settings import ModelsSettings
 from schemas.frames import Frame
 
-
-def call(settings: ModelsSettings, work: Callable[[Models], Awaitable[Any]]) -> Any:
-    """Run ``work`` with models opened for it alone."""
-
-    async def main() -> Any:
-        models = Models(settings)
-        try:
-            return await work(models)
-        finally:
-            await models.close()
-
-    return asyncio.run(main())
-
-
-def ask(settings: ModelsSettings, prompt: Any, role: str = "policy", **sampling: Any) -> Answered:
-    return call(settings, lambda models: models.generate(role, prompt, Sampling(**sampling)))
-
-
-def texts(answered: Answered) -> list[str]:
-    return [completion.text for completion in answered.completions]
+from .asking import ask, call, texts
 
 
 def test_a_repeated_call_sends_nothing(server, models_settings, text_prompt) -> None:

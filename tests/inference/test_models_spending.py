@@ -1,7 +1,6 @@
 """What calls cost and are worth, the budget that ends them, and the key that stands in no reply that is kept."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,31 +10,13 @@ from inference.budget import Cost
 from inference.errors import BudgetUsedUp, CallError, Failure
 from inference.models import Answered, Models
 from inference.request import Sampling
-from inference.settings import ModelsSettings
+
+from .asking import ask, call, texts
 
 NAME, KEY = "GROUNDTRACE_TEST_KEY", "sk-secret-0123456789"
 PRICES = {"usd_per_million_tokens_in": 1.0, "usd_per_million_tokens_out": 10.0}
 USAGE = {"prompt_tokens": 100, "completion_tokens": 50}
 USD = (100 * 1 + 50 * 10) / 1e6
-
-
-def call(settings: ModelsSettings, work: Callable[[Models], Awaitable[Any]]) -> Any:
-    async def main() -> Any:
-        models = Models(settings)
-        try:
-            return await work(models)
-        finally:
-            await models.close()
-
-    return asyncio.run(main())
-
-
-def ask(settings: ModelsSettings, prompt: Any, role: str = "policy", **sampling: Any) -> Answered:
-    return call(settings, lambda models: models.generate(role, prompt, Sampling(**sampling)))
-
-
-def texts(answered: Answered) -> list[str]:
-    return [completion.text for completion in answered.completions]
 
 
 def test_cached_replies_cost_nothing_and_are_worth_what_they_cost(server, models_settings, text_prompt) -> None:

@@ -1,33 +1,14 @@
 """Truncated samples are asked for again with twice the budget: only they, up to the limit, and only once for all."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from inference.models import Answered, Models
 from inference.request import Sampling
-from inference.settings import ModelsSettings
 
-
-def call(settings: ModelsSettings, work: Callable[[Models], Awaitable[Any]]) -> Any:
-    async def main() -> Any:
-        models = Models(settings)
-        try:
-            return await work(models)
-        finally:
-            await models.close()
-
-    return asyncio.run(main())
-
-
-def ask(settings: ModelsSettings, prompt: Any, **sampling: Any) -> Answered:
-    return call(settings, lambda models: models.generate("policy", prompt, Sampling(**sampling)))
-
-
-def texts(answered: Answered) -> list[str]:
-    return [completion.text for completion in answered.completions]
+from .asking import ask, call, texts
 
 
 def cut(text: str) -> dict[str, Any]:
