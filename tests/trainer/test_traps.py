@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import torch
 
+from rewards.tool_calls import ToolCallSettings, turn_returns
 from trainer.collate import collate, micro_batches
 from trainer.encode import encode_messages, encode_prompt, with_response
-from trainer.loss import sft_loss
+from trainer.loss import Clipping, policy_loss, sft_loss
 from trainer.model import VisionLanguageModel
 from trainer.optimiser import NotFinite, Optimiser
 from trainer.policy import score
@@ -154,6 +155,26 @@ def test_trap_templates_that_drop_earlier_thinking(load: Load) -> None:
     prompt = encode_prompt(vlm, "q", turns[:1], [])
     assert torch.equal(made.ids[: len(prompt)], prompt.ids)
     assert made.turns[1].start == len(prompt)
+
+
+def test_trap_reward_to_go_passes_through_masked_tool_tokens(vlm: VisionLanguageModel, sample: Make) -> None:
+    """A failure behind the observation weighs on the turn before it; the observation's own tokens weigh nothing."""
+    settings = ToolCallSettings()
+    returns = turn_returns((False, True), settings)
+    assert returns == (settings.discount * settings.failure_reward, settings.failure_reward)
+    tool = sample(vlm, "tool")
+    first, second = (turn for turn in tool.turns if turn.is_ours)
+    advantages = torch.full((len(tool),), float("nan"))
+    for turn, gain in zip((first, second), returns, strict=True):
+        advantages[turn.start : turn.end] = gain
+    batch = collate(vlm, [replace(tool, advantages=advantages)])
+    logprobs = torch.zeros(len(batch.targets), requires_grad=True)
+    sampler = torch.full_like(logprobs, float("nan"))
+    policy_loss(logprobs, logprobs.detach(), sampler, batch.advantages, len(batch.targets), Clipping()).loss.backward()
+    counts = [int(tool.loss_mask[turn.start : turn.end].sum()) for turn in (first, second)]
+    expected = [-gain / sum(counts) for gain, count in zip(returns, counts, strict=True) for _ in range(count)]
+    assert min(counts) > 0 and returns[0] != 0
+    assert logprobs.grad is not None and logprobs.grad.tolist() == pytest.approx(expected)
 
 
 def test_trap_token_in_token_out(qwen3: VisionLanguageModel) -> None:
