@@ -8,8 +8,8 @@ from typing import Any
 import cv2
 import numpy as np
 import torch
+from learning import tiny_model
 from learning.scenes import ask, render_scene
-from learning.tiny_model import build_config, build_processor, build_tokenizer, make_tiny_model
 from transformers import GenerationConfig, Qwen2VLImageProcessor, Qwen3VLForConditionalGeneration
 
 from schemas.geometry import Box
@@ -90,7 +90,7 @@ def write_inputs(
     made = tiny_rows(rng, steps * rows) if kind == "tiny" else large_rows(rng, steps * rows, shrink)
     texts = [turn["content"] for row in made for turn in row.messages]
     if kind == "tiny":
-        make_tiny_model(folder / "model", texts, SEED)
+        tiny_model.make_tiny_model(folder / "model", texts, SEED)
         speech = {"frame": "molmo100", "decimals": 0, "dtype": "float32"}
     else:
         make_large_model(folder / "model", texts, shrink)
@@ -162,8 +162,8 @@ def _lengthened(vlm: VisionLanguageModel, row: TrainingRow, rng: np.random.Gener
 
 def make_large_model(folder: Path, texts: list[str], shrink: bool) -> None:
     """Write random weights in bfloat16, with the tiny model's tokenizer and a vocabulary that is mostly unused."""
-    tokenizer = build_tokenizer(texts)
-    config: Any = build_config(tokenizer)
+    tokenizer = tiny_model.build_tokenizer(texts)
+    config: Any = tiny_model.build_config(tokenizer, tiny_model.CONTEXT_TOKENS, tiny_model.TEXT, tiny_model.VISION)
     for part, sizes in (
         (config.text_config, TEXT | (SHRUNK_TEXT if shrink else {})),
         (config.vision_config, VISION | (SHRUNK_VISION if shrink else {})),
@@ -179,7 +179,7 @@ def make_large_model(folder: Path, texts: list[str], shrink: bool) -> None:
         model = Qwen3VLForConditionalGeneration(config).to(torch.bfloat16)
     model.generation_config = GenerationConfig(eos_token_id=tokenizer.eos_token_id)
     model.save_pretrained(folder)
-    processor = build_processor(tokenizer, 64)
+    processor = tiny_model.build_processor(tokenizer, tiny_model.PATCH_PX, 64**2)
     processor.image_processor = Qwen2VLImageProcessor(
         patch_size=VISION["patch_size"], merge_size=2, temporal_patch_size=2, image_mean=[0.5] * 3, image_std=[0.5] * 3,
         size={"shortest_edge": 64**2, "longest_edge": 2048**2},
