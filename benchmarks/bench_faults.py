@@ -274,7 +274,7 @@ def measure(calls: int, seed: int, folder: Path) -> tuple[float, float, list[str
 
 def main() -> None:
     """Measure, check, print the JSON line; with ``--side``, be one of the sides."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--calls", type=int, default=2000)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1, help="of the first turn; each further one adds 1")

@@ -252,7 +252,7 @@ def faults_of(cycle: Cycle, whole: Whole) -> list[str]:
 
 def main() -> None:
     """Kill and resume, print the table and the JSON line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--records", type=int, default=350)
     parser.add_argument("--kills", type=int, default=10, help="of each variant")
     parser.add_argument("--seed", type=int, default=1)

@@ -178,7 +178,7 @@ def print_profile(case: Case) -> None:
 
 def main() -> None:
     """Measure, print the tables and the JSON line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--records", type=int, default=1000, help="scenes of each size (default 1000)")
     parser.add_argument("--flat", action="store_true", help=f"{FLAT_RECORDS} small scenes too, for the memory")
     parser.add_argument("--profile", action="store_true", help="where the pipeline's processor time goes")

@@ -275,7 +275,7 @@ def make_cases(folder: Path, arguments: argparse.Namespace) -> list[Case]:
 
 def main() -> None:
     """Measure, print the tables and the JSON line; with ``--side``, be one of the sides."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--calls", type=int, default=4000, help="text calls; half as many with pictures")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--overload", action="store_true", help=f"the server refuses what exceeds {OVERLOAD} at once")

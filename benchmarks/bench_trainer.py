@@ -171,7 +171,7 @@ def mfu(counts: Counts, step_s: float) -> float | None:
 def main() -> None:
     """Measure, print the tables and the JSON line."""
     on_gpu = torch.cuda.is_available()
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--model", choices=SIZES, default="1b" if on_gpu else "tiny")
     parser.add_argument("--shrink", action="store_true", help="make the 1b model so small that it runs anywhere")
     parser.add_argument("--turns", type=int, default=3)

@@ -268,7 +268,7 @@ async def serve(settings: argparse.Namespace) -> None:
 
 def main() -> None:
     """Read the arguments and serve."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--slots", type=int, default=64, help="requests served at once; the others queue")
     parser.add_argument("--latency-s", type=float, default=0.2, help="seconds a request holds its slot")
     parser.add_argument("--heavy", type=int, metavar="SEED", help="latencies log-uniform from 50 ms to 5 s")

@@ -143,7 +143,7 @@ def _require_same(out: Path, expected: dict[str, tuple[list[Any], list[str]]]) -
 
 def main() -> None:
     """Do one side's work on one core and print the figures, with the peak of the process's own memory."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("side", choices=("pipeline", "loop"))
     for name in ("--input", "--run", "--out", "--size"):
         parser.add_argument(name, required=True)

@@ -91,7 +91,7 @@ def write_inputs(
     texts = [turn["content"] for row in made for turn in row.messages]
     if kind == "tiny":
         tiny_model.make_tiny_model(folder / "model", texts, SEED)
-        speech = {"frame": "molmo100", "decimals": 0, "dtype": "float32"}
+        speech: dict[str, Any] = {"frame": "molmo100", "decimals": 0, "dtype": "float32"}
     else:
         make_large_model(folder / "model", texts, shrink)
         speech = {"dtype": "bfloat16"}
@@ -104,7 +104,9 @@ def write_inputs(
     rollouts = make_rollouts(vlm, made, groups, size, rng)
     torch.save(rollouts, folder / "rollouts.pt")
     in_a_step = [counts(vlm, samples[step * rows :][:rows]) for step in range(steps)]
-    mean = {name: sum(getattr(each, name) for each in in_a_step) / steps for name in asdict(in_a_step[0])}
+    mean: dict[str, Any] = {
+        name: sum(getattr(each, name) for each in in_a_step) / steps for name in asdict(in_a_step[0])
+    }
     weights = sum(weight.numel() for weight in vlm.model.parameters())
     return {"weights": weights, "sft": Counts(**mean), "grpo": counts(vlm, rollouts)}
 
@@ -117,7 +119,7 @@ def tiny_rows(rng: np.random.Generator, number: int) -> list[TrainingRow]:
         image = _encoded(".png", pixels)
         for asked in ask(objects, 3, rng):
             labels = dict.fromkeys(placed.label for placed in asked.objects)
-            boxes = [Box(placed.label, *map(float, placed.box_px)) for placed in asked.objects]
+            boxes = [Box(placed.label, *placed.box_px) for placed in asked.objects]
             tags = [format_points_tag(label, [box.centre for box in boxes if box.label == label]) for label in labels]
             there = ", ".join(tags) or "none"
             answer = f"<think>The picture shows {there}.</think><answer>{asked.answer}</answer>"
@@ -176,7 +178,7 @@ def make_large_model(folder: Path, texts: list[str], shrink: bool) -> None:
     config.dtype = config.text_config.dtype = config.vision_config.dtype = torch.bfloat16
     torch.manual_seed(SEED)
     with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
-        model = Qwen3VLForConditionalGeneration(config).to(torch.bfloat16)
+        model = Qwen3VLForConditionalGeneration(config).bfloat16()
     model.generation_config = GenerationConfig(eos_token_id=tokenizer.eos_token_id)
     model.save_pretrained(folder)
     processor = tiny_model.build_processor(tokenizer, tiny_model.PATCH_PX, 64**2)
@@ -245,7 +247,7 @@ def as_scored_by_trl(samples: list[Sample], pad_id: int) -> dict[str, Any]:
         "prompt_mask": real[:, :longest],
         "completion_ids": ids[:, longest:],
         "completion_mask": real[:, longest:],
-        "advantages": torch.stack([sample.advantages[-1] for sample in samples]),
+        "advantages": torch.stack([sample.advantages[-1] for sample in samples if sample.advantages is not None]),
         "num_items_in_batch": real[:, longest:].sum(),
         "pixel_values": torch.cat([picture.patches for picture in pictures]),
         "image_grid_thw": torch.tensor([picture.grid for picture in pictures]),

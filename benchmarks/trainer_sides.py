@@ -225,7 +225,7 @@ SIDES = {"ours-sft": ours_sft, "trl-sft": trl_sft, "ours-grpo": ours_grpo, "trl-
 
 def main() -> None:
     """Be one of the sides."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--side", choices=SIDES, required=True)
     parser.add_argument("--inputs", type=Path, required=True)
     parser.add_argument("--dtype", required=True)

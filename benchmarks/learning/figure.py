@@ -9,6 +9,7 @@ import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
 
 WINDOW = 5
 SIDES = (("grpo", "GRPO", "#1f57b4"), ("control", "advantages shuffled", "#a32424"))
@@ -34,7 +35,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def draw_held(axes: plt.Axes, results: dict[str, dict]) -> None:
+def draw_held(axes: Axes, results: dict[str, dict]) -> None:
     """For each seed the accuracy of the four models (circles) and their points in gold boxes (squares)."""
     names = ("sft", "unverified", "grpo", "control")
     for number, models in enumerate(results.values()):

@@ -39,7 +39,7 @@ SHOWN = ("accuracy", "best_constant", "exact_points", "points_in_gold_boxes", "s
 
 def main() -> int:
     """Run the whole and print the table; the last line is JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--output", type=Path, default=ROOT / "runs" / "learn")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--train", type=Path, help="records to learn from, instead of rendered scenes")
