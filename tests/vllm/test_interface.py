@@ -68,19 +68,27 @@ Ask = Callable[..., Answered]
 
 @pytest.fixture
 def ask(vllm_server: VllmServer, tmp_path: Path) -> Ask:
-    """One call through the models, with the cache in a file that the test's calls share."""
-    endpoint = EndpointSettings(
-        "openai", vllm_server.model, base_url=vllm_server.base_url, logprobs=True, max_retries=0
-    )
-    settings = ModelsSettings(
-        endpoints=(("tiny", endpoint),),
-        roles=(("policy", "tiny"),),
-        cache_path=str(tmp_path / "replies.sqlite"),
-        input_root=str(tmp_path / "data"),
-        run_root=str(tmp_path / "run"),
-    )
+    """One call through the models, with the cache in a file that the test's calls of the same ``cache`` share."""
 
-    def run(asked: RenderedPrompt, sampling: Sampling | None = None, **changes: Any) -> Answered:
+    def run(
+        asked: RenderedPrompt,
+        sampling: Sampling | None = None,
+        *,
+        seed: int | None = None,
+        cache: str = "replies",
+        **changes: Any,
+    ) -> Answered:
+        endpoint = EndpointSettings(
+            "openai", vllm_server.model, base_url=vllm_server.base_url, logprobs=True, max_retries=0, seed=seed
+        )
+        settings = ModelsSettings(
+            endpoints=(("tiny", endpoint),),
+            roles=(("policy", "tiny"),),
+            cache_path=str(tmp_path / f"{cache}.sqlite"),
+            input_root=str(tmp_path / "data"),
+            run_root=str(tmp_path / "run"),
+        )
+
         async def main() -> Answered:
             models = Models(settings)
             try:
@@ -154,6 +162,19 @@ def test_eight_samples_come_with_one_request_and_differ(ask: Ask, pictures: list
     again = ask(prompt(pictures[0]), sampling)
     assert again.completions == answered.completions
     assert (again.call.requests, again.call.cached) == (0, 8)
+
+
+def test_eight_samples_come_again_with_their_seeds(ask: Ask, pictures: list[MediaPart]) -> None:
+    """Into empty caches, so that the server draws each time; a sample's seed is the endpoint's plus its number."""
+    asked, sampling = prompt(pictures[0]), Sampling(n=8, temperature=1.0, max_tokens=24)
+    first, again, shifted = (
+        [completion.text for completion in ask(asked, sampling, seed=seed, cache=cache).completions]
+        for seed, cache in ((7, "first"), (7, "again"), (8, "shifted"))
+    )
+    assert len(set(first)) > 4
+    assert again == first
+    assert shifted[:-1] == first[1:]
+    assert shifted != first
 
 
 def test_samples_follow_a_bundled_prompts_schema(ask: Ask, pictures: list[MediaPart]) -> None:
