@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import cv2
 import numpy as np
@@ -247,7 +247,7 @@ def as_scored_by_trl(samples: list[Sample], pad_id: int) -> dict[str, Any]:
         "prompt_mask": real[:, :longest],
         "completion_ids": ids[:, longest:],
         "completion_mask": real[:, longest:],
-        "advantages": torch.stack([sample.advantages[-1] for sample in samples if sample.advantages is not None]),
+        "advantages": torch.stack([cast(torch.Tensor, sample.advantages)[-1] for sample in samples]),
         "num_items_in_batch": real[:, longest:].sum(),
         "pixel_values": torch.cat([picture.patches for picture in pictures]),
         "image_grid_thw": torch.tensor([picture.grid for picture in pictures]),

@@ -1,6 +1,7 @@
 """A scripted caller, a drawn scene, and the real models of the embedded engine on it."""
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,8 @@ from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import RenderedPrompt
 from schemas.frames import Frame
 from schemas.records import Call, Draft, MediaRef, Question, Verdict
+
+from ..inference.asking import call
 
 YELLOW, BLUE, GREY = (255, 255, 0), (0, 0, 255), (211, 211, 211)
 
@@ -108,14 +111,4 @@ def with_models(tmp_path: Path) -> Callable[[Callable[[Models], Awaitable[Any]]]
         run_root=str(tmp_path / "run"),
     )
 
-    def await_it(work: Callable[[Models], Awaitable[Any]]) -> Any:
-        async def main() -> Any:
-            models = Models(settings)
-            try:
-                return await work(models)
-            finally:
-                await models.close()
-
-        return asyncio.run(main())
-
-    return await_it
+    return functools.partial(call, settings)

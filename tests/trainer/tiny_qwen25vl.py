@@ -1,7 +1,7 @@
 """Write a Qwen2.5-VL checkpoint of some random weights, without any download: the sibling of the tiny Qwen3-VL.
 
 The vision tower has one layer with windows and one that sees the whole picture, so that both kinds of its attention
-run. The tokenizer is that of the tiny Qwen3-VL, which the caller hands over, and so is the chat template.
+run. The tokenizer is the tiny Qwen3-VL's, which the caller hands over; the chat template is the same.
 """
 
 from pathlib import Path
