@@ -200,17 +200,18 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
     shutil.rmtree(staging)
     staging.mkdir()
     clear_board()
-    pipeline = beam.Pipeline(runner=choose_runner(options), options=options)
     context = replace(plan.context, models=models, draw=draw)
-    outcome: Outcome = plan.module.build(pipeline, context, plan.settings)
     shared = RowContext(plan.module.RECIPE, code_revision(), models.self_judging)
-    write_outcome(outcome, shared, staging, context.roots, plan.settings.write, arguments.measure)
-    try:
-        with show_progress("" if draw.target_sft is None else f"wave {len(before) + 1}: "):
-            result = pipeline.run()
-            result.wait_until_finish()
-    finally:
-        runtime().close(models)
+    with plan.folder.spool(is_local(options)):
+        pipeline = beam.Pipeline(runner=choose_runner(options), options=options)
+        outcome: Outcome = plan.module.build(pipeline, context, plan.settings)
+        write_outcome(outcome, shared, staging, context.roots, plan.settings.write, arguments.measure)
+        try:
+            with show_progress("" if draw.target_sft is None else f"wave {len(before) + 1}: "):
+                result = pipeline.run()
+                result.wait_until_finish()
+        finally:
+            runtime().close(models)
     return wave_of(metric_counters(result.metrics()), written_counts(staging))
 
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from stages.spreading import packing
+
 _OURS = (".lock", "input.json.writing")
 STAGED = ("sft", "rl", "rejected", "rubrics.json", "config.toml", "README.md", "report.html", "run.json")
 
@@ -97,6 +99,24 @@ class RunFolder:
             except OSError as error:
                 raise RunFolderError(f"another process is writing {self.root}") from error
             yield
+
+    @contextlib.contextmanager
+    def spool(self, local: bool) -> Iterator[None]:
+        """Let what crosses the shuffles of a pipeline built and run inside lie in the staging folder until it ends.
+
+        Not where its workers may be on other machines (``local`` False).
+        """
+        if not local:
+            with packing(""):
+                yield
+            return
+        folder = self.staging / "spool"
+        folder.mkdir()
+        try:
+            with packing(str(folder)):
+                yield
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def commit(self) -> None:
         """Put the staged outputs in place of the old ones; ``run.json`` last, as the sign of a whole run."""

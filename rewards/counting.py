@@ -12,7 +12,7 @@ verdict is given only where the number of instances is the answer, which the out
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -185,7 +185,7 @@ async def _pairings(labels: Sequence[str], counted: Sequence[Point], masks: Obje
 
 def _verdict(pairings: Sequence[Pairing], answer: int) -> Verdict:
     """The value of all pairings together; none where the instances are not as many as the answer."""
-    evidence = tuple(json.dumps({"media_index": n, **asdict(each)}) for n, each in enumerate(pairings[:-1]))
+    evidence = tuple(json.dumps({"media_index": n, **vars(each)}) for n, each in enumerate(pairings[:-1]))
     total = Pairing(*(sum(getattr(each, name) for each in pairings) for name in Pairing.__dataclass_fields__))
     if total.instances != answer:
         said = f"{total.instances} are found where the answer is {answer}: not all of them may be meant"

@@ -65,9 +65,10 @@ def served_by(
 class Contents:
     """What a response and its question give the scorers to work on.
 
-    ``times`` are the moments and spans named, ``clips`` the question's videos. ``pointable``: the pointer found an
-    entity of the question. ``locatable``: the run can find labels in its pictures. ``counted`` is the number of points
-    on what the question counts, None where it does not ask for a count.
+    ``clips`` are the question's videos, ``times`` the moments and spans that the response names (looked for only if
+    there are clips). ``pointable``: the pointer found an entity of the question. ``locatable``: the run can find labels
+    in its pictures. ``counted`` is the number of points on what the question counts, None where it does not ask for a
+    count.
     """
 
     answer_type: str

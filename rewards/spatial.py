@@ -10,7 +10,7 @@ masks will do. A pointer that also made the points under verification would conf
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 from inference.errors import CallError
 from inference.grounding import BadReply, Mask, boxes_of_reply, masks_of_reply, points_of_reply
@@ -69,7 +69,7 @@ class PointView:
     @property
     def evidence(self) -> str:
         """The view as a JSON object, for :attr:`schemas.records.Verdict.evidence`."""
-        return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(vars(self), ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass

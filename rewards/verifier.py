@@ -31,13 +31,14 @@ def contents_of(draft: Draft, trace: Trace, served: Served) -> Contents:
     """What the trace and its question give the scorers to work on; nothing is looked at but records and text."""
     question = draft.question
     counted = counted_points(question.question, trace.points)
+    clips = sum(bool(medium.frames) for medium in question.media)
     return Contents(
         answer_type=question.answer_type,
         points=len(trace.points),
         boxes=len(trace.boxes),
-        times=len(parse_times(trace.text)),
+        times=len(parse_times(trace.text)) if clips else 0,
         think=bool((parse_think(trace.text) or "").strip()),
-        clips=sum(bool(medium.frames) for medium in question.media),
+        clips=clips,
         pointable=bool(draft.points),
         locatable=bool(served.locators(question.source)),
         counted=None if counted is None else len(counted),

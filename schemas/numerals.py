@@ -10,6 +10,7 @@ alternative to them ("five or 6" names two numbers). "The correct one" names no 
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from dataclasses import dataclass
@@ -119,8 +120,12 @@ class Reading:
 
 def read_numerals(text: str) -> Reading:
     """Find the numbers of a short text; for number words see the module. Never raises."""
-    if len(text) > MAX_CHARS:
-        return Reading((), False)
+    return _read_numerals(text) if len(text) <= MAX_CHARS else Reading((), False)
+
+
+@functools.lru_cache(maxsize=1024)
+def _read_numerals(text: str) -> Reading:
+    """The numbers of a text; the last ones read are kept, for the answers of a group are often the same."""
     text = undress(text)
     for pattern, replacement in _AROUND:
         text = pattern.sub(replacement, text)

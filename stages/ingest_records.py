@@ -53,6 +53,7 @@ class InvalidRow:
 
 
 @packed
+@record
 class IngestPart:
     """One of the parts that are joined by record id: a valid record, an invalid row, or a medium of the record."""
 

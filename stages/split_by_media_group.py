@@ -12,6 +12,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection, TaggedOutput
 
+from schemas.coding import record
 from schemas.ordering import unit_hash
 from schemas.records import Draft
 from stages.spreading import packed
@@ -58,6 +59,7 @@ def side_of(group: str, settings: SplitSettings) -> str:
 
 
 @packed
+@record
 class SplitPart:
     """One side of the join by id: a draft, or the media group of one."""
 

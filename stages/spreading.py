@@ -1,119 +1,100 @@
-"""How records cross shuffles: packed, so that the runner holds little of each.
+"""How records cross shuffles: packed, and on one machine by way of a spool, so that the runner holds little of each.
 
-A runner on one machine keeps several copies of what crosses a shuffle, as its coder wrote it. A type declared
-:func:`packed` is written compressed: the elements stay records, for the stages and for whoever looks at a shuffle, and
-only their coder differs. :class:`SpreadDrafts` redistributes drafts before slow calls.
+Beam's runner on one machine keeps several copies of what crosses a shuffle, as its coder wrote it. In pipelines built
+:func:`packing` the records that questions travel in are written compressed, into a spool if there is one; what a stage
+sees of them is the same. :class:`SpreadDrafts` redistributes drafts before slow calls.
 """
 
+import contextlib
 import ctypes
-import dataclasses
 import functools
 import gc
-import typing
 import zlib
 from collections.abc import Iterator
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar
 
 import apache_beam as beam
-from apache_beam.coders import Coder, TupleCoder
+from apache_beam.coders import Coder, RowCoder
 from apache_beam.coders.typecoders import registry
 from apache_beam.pvalue import PCollection
-from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
+from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
-from prompts.loader import load_prompt, prompt_names
-from schemas.records import Draft
+from schemas.records import Draft, RawRecord, Rejected
+from stages.spooling import lay_down, pick_up, spool_folder, spooling
 
 LEVEL = 1
+PACKED: list[type] = [RawRecord, Draft, Rejected]
 
 Kind = TypeVar("Kind", bound=type)
 
 
-@functools.cache
-def lineage_dictionary() -> bytes:
-    """The names and digests of the prompts: every draft repeats some, and within one record they do not compress."""
-    return "\n".join(f"{name}\n{load_prompt(name).sha256}" for name in prompt_names()).encode()
+def packed(kind: Kind) -> Kind:
+    """Let a record type cross shuffles packed, like those of :data:`PACKED`."""
+    PACKED.append(kind)
+    return kind
 
 
-def compress(data: bytes, dictionary: bytes) -> bytes:
-    """The data in zlib's format, with what ``dictionary`` holds taken as said before."""
-    packer = zlib.compressobj(LEVEL, zdict=dictionary)
-    return packer.compress(data) + packer.flush()
-
-
-def decompress(data: bytes, dictionary: bytes) -> bytes:
-    """The inverse of :func:`compress` under the same dictionary. Raises ValueError for anything else."""
-    unpacker = zlib.decompressobj(zdict=dictionary)
+def unpacked(data: bytes) -> bytes:
+    """What was compressed. Raises ValueError for data that is cut short, has more behind it, or is something else."""
+    unpacker = zlib.decompressobj()
     try:
-        unpacked = unpacker.decompress(data)
+        found = unpacker.decompress(data)
     except zlib.error as error:
-        raise ValueError(f"not packed with this dictionary: {error}") from error
+        raise ValueError(f"not packed: {error}") from error
     if not unpacker.eof or unpacker.unused_data:
         raise ValueError("packed data is cut short or has more behind it")
-    return unpacked
+    return found
 
 
 class PackedCoder(Coder):
-    """Writes a :func:`packed` type: its fields by their own coders, compressed together. It carries its dictionary, so
-    that any worker reads what another wrote.
-    """
+    """Writes a record as its row, compressed, into the spool where there is one."""
 
-    def __init__(self, kind: type, fields: Coder, dictionary: bytes) -> None:
-        self._kind, self._fields, self._dictionary = kind, fields, dictionary
+    def __init__(self, kind: Any, folder: str) -> None:
+        self._kind, self._folder = kind, folder
+        self._row = RowCoder(SCHEMA_REGISTRY.get_schema_by_id(kind._beam_schema_id))
 
     @classmethod
     def from_type_hint(cls, kind: Any, registry: Any) -> "PackedCoder":
-        """The coder of a packed type."""
-        hints = typing.get_type_hints(kind)
-        coders = [registry.get_coder(convert_to_beam_type(hints[field.name])) for field in dataclasses.fields(kind)]
-        return cls(kind, TupleCoder(coders), lineage_dictionary())
+        """The coder of a record type, with the spool of pipelines that are built now."""
+        return cls(kind, spool_folder())
 
     def to_type_hint(self) -> Any:
-        """The packed type."""
+        """The record type."""
         return self._kind
 
     def encode(self, value: Any) -> bytes:
-        """The fields, compressed."""
-        fields = tuple(getattr(value, field.name) for field in dataclasses.fields(value))
-        return compress(self._fields.encode(fields), self._dictionary)
+        """The row, compressed, or a slip that says where it lies. Raises OSError when the spool cannot be written."""
+        return lay_down(zlib.compress(self._row.encode(value), LEVEL), self._folder)
 
     def decode(self, encoded: bytes) -> Any:
-        """The value again. Raises ValueError for bytes that :meth:`encode` did not make."""
-        return self._kind(*self._fields.decode(decompress(encoded, self._dictionary)))
+        """The record again. Raises ValueError for bytes that :meth:`encode` did not make."""
+        return self._row.decode(unpacked(pick_up(encoded, self._folder)))
 
     def is_deterministic(self) -> bool:
-        """Never a key: versions of zlib may differ in what they write."""
+        """Never a key: versions of zlib may differ in what they write, and no two slips are alike."""
         return False
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PackedCoder) and self._state() == other._state()
+        return isinstance(other, PackedCoder) and (self._kind, self._folder) == (other._kind, other._folder)
 
     def __hash__(self) -> int:
-        return hash(self._state())
-
-    def _state(self) -> tuple[type, Coder, bytes]:
-        return self._kind, self._fields, self._dictionary
+        return hash((self._kind, self._folder))
 
 
-@dataclass_transform(frozen_default=True)
-def packed(kind: Kind) -> Kind:
-    """Make ``kind`` a frozen dataclass of records, strings and numbers that crosses shuffles packed.
+@contextlib.contextmanager
+def packing(folder: str) -> Iterator[None]:
+    """Let the pipelines that are built and run inside pack what crosses their shuffles, and lay it down in ``folder``.
 
-    It stands for nothing but the crossing: Beam takes no such type for a row, so it is no field of a record.
+    The folder exists and is seen by all workers; "" for none, where the workers may be on other machines.
     """
-    made = dataclasses.dataclass(frozen=True)(kind)
-    registry.register_coder(made, PackedCoder)
-    return made
-
-
-@packed
-class Parcel:
-    """A draft on its way through a shuffle."""
-
-    draft: Draft
-
-
-def _wrap(draft: Draft) -> Parcel:
-    return Parcel(draft)
+    for kind in PACKED:
+        registry.register_coder(kind, PackedCoder)
+    try:
+        with spooling(folder):
+            yield
+    finally:
+        for kind in PACKED:
+            registry.register_coder(kind, RowCoder)
 
 
 def release_memory() -> None:
@@ -136,14 +117,14 @@ def _trim() -> Any:
         return None
 
 
-class _Unwrap(beam.DoFn):
-    """Takes drafts out of their parcels; a bundle begins with the memory of the stages before it given back."""
+class _Begin(beam.DoFn):
+    """Lets drafts through; a bundle begins with the memory of the stages before it given back."""
 
     def start_bundle(self) -> None:
         release_memory()
 
-    def process(self, parcel: Parcel) -> Iterator[Draft]:
-        yield parcel.draft
+    def process(self, draft: Draft) -> Iterator[Draft]:
+        yield draft
 
 
 class SpreadDrafts(beam.PTransform):
@@ -151,4 +132,4 @@ class SpreadDrafts(beam.PTransform):
 
     def expand(self, drafts: PCollection) -> Any:
         """The same drafts."""
-        return drafts | "Wrap" >> beam.Map(_wrap) | "Spread" >> beam.Reshuffle() | "Unwrap" >> beam.ParDo(_Unwrap())
+        return drafts | "Spread" >> beam.Reshuffle() | "Begin" >> beam.ParDo(_Begin())

@@ -6,10 +6,9 @@ bytes. Images are read when their row group is written, so that memory holds one
 shuffle.
 """
 
-import base64
-import functools
 import itertools
 import json
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -22,12 +21,11 @@ from apache_beam.coders.typecoders import registry
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import AsSingleton, PCollection
 
-from schemas.arrow import RL_SCHEMA, SFT_SCHEMA
 from schemas.ordering import order_key
-from schemas.question_text import TRACE_INSTRUCTION
 from stages.ingest_records import MediaRoots
 from stages.rows import Row
-from stages.spreading import compress, decompress, lineage_dictionary, release_memory
+from stages.spooling import lay_down, pick_up, spool_folder
+from stages.spreading import LEVEL, release_memory, unpacked
 from vision.media import MediaStore
 
 IMAGE_COLUMNS = ("images", "overlays")
@@ -67,69 +65,69 @@ def shard_of(row_id: str, shards: int) -> int:
 class SizedRow:
     """A row as it crosses the shuffle, packed, and the bytes that it will take with its images.
 
-    All rows of a shard are in memory at once, and their JSON repeats itself: packed it takes about a third.
-    ``packed`` is empty for no row: one such stands for each shard, so that one without rows is written too.
+    All rows of a shard are in memory at once: ``packed`` is a row's JSON compressed, or where that lies in the
+    ``spool`` (:mod:`stages.spooling`). It is empty for no row: one such stands for each shard, so that one without rows
+    is written too.
     """
 
     id: str
-    packed: str
+    packed: bytes
     size_bytes: int
+    spool: str = ""
 
     def unpack(self) -> Row:
         """The row, its image columns as URIs."""
-        return json.loads(decompress(base64.b64decode(self.packed), _dictionary()))
+        return json.loads(unpacked(pick_up(self.packed, self.spool)))
 
 
 def size_row(row: Row, media_bytes: int) -> SizedRow:
     """The row ready to be shuffled; ``media_bytes`` is what its images take on disk."""
     data = json.dumps(row, ensure_ascii=False).encode()
-    packed = base64.b64encode(compress(data, _dictionary())).decode("ascii")
-    return SizedRow(str(row["id"]), packed, len(data) + media_bytes)
+    return SizedRow(str(row["id"]), lay_down(zlib.compress(data, LEVEL), ""), len(data) + media_bytes)
 
 
 class SizedRowCoder(Coder):
-    """Writes a sized row with its packed part as the bytes that it stands for."""
+    """Writes a sized row, its packed part into the spool where there is one."""
 
     _parts = TupleCoder((StrUtf8Coder(), BytesCoder(), VarIntCoder()))
 
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    @classmethod
+    def from_type_hint(cls, kind: Any, registry: Any) -> "SizedRowCoder":
+        """The coder for pipelines built now."""
+        return cls(spool_folder())
+
     def encode(self, value: SizedRow) -> bytes:
         """The row as bytes."""
-        return self._parts.encode((value.id, base64.b64decode(value.packed), value.size_bytes))
+        packed = value.packed
+        if packed and value.spool != self._folder:
+            packed = lay_down(pick_up(packed, value.spool), self._folder)
+        return self._parts.encode((value.id, packed, value.size_bytes))
 
     def decode(self, encoded: bytes) -> SizedRow:
         """The row again."""
         row_id, packed, size_bytes = self._parts.decode(encoded)
-        return SizedRow(row_id, base64.b64encode(packed).decode("ascii"), size_bytes)
+        return SizedRow(row_id, packed, size_bytes, self._folder)
 
     def is_deterministic(self) -> bool:
-        """Whether equal rows are written alike."""
-        return True
+        """Never a key: what lies in a spool lies at another place each time."""
+        return False
 
     def to_type_hint(self) -> type[SizedRow]:
         """The type that is written."""
         return SizedRow
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SizedRowCoder) and self._folder == other._folder
+
+    def __hash__(self) -> int:
+        return hash((SizedRowCoder, self._folder))
+
 
 registry.register_coder(SizedRow, SizedRowCoder)
-NO_ROW = SizedRow("", "", 0)
-
-
-@functools.cache
-def _dictionary() -> bytes:
-    """What nearly every row says: the names of the columns, the prompts of the lineage, and the instruction."""
-    names = dict.fromkeys([*_names(RL_SCHEMA), *_names(SFT_SCHEMA)])
-    columns = "".join(f'", "{name}": "' for name in names)
-    return columns.encode() + lineage_dictionary() + json.dumps(TRACE_INSTRUCTION).encode()
-
-
-def _names(fields: Iterable[pa.Field]) -> Iterator[str]:
-    for column in fields:
-        yield column.name
-        kind = column.type
-        while pa.types.is_list(kind):
-            kind = kind.value_type
-        if pa.types.is_struct(kind):
-            yield from _names(kind)
+NO_ROW = SizedRow("", b"", 0)
 
 
 def write_shard(

@@ -47,6 +47,8 @@ def parts(value: object, path: str = "") -> Iterator[tuple[str, object]]:
     yield path, value
     if isinstance(value, WindowedValue):
         yield from parts(value.value, f"{path}.value")
+    elif isinstance(value, SizedRow):
+        yield from parts(value.unpack() if value.packed else None, f"{path}.unpack()")
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
             yield from parts(getattr(value, field.name), f"{path}.{field.name}")

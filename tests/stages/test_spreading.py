@@ -3,10 +3,13 @@
 import pickle
 import subprocess
 import sys
+import zlib
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam.coders import RowCoder
 from apache_beam.coders.typecoders import registry
 from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
@@ -16,15 +19,10 @@ from apache_beam.transforms.window import FixedWindows
 
 from prompts.loader import load_prompt
 from schemas.geometry import Point
-from schemas.records import Attempt, Call, Draft, MediaRef, Question
-from stages.spreading import (
-    Parcel,
-    SpreadDrafts,
-    compress,
-    decompress,
-    lineage_dictionary,
-    packed,
-)
+from schemas.records import Attempt, Call, Draft, MediaRef, Question, RawRecord, Rejected
+from stages.ingest_records import CheckedMedium, IngestPart, InvalidRow
+from stages.split_by_media_group import SplitPart
+from stages.spreading import PACKED, PackedCoder, SpreadDrafts, packing, unpacked
 
 
 def make_draft(number: int) -> Draft:
@@ -37,69 +35,64 @@ def make_draft(number: int) -> Draft:
     return Draft(question, attempts=(attempt,) * 4, entities=("a", "b"), points=(Point("a", 1.5, 2.5),), calls=(call,))
 
 
-@packed
-class Either:
-    """A join's part, of which one half is missing."""
-
-    draft: Draft | None = None
-    name: str | None = None
-    count: int = 0
-
-
 VALUES = [
-    Parcel(make_draft(1)),
-    Parcel(Draft(Question("", "", "", (), "", "", "bool", choices=("yes", "no")))),
-    Either(draft=make_draft(2), count=-3),
-    Either(name="naïve 🟥"),
-    Either(),
+    make_draft(1),
+    Draft(Question("", "", "", (), "", "", "bool", choices=("yes", "no"))),
+    RawRecord(3, '{"id": "naïve 🟥"}'),
+    Rejected("q", "ingest", "media_missing", "gone.png"),
+    IngestPart(invalid=InvalidRow(1, "bad_field", "?")),
+    IngestPart(medium=CheckedMedium("input:a.png", make_draft(1).question.media[0], "", "")),
+    SplitPart(draft=make_draft(2)),
+    SplitPart(group="ab" * 32),
 ]
 
 
+def test_the_values_are_of_every_packed_type() -> None:
+    assert {type(value) for value in VALUES} == set(PACKED)
+
+
+@pytest.mark.parametrize("spool", [False, True])
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
-def test_a_value_comes_back_equal_even_from_another_workers_coder(value: object) -> None:
-    coder = registry.get_coder(type(value))
+def test_a_value_comes_back_equal_even_from_another_workers_coder(value: object, spool: bool, tmp_path: Path) -> None:
+    with packing(str(tmp_path) if spool else ""):
+        coder = registry.get_coder(type(value))
+    assert isinstance(coder, PackedCoder)
     elsewhere = pickle.loads(pickle.dumps(coder))
     back = elsewhere.decode(coder.encode(value))
     assert back == value and hash(back) == hash(value)
     assert elsewhere == coder and hash(elsewhere) == hash(coder)
-    assert coder != registry.get_coder(Draft)
     assert not coder.is_deterministic(), "packed values are never keys"
     assert coder.to_type_hint() is type(value)
 
 
-def test_coders_of_other_types_differ() -> None:
-    assert registry.get_coder(Parcel) == registry.get_coder(Parcel) != registry.get_coder(Either)
+def test_coders_of_other_types_and_other_spools_differ() -> None:
+    coders = [PackedCoder(kind, folder) for kind in (Draft, Rejected) for folder in ("", "a")]
+    assert len(set(coders)) == 4
+    assert coders[0] == PackedCoder(Draft, "")
 
 
-def test_a_draft_takes_less_than_half_of_its_row() -> None:
+def test_records_are_rows_again_outside_of_packing(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), packing(str(tmp_path)):
+        assert isinstance(registry.get_coder(Draft), PackedCoder)
+        raise KeyError
+    assert {type(registry.get_coder(kind)) for kind in PACKED} == {RowCoder}
+
+
+def test_a_packed_draft_is_smaller_than_its_row_and_a_spooled_one_is_a_slip(tmp_path: Path) -> None:
     draft = make_draft(1)
     row = registry.get_coder(Draft).encode(draft)
-    assert len(registry.get_coder(Parcel).encode(Parcel(draft))) < len(row) / 2
-    assert len(compress(row, lineage_dictionary())) < len(compress(row, b"")) - 20, "digests are in the dictionary"
+    assert len(PackedCoder(Draft, "").encode(draft)) < len(row) / 2
+    assert len(PackedCoder(Draft, str(tmp_path)).encode(draft)) < 32
 
 
-@pytest.mark.parametrize("data", [b"", b"a", b"a" * 100_000, bytes(range(256)) * 9])
-def test_bytes_come_back(data: bytes) -> None:
-    assert decompress(compress(data, b"dictionary"), b"dictionary") == data
+WHOLE = zlib.compress(b"some data" * 20)
 
 
-WHOLE = compress(b"some data" * 20, b"dictionary")
-
-
-@pytest.mark.parametrize(
-    ("data", "dictionary"),
-    [
-        (WHOLE, b"another dictionary"),
-        (WHOLE, b""),
-        (WHOLE[:-1], b"dictionary"),
-        (WHOLE + b"x", b"dictionary"),
-        (b"", b"dictionary"),
-        (b"no zlib data", b"dictionary"),
-    ],
-)
-def test_other_data_is_refused(data: bytes, dictionary: bytes) -> None:
+@pytest.mark.parametrize("data", [WHOLE[:-1], WHOLE + b"x", b"", b"no zlib data"])
+def test_other_data_is_refused(data: bytes) -> None:
+    assert unpacked(WHOLE) == b"some data" * 20
     with pytest.raises(ValueError, match="packed"):
-        decompress(data, dictionary)
+        unpacked(data)
 
 
 class Groupings(PipelineVisitor):
@@ -116,10 +109,10 @@ class Groupings(PipelineVisitor):
 
 
 @pytest.mark.parametrize("windowed", [False, True])
-def test_spreading_keeps_the_drafts_and_packs_them_on_the_way(windowed: bool) -> None:
+def test_spreading_keeps_the_drafts_and_packs_them_on_the_way(windowed: bool, tmp_path: Path) -> None:
     drafts = [make_draft(number) for number in range(40)]
     groupings = Groupings()
-    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
+    with packing(str(tmp_path)), test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
         source = pipeline | beam.Create(drafts)
         if windowed:
             source = source | beam.WindowInto(FixedWindows(60))
@@ -127,10 +120,11 @@ def test_spreading_keeps_the_drafts_and_packs_them_on_the_way(windowed: bool) ->
         pipeline.visit(groupings)
         assert spread.element_type is Draft
         assert_that(spread, equal_to(drafts))
-    carrying = [kind for kind in groupings.entered if Parcel.__name__ in str(kind)]
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) > 40 * 200, "they went through the spool"
+    carrying = [kind for kind in groupings.entered if Draft.__name__ in str(kind)]
     assert len(carrying) == 1
-    coder = repr(registry.get_coder(carrying[0]))
-    assert "PackedCoder" in coder and "RowCoder" not in coder
+    with packing(""):
+        assert "PackedCoder" in repr(registry.get_coder(carrying[0]))
 
 
 RELEASE = """

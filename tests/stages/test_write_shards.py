@@ -18,9 +18,11 @@ from schemas.arrow import REJECTED_SCHEMA, SFT_SCHEMA
 from schemas.ordering import order_key
 from stages.ingest_records import MediaRoots
 from stages.write_shards import (
+    NO_ROW,
     ShardSettings,
     ShardTarget,
     SizedRow,
+    SizedRowCoder,
     WriteShards,
     row_groups,
     shard_count,
@@ -81,7 +83,7 @@ def test_places_follow_the_order_of_rows(row_id: str, shards: int) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, 40), max_size=30), st.integers(1, 50), st.integers(1, 6))
 def test_row_groups_keep_within_their_bounds(sizes: list[int], most_bytes: int, most_rows: int) -> None:
-    rows = [SizedRow(str(number), "", size) for number, size in enumerate(sizes)]
+    rows = [SizedRow(str(number), b"", size) for number, size in enumerate(sizes)]
     bounds = ShardSettings(row_group_bytes=most_bytes, max_group_rows=most_rows)
     groups = list(row_groups(rows, bounds))
     assert [row for group in groups for row in group] == rows
@@ -97,6 +99,21 @@ def test_row_groups_keep_within_their_bounds(sizes: list[int], most_bytes: int, 
 def test_sizes_are_in_bytes(text: str) -> None:
     sized = size_row({"id": "q", "question": text}, 1000)
     assert (sized.id, sized.size_bytes) == ("q", len(json.dumps(sized.unpack(), ensure_ascii=False).encode()) + 1000)
+
+
+def test_a_row_crosses_as_itself_or_by_way_of_a_spool(tmp_path: Path) -> None:
+    rows = [size_row({"id": "q", "question": "".join(map(str, range(200)))}, 1000), NO_ROW]
+    inline, spooled = SizedRowCoder(""), SizedRowCoder(str(tmp_path))
+    assert inline != spooled == SizedRowCoder(str(tmp_path)) and not spooled.is_deterministic()
+    assert [inline.decode(inline.encode(row)) for row in rows] == rows
+    row, nothing = [spooled.decode(spooled.encode(row)) for row in rows]
+    assert len(spooled.encode(row)) < len(inline.encode(rows[0]))
+    assert row.unpack() == rows[0].unpack() and (row.id, row.size_bytes) == (rows[0].id, rows[0].size_bytes)
+    assert nothing.packed == b""
+    size_bytes = sum(file.stat().st_size for file in tmp_path.iterdir())
+    assert spooled.decode(spooled.encode(row)) == row, "it lies there already"
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) == size_bytes
+    assert inline.decode(inline.encode(row)) == rows[0]
 
 
 @pytest.fixture

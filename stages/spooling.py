@@ -1,0 +1,119 @@
+"""The spool: files on this machine that hold what crosses the shuffles of a run, so that only its place crosses them.
+
+Beam's runner on one machine keeps every copy of what crossed a shuffle in memory until the run ends. Under
+:func:`spooling` coders lay what they write down in files of a folder and hand the runner a slip of 29 bytes: which
+file, from where, how much. Every process appends to a file of its own and reads those of all; nothing is ever removed
+but the folder as a whole, by whoever made it. Runners that spread over several machines use no spool.
+"""
+
+import contextlib
+import os
+import struct
+import threading
+import uuid
+from collections.abc import Iterator
+from contextvars import ContextVar
+from pathlib import Path
+
+_SLIP = struct.Struct(">16sQI")
+_HERE, _SPOOLED = b"\0", b"\1"
+_FOLDER: ContextVar[str] = ContextVar("spool_folder", default="")
+
+
+@contextlib.contextmanager
+def spooling(folder: str) -> Iterator[None]:
+    """Let the coders of pipelines that are built and run inside lay down in ``folder``, which exists ("": nowhere)."""
+    token = _FOLDER.set(folder)
+    try:
+        yield
+    finally:
+        _FOLDER.reset(token)
+        spool = _OPEN.pop((os.getpid(), folder), None)
+        if spool is not None:
+            spool.close()
+
+
+def spool_folder() -> str:
+    """The folder of the innermost :func:`spooling`; "" outside of any."""
+    return _FOLDER.get()
+
+
+def lay_down(data: bytes, folder: str) -> bytes:
+    """What crosses a shuffle for ``data``: a slip, or the data itself where that is hardly longer or no folder given.
+
+    Raises OSError when the file cannot be written.
+    """
+    if not folder or len(data) <= 2 * _SLIP.size:
+        return _HERE + data
+    return _SPOOLED + _open(folder).put(data)
+
+
+def pick_up(crossed: bytes, folder: str) -> bytes:
+    """The data that :func:`lay_down` was given. Raises ValueError for bytes that it did not make, OSError when its file
+    cannot be read.
+    """
+    kind, rest = crossed[:1], crossed[1:]
+    if kind == _HERE:
+        return rest
+    if kind != _SPOOLED or len(rest) != _SLIP.size or not folder:
+        raise ValueError(f"not made by a spool of this run: {crossed[:32]!r}")
+    return _open(folder).get(rest)
+
+
+class _Spool:
+    """One process's part in a folder: the file that it appends to, and the files that it has read from."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+        self._name = uuid.uuid4()
+        self._end = 0
+        self._lock = threading.Lock()
+        self._files: dict[bytes, int] = {}
+
+    def put(self, data: bytes) -> bytes:
+        with self._lock:
+            file, start = self._file(self._name.bytes), self._end
+            self._end += len(data)
+        _write_all(file, data, start)
+        return _SLIP.pack(self._name.bytes, start, len(data))
+
+    def get(self, slip: bytes) -> bytes:
+        name, start, length = _SLIP.unpack(slip)
+        with self._lock:
+            file = self._file(name)
+        data = os.pread(file, length, start)
+        if len(data) != length:
+            raise ValueError(f"{self._folder / uuid.UUID(bytes=name).hex} ends before {start + length}")
+        return data
+
+    def close(self) -> None:
+        """Close the files."""
+        with self._lock:
+            while self._files:
+                os.close(self._files.popitem()[1])
+
+    def _file(self, name: bytes) -> int:
+        if name not in self._files:
+            flags = os.O_RDWR | os.O_CREAT if name == self._name.bytes else os.O_RDONLY
+            self._files[name] = os.open(self._folder / uuid.UUID(bytes=name).hex, flags | os.O_CLOEXEC, 0o600)
+        return self._files[name]
+
+
+_OPEN: dict[tuple[int, str], _Spool] = {}
+_OPENING = threading.Lock()
+
+
+def _open(folder: str) -> _Spool:
+    """This process's spool; a forked process has one of its own."""
+    key = os.getpid(), folder
+    with _OPENING:
+        if key not in _OPEN:
+            _OPEN[key] = _Spool(folder)
+        return _OPEN[key]
+
+
+def _write_all(file: int, data: bytes, start: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(file, view, start)
+        view, start = view[written:], start + written
