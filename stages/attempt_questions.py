@@ -19,7 +19,7 @@ from rewards.outcome import score_outcome
 from schemas.messages import shown
 from schemas.question_text import TRACE_INSTRUCTION, answer_format, lettered_choices
 from schemas.reasons import Reason
-from schemas.records import Attempt, Draft, Question, Rejected
+from schemas.records import Attempt, Draft, Question, Rejected, Verdict
 from schemas.response import parse_response
 from stages.calling import CallModels, reject, split, with_calls
 from stages.spreading import SpreadDrafts
@@ -61,26 +61,28 @@ def attempt_prompt(question: Question, settings: AttemptSettings) -> RenderedPro
 
 
 async def attempt(draft: Draft, session: Session, settings: AttemptSettings, judged: bool) -> Draft | Rejected:
-    """Ask the policy k times and grade what it says."""
+    """Ask the policy k times and grade what it says, equal answers once."""
     question = draft.question
     prompt = attempt_prompt(question, settings)
     sampling = Sampling(settings.k, settings.temperature, max_tokens=settings.max_tokens)
     answered = await session.generate("policy", prompt, sampling)
-    attempts = []
+    attempts: list[Attempt] = []
+    graded: dict[str | None, Verdict] = {}
     for completion in answered.completions:
         predicted = parse_response(completion.text).answer
-        verdict = await score_outcome(question, predicted, session if judged else None)
+        if predicted not in graded:
+            graded[predicted] = await score_outcome(question, predicted, session if judged else None)
+        verdict = graded[predicted]
         correct = None if verdict.value is None else verdict.value >= 1
         method, _, reason = verdict.reason.partition(": ")
         attempts.append(Attempt(completion.text, predicted, correct, method, reason))
-    graded = with_calls(draft, session, attempts=tuple(attempts))
-    if graded.scored_attempts < settings.k_min:
+    attempted = with_calls(draft, session, attempts=tuple(attempts))
+    if attempted.scored_attempts < settings.k_min:
         unscored = next(attempt for attempt in attempts if attempt.correct is None)
-        detail = (
-            f"{graded.scored_attempts} of {settings.k} attempts could be graded: {unscored.method}: {unscored.reason}"
-        )
-        return reject(graded, STAGE, Reason.UNGRADABLE, detail, key=answered.call.keys[0])
-    return graded
+        scored = f"{attempted.scored_attempts} of {settings.k} attempts could be graded"
+        detail = f"{scored}: {unscored.method}: {unscored.reason}"
+        return reject(attempted, STAGE, Reason.UNGRADABLE, detail, key=answered.call.keys[0])
+    return attempted
 
 
 @dataclass

@@ -6,7 +6,8 @@ overlays where there are some (§4.2). Coordinates are original pixels: the prom
 copies, so that no frame has to be guessed.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -67,6 +68,15 @@ def shown_overlays(draft: Draft) -> list[Part]:
     return shown(draft.question.media, {(overlay.media_index, overlay.frame): overlay for overlay in draft.overlays})
 
 
+def as_traces(completions: Sequence[Completion], media: tuple[MediaRef, ...] = ()) -> tuple[Trace, ...]:
+    """The completions as traces, in order; equal ones are read once."""
+    read: dict[Completion, Trace] = {}
+    for completion in completions:
+        if completion not in read:
+            read[completion] = as_trace(0, completion, media)
+    return tuple(replace(read[completion], index=index) for index, completion in enumerate(completions))
+
+
 def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = ()) -> Trace:
     """The completion as a trace in canonical tags. Reasoning that a server returns apart goes back into think tags."""
     text = completion.text
@@ -94,9 +104,7 @@ async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draf
     """Ask the teacher for ``n`` traces."""
     sampling = Sampling(settings.n, settings.temperature, max_tokens=settings.max_tokens)
     answered = await session.generate("teacher", trace_prompt(draft), sampling)
-    media = draft.question.media
-    traces = tuple(as_trace(index, completion, media) for index, completion in enumerate(answered.completions))
-    return with_calls(draft, session, traces=traces)
+    return with_calls(draft, session, traces=as_traces(answered.completions, draft.question.media))
 
 
 @dataclass

@@ -9,7 +9,7 @@ lie off their objects before the score falls below 0.7. ``min_spatial``, ``min_c
 floors under single verdicts; 0 turns a floor off, and all at 0 is the paper's rule.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -106,9 +106,13 @@ def why_rejected(traces: tuple[Trace, ...], best: int | None, settings: VerifySe
 
 
 async def verify(draft: Draft, session: Session, settings: VerifySettings, served: Served) -> Draft | Rejected:
-    """Score the draft's traces and pick the best."""
+    """Score the draft's traces, equal ones once, and pick the best."""
     masks = ObjectMasks(draft.question, session, served)
-    traces = tuple([await verify_trace(draft, trace, settings.gate, masks, settings.planner) for trace in draft.traces])
+    scored: dict[str, Trace] = {}
+    for trace in draft.traces:
+        if trace.text not in scored:
+            scored[trace.text] = await verify_trace(draft, trace, settings.gate, masks, settings.planner)
+    traces = tuple(replace(scored[trace.text], index=trace.index) for trace in draft.traces)
     for verdict in (verdict for trace in traces for verdict in trace.verdicts):
         if (labels := labels_of(verdict)) is not None:
             count_agreement(verdict.name, *labels)

@@ -95,6 +95,8 @@ def test_the_judge_grades_free_text(
     stage = AttemptQuestions(AttemptSettings(), models("policy", "judge", says=says))
     asked = [drafts(name, **OPEN | {"question": f"What is worn ({name})?"}) for name in FREE]
     check_stage(stage, asked, [(name, *case[1:]) for name, case in FREE.items()], [], show=graded)
+    judged = [(name, len(set(case[0]))) for name, case in FREE.items()]
+    check_stage(stage, asked, judged, [], show=lambda kept: (kept.id, sum(c.role == "judge" for c in kept.calls)))
 
 
 GARBAGE = {

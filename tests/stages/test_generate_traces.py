@@ -11,11 +11,14 @@ from inference.request import Completion
 from inference.runtime import runtime
 from inference.settings import ModelsSettings
 from schemas.geometry import Box, Point
-from schemas.records import Draft, MediaRef, Overlay, Trace
+from schemas.records import Draft, MediaRef, Overlay
+from schemas.trace_text import read_trace
+from stages import generate_traces
 from stages.generate_traces import (
     GenerateTraces,
     TraceSettings,
     as_trace,
+    as_traces,
     listed_points,
     shown_overlays,
 )
@@ -138,7 +141,13 @@ def test_a_teacher_that_cannot_be_asked(
     check_stage(GenerateTraces(TraceSettings(), wrong), [make_draft("q")], [], [("q", "trace", "call_failed")])
 
 
-def test_traces_are_told_apart_by_their_index() -> None:
-    traces = [as_trace(index, Completion("<answer>3</answer>")) for index in range(2)]
-    assert traces[1] == replace(traces[0], index=1)
-    assert isinstance(traces[0], Trace)
+def test_traces_are_told_apart_by_their_index_and_equal_completions_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(generate_traces, "read_trace", lambda *given: asked.append(given[1]) or read_trace(*given))
+    texts = ["<answer>3</answer>", "<answer>4</answer>", "<answer>3</answer>"]
+    completions = [*map(Completion, texts), Completion(texts[0], "So.")]
+    traces = as_traces(completions)
+    assert traces == tuple(as_trace(index, completion) for index, completion in enumerate(completions))
+    assert traces[2] == replace(traces[0], index=2) and traces[3].text == f"<think>So.</think>{texts[0]}"
+    assert asked[:3] == [*texts[:2], traces[3].text]
+    assert len(asked) == 3 + len(completions)

@@ -205,6 +205,23 @@ def test_the_embedded_verifier(
     )
 
 
+def test_equal_traces_are_judged_once(
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    other = GOOD.replace("I find", "There are")
+    check_stage(
+        VerifyTraces(VerifySettings(), models()),
+        [drafts("q", GOOD, other, GOOD, WRONG, other, GOOD)],
+        [(2, [0, 1, 2, 3, 4, 5], [1.0, 1.0, 1.0, 0.0, 1.0, 1.0])],
+        [],
+        show=lambda kept: (
+            sum(call.prompt.startswith("judge_reasoning") for call in kept.calls),
+            [trace.index for trace in kept.traces],
+            [trace.score for trace in kept.traces],
+        ),
+    )
+
+
 VERDICTS = {
     "prose": ("It does follow, I think.", None),
     "unsure": ('{"reason": "dark", "supports": "cannot_judge"}', None),
