@@ -46,12 +46,18 @@ def unpacked(data: bytes) -> bytes:
     return found
 
 
+@functools.cache
+def _row_coder(kind: Any) -> RowCoder:
+    """The coder of a record's rows; Beam takes its time to make one and asks for it at every step of a pipeline."""
+    return RowCoder(SCHEMA_REGISTRY.get_schema_by_id(kind._beam_schema_id))
+
+
 class PackedCoder(Coder):
     """Writes a record as its row, compressed, into the spool where there is one."""
 
     def __init__(self, kind: Any, folder: str) -> None:
         self._kind, self._folder = kind, folder
-        self._row = RowCoder(SCHEMA_REGISTRY.get_schema_by_id(kind._beam_schema_id))
+        self._row = _row_coder(kind)
 
     @classmethod
     def from_type_hint(cls, kind: Any, registry: Any) -> "PackedCoder":
