@@ -20,7 +20,7 @@ import yaml
 
 from pipelines.figures import SHARDS, Summary, funnel, open_tables, pass_rates, rejections, role_costs
 from prompts.loader import PromptError, load_prompt
-from stages.spreading import release_memory
+from stages.memory import release_memory
 
 TASKS = ("visual-question-answering", "image-text-to-text")
 PROMPT_ROWS = 1000

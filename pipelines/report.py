@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pipelines.figures import Summary, funnel, open_tables, pass_rates, rejections, role_costs
 from schemas.response import parse_boxes, parse_points
 from schemas.tags import Tag, format_number, scan_tags
-from stages.spreading import release_memory
+from stages.memory import release_memory
 from vision.decode import Pixels, UndecodableMedia, decode_image
 
 SHOWN_ROWS = {"sft": 24, "rl": 12}

@@ -23,9 +23,10 @@ from apache_beam.pvalue import AsSingleton, PCollection
 
 from schemas.ordering import order_key
 from stages.ingest_records import MediaRoots
+from stages.memory import release_memory
+from stages.packing import LEVEL, unpacked
 from stages.rows import Row
 from stages.spooling import lay_down, pick_up, spool_folder
-from stages.spreading import LEVEL, release_memory, unpacked
 from vision.media import MediaStore
 
 IMAGE_COLUMNS = ("images", "overlays")
