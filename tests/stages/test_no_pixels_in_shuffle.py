@@ -14,10 +14,11 @@ from apache_beam.pipeline import PipelineVisitor
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.utils.windowed_value import WindowedValue
 
-import pipelines
+import pipelines.run
 from pipelines.run import RunArguments, execute
 from schemas.records import Draft, Question, RawRecord
 from stages.mine_rubrics import RubricTask
+from stages.spooling import spooling
 from stages.write_shards import SizedRow
 
 SQUARES = (("red", "blue"), ("red", "red", "black"), ("blue",) * 3, ("yellow", "black"), ("black",) * 4, ("yellow",))
@@ -26,16 +27,19 @@ SMALL, LARGE = 2, 15  # how many times that
 PIPELINE = str(Path(pipelines.__file__).parent / "grounded_cot.py")
 EXACT_EYES = ("endpoints.coarse.strength=0.0", "difficulty.include_high=true", "dedup.near=false")
 LARGEST_ELEMENT_BYTES = 64_000
+LARGEST_HELD_BYTES = 256
 PIXELS = (bytes, bytearray, memoryview, np.ndarray)
 
 
 @dataclasses.dataclass(frozen=True)
 class Crossing:
-    """One element at one shuffle: the records in it, its size as its coder writes it, and where pixels may hide."""
+    """One element at one shuffle: the records in it, its size as its coder writes it and as the runner holds it, which
+    has but a slip of what lies in the spool, and where pixels may hide."""
 
     shuffle: str
     records: frozenset[type]
     size_bytes: int
+    held_bytes: int
     problems: tuple[str, ...]
 
 
@@ -65,14 +69,16 @@ class Look(beam.DoFn):
     """Notes every element of one shuffle's input."""
 
     def __init__(self, shuffle: str, element_type: object) -> None:
-        self._shuffle, self._type = shuffle, element_type
+        self._shuffle, self._type, self._coder = shuffle, element_type, registry.get_coder(element_type)
 
     def process(self, element: object) -> None:
         inside = list(parts(element))
         problems = tuple(f"{path}: {type(value).__name__}" for path, value in inside if isinstance(value, PIXELS))
         records = frozenset(type(value) for _, value in inside if dataclasses.is_dataclass(value))
-        size_bytes = len(registry.get_coder(self._type).encode(element))
-        CROSSINGS.append(Crossing(self._shuffle, records, size_bytes, problems))
+        with spooling(""):
+            size_bytes = len(registry.get_coder(self._type).encode(element))
+        held_bytes = len(self._coder.encode(element))
+        CROSSINGS.append(Crossing(self._shuffle, records, size_bytes, held_bytes, problems))
 
 
 class Watcher(FnApiRunner, PipelineVisitor):
@@ -108,7 +114,9 @@ def crossings(tmp_path_factory, draw_scene, write_records, record):
         options = [f"--runner={Watcher.__module__}.{Watcher.__qualname__}"]
         arguments = RunArguments(PIPELINE, str(folder), str(folder / "run"), overrides=overrides, beam_options=options)
         CROSSINGS.clear()
-        assert execute(arguments)["counts"][side] == len(SQUARES)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pipelines.run, "is_local", lambda _: True)  # as it is, but under another name
+            assert execute(arguments)["counts"][side] == len(SQUARES)
         assert (folder / "run" / "media").exists() == (side == "sft")
         return list(CROSSINGS)
 
@@ -140,6 +148,14 @@ def test_every_element_is_small_beside_its_picture(crossings, size):
     picture_bytes = WIDTH * HEIGHT * 3 * LARGE**2
     largest = max(crossings[size], key=lambda crossing: crossing.size_bytes)
     assert largest.size_bytes < LARGEST_ELEMENT_BYTES < picture_bytes / 100, largest
+
+
+@pytest.mark.parametrize("size", ["large", "rl"])
+def test_the_runner_holds_little_of_every_element(crossings, size):
+    """Rubrics are judged on a bounded sample; of everything else there is as much as there are questions."""
+    each = [crossing for crossing in crossings[size] if not crossing.shuffle.startswith("Rubrics/")]
+    assert max(crossing.size_bytes for crossing in each) > 2 * LARGEST_HELD_BYTES
+    assert {c.shuffle: c.held_bytes for c in each if c.held_bytes > LARGEST_HELD_BYTES} == {}
 
 
 def test_a_larger_picture_makes_no_larger_elements(crossings):
