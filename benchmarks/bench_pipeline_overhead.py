@@ -38,10 +38,10 @@ PARTS = (
     ("ingest: read, decode, hash a medium", "stages/ingest_records.py", "check_medium"),
     ("attempt: 4 cached replies, graded", "stages/attempt_questions.py", "attempt"),
     ("propose: 1 cached reply", "stages/propose_entities.py", "propose"),
-    ("point: 1 cached reply an entity", "stages/point_entities.py", "ask"),
+    ("point: 1 cached reply an entity", "stages/point_entities.py", "_point_at"),
     ("overlay: decode, draw, encode, write", "stages/draw_overlays.py", "draw"),
-    ("trace: 8 cached replies, parsed", "stages/generate_traces.py", "trace"),
-    ("verify: 8 traces scored", "stages/verify_traces.py", "verify"),
+    ("trace: 8 cached replies, equal ones parsed once", "stages/generate_traces.py", "trace"),
+    ("verify: 8 traces, equal ones scored once", "stages/verify_traces.py", "verify"),
     ("shards: read pictures, build, write", "stages/write_shards.py", "write_shard"),
     ("report and card", "pipelines/report.py", "write_report"),
 )
@@ -169,11 +169,13 @@ def print_profile(case: Case) -> None:
     rows = []
     for part, file, wanted in PARTS:
         inside = [row[3] for (name, _, f), row in stats.items() if name.endswith(file) and f == wanted]
+        if not inside:
+            raise RuntimeError(f"{part}: {wanted} of {file} was never called")
         rows.append((part, sum(inside)))
     rows.append(("the rest: Beam, coders, event loop, start", total_s - sum(spent for _, spent in rows)))
     print(f"processor time under cProfile, {case.size.name}, {case.records} records: {total_s:.1f} s")
     for part, spent_s in rows:
-        print(f"  {part:<42} {1e6 * spent_s / case.records:>8.0f} us a record {spent_s / total_s:>6.1%}")
+        print(f"  {part:<48} {1e6 * spent_s / case.records:>8.0f} us a record {spent_s / total_s:>6.1%}")
 
 
 def main() -> None:

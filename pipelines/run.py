@@ -39,6 +39,7 @@ from schemas.revision import code_revision
 from stages.counting import clear_board
 from stages.draw_questions import Draw
 from stages.ingest_records import MediaRoots
+from stages.packing import packing
 from stages.rows import RowContext
 
 
@@ -202,7 +203,7 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
     clear_board()
     context = replace(plan.context, models=models, draw=draw)
     shared = RowContext(plan.module.RECIPE, code_revision(), models.self_judging)
-    with plan.folder.spool(is_local(options)):
+    with plan.folder.spool() as spool, packing(str(spool) if is_local(options) else ""):
         pipeline = beam.Pipeline(runner=choose_runner(options), options=options)
         outcome: Outcome = plan.module.build(pipeline, context, plan.settings)
         write_outcome(outcome, shared, staging, context.roots, plan.settings.write, arguments.measure)

@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from stages.packing import packing
-
 _OURS = (".lock", "input.json.writing")
 STAGED = ("sft", "rl", "rejected", "rubrics.json", "config.toml", "README.md", "report.html", "run.json")
 
@@ -101,20 +99,12 @@ class RunFolder:
             yield
 
     @contextlib.contextmanager
-    def spool(self, local: bool) -> Iterator[None]:
-        """Let what crosses the shuffles of a pipeline built and run inside lie in the staging folder until it ends.
-
-        Not where its workers may be on other machines (``local`` False).
-        """
-        if not local:
-            with packing(""):
-                yield
-            return
+    def spool(self) -> Iterator[Path]:
+        """A folder for what crosses the shuffles of a pipeline, removed behind it."""
         folder = self.staging / "spool"
         folder.mkdir()
         try:
-            with packing(str(folder)):
-                yield
+            yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

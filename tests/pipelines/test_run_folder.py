@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.run_folder import STAGED, RunFolder, RunFolderError, lines_fingerprint
-from stages.spooling import lay_down, spool_folder
 
 
 @pytest.fixture
@@ -170,13 +169,10 @@ def test_other_lines_have_another_fingerprint(one: list[bytes], other: list[byte
 
 
 def test_the_spool_is_there_while_a_pipeline_runs_and_gone_behind_it(folder: RunFolder) -> None:
-    with folder.spool(local=True):
-        assert spool_folder() == str(folder.staging / "spool")
-        lay_down(b"crossing" * 20, spool_folder())
-        assert len(list((folder.staging / "spool").iterdir())) == 1
-    with pytest.raises(KeyError), folder.spool(local=True):
-        assert not list((folder.staging / "spool").iterdir())
+    with folder.spool() as spool:
+        assert spool.parent == folder.staging and not list(spool.iterdir())
+        (spool / "crossing").write_bytes(b"data")
+    with pytest.raises(KeyError), folder.spool() as spool:
+        assert not list(spool.iterdir())
         raise KeyError
-    with folder.spool(local=False):
-        assert spool_folder() == ""
     assert not list(folder.staging.iterdir())
