@@ -1,6 +1,5 @@
 """The gemini endpoint over real HTTP against a scripted server of its REST form."""
 
-import asyncio
 import json
 import socket
 import traceback
@@ -13,7 +12,6 @@ import pytest
 from inference.errors import CallError, Failure
 from inference.gemini import MAX_REQUEST_BYTES, MOST_CANDIDATES, GeminiEndpoint
 from inference.grounding import boxes_of_reply
-from inference.models import Models
 from inference.request import Completion, Continuation, Reply, Request, Sampling
 from inference.settings import EndpointSettings
 from prompts.loader import RenderedPrompt, load_prompt
@@ -21,6 +19,7 @@ from schemas.frames import Frame
 from schemas.messages import MediaPart, TextPart
 from schemas.records import MediaRef
 
+from . import asking
 from .gemini_server import GARBLED, KEY, USAGE, VIDEOS, outcomes_of, picture, prompt_of, running, sent, texts, using
 
 
@@ -284,17 +283,7 @@ def test_boxes_land_at_the_right_pixels(server, ask) -> None:
 
 
 def test_a_repeated_call_sends_nothing(server, models_settings, text_prompt) -> None:
-    async def twice() -> list[Any]:
-        answers = []
-        for _ in range(2):
-            models = Models(models_settings())
-            try:
-                answers.append(await models.generate("policy", text_prompt(), Sampling(n=2)))
-            finally:
-                await models.close()
-        return answers
-
-    first, again = asyncio.run(twice())
+    first, again = (asking.ask(models_settings(), text_prompt(), n=2) for _ in range(2))
     assert [one.text for one in first.completions] == ["reply 1", "reply 2"]
     assert (again.completions, again.frame, len(server.seen)) == (first.completions, Frame.GEMINI, 1)
     assert (first.call.requests, again.call.requests, again.call.cached) == (1, 0, 2)

@@ -1,6 +1,5 @@
 """The endpoint around the vision models: batches, features kept, errors, and checkpoints that cannot be loaded."""
 
-import asyncio
 import subprocess
 import sys
 from dataclasses import replace
@@ -22,6 +21,7 @@ from schemas.messages import MediaPart
 from schemas.records import MediaRef
 from vision.media import MediaStore
 
+from .asking import call
 from .tiny_vision_models import checkpoint
 from .vision_calls import (
     boxes_px,
@@ -208,17 +208,10 @@ def test_masks_of_a_label_through_the_models_argos_eq_1(tmp_path, picture) -> No
         masks = masks_of_reply(segmented.text, len(boxes), picture)
         return [whole(mask).tobytes() for mask in masks], detected.call.requests + segmented.call.requests
 
-    async def main() -> tuple[list[bytes], int]:
-        models = Models(settings)
-        try:
-            return await ask(models)
-        finally:
-            await models.close()
-
-    masks, requests = asyncio.run(main())
+    masks, requests = call(settings, ask)
     assert masks
     assert requests == 2
-    assert asyncio.run(main()) == (masks, 0)  # from the cache: no model is loaded
+    assert call(settings, ask) == (masks, 0)  # from the cache: no model is loaded
 
 
 @given(st.integers(1, 4), st.lists(st.integers(0, 6), max_size=30))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 from collections.abc import Callable
@@ -13,12 +12,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from inference.models import Answered, Models
+from inference.models import Answered
 from inference.request import Continuation, Sampling
 from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt
 from schemas.messages import MediaPart, Part, TextPart
 from vision.hashing import sha256_bytes
+
+from ..inference.asking import call
 
 if TYPE_CHECKING:
     from conftest import VllmServer
@@ -88,15 +89,7 @@ def ask(vllm_server: VllmServer, tmp_path: Path) -> Ask:
             input_root=str(tmp_path / "data"),
             run_root=str(tmp_path / "run"),
         )
-
-        async def main() -> Answered:
-            models = Models(settings)
-            try:
-                return await models.generate("policy", asked, sampling or Sampling(), **changes)
-            finally:
-                await models.close()
-
-        return asyncio.run(main())
+        return call(settings, lambda models: models.generate("policy", asked, sampling or Sampling(), **changes))
 
     return run
 
