@@ -176,9 +176,14 @@ class Judge:
     base_url: str = ""
     bodies: list[dict[str, Any]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def step(self) -> tuple[int, str]:
-        return self.script.popleft() if len(self.script) > 1 else self.script[0]
+    def step(self, body: dict[str, Any], key: str) -> tuple[int, str]:
+        """Note a request and give what answers it; requests come in several threads at once."""
+        with self._lock:
+            self.bodies.append(body)
+            self.keys.append(key)
+            return self.script.popleft() if len(self.script) > 1 else self.script[0]
 
 
 READS = (200, "")
@@ -209,14 +214,14 @@ def judging(*script: tuple[int, str]) -> Iterator[Judge]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            judge.bodies.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-            judge.keys.append(self.headers.get("authorization", ""))
-            status, text = judge.step()
-            text = text or _read(judge.bodies[-1])
+            asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            key = self.headers.get("authorization", "")
+            status, text = judge.step(asked, key)
+            text = text or _read(asked)
             choice = {"index": 0, "message": {"content": text}, "finish_reason": "stop"}
             body: Any = {"choices": [choice], "usage": {"prompt_tokens": 3, "completion_tokens": 3}}
             if status != 200:
-                body = {"error": {"message": f"{text} {judge.keys[-1]}"}}
+                body = {"error": {"message": f"{text} {key}"}}
             data = json.dumps(body).encode()
             self.send_response(status)
             self.send_header("content-type", "application/json")

@@ -38,11 +38,24 @@ FREE = [f"<answer>it is number {number}, which leans on the one beside it</answe
 """Answers that no rule can grade against the gold one."""
 
 
+class Clock:
+    """Time that passes only while somebody sleeps, and then at once."""
+
+    now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, pause_s: float) -> None:
+        self.now_s += pause_s
+
+
 @pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask again after a hundredth of a second."""
-    monkeypatch.setattr(reward, "FIRST_WAIT_S", 0.01)
-    monkeypatch.setattr(reward, "LONGEST_WAIT_S", 0.02)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock by which the reward waits."""
+    clock = Clock()
+    monkeypatch.setattr(reward, "time", clock)
+    return clock
 
 
 @pytest.fixture
@@ -92,16 +105,23 @@ def test_a_judge_that_recovers(score: Any) -> None:
 
 
 @pytest.mark.parametrize("status", [503, 429, 401])
-def test_a_judge_that_stays_away(status: int, score: Any) -> None:
+def test_a_judge_that_stays_away(status: int, score: Any, clock: Clock) -> None:
     """401 is among these: an expired key is no verdict on the answers."""
-    with judging((status, "not now")) as judge, pytest.raises(JudgesDown, match=r"no answer for 0\.8 s"):
-        score(judged_by(judge.base_url, wait_s=0.8))
-    assert len(judge.bodies) >= 8, "it was asked again"
+    with judging((status, "not now")) as judge, pytest.raises(JudgesDown, match="no answer for 10 s"):
+        score(judged_by(judge.base_url, wait_s=10.0))
+    assert len(judge.bodies) == 3 * len(FREE), "asked at once, after 2 s and after 4 more; 8 more would be too many"
+    assert clock.now_s == 6.0
+
+
+def test_waits_grow_up_to_a_minute(score: Any, clock: Clock) -> None:
+    with judging(*[BUSY] * 8 * len(FREE), READS) as judge:
+        assert score(judged_by(judge.base_url, wait_s=600.0)) == [1.0, 0.0, 1.0, 0.0]
+    assert clock.now_s == 2 + 4 + 8 + 16 + 32 + 60 + 60 + 60
 
 
 def test_nobody_listens(score: Any, closed_port: str) -> None:
     with pytest.raises(JudgesDown, match="connection"):
-        score(judged_by(closed_port, wait_s=0.1))
+        score(judged_by(closed_port, wait_s=1.0))
 
 
 @pytest.mark.parametrize("text", ["I cannot say.", '{"reason": "?", "same": "perhaps"}', "{"])
@@ -120,7 +140,7 @@ def test_no_update_on_missing_rewards(
     more = [[f"{text} {step}" for text in FREE] for step in range(2)]
     with judging(READS, READS, READS, READS, BUSY) as judge:
         trainee = trainee_of(vlm, settings, Said(vlm, {"q0": more, "q1": more}), tmp_path / "out", data)
-        trainee.reward = ArgosReward(judged_by(judge.base_url, wait_s=0.1), tmp_path / "out")
+        trainee.reward = ArgosReward(judged_by(judge.base_url, wait_s=1.0), tmp_path / "out")
         start = weights_of(vlm)
         _, metrics = grpo_step(trainee, 0)
         assert (metrics["outcome"], metrics["unscored"]) == (0.5, 0.0)
@@ -154,9 +174,9 @@ def test_the_command_stops_cleanly_and_goes_on(
     run = Command(tmp_path, folders["qwen3"], capsys)
     sets = ("log.save_every=1", "grpo.prompts_per_step=1", "grpo.dynamic_sampling=false")
     with judging(READS, READS, READS, READS, BUSY) as judge:
-        toml = config_for(judge.base_url, 0.1)
+        toml = config_for(judge.base_url, 1.0)
         stopped = run("grpo", data, *sets, toml=toml)
-        stopped.check_refused(3, "no answer for 0.1 s", "run the same command again")
+        stopped.check_refused(3, "no answer for 1 s", "run the same command again")
         [saved] = checkpoints(stopped.output / "checkpoints")
         assert saved.name == "step-000001"
         assert [line["step"] for line in metrics_of(stopped.output)] == [0]

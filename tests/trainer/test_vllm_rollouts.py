@@ -39,6 +39,14 @@ class Scripted(ThreadingHTTPServer):
         self.replies["/server_info"] = [(200, info())]
         self.asked: list[tuple[str, Any, str | None]] = []
         self.over = threading.Event()
+        self._lock = threading.Lock()
+
+    def take(self, path: str, body: Any, key: str | None) -> Reply:
+        """Note a request and give its reply; requests come in several threads at once."""
+        with self._lock:
+            self.asked.append((path, body, key))
+            replies = self.replies[path.partition("?")[0]]
+            return replies.pop(0) if len(replies) > 1 else replies[0]
 
     @property
     def url(self) -> str:
@@ -52,11 +60,8 @@ class Handler(BaseHTTPRequestHandler):
     server: Scripted
 
     def do_POST(self) -> None:
-        path = self.path.partition("?")[0]
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        self.server.asked.append((self.path, json.loads(body or b"null"), self.headers.get("authorization")))
-        replies = self.server.replies[path]
-        reply = replies.pop(0) if len(replies) > 1 else replies[0]
+        reply = self.server.take(self.path, json.loads(body or b"null"), self.headers.get("authorization"))
         if reply == HANG:
             self.server.over.wait()
         if isinstance(reply, str):
