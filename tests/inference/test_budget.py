@@ -156,7 +156,7 @@ def test_what_a_prompt_will_take_is_learnt_from_what_it_took() -> None:
     assert budget.expected_tokens_out("other", 1, 4096) == FIRST_GUESS_TOKENS_OUT
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.integers(0, 500),
     st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100), st.integers(0, 5)), max_size=40),

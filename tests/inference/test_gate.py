@@ -181,7 +181,7 @@ def test_without_adaptation_nothing_cuts() -> None:
     assert asyncio.run(main()) == 64
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.integers(1, 12),
     st.lists(st.tuples(st.integers(-3, 0), st.integers(0, 4), st.booleans(), st.booleans()), max_size=80),

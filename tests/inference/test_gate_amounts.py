@@ -135,7 +135,7 @@ def test_an_error_gives_the_bytes_back() -> None:
     asyncio.run(main())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(1, 100), st.lists(st.tuples(st.integers(0, 150), st.integers(0, 4), st.booleans()), max_size=60))
 def test_never_more_bytes_than_the_most_but_for_one_alone(most: int, holds: list[tuple[int, int, bool]]) -> None:
     async def main() -> None:

@@ -21,7 +21,7 @@ from inference.reply_log import (
 )
 from inference.request import Completion
 
-FOLDER = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FOLDER = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def logged(n: int, text: str = "text") -> Logged:

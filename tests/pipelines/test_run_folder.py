@@ -152,7 +152,7 @@ def test_the_lock_goes_with_an_error(folder: RunFolder) -> None:
 LINES = st.lists(st.binary(max_size=6).filter(lambda line: b"\n" not in line and b"\r" not in line), max_size=6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(LINES, st.randoms(use_true_random=False), st.sampled_from([b"\n", b"\r\n", b""]))
 def test_the_fingerprint_is_of_lines_in_any_order(lines: list[bytes], random: Random, end: bytes) -> None:
     mixed = random.sample(lines, len(lines))

@@ -72,7 +72,7 @@ def test_sail_eq1_unscored_factors_and_format(verdicts, values, expected) -> Non
     assert score is None if expected is None else score == pytest.approx(expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(UNIT, UNIT, UNIT, UNIT, st.floats(0.01, 1))
 def test_sail_eq1_never_above_the_additive_mean_of_the_same_terms(judging, thinking, outcome, format, alpha) -> None:
     named = {"judging": judging, "thinking": thinking, "outcome": outcome, "format": format}
@@ -173,7 +173,7 @@ def test_argos_remark2_best_group_by_hand(beta, reach, best) -> None:
     assert best_group_size(beta, math.log(reach)) == best
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(0.01, 0.99), st.floats(0.05, 8))
 def test_argos_remark2_best_group_is_the_first_maximum(beta, exponent) -> None:
     best = best_group_size(beta, exponent)
@@ -190,7 +190,7 @@ def test_argos_remark2_better_policies_need_smaller_groups() -> None:
     assert best_group_size(0.5, 700.0) > best_group_size(0.5, 70.0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(0.01, 0.99), st.floats(0.05, 8), st.floats(0.01, 1))
 def test_argos_remark2_smallest_group_that_meets_a_bound(beta, exponent, target) -> None:
     size, best = smallest_group_size(beta, exponent, target), best_group_size(beta, exponent)

@@ -177,7 +177,7 @@ REAL_BOX = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.tuples(*[SIDE] * 4), st.tuples(*[SIDE] * 4))
 def test_iou_is_in_0_1_symmetric_and_1_with_itself(a, b) -> None:
     ab, ba = iou_matrix([a], [b])[0, 0], iou_matrix([b], [a])[0, 0]
@@ -187,14 +187,14 @@ def test_iou_is_in_0_1_symmetric_and_1_with_itself(a, b) -> None:
     assert iou_matrix([a], [a])[0, 0] == float(has_area)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(ANY_BOX, max_size=6), st.lists(ANY_BOX, max_size=6), st.sampled_from(list(FORMS)))
 def test_any_boxes_score_in_0_1_or_not_at_all(predicted, gold, form) -> None:
     value = score_boxes(tuple(predicted), tuple(gold), form).value
     assert value is None if not gold else value is not None and 0 <= value <= 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(REAL_BOX, min_size=1, max_size=6),
     st.lists(REAL_BOX, min_size=1, max_size=6),
@@ -209,7 +209,7 @@ def test_ivgr_eq2_boxes_off_all_gold_never_raise_the_score(predicted, gold, coun
     assert after <= before
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(REAL_BOX, max_size=6), st.lists(REAL_BOX, min_size=1, max_size=6), st.randoms())
 def test_ivgr_eq2_order_does_not_matter(predicted, gold, random) -> None:
     value = score_boxes(tuple(predicted), tuple(gold)).value
@@ -232,7 +232,7 @@ def by_pairs(predicted: set[Box], gold: list[Box]) -> float:
     return (recall + precision) / 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.lists(REAL_BOX, min_size=1, max_size=5), min_size=1, max_size=5),
     st.lists(REAL_BOX, min_size=1, max_size=5),

@@ -126,7 +126,7 @@ def test_rucl_eq6_eq9_reward(outcome, easy, hard, weight, expected) -> None:
     assert rubric_reward(outcome, TierScores(easy, hard), weight, PAPER) == pytest.approx(expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.floats(0, 1) | st.none(), max_size=40), st.sampled_from(list(GROWTH)), st.floats(0, 1))
 def test_rucl_eq8_weight_never_falls_and_stays_in_bounds(means, growth, tau) -> None:
     curriculum = CurriculumSettings(ramp_steps=5, window=3, tau=tau, lambda_max=0.9, growth=growth)

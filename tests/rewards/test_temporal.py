@@ -199,7 +199,7 @@ def test_thinned_keeps_order_and_both_ends(indices: list[int], most: int) -> Non
     assert (kept[:1], kept[-1:]) == (tuple(indices[:1]), tuple(indices[-1:]))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(rows=st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=1, max_size=12))
 def test_the_value_is_in_0_1_and_never_rises_with_a_wrong_statement(run, scripted, rows) -> None:
     def score(statements: tuple[FrameStatement, ...]) -> float | None:

@@ -45,7 +45,7 @@ def test_codedance_eq5_threshold_of_the_paper() -> None:
     assert difficulty_scale(threshold(4.0, 0.2), PAPER) == pytest.approx(0, abs=1e-15)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(0.5, 20), st.floats(0.05, 0.95), st.floats(0, 1))
 def test_codedance_eq5_sign_changes_exactly_at_the_closed_form(gamma, beta, accuracy) -> None:
     scale = difficulty_scale(accuracy, ToolCallSettings(gamma, beta))
@@ -57,7 +57,7 @@ def test_codedance_eq5_sign_changes_exactly_at_the_closed_form(gamma, beta, accu
     assert -beta <= scale <= 1 - beta
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_codedance_eq5_scale_falls_with_accuracy(a, b) -> None:
     low, high = sorted((a, b))
@@ -153,7 +153,7 @@ def test_codedance_eq2_a_flat_batch_is_exactly_0(value) -> None:
     assert normalise_turns([]) == ()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.lists(st.booleans(), max_size=6), max_size=8))
 def test_codedance_eq2_a_batch_has_mean_0_and_deviation_1_or_is_flat(failed) -> None:
     returns = [turn_returns(each, PAPER) for each in failed]

@@ -80,7 +80,6 @@ def test_tuples(text: str, expected: tuple | None) -> None:
     assert read_tuple(text) == expected
 
 
-@settings(deadline=None)
 @given(WORDS.flatmap(lambda words: st.tuples(st.just(words), st.permutations(words))))
 def test_order_matters_with_arrows_only(lists: tuple[list[str], list[str]]) -> None:
     words, shuffled = lists
@@ -91,7 +90,7 @@ def test_order_matters_with_arrows_only(lists: tuple[list[str], list[str]]) -> N
     assert same_list(" → ".join(shuffled), sequence) is (words == shuffled)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXT, TEXT)
 def test_any_text_is_compared(gold: str, predicted: str) -> None:
     listed = read_list(gold)

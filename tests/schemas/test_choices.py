@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.choices import Named, named_options, normalise_text
@@ -61,13 +61,11 @@ def test_a_mention_is_marked() -> None:
     assert named_options("surely not the dog", ANIMALS) == Named(frozenset({1}), is_mention=True)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=60), st.lists(st.text(min_size=1, max_size=10), min_size=1, max_size=6))
 def test_any_text_names_options_that_exist(predicted: str, choices: list[str]) -> None:
     assert named_options(predicted, tuple(choices)).indices <= set(range(len(choices)))
 
 
-@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_normalise_text_is_idempotent(text: str) -> None:
     assert normalise_text(normalise_text(text)) == normalise_text(text)

@@ -125,7 +125,7 @@ def test_files_that_cannot_be_used(content: bytes | None, said: str, tmp_path: P
         load_config(Settings, str(path))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     attempt=st.builds(AttemptSettings, k=st.integers(4, 99), k_min=st.integers(1, 4), temperature=st.floats(0, 2)),
     trace=st.builds(TraceSettings, n=st.integers(1, 99), temperature=st.floats(0, 2)),

@@ -84,7 +84,7 @@ def test_comparison(one: str, other: str, same: bool | None) -> None:
     assert same_date(second, first) is same
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXT, TEXT)
 def test_any_text_is_read_and_compared(one: str, other: str) -> None:
     first, second = read_date(one), read_date(other)
@@ -93,7 +93,6 @@ def test_any_text_is_read_and_compared(one: str, other: str) -> None:
         assert same_date(first, second) is same_date(second, first)
 
 
-@settings(deadline=None)
 @given(
     st.dates(min_value=date(1000, 1, 1)),
     st.times().map(lambda time: time.replace(second=0, microsecond=0, tzinfo=None)),

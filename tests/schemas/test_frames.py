@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.frames import (
@@ -86,7 +86,6 @@ def test_boxes() -> None:
     assert box_to_px(Frame.NORM1000, (300, 400, 100, 200), 1000, 1000) == (100, 200, 300, 400)
 
 
-@settings(deadline=None)
 @given(FRAMES, SIDES, SIDES, SHARES, SHARES)
 def test_round_trip(frame: Frame, width: int, height: int, right: float, down: float) -> None:
     x_px, y_px = right * width, down * height
@@ -94,7 +93,6 @@ def test_round_trip(frame: Frame, width: int, height: int, right: float, down: f
     assert back == pytest.approx((x_px, y_px), abs=1e-6)
 
 
-@settings(deadline=None)
 @given(FRAMES, SIDES, SIDES, st.tuples(SHARES, SHARES, SHARES, SHARES))
 def test_box_round_trip(frame: Frame, width: int, height: int, shares: tuple[float, float, float, float]) -> None:
     (x1, x2), (y1, y2) = sorted(shares[:2]), sorted(shares[2:])
@@ -129,7 +127,6 @@ def test_smart_resize_refuses_extreme_aspects() -> None:
         ResizeRule(28, 100, 50)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 20000), st.integers(1, 20000), st.sampled_from([QWEN25_IMAGE, QWEN3_IMAGE, QWEN25_VIDEO]))
 def test_smart_resize_keeps_its_promises(width: int, height: int, rule: ResizeRule) -> None:
     if max(width, height) > 200 * min(width, height):

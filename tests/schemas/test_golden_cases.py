@@ -111,7 +111,7 @@ def test_a_megabyte_is_read_and_graded(name: str) -> None:
             assert grade_answer(predicted, gold, kind, choices).value in {0.0, None}
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(predicted=st.none() | TEXT, gold=TEXT, kind=st.sampled_from(ANSWER_TYPES), choices=st.lists(TEXT, max_size=5))
 def test_any_answer_gets_a_grade(predicted: str | None, gold: str, kind: str, choices: list[str]) -> None:
     grade = grade_answer(predicted, gold, kind, tuple(choices) or None)
@@ -119,7 +119,7 @@ def test_any_answer_gets_a_grade(predicted: str | None, gold: str, kind: str, ch
     assert (grade.value is None) == (grade.method in {"judge", "boxes", "gold"})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(gold=TEXT, kind=st.sampled_from(["numeric", "text"]))
 def test_the_gold_itself_is_never_wrong(gold: str, kind: str) -> None:
     # Text of several numbers is no number, and a formula that can't be read is no formula: those may be unscored.

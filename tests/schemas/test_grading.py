@@ -23,7 +23,7 @@ def test_golden(case: dict) -> None:
     assert (grade.value, grade.method) == (case["value"], case["method"]), grade.reason
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(predicted=st.none() | TEXT, gold=TEXT, answer_type=st.sampled_from([*ANSWER_TYPES, "other"]))
 def test_any_text_gets_a_grade(predicted: str | None, gold: str, answer_type: str) -> None:
     grade = grade_answer(predicted, gold, answer_type, (gold, *CHOICES) if answer_type == "mcq" else None)
@@ -33,7 +33,7 @@ def test_any_text_gets_a_grade(predicted: str | None, gold: str, answer_type: st
     assert (grade.value is None) == (grade.method in {"judge", "boxes", "gold"})
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     predicted=st.sampled_from(["cat", "a horse", "the dog", "dog or cat", "zebra", "cat and a horse"]),
     order=st.permutations(CHOICES),
@@ -43,7 +43,6 @@ def test_order_of_options_is_no_matter_to_text(predicted: str, order: list[str],
     assert grade_answer(predicted, gold, "mcq", tuple(order)) == grade_answer(predicted, gold, "mcq", CHOICES)
 
 
-@settings(deadline=None)
 @given(order=st.permutations(CHOICES), gold=st.sampled_from(CHOICES))
 def test_a_letter_means_its_position(order: list[str], gold: str) -> None:
     letter = "ABC"[order.index(gold)]
@@ -52,7 +51,6 @@ def test_a_letter_means_its_position(order: list[str], gold: str) -> None:
     assert {grade_answer(other, gold, "mcq", tuple(order)).value for other in others} == {0.0}
 
 
-@settings(deadline=None)
 @given(st.integers(-(10**12), 10**12))
 def test_whole_numbers_match_in_any_spelling_and_nothing_else(number: int) -> None:
     for spelling in (f"{number}", f"{number:,}", f"{number}.0", f"{number} cm", f"It is {number}."):
@@ -60,7 +58,6 @@ def test_whole_numbers_match_in_any_spelling_and_nothing_else(number: int) -> No
     assert grade_answer(str(number + 1), str(number), "numeric", None).value == 0.0
 
 
-@settings(deadline=None)
 @given(st.integers(-1000, 1000), st.integers(-1000, 1000))
 def test_five_percent_rule(predicted_tenths: int, gold_tenths: int) -> None:
     # Argos Eq. 7-8 in whole tenths: 100 |p - g| <= 5 max(|g|, 10).

@@ -227,7 +227,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.dictionaries(st.sampled_from([*BASE, "answer_type", "choices", "boxes"]), VALUES, max_size=4))
 def test_any_json_is_a_record_or_a_typed_refusal(changes: dict[str, Any]) -> None:
     try:
@@ -241,7 +241,7 @@ def test_any_json_is_a_record_or_a_typed_refusal(changes: dict[str, Any]) -> Non
     assert all(box.width > 0 and box.height > 0 for box in found.boxes or ())
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.text(max_size=40))
 def test_any_line_is_a_record_or_a_typed_refusal(text: str) -> None:
     assert refused(text).record_id is None

@@ -72,7 +72,7 @@ def test_compare(gold: str, predicted: str, expected: MathsMatch) -> None:
     assert compare_maths(gold, predicted) is expected
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(*[st.lists(st.sampled_from(PIECES), max_size=10).map("".join)] * 2)
 def test_any_notation_is_compared(gold: str, predicted: str) -> None:
     assert isinstance(compare_maths(gold, predicted), MathsMatch)

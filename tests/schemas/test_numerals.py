@@ -1,7 +1,7 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.numerals import Numeral, is_qualified, read_numerals, same_number
@@ -105,13 +105,11 @@ def test_other_words_do_not_qualify(text: str) -> None:
     assert not is_qualified(text)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=80) | st.text("0123456789.,/-+eE %:$\\{}^", max_size=40))
 def test_any_text_is_read(text: str) -> None:
     assert all(isinstance(numeral, Numeral) for numeral in read_numerals(text).numerals)
 
 
-@settings(deadline=None)
 @given(st.fractions(-(10**6), 10**6, max_denominator=10**6))
 def test_fractions_round_trip(value: Fraction) -> None:
     single = read_numerals(f"{value.numerator}/{value.denominator}").single

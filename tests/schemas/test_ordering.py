@@ -21,7 +21,7 @@ def test_seed_purpose_and_text_each_change_a_draw() -> None:
     assert len({unit_hash(*draw) for draw in DRAWS}) == len(DRAWS)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(), st.integers(), st.text(max_size=10))
 def test_a_draw_is_in_the_unit_interval_and_repeatable(text: str, seed: int, purpose: str) -> None:
     assert 0 <= unit_hash(text, seed, purpose) < 1

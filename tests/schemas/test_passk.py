@@ -1,7 +1,7 @@
 from math import comb
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.passk import pass_at_k, pass_rate
@@ -23,7 +23,6 @@ def test_pass_at_k(n: int, c: int, k: int, expected: float) -> None:
     assert pass_at_k(n, c, k) == pytest.approx(expected)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
 def test_agrees_with_the_binomials(counts: tuple[int, int, int]) -> None:
     n, c, k = counts

@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
@@ -24,7 +24,6 @@ def test_golden(case: dict) -> None:
             parse_pointer_reply(case["text"])
 
 
-@settings(deadline=None)
 @given(
     st.text(max_size=60)
     | st.lists(st.sampled_from(["<points ", 'coords="', "1 2 3 4", ";", '">', "</points>", "none", "."])).map("".join)
@@ -37,7 +36,6 @@ def test_points_none_or_a_typed_error(text: str) -> None:
     assert isinstance(reply, NoPoints) or len(reply) > 0
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(

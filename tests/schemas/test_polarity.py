@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.polarity import polarity
@@ -26,7 +26,6 @@ def test_side(text: str, side: bool | None) -> None:
     assert polarity(text) is side
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(["yes", "no", "true", "false", "not", " ", ", ", ".", "/", "dog", "and"])).map("".join))
 def test_any_text_takes_a_side_or_none(text: str) -> None:
     assert polarity(text) in {True, False, None}

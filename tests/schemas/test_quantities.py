@@ -1,7 +1,7 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.quantities import compare_quantity, read_quantities, whole_quantity
@@ -71,7 +71,6 @@ def test_a_gold_without_a_unit_is_no_quantity() -> None:
     assert compare_quantity("12 cm", "12") is None
 
 
-@settings(deadline=None)
 @given(TEXT, TEXT)
 def test_any_text_is_compared(predicted: str, gold: str) -> None:
     compared = compare_quantity(predicted, gold)

@@ -87,7 +87,7 @@ def coded(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("cls", TYPES, ids=lambda cls: cls.__name__)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_a_record_is_the_same_after_a_shuffle(cls: Any, data: st.DataObject) -> None:
     value = data.draw(records_of(cls))

@@ -125,14 +125,12 @@ def test_what_is_no_coordinate_is_not_written(value: float) -> None:
         format_box(Box("a", 0, 0, 1, value))
 
 
-@settings(deadline=None)
 @given(LABELS, COORDINATES, COORDINATES, TEXT.filter(lambda text: "<" not in text))
 def test_point_round_trip(label: str, x: float, y: float, around: str) -> None:
     point = Point(label, x, y)
     assert parse_points(around + format_point(point) + around) == (point,)
 
 
-@settings(deadline=None)
 @given(LABELS, st.lists(COORDINATES, min_size=4, max_size=4))
 def test_box_round_trip(label: str, values: list[float]) -> None:
     (x1, x2), (y1, y2) = sorted(values[:2]), sorted(values[2:])
@@ -140,7 +138,7 @@ def test_box_round_trip(label: str, values: list[float]) -> None:
     assert parse_boxes(format_box(box)) == (box,)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXT)
 @example('<points x1="999999999.99" y1="1">a')
 def test_normalise_is_idempotent_and_keeps_the_points(text: str) -> None:
@@ -151,7 +149,7 @@ def test_normalise_is_idempotent_and_keeps_the_points(text: str) -> None:
     assert before or once == text
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXT)
 def test_any_text_is_taken_apart(text: str) -> None:
     response = parse_response(text)
@@ -162,14 +160,12 @@ def test_any_text_is_taken_apart(text: str) -> None:
         assert response.answer
 
 
-@settings(deadline=None)
 @given(st.permutations([f"<points x{n}='{n}' y{n}='{n + 1}' alt='p{n}'/>" for n in range(1, 5)]))
 def test_order_of_tags_is_the_order_of_points(tags: list[str]) -> None:
     alone = [parse_points(tag)[0] for tag in tags]
     assert list(parse_points(" and ".join(tags))) == alone
 
 
-@settings(deadline=None)
 @given(st.text("{}ab\\ ", max_size=30).filter(lambda text: text.count("{") == text.count("}") == 0))
 def test_boxed_content_comes_back(content: str) -> None:
     content = content.replace("\\", "")

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.tags import format_box_tag, format_number, format_points_tag, parse_number, scan_tags, unescape
@@ -59,7 +59,6 @@ def test_unescape(text: str, plain: str) -> None:
     assert unescape(text) == plain
 
 
-@settings(deadline=None)
 @given(st.text(max_size=40), st.lists(st.tuples(*[st.integers(-999, 999)] * 2), min_size=1, max_size=5))
 def test_points_tag_round_trip(label: str, positions: list[tuple[int, int]]) -> None:
     (tag,) = scan_tags(format_points_tag(label, positions))
@@ -69,7 +68,6 @@ def test_points_tag_round_trip(label: str, positions: list[tuple[int, int]]) -> 
     assert "\n" not in format_points_tag(label, positions)
 
 
-@settings(deadline=None)
 @given(st.text(min_size=1, max_size=40))
 def test_box_label_round_trip(label: str) -> None:
     (tag,) = scan_tags(format_box_tag(label, (1, 2, 3, 4)))
@@ -77,7 +75,6 @@ def test_box_label_round_trip(label: str) -> None:
     assert tag.inner == "[1,2,3,4]"
 
 
-@settings(deadline=None)
 @given(st.text(max_size=80))
 def test_tags_lie_in_the_text_without_overlap(text: str) -> None:
     ends = 0

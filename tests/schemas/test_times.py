@@ -33,7 +33,6 @@ def test_case(case: dict) -> None:
     assert [as_case(time) for time in parse_times(case["text"])] == case["times"]
 
 
-@settings(deadline=None)
 @given(st.integers(0, 9_999_999), st.floats(0, 9_999_999))
 def test_a_canonical_moment_comes_back(frame: int, t_s: float) -> None:
     written = format_moment(frame, t_s)
@@ -41,7 +40,6 @@ def test_a_canonical_moment_comes_back(frame: int, t_s: float) -> None:
     assert moment == Moment(frame, round(t_s, 2), 11, 11 + len(written), written)
 
 
-@settings(deadline=None)
 @given(st.floats(0, 9_999_999), st.floats(0, 9_999_999))
 def test_a_canonical_span_comes_back(one: float, other: float) -> None:
     start_s, end_s = sorted((one, other))
@@ -75,7 +73,7 @@ WORDS = [
 TEXT = st.lists(st.sampled_from(WORDS), max_size=40).map("".join) | st.text(max_size=80)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(TEXT)
 @example("frames 3, 5, [frames 3 to 5 (1")
 def test_any_text_is_read_in_order_and_verbatim(text: str) -> None:
@@ -88,7 +86,7 @@ def test_any_text_is_read_in_order_and_verbatim(text: str) -> None:
     assert plain == [(point.label, point.x, point.y) for point in parse_points(text)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.sampled_from(CASES), max_size=6))
 def test_statements_of_several_sentences_do_not_touch(cases: list[dict]) -> None:
     text = " # ".join(case["text"] for case in cases if "never closes" not in case["case"])
@@ -227,7 +225,6 @@ def test_a_span_finds_its_frames(span, frames, indices) -> None:
     assert reason
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0.1, 10), min_size=1, max_size=12), st.data())
 def test_a_frame_is_found_by_its_number_and_by_its_time(gaps: list[float], data: st.DataObject) -> None:
     frames = [(number, sum(gaps[:number])) for number in range(1, len(gaps) + 1)]

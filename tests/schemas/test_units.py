@@ -1,7 +1,7 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.units import convert, is_rounded_conversion, may_be_same_dimension, unit_at
@@ -92,7 +92,6 @@ def test_rounded_conversions(one: str, other: str, expected: bool) -> None:
     assert is_rounded_conversion(unit(one), unit(other)) is expected
 
 
-@settings(deadline=None)
 @given(
     st.text(max_size=30)
     | st.lists(st.sampled_from(["km", "/", "h", "^", "2", " ", "sq", "°", "per", "·", "$"])).map("".join)
@@ -102,7 +101,6 @@ def test_any_text_is_read(text: str) -> None:
     assert 0 <= end <= len(text)
 
 
-@settings(deadline=None)
 @given(
     st.fractions(-(10**6), 10**6, max_denominator=1000),
     st.sampled_from([("cm", "inch"), ("°C", "°F"), ("km/h", "mph"), ("L", "mL"), ("kWh", "kcal")]),

@@ -58,7 +58,7 @@ def test_the_questions_own_words_stay(text: str) -> None:
     assert clean_text(text) == text
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.lists(st.sampled_from([*(text for text, _ in REMNANTS), " ", "\n", "?", "word", "<", "ge>"]), max_size=6))
 def test_cleaning_again_changes_nothing(parts: list[str]) -> None:
     once = clean_text("".join(parts))

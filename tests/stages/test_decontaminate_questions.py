@@ -32,7 +32,7 @@ def test_runs_of_words(text: str, n: int, expected: list[tuple[str, ...]]) -> No
     assert list(ngrams(text, n)) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from(["a", "b", "C", "d7"]), max_size=20), st.integers(1, 13))
 def test_there_are_as_many_runs_as_starts(words: list[str], n: int) -> None:
     found = list(ngrams(", ".join(words), n))

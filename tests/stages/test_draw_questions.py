@@ -8,7 +8,7 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.test_pipeline import TestPipeline
 from apache_beam.testing.util import assert_that, equal_to
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.ordering import order_key
@@ -36,7 +36,6 @@ def test_a_threshold_draws_the_lowest_hashes(
     check_stage(DrawQuestions(below), [make_draft(i) for i in IDS], kept=BY_HASH[:drawn], rejected=rejected)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=8), st.integers(1, 2**64 - 1), st.integers(1, 2**64 - 1))
 def test_a_larger_threshold_draws_all_that_a_smaller_one_does(question_id: str, a: int, b: int) -> None:
     small, large = (f"{value:016x}" for value in sorted((a, b)))

@@ -35,7 +35,7 @@ def test_the_side_of_each_count(band: DifficultySettings, k: int, sides: list[Re
     assert [side_of_band(right / k, band) for right in range(k + 1)] == sides
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.tuples(*[st.floats(0, 1)] * 3), st.booleans(), st.booleans())
 def test_sides_lie_in_order(numbers: tuple[float, float, float], low: bool, high: bool) -> None:
     floor, ceiling = sorted(numbers[:2])

@@ -75,7 +75,7 @@ TEXTS = st.lists(st.sampled_from(["How many", "What", "is", "red", "none", "belo
 CHOICES = st.lists(st.text(min_size=1, max_size=6) | st.sampled_from(["1", "-2", "red car"]), min_size=2, unique=True)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(TEXTS.map(" ".join), CHOICES, st.data())
 def test_the_gold_answer_and_the_choices_survive(text: str, choices: list[str], data: st.DataObject) -> None:
     question = mcq(text, *choices, answer=data.draw(st.sampled_from(choices)))

@@ -52,7 +52,7 @@ def test_replies_of_the_wrong_form(text: str, said: str) -> None:
         entities_of_reply(text, 3)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(st.text(max_size=8), max_size=12), st.integers(1, 10))
 def test_entities_are_clean_and_different(names: list[str], most: int) -> None:
     found = entities_of_reply(json.dumps({"entities": names}), most)

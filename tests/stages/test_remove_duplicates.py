@@ -90,7 +90,7 @@ def test_a_hash_only_proposes() -> None:
     assert outcome(drafts, same=False) == {"a": (None, ""), "b": (None, "")}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from("pqr"), st.integers(0, 63)), min_size=1, max_size=7), st.randoms())
 def test_order_changes_nothing_and_every_draft_comes_out(media: list[tuple[str, int]], random: object) -> None:
     drafts = [draft(f"d{index}", ref(f"{name}{bits}", bits)) for index, (name, bits) in enumerate(media)]
@@ -102,7 +102,7 @@ def test_order_changes_nothing_and_every_draft_comes_out(media: list[tuple[str, 
     assert all(of in kept for reason, of in expected.values() if reason is not None)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.integers(0, 2**64 - 1), st.sets(st.integers(0, 63), max_size=6))
 def test_no_near_pair_is_overlooked(bits: int, flips: set[int]) -> None:
     other = bits

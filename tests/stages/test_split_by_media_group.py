@@ -54,7 +54,7 @@ def reachable(uses: Uses) -> dict[str, str]:
     return {question: min(hashes) for question, hashes in group.items()}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.lists(st.sampled_from("abcdefghij"), min_size=1, max_size=3), max_size=8), st.randoms())
 def test_groups_are_components_in_any_order(media: list[list[str]], random: Random) -> None:
     uses = [(f"q{number}", tuple(hashes)) for number, hashes in enumerate(media)]

@@ -72,7 +72,7 @@ def test_rows_spread_evenly() -> None:
     assert all(abs(count - 500) < 5 * 21 for count in counts), "five standard deviations of 21"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(max_size=9), st.integers(1, 10_000))
 def test_places_follow_the_order_of_rows(row_id: str, shards: int) -> None:
     place = shard_of(row_id, shards)
@@ -80,7 +80,7 @@ def test_places_follow_the_order_of_rows(row_id: str, shards: int) -> None:
     assert place <= int(order_key(row_id)[:8], 16) / 2**32 * shards < place + 1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.integers(0, 40), max_size=30), st.integers(1, 50), st.integers(1, 6))
 def test_row_groups_keep_within_their_bounds(sizes: list[int], most_bytes: int, most_rows: int) -> None:
     rows = [SizedRow(str(number), b"", size) for number, size in enumerate(sizes)]

@@ -136,7 +136,7 @@ SHARE = st.floats(0, 1)
 SIDE = st.integers(200, 3000)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(list(SPEECHES)), SIDE, SIDE, st.lists(st.tuples(SHARE, SHARE), min_size=1, max_size=3))
 def test_there_and_back(frame: Frame, width: int, height: int, shares: list[tuple[float, float]]) -> None:
     """Positions come back within half a step of the frame, and the tenth of a pixel to which tags are written."""
@@ -152,7 +152,7 @@ def test_there_and_back(frame: Frame, width: int, height: int, shares: list[tupl
         assert abs(one.y - other.y) <= step / 2 + 0.11
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(SIDE, SIDE, st.lists(st.tuples(*[st.integers(0, 1000)] * 4), min_size=1, max_size=3))
 def test_what_the_model_wrote_comes_back_as_it_was(width: int, height: int, boxes: list[tuple[int, ...]]) -> None:
     speech = SPEECHES[Frame.NORM1000]

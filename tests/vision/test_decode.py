@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -249,13 +249,13 @@ HEADS = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(HEADS), st.binary(max_size=200))
 def test_arbitrary_bytes(head: bytes, tail: bytes) -> None:
     decodes_or_refuses(head + tail)
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=250)
 @given(
     st.sampled_from([JPEG, PNG, GIF, WEBP, TIFF, BMP, PNG_CASES["palette with alpha"][0]]),
     st.lists(st.tuples(st.integers(0, 10_000), st.integers(1, 255)), min_size=1, max_size=4),

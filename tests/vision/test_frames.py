@@ -197,7 +197,7 @@ def test_damage_in_the_middle_is_corrupt() -> None:
     assert caught.value.kind == "corrupt"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(["mp4 h264 b-frames", "webm vp9", "avi mpeg4", "flv"]), st.data())
 def test_damaged_bytes_give_frames_or_the_typed_error(name: str, data: st.DataObject) -> None:
     damaged = bytearray(DAMAGEABLE[name])
@@ -213,7 +213,7 @@ def test_damaged_bytes_give_frames_or_the_typed_error(name: str, data: st.DataOb
 DAMAGEABLE = {name: write_clip(CONTAINERS[name]) for name in ("mp4 h264 b-frames", "webm vp9", "avi mpeg4", "flv")}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=40), st.integers(1, 40), st.integers(0, 5000))
 def test_any_times_come_back(gaps: list[int], wanted: int, offset: int) -> None:
     ticks = [offset + sum(gaps[:k]) for k in range(len(gaps))]

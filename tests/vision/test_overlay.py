@@ -162,7 +162,7 @@ def test_coordinates_must_be_finite(bad: float) -> None:
         draw_overlay(flat(50, 50), [], [(1, "a", 0, 0, bad, 1)])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(1, 300),
     st.integers(1, 300),

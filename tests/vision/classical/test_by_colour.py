@@ -107,7 +107,7 @@ def test_scaling_a_shape_scales_box_point_and_area():
     assert shape == Shape("red", "square", (1.0, 2.0, 3.0, 4.0), (2.0, 3.0), 4.0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_any_picture_of_separate_shapes_is_counted(data):
     image = np.full((100, 300, 3), 211, np.uint8)
