@@ -96,11 +96,18 @@ class ReplyCache:
                 found[e.key] = Kept(e.completion, e.max_tokens, e.tokens_in, e.tokens_out)
         return found
 
-    def put(self, entries: Iterable[CacheEntry]) -> None:
-        """Keep the replies; when this returns, a killed process finds them again.
+    def put(self, entries: Iterable[CacheEntry]) -> dict[str, Kept]:
+        """Keep the replies; when this returns, a killed process finds them again. Returns what stands at their keys.
 
+        That is another reply where another process has put one first: whoever uses what stands uses the same as all.
         Raises ValueError, and keeps none of them, when one cannot be kept (no text as key, no count of tokens, …).
         """
+        with self._lock:
+            entries = list(entries)
+            self._write(entries)
+            return self.get(dict.fromkeys(entry.key for entry in entries))
+
+    def _write(self, entries: list[CacheEntry]) -> None:
         with self._lock:
             self._newest_s = max(time.time(), self._newest_s)
             logged = [Logged(entry, self._newest_s) for entry in entries]

@@ -103,7 +103,7 @@ class Models:
         self._endpoints: dict[str, Endpoint] = {}
         self._in_flight: dict[str, _Flight] = {}
         self._to_store: list[CacheEntry] = []
-        self._stored: asyncio.Future[None] | None = None
+        self._stored: asyncio.Future[dict[str, Kept]] | None = None
 
     def endpoint(self, role: str) -> Endpoint:
         """The endpoint of ``role``, opened when first asked for."""
@@ -225,43 +225,44 @@ class Models:
         return taken
 
     async def _keep(self, asked: _Asked, wanted: Sequence[str], reply: Reply, max_tokens: int) -> dict[str, Kept]:
-        """Cache the samples that arrived and note what they took; a truncated one that they replace was wasted."""
+        """Cache the samples that arrived and note what they took; a truncated one that they replace was wasted.
+
+        Returns what stands in the cache: a process that was quicker decides for all.
+        """
         count = max(len(reply.completions), 1)
         tokens_in, tokens_out = reply.tokens_in // count, reply.tokens_out // count
         replaced = [asked.have[key] for key in wanted[: len(reply.completions)] if key in asked.have]
         wasted = reply.tokens_wasted + sum(kept.tokens_out for kept in replaced)
         asked.replies.append(replace(reply, tokens_wasted=wasted))
-        kept = {
-            key: Kept(completion, max_tokens, tokens_in, tokens_out)
-            for key, completion in zip(wanted, reply.completions, strict=False)
-        }
-        asked.sent.update(kept)
         model, name = asked.endpoint.settings.model, asked.prompt.name
-        await self._store(
-            CacheEntry(key, asked.role, name, model, max_tokens, k.completion, k.tokens_in, k.tokens_out)
-            for key, k in kept.items()
-        )
-        return kept
+        entries = [
+            CacheEntry(key, asked.role, name, model, max_tokens, completion, tokens_in, tokens_out)
+            for key, completion in zip(wanted, reply.completions, strict=False)
+        ]
+        asked.sent.update(entry.key for entry in entries)
+        standing = await self._store(entries)
+        return {entry.key: standing[entry.key] for entry in entries}
 
-    async def _store(self, entries: Iterable[CacheEntry]) -> None:
-        """Cache the entries, together with all others that arrive in the same turn of the loop: one transaction."""
+    async def _store(self, entries: Iterable[CacheEntry]) -> dict[str, Kept]:
+        """Cache the entries, together with all others that arrive in the same turn of the loop: one transaction.
+
+        Returns what stands at the keys of all of them.
+        """
         self._to_store.extend(entries)
         if self._stored is None:
             loop = asyncio.get_running_loop()
             self._stored = loop.create_future()
             loop.call_soon(self._flush)
-        await asyncio.shield(self._stored)
+        return await asyncio.shield(self._stored)
 
     def _flush(self) -> None:
         entries, stored = self._to_store, self._stored
         self._to_store, self._stored = [], None
         assert stored is not None
         try:
-            self._cache.put(entries)
+            stored.set_result(self._cache.put(entries))
         except Exception as error:
             stored.set_exception(error)
-        else:
-            stored.set_result(None)
 
     async def close(self) -> None:
         """Close all endpoints and the cache."""

@@ -25,15 +25,24 @@ CREATE TABLE IF NOT EXISTS replies (
 _LOGS = "CREATE TABLE IF NOT EXISTS logs (name TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID"
 
 # A whole reply is never replaced by a truncated one, a truncated one by a whole one or one with a larger budget. Of
-# two equals the newer whole and the older truncated one stays, so that the order of taking in logs does not matter.
-_PUT = f"""
+# two equals the first that was put stays, since it may have been used. Logs may be taken in in any order, so there the
+# older of two equals stays, and of two of one moment the one that sorts first.
+_INSERT = f"""
 INSERT INTO replies ({_NAMES}) VALUES (?,?,?,?,?,?,?,?,?,?) ON CONFLICT (key) DO UPDATE SET
     {", ".join(f"{name} = excluded.{name}" for name in _COLUMNS[1:])}
-WHERE CASE WHEN json_extract(excluded.body, '$.finish_reason') != 'length'
-    THEN json_extract(body, '$.finish_reason') = 'length' OR excluded.created_s >= created_s
-    ELSE json_extract(body, '$.finish_reason') = 'length' AND (excluded.max_tokens > max_tokens
-        OR (excluded.max_tokens = max_tokens AND excluded.created_s < created_s)) END
+WHERE """
+_BETTER = """
+json_extract(body, '$.finish_reason') = 'length'
+    AND (json_extract(excluded.body, '$.finish_reason') != 'length' OR excluded.max_tokens > max_tokens)
 """
+_OLDER_EQUAL = """
+((json_extract(body, '$.finish_reason') != 'length' AND json_extract(excluded.body, '$.finish_reason') != 'length')
+    OR (json_extract(body, '$.finish_reason') = 'length' AND json_extract(excluded.body, '$.finish_reason') = 'length'
+        AND excluded.max_tokens = max_tokens))
+    AND (excluded.created_s, excluded.body) < (created_s, body)
+"""
+_PUT = _INSERT + _BETTER
+_TAKE_IN = f"{_INSERT}({_BETTER}) OR ({_OLDER_EQUAL})"
 _TAKEN = "INSERT INTO logs VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET bytes = excluded.bytes"
 _DAMAGE_WORDS = ("malformed JSON", "Could not decode to UTF-8", "no such table", "no such column")
 _SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ
@@ -186,7 +195,7 @@ def find(db: sqlite3.Connection, keys: list[str]) -> list[Logged]:
 
 
 def put(db: sqlite3.Connection, rows: Iterable[Row], log: str | None, taken_bytes: int) -> None:
-    """Put rows in one transaction, which also notes how far their log has been taken in. Raises :class:`Damaged`."""
+    """Put new rows in one transaction, which also notes how far their log is taken in. Raises :class:`Damaged`."""
     with reporting_damage(), transaction(db):
         db.executemany(_PUT, rows)
         if log is not None:
@@ -208,7 +217,9 @@ def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:
 def take_in(db: sqlite3.Connection, log: Path, batch: Batch) -> None:
     """Put the lines of a batch and note that they are taken in. Raises :class:`Damaged`."""
     rows = [row_of(logged, encode_body(logged.entry.completion)) for logged in batch.entries]
-    put(db, rows, log.name, batch.end_bytes)
+    with reporting_damage(), transaction(db):
+        db.executemany(_TAKE_IN, rows)
+        db.execute(_TAKEN, (log.name, batch.end_bytes))
 
 
 def replace_logs(db: sqlite3.Connection, doomed: Iterable[str], log: str, taken_bytes: int) -> None:

@@ -66,9 +66,12 @@ class SegmentStore:
         """See :meth:`inference.cache.ReplyCache.get`."""
         return self._cache.get(keys)
 
-    def put(self, entries: Iterable[CacheEntry]) -> None:
-        """Keep the replies on this machine; they are uploaded a little later."""
-        self._cache.put(entries)
+    def put(self, entries: Iterable[CacheEntry]) -> dict[str, Kept]:
+        """Keep the replies on this machine; they are uploaded a little later. Returns what stands here.
+
+        Two machines that ask the same within one upload each use their own reply; the older one stands after it.
+        """
+        return self._cache.put(entries)
 
     def count(self) -> int:
         """How many replies are kept here and in the segments taken in."""

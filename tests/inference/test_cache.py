@@ -68,11 +68,17 @@ def test_closed_and_opened_again(opened: Opened, path: Path) -> None:
     assert opened().get(["a"])["a"].completion.text == LONG
 
 
-def test_the_newer_of_two_replies_counts(opened: Opened) -> None:
-    cache = opened()
-    cache.put([entry("a", "old")])
-    cache.put([entry("a", "new")])
-    assert (found(cache, ["a"])["a"].text, cache.count()) == ("new", 1)
+def test_the_first_of_two_replies_stands(opened: Opened, path: Path) -> None:
+    """Also for the one who put the second: what is used and what is kept are the same."""
+    one, other = opened(), opened()
+    assert one.put([entry("a", "first")])["a"].completion.text == "first"
+    standing = other.put([entry("a", "second"), entry("b", "third")])
+    assert {key: kept.completion.text for key, kept in standing.items()} == {"a": "first", "b": "third"}
+    assert (found(one, ["a"])["a"].text, one.count()) == ("first", 2)
+    one.close()
+    other.close()
+    path.unlink()
+    assert found(opened(), ["a"])["a"].text == "first", "rebuilt from the logs, which hold both"
 
 
 @pytest.mark.parametrize(

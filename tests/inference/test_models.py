@@ -1,6 +1,7 @@
 """Models by role over a real HTTP server: cache first, identical calls joined, every call accounted for."""
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -85,6 +86,26 @@ def test_identical_calls_in_flight_are_joined(server, models_settings, text_prom
     assert len(server.seen) == 1
     assert (first.call.requests, first.call.cached, first.call.tokens_in) == (1, 0, 10)
     assert (joined.call.requests, joined.call.cached, joined.call.tokens_in) == (0, 2, 0)
+
+
+def test_workers_that_ask_the_same_at_once_use_the_same_reply(server, models_settings, text_prompt) -> None:
+    """Each process sends for it, since neither has it; the first that arrived counts for both, and ever after."""
+    meet = threading.Barrier(2)
+    server.say("one", meet=meet)
+    server.say("another", meet=meet)
+
+    async def main() -> list[Answered]:
+        workers = [Models(models_settings()) for _ in range(2)]
+        try:
+            return await asyncio.gather(*(each.generate("policy", text_prompt(), Sampling()) for each in workers))
+        finally:
+            for each in workers:
+                await each.close()
+
+    one, other = asyncio.run(main())
+    assert len(server.seen) == 2
+    assert one.text == other.text == ask(models_settings(), text_prompt()).text
+    assert [each.call.requests for each in (one, other)] == [1, 1]
 
 
 def test_a_larger_call_joins_what_is_in_flight_and_asks_for_the_rest(server, models_settings, text_prompt) -> None:
