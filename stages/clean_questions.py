@@ -12,6 +12,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
+from schemas.placeholders import has_remnants, without_remnants
 from schemas.reasons import Reason
 from schemas.records import Draft, Rejected
 from stages.calling import MapDrafts, reject, split
@@ -19,13 +20,10 @@ from stages.calling import MapDrafts, reject, split
 STAGE = "clean"
 
 _SYSTEM_TURN = re.compile(r"<\|im_start\|>\s*system\b[^<]*(?:<\|im_end\|>|$)", re.IGNORECASE)
-_TEMPLATE = re.compile(
-    r"<\|(?:im_start|im_end|begin_of_text|end_of_text|eot_id|vision_start|vision_end|image_pad|video_pad)\|>"
-    r"|\[/?INST\]|</?s>|<image\s*\d*>|<video\s*\d*>|\[(?:image|img)\s*\d*\]",
-    re.IGNORECASE,
-)
-_ROLE = re.compile(r"^\s*(?:system|user|human|assistant)\s*:?\s*\n", re.IGNORECASE)
-_PERSONA = re.compile(r"^\s*You are an? [^.\n]{0,120}\bassistant\b[^.\n]{0,120}\.\s*", re.IGNORECASE)
+# Atomic groups, since a text may hold thousands of what they take away, and must be read once only.
+_ROLE = r"(?:system|user|human|assistant)[ \t]*+:?[ \t]*+\n"
+_PERSONA = r"You are an? [^.\n]{0,120}\bassistant\b[^.\n]{0,120}\.\s*"
+_OPENING = re.compile(rf"\A(?>\s*(?:{_ROLE}|{_PERSONA}))+", re.IGNORECASE)
 _FORMAT_HINTS = (
     r"(?:please )?answer (?:the question )?(?:directly )?with the (?:option(?:'s|’s)?|correct|given) ?(?:option )?"
     r"letter"
@@ -36,18 +34,22 @@ _FORMAT_HINTS = (
     r"(?:let's |let us )?think step[- ]by[- ]step",
 )
 _HINT = re.compile(rf"(?:(?<=^)|(?<=[.?!\n]))[ \t]*(?:{'|'.join(_FORMAT_HINTS)})\.?", re.IGNORECASE)
-_SPACES = re.compile(r"[ \t]+(?=\n|$)|(?<=\n)[ \t]+")
+_SPACES = re.compile(r"(?<![ \t])[ \t]++(?=\n|\Z)|(?<=\n)[ \t]+")
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
-def clean_text(text: str) -> str:
-    """The question without remnants; the words of the question itself are never changed. Idempotent."""
+def clean_text(text: str, media_count: int = 1) -> str:
+    """The question without remnants; the words of the question itself are never changed.
+
+    Placeholders inside sentences become words. Idempotent.
+    """
+    text = text.replace("\r\n", "\n")
     before = None
-    while before != text:
+    while text != before:
         before = text
-        text = text.replace("\r\n", "\n")
-        for pattern in (_SYSTEM_TURN, _TEMPLATE, _ROLE, _PERSONA, _HINT):
-            text = pattern.sub("", text)
+        text = _SYSTEM_TURN.sub("", text)
+        text = without_remnants(text, media_count)
+        text = _HINT.sub("", _OPENING.sub("", text))
         text = _BLANK_LINES.sub("\n\n", _SPACES.sub("", text)).strip()
     return text
 
@@ -66,14 +68,14 @@ class CleanSettings:
 def clean(draft: Draft, settings: CleanSettings) -> Draft | Rejected:
     """The draft with its question cleaned. A choice cannot be cleaned without changing the gold answer: it rejects."""
     question = draft.question
-    text = clean_text(question.question)
+    text = clean_text(question.question, len(question.media))
     if not text:
         return reject(draft, STAGE, Reason.INVALID_RECORD, "nothing is left of the question after cleaning")
     if len(text) > settings.max_question_chars:
         detail = f"{len(text)} characters, clean.max_question_chars is {settings.max_question_chars}"
         return reject(draft, STAGE, Reason.QUESTION_TOO_LONG, detail)
     choices = question.choices
-    if choices is not None and any(_TEMPLATE.search(choice) for choice in choices):
+    if choices is not None and any(has_remnants(choice) for choice in choices):
         return reject(draft, STAGE, Reason.INVALID_RECORD, "a choice holds a media placeholder or a template token")
     return replace(draft, question=replace(question, question=text))
 

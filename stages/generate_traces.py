@@ -20,6 +20,7 @@ from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt
 from schemas.geometry import Point
 from schemas.messages import Part, shown
+from schemas.placeholders import without_remnants
 from schemas.question_text import answer_format, lettered_choices
 from schemas.records import Draft, Event, MediaRef, Trace
 from schemas.times import format_moment, format_span
@@ -78,11 +79,14 @@ def as_traces(completions: Sequence[Completion], media: tuple[MediaRef, ...] = (
 
 
 def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = ()) -> Trace:
-    """The completion as a trace in canonical tags. Reasoning that a server returns apart goes back into think tags."""
+    """The completion as a trace in canonical tags. Reasoning that a server returns apart goes back into think tags.
+
+    Media placeholders and template tokens are not left in what a model is to learn to say.
+    """
     text = completion.text
     if completion.reasoning and "<think>" not in text:
         text = f"<think>{completion.reasoning}</think>{text}"
-    return read_trace(index, text, media)
+    return read_trace(index, without_remnants(text, len(media)), media)
 
 
 def trace_prompt(draft: Draft) -> RenderedPrompt:

@@ -17,7 +17,7 @@ REMNANTS = [
     ("<image>\nHow many?", "How many?"),
     ("<image 2>How many? <IMAGE>", "How many?"),
     ("[image 1][IMG]How many?<video>", "How many?"),
-    ("How many in <image1> and <image2>?", "How many in  and ?"),
+    ("How many in <image1> and <image2>?", "How many in picture 1 and picture 2?"),
     ("<|im_start|>system\nYou are helpful.<|im_end|>\n<|im_start|>user\nHow many?<|im_end|>", "How many?"),
     ("<|begin_of_text|>[INST] How many? [/INST]</s>", "How many?"),
     ("<|vision_start|><|image_pad|><|vision_end|>How many?", "How many?"),
@@ -29,7 +29,9 @@ REMNANTS = [
     ("How many? Please put your final answer within \\boxed{}.", "How many?"),
     ("How many? Let's think step by step.", "How many?"),
     ("How many?\r\n  Of red?  \n\n\n\nOf blue?", "How many?\nOf red?\n\nOf blue?"),
-    ("<ima<image>ge>How many?", "How many?"),
+    ("<ima<image>ge>How many?", "<ima the picture ge>How many?"),
+    ("<|im_<|im_start|>start|>How many?", "<|im_ start|>How many?"),
+    ("user:\n\nYou are a helpful assistant.\nhuman\nHow many?", "How many?"),
 ]
 
 
@@ -64,6 +66,26 @@ def test_cleaning_again_changes_nothing(parts: list[str]) -> None:
     once = clean_text("".join(parts))
     assert clean_text(once) == once
     assert "<image>" not in once
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "user:\n" * 100_000,
+        "user" + " " * 300_000 + "x",
+        "You are a helpful assistant. " * 20_000,
+        "<ima" * 20_000 + "<image>" + "ge>" * 20_000,
+        "<image>" * 60_000,
+        "a <image 1> " * 40_000,
+        " " * 400_000 + "x" + " " * 400_000 + "y",
+        "<|im_start|>system" * 30_000,
+    ],
+    ids=["roles", "role and blanks", "personas", "nested", "placeholders", "references", "blanks", "system turns"],
+)
+def test_a_long_question_is_read_a_few_times_only(text: str) -> None:
+    """Each of these took minutes or hours where a step looked at the rest of the text again for every match."""
+    cleaned = clean_text(text)
+    assert clean_text(cleaned) == cleaned
 
 
 def test_only_the_question_changes(make_draft: Callable[..., Draft]) -> None:

@@ -82,6 +82,13 @@ COMPLETIONS = [
         (),
         ((1.0, 2.0, 3.0, 4.0),),
     ),
+    (
+        Completion("<image>\n<think>In <image> I see 3.</think><answer>3</answer><|im_end|>"),
+        "\n<think>In the picture I see 3.</think><answer>3</answer>",
+        "3",
+        (),
+        (),
+    ),
     (Completion("<think>cut sh", finish_reason="length"), "<think>cut sh", None, (), ()),
     (Completion("no tags at all"), "no tags at all", None, (), ()),
 ]

@@ -1,0 +1,97 @@
+"""Media placeholders and chat-template tokens in text that somebody else wrote.
+
+A placeholder such as ``<image 2>`` either stands for the medium's place in the message, and goes, or it is a word of a
+sentence ("is it larger in <image 2>?"), and is replaced by what a reader would say: "picture 2". Left in place, either
+would be taken for one more picture by whatever consumes the text.
+"""
+
+import re
+from itertools import count
+
+PLACEHOLDER = re.compile(r"<(image|video)\s*(\d*)>|\[(image|img)\s*(\d*)\]", re.IGNORECASE)
+TEMPLATE_TOKEN = re.compile(
+    r"<\|(?:im_start|im_end|begin_of_text|end_of_text|eot_id|vision_start|vision_end|image_pad|video_pad)\|>"
+    r"|\[/?INST\]|</?s>",
+    re.IGNORECASE,
+)
+
+_RUN = re.compile(rf"(?:{PLACEHOLDER.pattern})(?:\s*(?:{PLACEHOLDER.pattern}))*", re.IGNORECASE)
+_SENTENCE_END = ".?!:;"
+_AFTER_A_WORD = ",.;?!)"
+_GAP = r"[ \t]*\n?[ \t]*\Z"
+_LINK = re.compile(
+    r"\b(?:in|of|on|from|at|to|and|or|between|with|than|see|by|as|within|inside|under|above|below|beside|near|for|like"
+    rf"|describes|shows?){_GAP}",
+    re.IGNORECASE,
+)
+_DEMONSTRATIVE = re.compile(rf"\b(?:this|these|here|following){_GAP}", re.IGNORECASE)
+_VERB = re.compile(
+    r"\s*(?:shows?|is|are|was|were|has|have|and|or|depicts?|contains?|displays?|illustrates?|presents?|represents?)\b"
+)
+_NEAR = 80
+_TEMPLATE_RUN = re.compile(rf"(?:{TEMPLATE_TOKEN.pattern})+", re.IGNORECASE)
+_REMNANT = re.compile(rf"{PLACEHOLDER.pattern}|{TEMPLATE_TOKEN.pattern}", re.IGNORECASE)
+
+
+def has_remnants(text: str) -> bool:
+    """Whether a placeholder or a token of a chat template stands in the text."""
+    return _REMNANT.search(text) is not None
+
+
+def without_remnants(text: str, media_count: int = 1) -> str:
+    """The text without placeholders (:func:`without_placeholders`) and tokens of chat templates.
+
+    What becomes one when another inside it goes is broken up by a blank, so that none is left.
+    """
+    text = _TEMPLATE_RUN.sub(_gap, without_placeholders(text, media_count))
+    return _REMNANT.sub(lambda found: f"{found.group()[0]} {found.group()[1:]}", text)
+
+
+def without_placeholders(text: str, media_count: int = 1) -> str:
+    """The text with placeholders removed where they stand for themselves, and put into words inside sentences.
+
+    A number counts as it stands; one without a number is the only picture, or of ``media_count`` pictures the next.
+    """
+    unnumbered = count(1)
+
+    def run(found: re.Match[str]) -> str:
+        words = _is_word(text, found)
+        named = PLACEHOLDER.sub(lambda each: _name(each, media_count, unnumbered), found.group())
+        return _spaced(text, found, named) if words else ""
+
+    return _RUN.sub(run, text)
+
+
+def _gap(run: re.Match[str]) -> str:
+    """A blank where what stood around the tokens would run together."""
+    around = run.string[max(0, run.start() - 1) : run.start()], run.string[run.end() : run.end() + 1]
+    return " " if all(char and not char.isspace() for char in around) else ""
+
+
+def _name(found: re.Match[str], media_count: int, unnumbered: "count[int]") -> str:
+    kind, number = (found[1], found[2]) if found[1] else (found[3], found[4])
+    word = "clip" if kind.lower() == "video" else "picture"
+    if not number and media_count < 2:
+        return f"the {word}"
+    return f"{word} {int(number) if number else next(unnumbered)}"
+
+
+def _is_word(text: str, run: re.Match[str]) -> bool:
+    """Whether the placeholders are part of a sentence, by what stands around them."""
+    before, after = text[max(0, run.start() - _NEAR) : run.start()], text[run.end() : run.end() + _NEAR]
+    is_numbered = any(char.isdigit() for char in run.group())
+    last, follows = before.rstrip()[-1:], after.lstrip(" \t")[:1]
+    is_followed = follows != "" and follows in _AFTER_A_WORD
+    if not last or last in _SENTENCE_END:
+        is_labelled = last == ":" and is_numbered and (is_followed or follows in ("", "\n"))
+        return is_labelled or _VERB.match(after) is not None
+    is_linked = _LINK.search(before) or (is_numbered and _DEMONSTRATIVE.search(before))
+    return bool(is_linked) or is_followed or follows.islower()
+
+
+def _spaced(text: str, run: re.Match[str], words: str) -> str:
+    """The words, with a capital where they begin a sentence, apart from letters that touched the placeholder."""
+    before, after = text[max(0, run.start() - _NEAR) : run.start()], text[run.end() : run.end() + 1]
+    if before.rstrip()[-1:] in ("", *".?!"):
+        words = words[0].upper() + words[1:]
+    return f"{' ' if before[-1:].isalnum() else ''}{words}{' ' if after.isalnum() else ''}"
