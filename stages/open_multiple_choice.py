@@ -1,8 +1,9 @@
 """Turning multiple choice into free response where that is possible (SAIL-RL App. A.1, against guessing).
 
 In: drafts. Out: the same drafts; a question whose gold answer is a number or a short phrase that stands on its own
-loses its choices and keeps the same gold answer, the others stay multiple choice. The former choices are kept beside
-it.
+loses its choices, also those that its text spells out, and keeps the same gold answer; the others stay multiple choice.
+The former choices are kept beside it. Where a wrong choice would be graded as right without the choices (two numbers
+within 5 % of each other), the question stays as it is.
 """
 
 import re
@@ -12,6 +13,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
+from schemas.grading import grade_answer
 from schemas.records import Draft, Question
 from stages.calling import MapDrafts, split
 
@@ -33,7 +35,7 @@ _BLANK = re.compile(r"_{2,}|\(\s*\)|\.{3,}|…|\bis\s*[:.]?\s*$")
 
 
 def can_be_opened(question: Question) -> bool:
-    """Whether the gold answer can be given, and graded, without seeing the choices."""
+    """Whether the gold answer can be given without seeing the choices."""
     choices = question.choices
     if choices is None or any(_META.search(choice) for choice in choices):
         return False
@@ -46,14 +48,35 @@ def can_be_opened(question: Question) -> bool:
     return numbers or words
 
 
+def without_options(text: str, choices: tuple[str, ...]) -> str | None:
+    """The question without the lettered options at its end; None where it spells them out in another way."""
+    options = (rf"\(?{chr(65 + index)}[.):]\s*{re.escape(choice.strip())}" for index, choice in enumerate(choices))
+    between = r"[\s.,;]*"
+    text = re.sub(rf"\s*{between.join(options)}{between}\Z", "", text, flags=re.IGNORECASE)
+    named = [rf"{re.escape(choice.strip())}(?!\w)" for choice in choices]
+    if any(re.search(rf"(?<!\w)[A-Z][.):]\s*{choice}", text) for choice in named):
+        return None
+    is_words = not any(_NUMBER.fullmatch(choice.strip()) for choice in choices)
+    if is_words and all(re.search(rf"(?<!\w){choice}", text, re.IGNORECASE) for choice in named):
+        return None
+    return text
+
+
 def open_question(draft: Draft) -> Draft:
     """The draft with its choices opened where they can be."""
     question = draft.question
-    if not can_be_opened(question):
+    if question.choices is None or not can_be_opened(question):
         return draft
+    text = without_options(question.question, question.choices)
     answer_type = "numeric" if _NUMBER.fullmatch(question.answer.strip()) else "text"
-    opened = replace(question, choices=None, opened_choices=question.choices, answer_type=answer_type)
+    if not text or not _only_gold_is_right(question.answer, answer_type, question.choices):
+        return draft
+    opened = replace(question, question=text, choices=None, opened_choices=question.choices, answer_type=answer_type)
     return replace(draft, question=opened)
+
+
+def _only_gold_is_right(gold: str, answer_type: str, choices: tuple[str, ...]) -> bool:
+    return all(grade_answer(choice, gold, answer_type, None).value == float(choice == gold) for choice in choices)
 
 
 @dataclass

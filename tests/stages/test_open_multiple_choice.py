@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas.grading import grade_answer
 from schemas.records import Draft, Question
-from stages.open_multiple_choice import OpenMultipleChoice, can_be_opened, open_question
+from stages.open_multiple_choice import OpenMultipleChoice, open_question
 
 
 def mcq(text: str, *choices: str, answer: str | None = None) -> Question:
@@ -30,6 +31,7 @@ OPENED = [
     (mcq("What colour is the car?", "red", "dark blue"), "text"),
     (mcq("Who wrote it?", "Jean-Paul Sartre", "Camus"), "text"),
     (mcq("HOW MUCH is left?", "10", "20"), "numeric"),
+    (mcq("How many of the 3 or 4 moves lead from (A) to (B)?", "3", "4"), "numeric"),
 ]
 
 
@@ -38,6 +40,21 @@ def test_opened(question: Question, answer_type: str) -> None:
     opened = open_question(Draft(question)).question
     expected = replace(question, choices=None, opened_choices=question.choices, answer_type=answer_type)
     assert opened == expected
+
+
+SPELT_OUT = [
+    "What animal is this?\nA. cat\nB. dog",
+    "What animal is this? (A) cat (B) dog",
+    "What animal is this?\nA) Cat;\nB) dog.",
+    "What animal is this? A: cat, B: dog",
+]
+
+
+@pytest.mark.parametrize("text", SPELT_OUT)
+def test_options_in_the_text_go_with_the_choices(text: str) -> None:
+    opened = open_question(Draft(mcq(text, "cat", "dog"))).question
+    assert (opened.question, opened.choices, opened.answer) == ("What animal is this?", None, "dog")
+    assert opened.opened_choices == ("cat", "dog")
 
 
 STAYS = [
@@ -58,12 +75,16 @@ STAYS = [
     mcq("What happens?", "the car turns left at once", "it stops"),
     mcq("How long is it?", "3 cm", "4 cm"),
     mcq("What is it?", "x^2", "y"),
+    mcq("How much is it?", "2.50", "2.60", "2.55"),
+    mcq("How much is it?", "1.00", "0.97", "0.96"),
+    mcq("What is it, a cat or a dog?", "cat", "dog"),
+    mcq("What is it? A. dog B. cat", "cat", "dog"),
+    mcq("What is it?\nA. cat\nB. dog\nSay why.", "cat", "dog"),
 ]
 
 
 @pytest.mark.parametrize("question", STAYS, ids=lambda question: f"{question.question} {question.choices}")
 def test_left_closed(question: Question) -> None:
-    assert not can_be_opened(question)
     assert open_question(Draft(question)) == Draft(question)
 
 
@@ -84,6 +105,9 @@ def test_the_gold_answer_and_the_choices_survive(text: str, choices: list[str], 
     assert (opened.choices or opened.opened_choices) == tuple(choices)
     assert (opened.answer_type == "mcq") == (opened.choices is not None)
     assert replace(opened, choices=None, opened_choices=None, answer_type="mcq") == replace(question, choices=None)
+    if opened.choices is None:
+        graded = {choice: grade_answer(choice, opened.answer, opened.answer_type, None).value for choice in choices}
+        assert graded == {choice: float(choice == opened.answer) for choice in choices}
 
 
 @pytest.mark.parametrize("enabled", [True, False])
