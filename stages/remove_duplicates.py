@@ -5,6 +5,7 @@ it. Records with different gold answers or choices are never merged. A perceptua
 each is confirmed on pixels before it counts.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,10 @@ from stages.ingest_records import MediaRoots
 from vision.hashing import hamming, same_picture
 
 STAGE = "dedup"
+# Words whose upper case says nothing. Names (AB and ab), units (mW and MW) and LaTeX (\\Delta and \\delta) keep theirs,
+# the more so in answers, where SHOUTED words do too.
+_ANSWER_WORD = re.compile(r"(?<![\w\\])[^\W\d_][^\W\dA-Z_]{2,}(?!\w)")
+_WORD = re.compile(r"(?<![\w\\])(?:[^\W\d_][^\W\dA-Z_]+|[A-Z]{4,})(?!\w)")
 BANDS = ((0, 13), (13, 13), (26, 13), (39, 13), (52, 12))
 
 
@@ -39,9 +44,18 @@ class DedupSettings:
 
 
 def question_key(question: Question) -> str:
-    """Drafts can only be duplicates when this is equal: normalised question, answer and choices."""
-    parts = [question.question, question.answer, question.answer_type, *(question.choices or ())]
-    return order_key("\x00".join(" ".join(part.casefold().split()) for part in parts))
+    """Drafts can only be duplicates when this is equal: normalised question, answer and choices, and gold boxes where
+    they are the answer.
+    """
+    answers = (question.answer, *(question.choices or ()))
+    parts = [_fold(question.question, _WORD), question.answer_type, *(_fold(text, _ANSWER_WORD) for text in answers)]
+    if question.answer_type == "boxes":
+        parts += sorted(map(repr, question.gold_boxes or ()))
+    return order_key("\x00".join(parts))
+
+
+def _fold(text: str, words: re.Pattern[str]) -> str:
+    return " ".join(words.sub(lambda word: word.group().lower(), text).split())
 
 
 @dataclass

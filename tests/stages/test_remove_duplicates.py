@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas.geometry import Box
 from schemas.ordering import order_key
 from schemas.reasons import Reason
 from schemas.records import Draft, MediaRef, Question
@@ -44,7 +45,34 @@ KEYS = [
     ({"choices": ("3", "4")}, False),
     ({"question": "How many"}, False),
     ({"question": "How", "answer": "many? 3"}, False),
+    ({"gold_boxes": (Box("dog", 1, 2, 3, 4),)}, True),
 ]
+CASES = [
+    ({"question": "is it RED?"}, {"question": "Is it red?"}, False),
+    ({"question": "Is it there?"}, {"question": "is it there?"}, True),
+    ({"question": "Find AB."}, {"question": "Find ab."}, False),
+    ({"question": "Find $\\Delta$."}, {"question": "Find $\\delta$."}, False),
+    ({"answer": "5 mW"}, {"answer": "5 MW"}, False),
+    ({"answer": "$\\Delta$"}, {"answer": "$\\delta$"}, False),
+    ({"answer": "Red  car"}, {"answer": "red car"}, True),
+    ({"choices": ("Pa", "bar")}, {"choices": ("PA", "bar")}, False),
+    ({"choices": ("Dog", "cat")}, {"choices": ("dog", "Cat")}, True),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "equal"), CASES)
+def test_upper_case_that_may_mean_something(one: dict[str, str], other: dict[str, str], equal: bool) -> None:
+    question = draft("a").question
+    assert (question_key(replace(question, **one)) == question_key(replace(question, **other))) is equal
+
+
+def test_gold_boxes_are_an_answer() -> None:
+    """Where they are asked for; elsewhere they are an annotation."""
+    asked = replace(
+        draft("a").question, answer_type="boxes", gold_boxes=(Box("dog", 1, 2, 3, 4), Box("cat", 5, 6, 7, 8))
+    )
+    assert question_key(asked) == question_key(replace(asked, gold_boxes=(asked.gold_boxes or ())[::-1]))
+    assert question_key(asked) != question_key(replace(asked, gold_boxes=(Box("dog", 1, 2, 3, 5),)))
 
 
 @pytest.mark.parametrize(("changes", "equal"), KEYS)
