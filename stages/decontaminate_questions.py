@@ -19,7 +19,7 @@ from schemas.records import Draft, MediaRef, Rejected
 from stages.calling import MapDrafts, reject, split
 from stages.ingest_records import STAGE_CACHE_BYTES, MediaRoots, check_medium
 from vision.hashing import hamming, same_picture
-from vision.media import MediaStore
+from vision.media import HEAD_BYTES, MediaStore, sniff_kind
 
 STAGE = "decontaminate"
 _WORD = re.compile(r"\w+")
@@ -39,8 +39,7 @@ class DecontaminateSettings:
         if self.benchmark and not (Path(self.benchmark) / "records.jsonl").is_file():
             raise ValueError(f"decontaminate.benchmark: there is no {self.benchmark}/records.jsonl")
         if self.benchmark:
-            for _ in benchmark_records(self.benchmark):
-                pass  # a benchmark that can be read in part only would guard in part only: refused here
+            check_benchmark(self.benchmark)
 
 
 def benchmark_records(folder: str) -> Iterator[tuple[int, Mapping[str, object]]]:
@@ -56,6 +55,38 @@ def benchmark_records(folder: str) -> Iterator[tuple[int, Mapping[str, object]]]
         if not isinstance(fields, dict):
             raise ValueError(f"decontaminate.benchmark: {path}, line {number} is not a JSON object")
         yield number, fields
+
+
+def check_benchmark(folder: str) -> None:
+    """Refuse a benchmark that can be read in part only, since it would guard in part only.
+
+    Raises ValueError for a line that is no record, a record with nothing to match, and a medium that is not there.
+    """
+    store = MediaStore(folder, folder)
+    for number, fields in benchmark_records(folder):
+        where = f"decontaminate.benchmark: line {number}"
+        uris = benchmark_media(fields, where)
+        if not uris and not fields.get("question"):
+            raise ValueError(f"{where} has neither a question nor media (their fields are question and media)")
+        for uri in uris:
+            try:
+                data = store.open_bytes(uri)
+            except OSError as error:
+                raise ValueError(f"{where}: {error}; put it there or take it out of media") from error
+            if sniff_kind(data[:HEAD_BYTES]) is None:
+                raise ValueError(f"{where}: {uri} is neither a picture nor a clip")
+
+
+def benchmark_media(fields: Mapping[str, object], where: str) -> list[str]:
+    """The URIs of a record's media, none where it has no such field. Raises ValueError for anything but paths."""
+    media = fields.get("media") or []
+    paths = [media] if isinstance(media, str) else media
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+        raise ValueError(f"{where}: media: expected paths, got {media!r:.80}")
+    unread = next((name for name in ("image", "images") if fields.get(name) and not paths), None)
+    if unread:
+        raise ValueError(f"{where} has no media: rename its field {unread} to media")
+    return [f"input:{path}" for path in paths]
 
 
 def ngrams(text: str, n: int) -> Iterator[tuple[str, ...]]:
@@ -74,21 +105,26 @@ class BenchmarkIndex:
 
     @classmethod
     def load(cls, settings: DecontaminateSettings) -> "BenchmarkIndex":
-        """Read the benchmark folder. A record needs no answer; its text and images count, its clips don't."""
+        """Read the benchmark folder. A record needs no answer; its text and images count, its clips don't.
+
+        Raises ValueError for a picture that cannot be decoded.
+        """
         index, store = cls(), MediaStore(settings.benchmark, settings.benchmark)
         for number, fields in benchmark_records(settings.benchmark):
-            index.add(str(fields.get("id", f"line {number}")), fields, settings.ngram, store)
+            where = f"decontaminate.benchmark: line {number}"
+            index.add(str(fields.get("id", f"line {number}")), fields, settings.ngram, store, where)
         return index
 
-    def add(self, record_id: str, fields: Mapping[str, object], ngram: int, store: MediaStore) -> None:
+    def add(self, record_id: str, fields: Mapping[str, object], ngram: int, store: MediaStore, where: str) -> None:
         """Take in one record's question and pictures."""
         for gram in ngrams(str(fields.get("question") or ""), ngram):
             self.grams.setdefault(gram, record_id)
-        media = fields.get("media") or []
-        for path in [media] if isinstance(media, str) else media if isinstance(media, list) else []:
-            checked = check_medium(f"input:{path}", store)
+        for uri in benchmark_media(fields, where):
+            checked = check_medium(uri, store)
             if checked.ref is not None:
                 self.pictures.append((record_id, checked.ref))
+            elif checked.reason != Reason.UNSUPPORTED_MEDIA.value:
+                raise ValueError(f"{where}: {checked.detail}")
 
 
 class _Decontaminate:

@@ -49,9 +49,8 @@ def benchmark_folder(
 ) -> Path:
     folder = tmp_path / "benchmark"
     write_scene(folder / "b.png", ["red", "blue"])
-    (folder / "broken.png").write_bytes(b"no picture")
-    rows = [record(id="text", question=f"{LONG}?", media="missing.png"), record(id="picture", media="b.png")]
-    return write_records(folder, [*rows, record(id="broken", media="broken.png"), b"\n"])
+    rows = [record(id="text", question=f"{LONG}?", media=[]), record(id="picture", media="b.png")]
+    return write_records(folder, [*rows, b"\n"])
 
 
 def test_the_stage(
@@ -112,7 +111,7 @@ def test_without_a_benchmark_everything_passes(
 def test_a_benchmark_record_contributes_what_it_has(
     changes: dict[str, Any], tmp_path: Path, record: Callable[..., dict[str, Any]]
 ) -> None:
-    row = json.dumps(record(**({"question": LONG} | changes)), ensure_ascii=False)
+    row = json.dumps(record(**({"question": LONG, "media": ...} | changes)), ensure_ascii=False)
     (tmp_path / "records.jsonl").write_text(row + "\n", "utf-8")
     index = BenchmarkIndex.load(DecontaminateSettings(benchmark=str(tmp_path)))
     assert next(ngrams(LONG, 13)) in index.grams
@@ -131,10 +130,33 @@ def test_settings_that_cannot_work(changes: dict[str, Any], message: str) -> Non
         DecontaminateSettings(**changes)
 
 
-@pytest.mark.parametrize("line", [b"{half a line\n", b"[1, 2]\n"])
+UNREADABLE = [
+    (b"{half a line\n", "line 2 is not JSON"),
+    (b"[1, 2]\n", "line 2 is not a JSON object"),
+    ({"id": "b"}, "line 2 has neither a question nor media"),
+    ({"id": "b", "question": "what", "images": ["b.png"]}, "line 2 has no media: rename its field images to media"),
+    ({"id": "b", "media": [{"bytes": "x"}]}, "line 2: media: expected paths"),
+    ({"id": "b", "media": ["missing.png"]}, r"line 2: .*missing\.png.*; put it there or take it out of media"),
+    ({"id": "b", "media": ["../outside.png"]}, r"line 2: .*outside\.png"),
+    ({"id": "b", "media": "text.png"}, r"line 2: input:text\.png is neither a picture nor a clip"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), UNREADABLE)
 def test_a_benchmark_that_can_be_read_in_part_only_is_refused(
-    tmp_path: Path, write_records: Callable[..., Path], line: bytes
+    tmp_path: Path, write_records: Callable[..., Path], line: bytes | dict[str, Any], message: str
 ) -> None:
-    write_records(tmp_path / "b", [{"id": "a", "question": "what"}, line])
-    with pytest.raises(ValueError, match="line 2 is not"):
-        DecontaminateSettings(benchmark=str(tmp_path / "b"))
+    folder = write_records(tmp_path / "b", [{"id": "a", "question": "what"}, line])
+    (folder / "text.png").write_bytes(b"no picture")
+    with pytest.raises(ValueError, match=message):
+        DecontaminateSettings(benchmark=str(folder))
+
+
+def test_a_picture_that_cannot_be_decoded_is_named(
+    tmp_path: Path, write_records: Callable[..., Path], write_scene: Callable[..., Path]
+) -> None:
+    folder = write_records(tmp_path / "b", [{"id": "a", "question": "what", "media": "cut.png"}])
+    write_scene(folder / "cut.png", ["red"])
+    (folder / "cut.png").write_bytes((folder / "cut.png").read_bytes()[:99])
+    with pytest.raises(ValueError, match=r"line 1: input:cut\.png: "):
+        BenchmarkIndex.load(DecontaminateSettings(benchmark=str(folder)))
