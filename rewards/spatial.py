@@ -9,6 +9,7 @@ masks will do. A pointer that also made the points under verification would conf
 """
 
 import json
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -179,10 +180,17 @@ async def view_points(points: Sequence[Point], masks: ObjectMasks) -> tuple[Poin
             views.append(PointView(*place, False, None, 0, "", "no such picture"))
             continue
         found = await find_instances(point.label, masks, point.media_index, point.frame)
-        holding = [index for index, mask in enumerate(found.masks) if mask.holds(point.x, point.y)]
+        medium = masks.question.media[point.media_index]
+        x, y = _within(point.x, medium.width), _within(point.y, medium.height)
+        holding = [index for index, mask in enumerate(found.masks) if mask.holds(x, y)]
         instance = min(holding, key=lambda index: int(found.masks[index].pixels.sum()), default=None)
         views.append(PointView(*place, bool(holding), instance, len(found.masks), found.by, found.note))
     return tuple(views)
+
+
+def _within(value_px: float, side_px: int) -> float:
+    """A position on the far edge counts to the last pixel: the top of a model's frame lands there."""
+    return math.nextafter(side_px, 0) if value_px == side_px else value_px
 
 
 async def score_spatial(points: tuple[Point, ...], pointer_found_any: bool, masks: ObjectMasks) -> Verdict:

@@ -1,6 +1,7 @@
 """How a question is put to a model in words: its choices, the form of its answer, and the user turn of a shard."""
 
 from schemas.messages import clip_line
+from schemas.picture_words import INSTRUCTION
 from schemas.records import MediaRef, Question
 from schemas.times import format_moment
 
@@ -28,13 +29,19 @@ def lettered_choices(question: Question) -> str:
     return "\n".join(f"{chr(65 + index)}. {choice}" for index, choice in enumerate(question.choices or ()))
 
 
+def hints_on_pictures(question: Question) -> list[str]:
+    """How to say which picture is meant, where there are several still ones; else nothing."""
+    several = len(question.media) > 1 and not any(medium.frames for medium in question.media)
+    return [INSTRUCTION] if several else []
+
+
 def user_text(question: Question) -> str:
     """The user's turn: one ``<image>`` per image or frame, the question, its choices, and the form of the answer.
 
     The frames of a clip stand with their numbers and times, as the teacher saw them.
     """
     parts = [_marks(question.media) + question.question, lettered_choices(question)]
-    parts.append(f"{TRACE_INSTRUCTION} {answer_format(question)}")
+    parts.append(" ".join([TRACE_INSTRUCTION, *hints_on_pictures(question), answer_format(question)]))
     return "\n".join(part for part in parts if part)
 
 

@@ -42,7 +42,7 @@ MEANING: dict[Reason, str] = {
     Reason.ANSWER_NOT_IN_CHOICES: "the gold answer is not one of the choices",
     Reason.INVALID_BOXES: "a gold box is empty, not finite or outside its image",
     Reason.MEDIA_MISSING: "a media file does not exist",
-    Reason.MEDIA_NOT_ALLOWED: "a media path leaves the input folder or is a URL",
+    Reason.MEDIA_NOT_ALLOWED: "a media path leaves the input folder, is a URL, or may not be read",
     Reason.UNDECODABLE_MEDIA: "a media file cannot be decoded whole",
     Reason.UNSUPPORTED_MEDIA: "this medium is of a kind that the pipeline does not process",
     Reason.DUPLICATE: "same media, question and answer as a kept record",

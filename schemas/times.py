@@ -14,21 +14,16 @@ time or square brackets. What stands within point and box tags is not read.
 from __future__ import annotations
 
 import math
-import re
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from schemas.anchors import anchor_tags
 from schemas.geometry import Point
 from schemas.response import parse_points
-from schemas.tags import Tag, scan_tags
+from schemas.tags import scan_tags
 from schemas.time_words import read_statements
 
 _MAX_TIME_S, _MAX_FRAME = 1e7, 10**7
-_SENTENCE_END = re.compile(r"[.!?][\"'”’)]?\s|\n\s{0,3}\n")
-_BEHIND = re.compile(r"\s?(?:(?:(?:seen|visible)\s)?(?:in|on|of)\s(?:the\s)?|\((?:in\s|at\s|on\s)?)", re.IGNORECASE)
-_FORWARD = re.compile(r"\s{0,3}(?:at|:)\s{0,3}<", re.IGNORECASE)
-_BEHIND_CHARS, _BEFORE_CHARS = 20, 300
 # Times are often written with one decimal.
 _ROUNDING_S = 0.05
 _LONE_FRAME_S = 0.5
@@ -90,33 +85,18 @@ def format_span(start_s: float, end_s: float) -> str:
 
 
 def anchor_points(text: str) -> tuple[Point, ...]:
-    """Every point of every point tag, in order, with the frame and time that the text ties to it, if any.
+    """Every point of every point tag, in order, with the frame and time that the text ties to it, if any
+    (:func:`schemas.anchors.anchor_tags`; Argos Fig. 10: the closest of the same sentence).
 
-    That is the moment that leads to the tag (``[F3 @ t=1.66s] at …``); else the one right behind it (``… in frame 3``);
-    else the nearest one before it in its sentence (Argos Fig. 10: the closest of the same sentence), at most 300
-    characters away; else the one right behind the list of tags that it stands in. Coordinates are as written. Never
-    raises; linear in ``len(text)``.
+    Coordinates are as written. Never raises; linear in ``len(text)``.
     """
-    moments = [time for time in parse_times(text) if isinstance(time, Moment)]
-    starts = [moment.start for moment in moments]
     tags = [tag for tag in scan_tags(text) if tag.name != "box"]
-    anchored: list[tuple[Point, ...]] = []
-    behind_list: Moment | None = None
-    following: Tag | None = None
-    for tag in reversed(tags):
-        place = bisect_left(starts, tag.start)
-        behind = moments[place] if place < len(moments) and _is_behind(text, tag, moments[place]) else None
-        before = moments[place - 1] if place and _is_before(text, moments[place - 1], tag) else None
-        if behind is not None or following is None or not _is_list_gap(text[tag.end : following.start][:20]):
-            behind_list = behind
-        if before is not None and _FORWARD.fullmatch(text[before.end : tag.start + 1]):
-            behind = None
-        moment, following = behind or before or behind_list, tag
+    moments = anchor_tags(text, tags, [time for time in parse_times(text) if isinstance(time, Moment)])
+    anchored: list[Point] = []
+    for tag, moment in zip(tags, moments, strict=True):
         points = parse_points(text[tag.start : tag.end])
-        if moment is not None:
-            points = tuple(replace(point, frame=moment.frame, t_s=moment.t_s) for point in points)
-        anchored.append(points)
-    return tuple(point for points in reversed(anchored) for point in points)
+        anchored += points if moment is None else (replace(p, frame=moment.frame, t_s=moment.t_s) for p in points)
+    return tuple(anchored)
 
 
 def resolve_moment(frame: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> tuple[int | None, str]:
@@ -214,26 +194,6 @@ def _reach_s(frames: Sequence[tuple[int, float]], index: int, t_s: float) -> flo
 
 def _is_reversed(first: float | None, last: float | None) -> bool:
     return first is not None and last is not None and last < first
-
-
-def _is_list_gap(between: str) -> bool:
-    return between.replace(",", " ").strip().casefold() in ("", "and")
-
-
-def _is_behind(text: str, tag: Tag, moment: Moment) -> bool:
-    """Whether the moment belongs to the tag right before it: "in" or a bracket joins them."""
-    if not 0 <= moment.start - tag.end <= _BEHIND_CHARS:
-        return False
-    between = text[tag.end : moment.start]
-    if _BEHIND.fullmatch(between):
-        return True
-    joined = moment.text[0] in "[(@" or moment.text[:3].casefold() == "at "
-    return not between.strip() and joined and not _FORWARD.match(text, moment.end)
-
-
-def _is_before(text: str, moment: Moment, tag: Tag) -> bool:
-    near = tag.start - moment.end <= _BEFORE_CHARS
-    return near and not _SENTENCE_END.search(text, moment.end, tag.start)
 
 
 def _seconds_written(t_s: float) -> str:

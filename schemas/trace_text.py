@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from schemas.geometry import Point
+from schemas.picture_words import place_in_pictures
 from schemas.records import MediaRef, Trace
 from schemas.response import normalise, parse_response
 from schemas.times import anchor_points, resolve_moment
@@ -11,12 +12,17 @@ from schemas.times import anchor_points, resolve_moment
 def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace:
     """The trace of a text in original pixels, rewritten in canonical tags.
 
-    In a trace on a clip each point has the frame that the text ties to it (:func:`anchored_points`). Never raises.
+    In a trace on a clip each point has the frame that the text ties to it (:func:`anchored_points`), in one on several
+    pictures each point and box its picture (:func:`schemas.picture_words.place_in_pictures`). Never raises.
     """
     text = normalise(text)
     response = parse_response(text)
-    points = anchored_points(text, media) if any(medium.frames for medium in media) else response.points
-    return Trace(index, text, response.answer, points, response.boxes)
+    points, boxes = response.points, response.boxes
+    if any(medium.frames for medium in media):
+        points = anchored_points(text, media)
+    elif len(media) > 1:
+        points, boxes = place_in_pictures(text)
+    return Trace(index, text, response.answer, points, boxes)
 
 
 def anchored_points(text: str, media: tuple[MediaRef, ...]) -> tuple[Point, ...]:

@@ -21,7 +21,7 @@ from prompts.loader import RenderedPrompt, load_prompt
 from schemas.geometry import Point
 from schemas.messages import Part, shown
 from schemas.placeholders import without_remnants
-from schemas.question_text import answer_format, lettered_choices
+from schemas.question_text import answer_format, hints_on_pictures, lettered_choices
 from schemas.records import Draft, Event, MediaRef, Trace
 from schemas.times import format_moment, format_span
 from schemas.trace_text import read_trace
@@ -95,7 +95,7 @@ def trace_prompt(draft: Draft) -> RenderedPrompt:
     asked = {
         "question": question.question,
         "choices": lettered_choices(question),
-        "points": listed_points(draft.points),
+        "points": "\n".join([listed_points(draft.points), *hints_on_pictures(question)]),
         "answer_format": answer_format(question),
     }
     overlays = shown_overlays(draft)

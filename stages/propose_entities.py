@@ -5,7 +5,6 @@ interactions with their times), or a rejection. The initial rollout of the paper
 policy, or its first one.
 """
 
-import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeGuard
@@ -32,6 +31,7 @@ MAX_ENTITY_CHARS = 120
 MAX_EVENT_CHARS = 300
 MAX_ROLLOUT_CHARS = 8000
 ROUNDING_S = 0.05
+MAX_TIME_S = 1e7
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,8 @@ def _event(row: object, last_s: float) -> Event:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether it is a number of seconds; false for NaN, infinity, and whole numbers that no float holds."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MAX_TIME_S
 
 
 async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> Draft | Rejected:

@@ -18,7 +18,7 @@ from apache_beam.pvalue import PCollection
 
 from inference.session import Session
 from inference.settings import ModelsSettings
-from rewards import counting, spatial, temporal
+from rewards import counting, outcome, spatial, temporal
 from rewards.aggregate import GateSettings
 from rewards.second_judge import labels_of
 from rewards.selection import PLANNERS, Served, served_by
@@ -76,9 +76,14 @@ def below_floor(trace: Trace, settings: VerifySettings) -> tuple[Verdict, float]
 
 
 def good_traces(traces: tuple[Trace, ...], settings: VerifySettings) -> tuple[Trace, ...]:
-    """The traces that may be kept."""
+    """The traces that may be kept: right, whatever ``min_score`` is, of a high enough score, and above the floors."""
     passed = (trace for trace in traces if trace.score is not None and trace.score >= settings.min_score)
-    return tuple(trace for trace in passed if below_floor(trace, settings) is None)
+    right = (trace for trace in passed if (_outcome(trace).value or 0.0) >= settings.gate.tau)
+    return tuple(trace for trace in right if below_floor(trace, settings) is None)
+
+
+def _outcome(trace: Trace) -> Verdict:
+    return next(verdict for verdict in trace.verdicts if verdict.name == outcome.NAME)
 
 
 def best_trace(traces: tuple[Trace, ...]) -> int | None:
@@ -93,8 +98,8 @@ def why_rejected(traces: tuple[Trace, ...], best: int | None, settings: VerifySe
         return Reason.UNVERIFIABLE, f"no answer could be graded: {traces[0].verdicts[0].reason}"
     trace = traces[best]
     values = {verdict.name: verdict for verdict in trace.verdicts if verdict.value is not None}
-    if (values["outcome"].value or 0) < settings.gate.tau:
-        return Reason.WRONG_ANSWER, f"no trace of {len(traces)} is right: {values['outcome'].reason}"
+    if (_outcome(trace).value or 0.0) < settings.gate.tau:
+        return Reason.WRONG_ANSWER, f"no trace of {len(traces)} is right: {_outcome(trace).reason}"
     low = below_floor(trace, settings)
     if low is not None and (trace.score or 0.0) >= settings.min_score:
         verdict, floor = low

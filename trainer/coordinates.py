@@ -1,16 +1,18 @@
 """Rewriting the tags of a response between original pixels, in which shards hold them, and a model's own frame.
 
-Tags do not say which picture they are on. Deviation: all are read as being on the first one; the frames of a clip have
-one size, so only rows with several images of different sizes are touched by this.
+Tags do not say which picture they are on; where there are several, the words around them do
+(:mod:`schemas.picture_words`). The frames of a clip have one size.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from schemas.frames import QWEN25_IMAGE, Frame, OutOfFrame, ResizeRule, box_from_px, box_to_px, from_px, to_px
+from schemas.picture_words import pictures_of_tags
 from schemas.response import parse_boxes, parse_points
 from schemas.tags import format_box_tag, format_points_tag, scan_tags
 
+Size = tuple[int, int]
 Pair = tuple[float, float]
 Corners = tuple[float, float, float, float]
 
@@ -23,51 +25,58 @@ class Speech:
     decimals: int = 0
     rule: ResizeRule = QWEN25_IMAGE
 
-    def to_model(self, text: str, width: int, height: int) -> str:
-        """A text in original pixels of a ``width`` x ``height`` picture as the model would write it.
+    def to_model(self, text: str, sizes: Sequence[Size]) -> str:
+        """A text in original pixels as the model would write it; ``sizes`` are width and height of each still picture,
+        or of the frames of a clip.
 
-        Raises OutOfFrame for a position outside the picture.
+        Raises OutOfFrame for a position outside its picture, or in a picture that is not there.
         """
-        size = (width, height)
 
-        def pair(at: Pair) -> Pair:
+        def pair(at: Pair, size: Size) -> Pair:
             x, y = from_px(self.frame, *at, *size, self.rule)
             return round(x, self.decimals), round(y, self.decimals)
 
-        def corners(box: Corners) -> Corners:
+        def corners(box: Corners, size: Size) -> Corners:
             a, b, c, d = (round(v, self.decimals) for v in box_from_px(self.frame, box, *size, self.rule))
             return a, b, c, d
 
-        return _rewrite(text, pair, corners)
+        return _rewrite(text, sizes, pair, corners)
 
-    def to_pixels(self, text: str, width: int, height: int) -> str:
+    def to_pixels(self, text: str, sizes: Sequence[Size]) -> str:
         """The reverse: what the model wrote, in original pixels. A tag with a position outside its frame is no point or
         box of the picture and is broken up, so that no scorer takes it for one.
         """
-        size = (width, height)
         return _rewrite(
             text,
-            lambda at: to_px(self.frame, *at, *size, self.rule),
-            lambda box: box_to_px(self.frame, box, *size, self.rule),
+            sizes,
+            lambda at, size: to_px(self.frame, *at, *size, self.rule),
+            lambda box, size: box_to_px(self.frame, box, *size, self.rule),
             is_lenient=True,
         )
 
 
 def _rewrite(
-    text: str, pair: Callable[[Pair], Pair], corners: Callable[[Corners], Corners], is_lenient: bool = False
+    text: str,
+    sizes: Sequence[Size],
+    pair: Callable[[Pair, Size], Pair],
+    corners: Callable[[Corners, Size], Corners],
+    is_lenient: bool = False,
 ) -> str:
     """The text with the positions of its point and box tags replaced, everything else as it is."""
     pieces: list[str] = []
     done = 0
-    for tag in scan_tags(text):
+    tags = scan_tags(text)
+    places = pictures_of_tags(text, tags) if len(sizes) > 1 else [0] * len(tags)
+    for tag, place in zip(tags, places, strict=True):
         written = text[tag.start : tag.end]
         points, boxes = parse_points(written), parse_boxes(written)
         try:
+            size = _size_of(sizes, place)
             if points:
-                new = format_points_tag(tag.label, [pair((point.x, point.y)) for point in points])
+                new = format_points_tag(tag.label, [pair((point.x, point.y), size) for point in points])
             elif boxes:
                 box = boxes[0]
-                new = format_box_tag(box.label, corners((box.x1, box.y1, box.x2, box.y2)))
+                new = format_box_tag(box.label, corners((box.x1, box.y1, box.x2, box.y2), size))
             else:
                 continue
         except OutOfFrame:
@@ -77,3 +86,9 @@ def _rewrite(
         pieces += [text[done : tag.start], new]
         done = tag.end
     return "".join(pieces) + text[done:]
+
+
+def _size_of(sizes: Sequence[Size], place: int) -> Size:
+    if place >= len(sizes):
+        raise OutOfFrame(f"there is no picture {place + 1}")
+    return sizes[place]

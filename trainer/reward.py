@@ -27,7 +27,7 @@ from schemas.trace_text import read_trace
 from trainer.model import VisionLanguageModel
 from trainer.sample import Picture, Sample
 from trainer.settings import RewardSettings
-from trainer.shards import FrameOf, TrainingRow
+from trainer.shards import FrameOf, TrainingRow, sizes_of
 from vision.decode import decode_image
 from vision.media import MediaStore
 
@@ -85,7 +85,7 @@ class ArgosReward:
         """
         questions = [self._question(row, prompt.pictures) for row, prompt in zip(rows, prompts, strict=True)]
         asked = [
-            (row, question, [_in_pixels(vlm, text, prompt.pictures) for text in responses])
+            (row, question, [_in_pixels(vlm, text, sizes_of(row, prompt.pictures)) for text in responses])
             for row, question, prompt, responses in zip(rows, questions, prompts, texts, strict=True)
         ]
         deadline_s, wait_s = time.monotonic() + self._settings.wait_s, FIRST_WAIT_S
@@ -158,5 +158,5 @@ def media_of(refs: Sequence[MediaRef], frames: Sequence[FrameOf]) -> tuple[Media
     return tuple(media[index] for index in sorted(media))
 
 
-def _in_pixels(vlm: VisionLanguageModel, text: str, pictures: Sequence[Picture]) -> str:
-    return vlm.speech.to_pixels(text, pictures[0].width, pictures[0].height) if pictures else text
+def _in_pixels(vlm: VisionLanguageModel, text: str, sizes: Sequence[tuple[int, int]]) -> str:
+    return vlm.speech.to_pixels(text, sizes) if sizes else text

@@ -160,7 +160,7 @@ def pictures_of(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[Picture, ..
 def sft_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
     """An SFT row as a sample, its tags in the model's own frame. Raises BadRow."""
     pictures = pictures_of(vlm, row)
-    messages = [_in_frame(vlm, row.id, turn, pictures) for turn in row.messages]
+    messages = [_in_frame(vlm, row, turn, pictures) for turn in row.messages]
     return encode_messages(vlm, row.id, messages, pictures)
 
 
@@ -168,18 +168,24 @@ def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
     """A row's turns up to the answer, as a sample to continue. Raises BadRow."""
     pictures = pictures_of(vlm, row)
     turns = row.messages[:-1] if row.messages[-1]["role"] == "assistant" else row.messages
-    return encode_prompt(vlm, row.id, [_in_frame(vlm, row.id, turn, pictures) for turn in turns], pictures)
+    return encode_prompt(vlm, row.id, [_in_frame(vlm, row, turn, pictures) for turn in turns], pictures)
+
+
+def sizes_of(row: TrainingRow, pictures: Sequence[Picture]) -> list[tuple[int, int]]:
+    """Width and height of each still picture of the row, or once for the frames of a clip."""
+    sizes = [(picture.width, picture.height) for picture in pictures]
+    return sizes[:1] if row.frames else sizes
 
 
 def _in_frame(
-    vlm: VisionLanguageModel, id: str, turn: Mapping[str, str], pictures: tuple[Picture, ...]
+    vlm: VisionLanguageModel, row: TrainingRow, turn: Mapping[str, str], pictures: tuple[Picture, ...]
 ) -> Mapping[str, str]:
     if turn["role"] != "assistant" or not pictures:
         return turn
     try:
-        content = vlm.speech.to_model(turn["content"], pictures[0].width, pictures[0].height)
+        content = vlm.speech.to_model(turn["content"], sizes_of(row, pictures))
     except ValueError as error:
-        raise BadRow(f"{id}: {error}") from error
+        raise BadRow(f"{row.id}: {error}") from error
     return {**turn, "content": content}
 
 

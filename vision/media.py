@@ -58,7 +58,7 @@ class MediaMissing(FileNotFoundError):
 
 
 class MediaNotAllowed(PermissionError):
-    """The uri names something outside the two roots, or is no media uri at all."""
+    """The uri names something outside the two roots or a file that may not be read, or is no media uri at all."""
 
 
 def sniff_kind(data_head: bytes) -> Literal["image", "video"] | None:
@@ -184,6 +184,8 @@ def _read_local(root: str, relative: str, uri: str, max_bytes: int | None) -> by
             return path.read_bytes()
     except RuntimeError as error:  # how Python before 3.13 reports a ring of links
         raise MediaMissing(f"no such file: {uri!r}") from error
+    except PermissionError as error:
+        raise MediaNotAllowed(f"no permission to read {uri!r}") from error
     except OSError as error:
         if error.errno not in _NO_SUCH_FILE:
             raise

@@ -108,9 +108,9 @@ def texts_of(run: Path) -> list[str]:
     texts = []
     for path in sorted((run / "sft").glob("*.parquet")):
         for row in pq.read_table(path, columns=["messages", "images"]).to_pylist():
-            width, height = Image.open(io.BytesIO(row["images"][0]["bytes"])).size
+            sizes = [Image.open(io.BytesIO(image["bytes"])).size for image in row["images"]]
             asked, *answers = (turn["content"] for turn in row["messages"])
-            texts += [asked, *(speech.to_model(answer, width, height) for answer in answers)]
+            texts += [asked, *(speech.to_model(answer, sizes) for answer in answers)]
     return texts
 
 

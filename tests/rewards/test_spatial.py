@@ -57,6 +57,13 @@ def test_argos_eq2_the_mask_decides_not_the_box(score, scripted, x, y, value) ->
     assert score(caller, Point("dog", x, y)).value == value
 
 
+@pytest.mark.parametrize(("x", "y", "value"), [(400, 60, 1.0), (400, 100, 1.0), (401, 60, 0.0), (390, 101, 0.0)])
+def test_the_far_edge_counts_to_the_last_pixel(score, scripted, x, y, value) -> None:
+    """A pointer's 1000 of 1000 is the picture's width."""
+    caller = scripted(detector=[boxes([390, 50, 400, 100])], segmenter=[masks(full(390, 50, 10, 50))])
+    assert score(caller, Point("dog", x, y)).value == value
+
+
 def test_argos_eq1_one_mask_per_box_and_any_instance_will_do(score, scripted) -> None:
     caller = scripted(
         detector=[boxes([10, 10, 20, 20], [50, 50, 60, 60])],

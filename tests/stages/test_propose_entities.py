@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from inference.grounding import BadReply
 from inference.settings import ModelsSettings
 from schemas.records import Attempt, Draft
-from stages.propose_entities import MAX_ENTITY_CHARS, ProposeEntities, ProposeSettings, entities_of_reply
+from stages.propose_entities import (
+    MAX_ENTITY_CHARS,
+    ProposeEntities,
+    ProposeSettings,
+    entities_of_reply,
+    events_of_reply,
+)
 
 REPLIES = [
     ('{"entities": ["red square", "dog"]}', ("red square", "dog")),
@@ -50,6 +56,24 @@ def test_the_entities_of_a_reply(text: str, entities: tuple[str, ...]) -> None:
 def test_replies_of_the_wrong_form(text: str, said: str) -> None:
     with pytest.raises(BadReply, match=said):
         entities_of_reply(text, 3)
+
+
+NO_TIMES = [
+    ("NaN", "1"),
+    ("0", "Infinity"),
+    ("0", "1" + "0" * 400),
+    ("-1", "1"),
+    ("2", "1"),
+    ('"0"', "1"),
+    ("true", "1"),
+]
+
+
+@pytest.mark.parametrize(("start", "end"), NO_TIMES)
+def test_events_at_times_that_are_none(start: str, end: str) -> None:
+    event = f'{{"description": "a dog runs", "start_s": {start}, "end_s": {end}}}'
+    with pytest.raises(BadReply, match=r"an event from|event without|not JSON"):
+        events_of_reply(f'{{"actions": [{event}], "interactions": []}}', 10.0, 3)
 
 
 @settings(max_examples=80)

@@ -135,9 +135,11 @@ def drafts(tmp_path: Path, make_draft: Callable[..., Draft], write_scene: Callab
     """A draft about three squares, pointed at, with these traces."""
     write_scene(tmp_path / "a.png", width=400, height=100)
 
-    def draft(name: str, *texts: str, points: tuple[Point, ...] = ON, **fields: Any) -> Draft:
+    def draft(
+        name: str, *texts: str, points: tuple[Point, ...] = ON, media: tuple[str, ...] = ("a.png",), **fields: Any
+    ) -> Draft:
         calls = (Call("teacher", "trace.v1", "s", "m", tuple(f"k{n}" for n in range(len(texts))), cost_usd=0.5),)
-        made = make_draft(name, tmp_path, ("a.png",), **fields)
+        made = make_draft(name, tmp_path, media, **fields)
         traces = tuple(as_trace(index, Completion(text), made.question.media) for index, text in enumerate(texts))
         return replace(made, points=points, traces=traces, calls=calls)
 
@@ -269,6 +271,34 @@ def test_roles_that_a_run_lacks_are_left_out(
     left = replace(played, roles=tuple(pair for pair in played.roles if pair[0] not in roles))
     stage = VerifyTraces(VerifySettings(min_score=1.0), left)
     check_stage(stage, [drafts("q", GOOD)], [("q", 0, [1.0], values)], [], show=kept_as)
+
+
+def test_a_point_is_looked_at_in_the_picture_that_the_trace_names(
+    check_stage: Callable[..., None],
+    drafts: Callable[..., Draft],
+    models: Callable[..., ModelsSettings],
+    tmp_path: Path,
+    write_scene: Callable[..., Path],
+) -> None:
+    write_scene(tmp_path / "empty.png", (), width=400, height=100)
+    asked = {"media": ("empty.png", "a.png"), "question": "What colour is the first square?", "answer": "red"}
+    settings = VerifySettings(min_score=0.0, min_spatial=0.0, min_counting=0.0)
+    texts = {"second": "In picture 2 I", "none named": "I", "first": "In the first image I", "third": "In picture 3 I"}
+    found = [
+        drafts(name, response("red", ON[0]).replace("I", said, 1), **asked, answer_type="text")
+        for name, said in texts.items()
+    ]
+    expected = [("second", 1.0), ("none named", 0.0), ("first", 0.0), ("third", 0.0)]
+    stage = VerifyTraces(settings, models())
+    check_stage(stage, found, expected, [], show=lambda draft: (draft.id, kept_as(draft)[3]["spatial"]))
+
+
+def test_a_wrong_answer_is_kept_at_no_score(
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    stage = VerifyTraces(VerifySettings(min_score=0.0), models())
+    rejected = [("q", "wrong_answer", "no trace of 1 is right", "k0")]
+    check_stage(stage, [drafts("q", WRONG)], [], rejected, show_rejected=rejected_as)
 
 
 def test_nothing_to_point_at_is_no_fault(

@@ -38,7 +38,7 @@ SIZE = (640, 480)
 )
 def test_points_to_the_model(frame: Frame, pixels: tuple[float, float], written: tuple[float, float]) -> None:
     text = f"First {format_points_tag('a cat', [pixels])}, so 3."
-    assert SPEECHES[frame].to_model(text, *SIZE) == f"First {format_points_tag('a cat', [written])}, so 3."
+    assert SPEECHES[frame].to_model(text, [SIZE]) == f"First {format_points_tag('a cat', [written])}, so 3."
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_boxes_both_ways(
     frame: Frame, pixels: tuple[float, float, float, float], written: tuple[float, float, float, float]
 ) -> None:
     ours, theirs = format_box_tag("cat", pixels), format_box_tag("cat", written)
-    assert SPEECHES[frame].to_model(ours, *SIZE) == theirs
-    assert SPEECHES[frame].to_pixels(theirs, *SIZE) == ours
+    assert SPEECHES[frame].to_model(ours, [SIZE]) == theirs
+    assert SPEECHES[frame].to_pixels(theirs, [SIZE]) == ours
 
 
 @pytest.mark.parametrize(
@@ -74,15 +74,15 @@ def test_boxes_both_ways(
     ],
 )
 def test_points_to_pixels(frame: Frame, written: tuple[float, float], pixels: tuple[float, float]) -> None:
-    found = SPEECHES[frame].to_pixels(format_points_tag("cat", [written]), *SIZE)
+    found = SPEECHES[frame].to_pixels(format_points_tag("cat", [written]), [SIZE])
     assert found == format_points_tag("cat", [pixels])
 
 
 def test_the_rule_is_the_models_own() -> None:
     """Factor 28 makes 644x476 of 650x470, factor 32 makes 640x480 of it."""
     point = format_points_tag("x", [(650, 470)])
-    of_28 = Speech(Frame.QWEN25_RESIZED_PX).to_model(point, 650, 470)
-    of_32 = Speech(Frame.QWEN25_RESIZED_PX, 0, QWEN3_IMAGE).to_model(point, 650, 470)
+    of_28 = Speech(Frame.QWEN25_RESIZED_PX).to_model(point, [(650, 470)])
+    of_32 = Speech(Frame.QWEN25_RESIZED_PX, 0, QWEN3_IMAGE).to_model(point, [(650, 470)])
     assert of_28 == format_points_tag("x", [(644, 476)])
     assert of_32 == format_points_tag("x", [(640, 480)])
 
@@ -92,7 +92,7 @@ def test_several_tags_and_what_is_around_them() -> None:
         f"<think>Two: {format_points_tag('dog', [(64, 48), (128, 96)])} and "
         f"{format_box_tag('', (0, 0, 640, 480))} at 3 < 4 &amp; x=12.</think><answer>2</answer>\n"
     )
-    assert SPEECHES[Frame.NORM1000].to_model(text, *SIZE) == (
+    assert SPEECHES[Frame.NORM1000].to_model(text, [SIZE]) == (
         f"<think>Two: {format_points_tag('dog', [(100, 100), (200, 200)])} and "
         f"{format_box_tag('', (0, 0, 1000, 1000))} at 3 < 4 &amp; x=12.</think><answer>2</answer>\n"
     )
@@ -102,11 +102,27 @@ def test_several_tags_and_what_is_around_them() -> None:
 @pytest.mark.parametrize("at", [(650, 100), (100, 490), (-7, 100), (100, -5)])
 def test_a_row_that_points_out_of_the_picture_is_refused(frame: Frame, at: tuple[float, float]) -> None:
     with pytest.raises(OutOfFrame):
-        SPEECHES[frame].to_model(format_points_tag("x", [(10, 10), at]), *SIZE)
+        SPEECHES[frame].to_model(format_points_tag("x", [(10, 10), at]), [SIZE])
     with pytest.raises(OutOfFrame):
         SPEECHES[frame].to_model(
-            format_box_tag("x", (min(at[0], 5), min(at[1], 5), max(at[0], 5), max(at[1], 5))), *SIZE
+            format_box_tag("x", (min(at[0], 5), min(at[1], 5), max(at[0], 5), max(at[1], 5))), [SIZE]
         )
+
+
+def test_each_of_several_pictures_has_its_own_size() -> None:
+    speech, sizes = SPEECHES[Frame.NORM1000], [SIZE, (1000, 2000)]
+    point = format_points_tag("cat", [(320, 240)])
+    ours = f"In picture 1 {point} and in picture 2 {point}; there too {point}."
+    theirs = speech.to_model(ours, sizes)
+    assert [(p.x, p.y) for p in parse_points(theirs)] == [(500, 500), (320, 120), (320, 120)]
+    assert speech.to_pixels(theirs, sizes) == ours
+
+
+def test_a_picture_that_is_not_there() -> None:
+    speech, text = SPEECHES[Frame.PX], f"in picture 3 {format_points_tag('cat', [(320, 240)])}"
+    with pytest.raises(OutOfFrame, match="there is no picture 3"):
+        speech.to_model(text, [SIZE, SIZE])
+    assert parse_points(speech.to_pixels(text, [SIZE, SIZE])) == ()
 
 
 @pytest.mark.parametrize(
@@ -119,7 +135,7 @@ def test_a_row_that_points_out_of_the_picture_is_refused(frame: Frame, at: tuple
 )
 def test_a_response_that_points_out_of_its_frame_has_no_such_tag(tag: str) -> None:
     kept = format_points_tag("y", [(500, 500)])
-    found = SPEECHES[Frame.NORM1000].to_pixels(f"a {tag} b {kept} c", *SIZE)
+    found = SPEECHES[Frame.NORM1000].to_pixels(f"a {tag} b {kept} c", [SIZE])
     assert [point.label for point in parse_points(found)] == ["y"]
     assert parse_boxes(found) == ()
     assert found == f"a {tag.replace('<', '‹')} b {format_points_tag('y', [(320, 240)])} c"
@@ -128,8 +144,8 @@ def test_a_response_that_points_out_of_its_frame_has_no_such_tag(tag: str) -> No
 @pytest.mark.parametrize("text", ["", "No tags.", "<points>", "<box>[1,2]</box>", "<points x1='a'", "a < b <think>"])
 def test_text_without_positions_stays(text: str) -> None:
     for speech in SPEECHES.values():
-        assert speech.to_model(text, *SIZE) == text
-        assert speech.to_pixels(text, *SIZE) == text
+        assert speech.to_model(text, [SIZE]) == text
+        assert speech.to_pixels(text, [SIZE]) == text
 
 
 SHARE = st.floats(0, 1)
@@ -142,7 +158,7 @@ def test_there_and_back(frame: Frame, width: int, height: int, shares: list[tupl
     """Positions come back within half a step of the frame, and the tenth of a pixel to which tags are written."""
     text = format_points_tag("it's", [(x * width, y * height) for x, y in shares])
     speech = SPEECHES[frame]
-    back = speech.to_pixels(speech.to_model(text, width, height), width, height)
+    back = speech.to_pixels(speech.to_model(text, [(width, height)]), [(width, height)])
     # A thousand steps a side, a tenth of a pixel, or pixels of a picture that is at most 14 px of 200 smaller.
     step = {Frame.PX: 0.1, Frame.QWEN25_RESIZED_PX: 200 / 186}.get(frame, max(width, height) / 1000)
     before, after = parse_points(text), parse_points(back)
@@ -158,4 +174,4 @@ def test_what_the_model_wrote_comes_back_as_it_was(width: int, height: int, boxe
     speech = SPEECHES[Frame.NORM1000]
     ordered = [(min(a, c), min(b, d), max(a, c), max(b, d)) for a, b, c, d in boxes]
     written = " ".join(format_box_tag("", box) for box in ordered)
-    assert speech.to_model(speech.to_pixels(written, width, height), width, height) == written
+    assert speech.to_model(speech.to_pixels(written, [(width, height)]), [(width, height)]) == written

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +102,25 @@ def test_reads_input_by_relative_path(store: MediaStore) -> None:
 def test_nothing_outside_the_roots(store: MediaStore, uri: str) -> None:
     with pytest.raises(MediaNotAllowed):
         store.open_bytes(uri)
+
+
+def test_a_file_that_may_not_be_read(store: MediaStore, tmp_path: Path) -> None:
+    (tmp_path / "data" / "images" / "a b.png").chmod(0)
+    with as_nobody(), pytest.raises(MediaNotAllowed, match=r"no permission to read 'input:images/a b\.png'"):
+        store.open_bytes("input:images/a b.png")
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Permissions hold for root too while this lasts."""
+    was_root = os.geteuid() == 0
+    if was_root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if was_root:
+            os.seteuid(0)
 
 
 def test_links_are_followed(store: MediaStore, tmp_path: Path) -> None:
