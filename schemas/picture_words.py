@@ -15,9 +15,7 @@ _MENTION = re.compile(
     rf"|\b({'|'.join(_ORDINALS)})\s+(?:picture|image|photo|figure)\b",
     re.IGNORECASE,
 )
-INSTRUCTION = (
-    "Before you point at a thing in another picture than the first, say which one it is in: picture 2, picture 3."
-)
+INSTRUCTION = "Where you point into another picture than the first, say which one: picture 2, picture 3."
 """What a model is told that is shown several pictures."""
 
 

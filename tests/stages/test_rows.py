@@ -86,7 +86,8 @@ COMMON: dict[str, Any] = {
 ASKED = (
     "<image><image>How many squares are there?\nThink inside <think> and </think>, and point at the things that you"
     ' rely on as <points x1="X" y1="Y" alt="label">label</points>. Then give only the final answer inside <answer>'
-    " and </answer>. Answer with a number alone."
+    " and </answer>. Where you point into another picture than the first, say which one: picture 2, picture 3. Answer"
+    " with a number alone."
 )
 
 
