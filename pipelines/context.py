@@ -12,7 +12,7 @@ from stages.reading import Source
 
 @dataclass(frozen=True)
 class RunContext:
-    """The run's input, media roots and models. ``limit`` keeps the first records of each source (None: all).
+    """The run's input, media roots and models. ``limit`` keeps the first records of the input (None: all).
 
     ``draw`` says which questions this pass draws; a DAG that can end with an exact number of rows heeds it by
     DrawQuestions before its first model call and CutToTarget at its ends.

@@ -20,7 +20,7 @@ CONFIDENCE = 0.95
 def count_records(sources: Sequence[Source], limit: int | None = None) -> int | None:
     """How many records the input holds, where that can be told without reading media; None for a data set by id.
 
-    ``limit`` keeps the first records of each source.
+    ``limit`` keeps the first records of the whole input.
     """
     total = 0
     for source in sources:
@@ -31,7 +31,8 @@ def count_records(sources: Sequence[Source], limit: int | None = None) -> int | 
             found = pq.read_metadata(source.path).num_rows
         else:
             return None
-        total += found if limit is None else min(found, limit)
+        share = source.share_of(limit)
+        total += found if share is None else min(found, share)
     return total
 
 

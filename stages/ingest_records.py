@@ -160,7 +160,7 @@ class _Read(beam.DoFn):
         self._rows, self._roots, self._limit = rows, roots, limit
 
     def process(self, source: Source) -> Iterator[RawRecord]:
-        yield from islice(read_source(source, self._rows, self._roots.store()), self._limit)
+        yield from islice(read_source(source, self._rows, self._roots.store()), source.share_of(self._limit))
 
 
 class _Parse(beam.DoFn):
@@ -230,7 +230,7 @@ def _rejected(record_id: str, reason: str, detail: str) -> TaggedOutput:
 
 @dataclass
 class IngestRecords(beam.PTransform):
-    """Read, validate and decode an input; see the module. ``limit`` keeps the first records of each source."""
+    """Read, validate and decode an input; see the module. ``limit`` keeps the first records of the whole input."""
 
     sources: tuple[Source, ...]
     rows: RowSettings

@@ -30,6 +30,10 @@ class Source:
     path: str
     first_number: int = 1
 
+    def share_of(self, limit: int | None) -> int | None:
+        """How many of an input's first ``limit`` records can be this source's (None: all of its own)."""
+        return None if limit is None else max(0, limit - self.first_number + 1)
+
 
 @dataclass(frozen=True)
 class RowSettings:

@@ -146,5 +146,7 @@ def test_the_records_of_an_input(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": ["a", "b"]}), tmp_path / "b.parquet")
     jsonl, parquet = Source("jsonl", str(tmp_path / "a.jsonl")), Source("parquet", str(tmp_path / "b.parquet"))
     assert count_records([jsonl, parquet]) == 5
-    assert count_records([jsonl, parquet], limit=2) == 4
+    assert count_records([jsonl], limit=2) == 2
+    shards = [Source("parquet", parquet.path, first) for first in (1, 3, 5)]
+    assert [count_records(shards, limit) for limit in (1, 2, 3, 5, 6, 7)] == [1, 2, 3, 5, 6, 6]
     assert count_records([jsonl, Source("datasets", "org/name")]) is None

@@ -12,6 +12,8 @@ from typing import Any
 import apache_beam as beam
 import cv2
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing import test_pipeline
@@ -290,6 +292,24 @@ def test_a_limit_keeps_the_first_records(
     data = write_records(tmp_path, [record(id=name) for name in "abcd"])
     source, roots = Source("jsonl", str(data / "records.jsonl")), MediaRoots(str(folder), str(tmp_path))
     check_stage(IngestRecords((source,), RowSettings(), roots, limit=2), None, kept=["a", "b"], rejected=[])
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 9])
+def test_a_limit_counts_over_all_sources(
+    limit: int,
+    folder: Path,
+    tmp_path: Path,
+    record: Callable[..., dict[str, Any]],
+    check_stage: Callable[..., None],
+) -> None:
+    sources = []
+    for first, names in ((1, "ab"), (3, "cd")):
+        file = tmp_path / f"{first}.parquet"
+        pq.write_table(pa.Table.from_pylist([record(id=name) for name in names]), file)
+        sources.append(Source("parquet", str(file), first))
+    roots = MediaRoots(str(folder), str(tmp_path))
+    kept = list("abcd"[:limit])
+    check_stage(IngestRecords(tuple(sources), RowSettings(), roots, limit), None, kept=kept, rejected=[])
 
 
 def test_settings_that_cannot_work() -> None:
