@@ -41,14 +41,15 @@ def find_input(name: str) -> Input:
             return _parquet(name, files, path if path.is_dir() else files[0].parent)
     except OSError as error:
         raise InputError(f"cannot read the input {name}: {error.strerror or error}") from error
+    root = str(path.resolve())
+    if path.is_dir() and any(path.iterdir()):
+        return Input(name, (Source("datasets", root),), root, _digest(name))
     if path.is_absolute() or name.startswith(".") or name.count("/") > 1:
-        if path.is_dir() and any(path.iterdir()):
-            return Input(name, (Source("datasets", str(path.resolve())),), str(path.resolve()), _digest(name))
         raise InputError(
             f"{name}: no records.jsonl and no .parquet file there, and it is not a Hugging Face data set id"
         )
     _require_dataset(name)
-    return Input(name, (Source("datasets", name),), ".", _digest(name))
+    return Input(name, (Source("datasets", name),), root, _digest(name))  # no such folder: its rows name no file here
 
 
 def _require_dataset(name: str) -> None:

@@ -12,7 +12,6 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow.parquet as pq
-from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from schemas.records import RawRecord
@@ -86,23 +85,57 @@ def _dataset_rows(path: str, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
     import datasets
 
     loaded = datasets.load_dataset(path, rows.name or None, split=rows.split, streaming=True)
+    pictures = set()
     for column, feature in (loaded.features or {}).items():
         if isinstance(feature, datasets.Image):
             loaded = loaded.cast_column(column, datasets.Image(decode=False))
+            pictures.add(column)
         elif isinstance(feature, datasets.List) and isinstance(feature.feature, datasets.Image):
             loaded = loaded.cast_column(column, datasets.List(datasets.Image(decode=False)))
+            pictures.add(column)
     for row in loaded:
-        yield {name: _embedded(value) for name, value in row.items()}
+        yield {name: own_picture(value, path) if name in pictures else value for name, value in row.items()}
 
 
-def _embedded(value: Any) -> Any:
-    """The value with pictures given only by a path of the data set's own (a folder of pictures) read into bytes."""
+def own_picture(value: Any, data_set: str) -> Any:
+    """The value of a picture column with pictures given only by path made readable, where the path is the data set's.
+
+    ``data_set`` is its folder or id. A file of its folder is named from there; a file in its archive or on the hub is
+    read. Any other path may be anything that a row's author wished to have published: it stays, and is refused with
+    the record's other media.
+    """
     if isinstance(value, list):
-        return [_embedded(item) for item in value]
-    if isinstance(value, Mapping) and set(value) == {"bytes", "path"} and value["bytes"] is None and value["path"]:
-        with FileSystems.open(value["path"], compression_type=CompressionTypes.UNCOMPRESSED) as stream:
-            return {"bytes": stream.read(), "path": value["path"]}
-    return value
+        return [own_picture(item, data_set) for item in value]
+    if not isinstance(value, Mapping) or set(value) != {"bytes", "path"}:
+        return value
+    path = value["path"]
+    if value["bytes"] is not None or not isinstance(path, str):
+        return value
+    folder = data_set.rstrip("/") + "/"
+    if path.startswith(folder):
+        return {"bytes": None, "path": path.removeprefix(folder)}
+    archive = path.removeprefix("zip://").partition("::")[2] if path.startswith("zip://") else ""
+    return {"bytes": _read_url(path), "path": path} if _is_inside(archive or path, data_set) else value
+
+
+def _is_inside(path: str, data_set: str) -> bool:
+    """Whether a path, as ``datasets`` writes it, is that of a file in the data set's folder or hub repository."""
+    if "::" in path or ".." in path.split("/"):
+        return False
+    local = path.startswith(data_set.rstrip("/") + "/") and PurePosixPath(data_set).is_absolute()
+    return local or bool(re.match(rf"hf://datasets/{re.escape(data_set)}(@[^/]+)?/", path))
+
+
+def _read_url(url: str) -> bytes | None:
+    """The bytes of a file on the hub or in an archive, None where it is not there."""
+    import fsspec
+
+    try:
+        files, path = fsspec.url_to_fs(url)
+        with files.open(path, "rb") as stream:
+            return stream.read()
+    except (FileNotFoundError, KeyError):
+        return None
 
 
 def _as_record(number: int, row: Mapping[str, Any], rows: RowSettings, store: MediaStore) -> RawRecord:

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipelines import inputs
 from pipelines.inputs import Input, InputError, find_input
 from stages.reading import Source
 
@@ -64,6 +65,20 @@ def test_a_folder_of_other_files_is_left_to_datasets(here: Path) -> None:
     name = str(here / "pictures")
     found = find_input(name)
     assert found == Input(name, (Source("datasets", name),), name, found.fingerprint)
+
+
+def test_a_folder_named_from_here_is_no_data_set_id(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(here)
+    found = find_input("pictures")
+    assert (found.sources, found.media_root) == ((Source("datasets", str(here / "pictures")),), str(here / "pictures"))
+
+
+def test_rows_from_the_hub_name_no_file_here(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(inputs, "_require_dataset", lambda name: None)
+    found = find_input("org/name")
+    assert found.sources == (Source("datasets", "org/name"),)
+    assert not Path(found.media_root).exists()
 
 
 @pytest.mark.parametrize("name", ["nowhere", "nowhere/records.jsonl", "empty", "shards/*.csv", "nowhere.parquet"])

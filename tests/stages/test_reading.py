@@ -1,6 +1,8 @@
 """Reading jsonl, Parquet and data sets into numbered records."""
 
+import io
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,11 +11,13 @@ import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fsspec import AbstractFileSystem
+from fsspec.registry import _registry
 
 from schemas.records import RawRecord
-from stages.reading import RowSettings, Source, read_source
+from stages.reading import RowSettings, Source, own_picture, read_source
 from vision.hashing import sha256_bytes
-from vision.media import MediaStore
+from vision.media import MediaMissing, MediaNotAllowed, MediaStore
 
 NAMED = RowSettings(constants={"source": "made", "license": "CC0-1.0"})
 
@@ -143,3 +147,82 @@ def test_a_folder_of_pictures_read_by_datasets(
     (tmp_path / "data" / "metadata.csv").write_text("file_name,question,answer\na.png,How many?,3\n")
     [(_, found)] = read(Source("datasets", str(tmp_path / "data")), store)
     assert store.open_bytes(found["media"][0]) == picture.read_bytes()
+
+
+def test_a_zip_of_pictures_read_by_datasets(
+    write_scene: Callable[..., Path], tmp_path: Path, store: MediaStore
+) -> None:
+    picture = write_scene(tmp_path / "a.png")
+    (tmp_path / "data").mkdir()
+    with zipfile.ZipFile(tmp_path / "data" / "all.zip", "w") as archive:
+        archive.write(picture, "a.png")
+        archive.writestr("metadata.csv", "file_name,question,answer\na.png,How many?,3\n")
+    [(_, found)] = read(Source("datasets", str(tmp_path / "data")), store)
+    assert store.open_bytes(found["media"][0]) == picture.read_bytes()
+
+
+HUB = "hf://datasets/org/name@0a1b/a.png"
+PATHS = [  # what a row may name, in a data set of that folder or id, and what becomes of it
+    ("{data}/a.png", "{data}", "a.png"),
+    ("{data}/deep/b.png", "{data}", "deep/b.png"),
+    ("a.png", "{data}", "a.png"),
+    ("{data}/../private.png", "{data}", "../private.png"),
+    ("{data}//etc/passwd", "{data}", "/etc/passwd"),
+    ("{data}x/a.png", "{data}", None),
+    ("/etc/passwd", "{data}", None),
+    ("file:///etc/passwd", "{data}", None),
+    ("zip://a.png::/elsewhere/all.zip", "{data}", None),
+    ("zip://a.png::{data}/../all.zip", "{data}", None),
+    ("zip://a.png::{data}/none.zip", "{data}", None),
+    ("zip://a.png::zip://b.zip::{data}/all.zip", "{data}", None),
+    ("zip://a.png", "{data}", None),
+    (HUB, "{data}", None),
+    (HUB, "org/name", b"org/name@0a1b/a.png"),
+    ("hf://datasets/org/name/a.png", "org/name", b"org/name/a.png"),
+    ("hf://datasets/org/name2@0a1b/a.png", "org/name", None),
+    ("hf://datasets/org/name@0a1b/../../private/x.png", "org/name", None),
+    ("hf://datasets/mine/private/x.png", "org/name", None),
+    ("hf://org/name/a.png", "org/name", None),
+    ("org/name/a.png", "org/name", "a.png"),
+    ("/etc/passwd", "org/name", None),
+]
+
+
+class Hub(AbstractFileSystem):
+    """A hub whose files hold their own names."""
+
+    def _open(self, path: str, mode: str = "rb", **_: Any) -> io.BytesIO:
+        return io.BytesIO(self._strip_protocol(path).encode())
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in in place of the hub, for ``fsspec``."""
+    monkeypatch.setitem(_registry, "hf", Hub)
+
+
+@pytest.mark.parametrize(("path", "data_set", "kept"), PATHS)
+def test_a_row_names_pictures_of_its_own_data_set_only(
+    path: str, data_set: str, kept: str | bytes | None, tmp_path: Path, store: MediaStore, hub: None
+) -> None:
+    named = path.format(data=tmp_path / "data")
+    value = own_picture([{"bytes": None, "path": named}], data_set.format(data=tmp_path / "data"))
+    if isinstance(kept, bytes):
+        assert value[0]["bytes"].endswith(kept)
+    else:
+        assert value == [{"bytes": None, "path": kept or named}]
+    if kept is None:
+        with pytest.raises((MediaNotAllowed, MediaMissing)):
+            store.open_bytes(f"input:{value[0]['path']}")
+
+
+def test_only_picture_columns_are_read(tmp_path: Path, store: MediaStore) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "private.png").write_bytes(b"private")
+    value = {"bytes": None, "path": str(tmp_path / "private.png")}
+    (tmp_path / "data" / "rows.jsonl").write_text(json.dumps({"image": value, "question": value}))
+    [(_, found)] = read(Source("datasets", str(tmp_path / "data")), store)
+    assert found["media"] == [f"input:{tmp_path / 'private.png'}"]
+    assert found["question"] == value
+    with pytest.raises(MediaNotAllowed):
+        store.open_bytes(found["media"][0])
