@@ -2,14 +2,17 @@
 
 import hashlib
 import logging
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.run_folder import lines_fingerprint
+from pipelines.run_folder import is_run_folder, lines_fingerprint
 from stages.reading import Source
+
+_WILDCARD = re.compile(r"[*?\[]")
 
 
 class InputError(Exception):
@@ -36,11 +39,15 @@ def find_input(name: str) -> Input:
             return _jsonl(path / "records.jsonl")
         if path.is_file() and path.suffix in (".jsonl", ".json"):
             return _jsonl(path)
-        files = _parquet_files(path)
+        if is_run_folder(path):
+            raise InputError(f"{name} is a run folder: name what the run read, or a folder of its shards")
+        files, root = _parquet_files(path)
         if files:
-            return _parquet(name, files, path if path.is_dir() else files[0].parent)
+            return _parquet(name, files, root)
     except OSError as error:
         raise InputError(f"cannot read the input {name}: {error.strerror or error}") from error
+    except ValueError as error:  # a pattern that is none
+        raise InputError(f"cannot read the input {name}: {error}") from error
     root = str(path.resolve())
     if path.is_dir() and any(path.iterdir()):
         return Input(name, (Source("datasets", root),), root, _digest(name))
@@ -69,18 +76,25 @@ def _require_dataset(name: str) -> None:
 def _jsonl(path: Path) -> Input:
     with path.open("rb") as stream:
         fingerprint = lines_fingerprint(stream)
-    folder = path.resolve().parent
-    return Input(str(folder), (Source("jsonl", str(path.resolve())),), str(folder), fingerprint)
+    folder = path.parent.resolve()  # not that of the file's target: snapshots from the hub are folders of links
+    return Input(str(folder), (Source("jsonl", str(folder / path.name)),), str(folder), fingerprint)
 
 
-def _parquet_files(path: Path) -> list[Path]:
-    if path.is_dir():
-        return sorted(path.rglob("*.parquet"))
+def _parquet_files(path: Path) -> tuple[list[Path], Path]:
+    """The Parquet files of a folder, file or glob, and the folder that they are looked for in.
+
+    Run folders below that one are passed over: a run may be written beside what it reads.
+    """
     if path.is_file():
-        return [path] if path.suffix == ".parquet" else []
-    return (
-        sorted(found for found in path.parent.glob(path.name) if found.suffix == ".parquet") if "*" in path.name else []
-    )
+        return [path] if path.suffix == ".parquet" else [], path.parent
+    if path.is_dir():
+        root, found = path, sorted(path.rglob("*.parquet"))
+    else:
+        root = next(folder for folder in path.parents if not _WILDCARD.search(str(folder)))
+        found = sorted(file for file in root.glob(str(path.relative_to(root))) if file.suffix == ".parquet")
+    below = {folder for file in found for folder in file.parents} - {root, *root.parents}
+    runs = {folder for folder in below if is_run_folder(folder)}
+    return [file for file in found if file.is_file() and runs.isdisjoint(file.parents)], root
 
 
 def _parquet(name: str, files: list[Path], root: Path) -> Input:

@@ -28,7 +28,7 @@ from pipelines.inputs import Input, find_input
 from pipelines.outputs import write_outcome
 from pipelines.progress import show_progress
 from pipelines.report import write_report
-from pipelines.run_folder import RunFolder
+from pipelines.run_folder import RunFolder, RunFolderError
 from pipelines.runner import OptionError, choose_runner, pipeline_options
 from pipelines.waves import Wave, first_share, joined_counters, next_share, threshold, wave_of
 from prompts.loader import load_prompt, prompt_names
@@ -144,6 +144,7 @@ def execute(arguments: RunArguments) -> dict[str, Any]:
     plan = make_plan(arguments)
     if any(plan.models.endpoint(role).kind == SERVED for role, _ in plan.models.roles) and not is_local(options):
         raise OptionError(f"the endpoint kind {SERVED} starts a server on this machine only: drop --runner")
+    _check_apart(plan)
     plan.folder.check(plan.input.fingerprint, arguments.resume)
     with plan.folder.locked(), contextlib.ExitStack() as stack:
         plan.folder.prepare(plan.input.name, plan.input.fingerprint, arguments.resume)
@@ -158,6 +159,15 @@ def execute(arguments: RunArguments) -> dict[str, Any]:
         write_report(staging, plan.folder.root, summary)
         plan.folder.commit()
     return summary
+
+
+def _check_apart(plan: Plan) -> None:
+    """Refuse a run folder inside a folder that ``datasets`` reads whole: the next run would read it too."""
+    read_whole = any(source.kind == "datasets" for source in plan.input.sources)
+    if read_whole and plan.folder.root.is_relative_to(plan.input.media_root):
+        raise RunFolderError(
+            f"{plan.folder.root} is inside the input, which is read with all that is in it: choose another --output"
+        )
 
 
 def _serve(plan: Plan, stack: contextlib.ExitStack) -> ModelsSettings:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _OURS = (".lock", "input.json.writing")
+_MARKER = "input.json"
 STAGED = ("sft", "rl", "rejected", "rubrics.json", "config.toml", "README.md", "report.html", "run.json")
 
 
@@ -54,7 +55,7 @@ class RunFolder:
 
     def check(self, fingerprint: str, resume: bool) -> None:
         """Refuse a folder that is not a run folder, or that is another input's; touches nothing."""
-        marker = self.root / "input.json"
+        marker = self.root / _MARKER
         if self.root.exists() and not self.root.is_dir():
             raise RunFolderError(f"cannot write {self.root}: it is a file")
         if not marker.exists():
@@ -73,7 +74,7 @@ class RunFolder:
             )
 
     def _claim(self, input_name: str, fingerprint: str) -> None:
-        marker = self.root / "input.json"
+        marker = self.root / _MARKER
         if marker.exists() and json.loads(marker.read_text("utf-8"))["fingerprint"] != fingerprint:
             self._remove_outputs()
         _write_atomically(marker, json.dumps({"input": input_name, "fingerprint": fingerprint}, indent=1))
@@ -119,6 +120,14 @@ class RunFolder:
             if (self.staging / name).exists():
                 (self.staging / name).rename(self.root / name)
         shutil.rmtree(self.staging)
+
+
+def is_run_folder(path: Path) -> bool:
+    """Whether a folder has the marker of a run, which is there from its first moment."""
+    try:
+        return json.loads((path / _MARKER).read_text("utf-8")).keys() >= {"input", "fingerprint"}
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def _write_atomically(path: Path, text: str) -> None:

@@ -8,7 +8,10 @@ import pytest
 
 from pipelines import inputs
 from pipelines.inputs import Input, InputError, find_input
+from pipelines.run_folder import RunFolder
 from stages.reading import Source
+from vision.hashing import sha256_bytes
+from vision.media import MediaNotAllowed, MediaStore
 
 
 @pytest.fixture
@@ -51,6 +54,11 @@ def test_lines(name: str, file: str, root: str, here: Path) -> None:
         ("one.parquet", [("one.parquet", 1)], "."),
         ("shards", [("shards/b.parquet", 1), ("shards/deep/a.parquet", 3)], "shards"),
         ("shards/*.parquet", [("shards/b.parquet", 1)], "shards"),
+        ("shards/*/a.parquet", [("shards/deep/a.parquet", 1)], "shards"),
+        ("shards/**/*.parquet", [("shards/b.parquet", 1), ("shards/deep/a.parquet", 3)], "shards"),
+        ("shards/[ab].parquet", [("shards/b.parquet", 1)], "shards"),
+        ("o?e.parquet", [("one.parquet", 1)], "."),
+        ("*/deep/?.parquet", [("shards/deep/a.parquet", 1)], "."),
     ],
 )
 def test_parquet_rows_are_numbered_over_all_files(
@@ -87,10 +95,42 @@ def test_nothing_to_read(name: str, here: Path) -> None:
         find_input(str(here / name))
 
 
+@pytest.mark.parametrize("name", ["shards", "shards/**/*.parquet", "*/*.parquet"])
+def test_runs_written_beside_the_input_are_not_input(name: str, here: Path) -> None:
+    first = find_input(str(here / name))
+    for run in ("shards/run", "shards/deep/run2"):
+        RunFolder(here / run).prepare(name, first.fingerprint, resume=True)
+        for part in ("sft", "rejected"):
+            (here / run / part).mkdir()
+            pq.write_table(pa.table({"id": ["a"]}), here / run / part / "train-00000-of-00001.parquet")
+    assert find_input(str(here / name)) == first
+
+
+def test_a_run_folder_is_input_only_by_its_shards(here: Path) -> None:
+    RunFolder(here / "run").prepare("data", "0", resume=True)
+    (here / "run/sft").mkdir()
+    pq.write_table(pa.table({"id": ["a"]}), here / "run/sft/x.parquet")
+    with pytest.raises(InputError, match="run is a run folder: name what the run read"):
+        find_input(str(here / "run"))
+    for name in ("run/sft", "run/sft/*.parquet"):
+        assert find_input(str(here / name)).sources == (Source("parquet", str(here / "run/sft/x.parquet")),)
+
+
+def test_a_folder_with_a_file_like_the_mark_of_a_run_is_read(here: Path) -> None:
+    for text in ("[1]", "{", '{"input": "x"}'):
+        (here / "shards/deep/input.json").write_text(text)
+        assert len(find_input(str(here / "shards")).sources) == 2
+
+
 def test_a_file_that_only_says_that_it_is_parquet(here: Path) -> None:
     (here / "shards/bad.parquet").write_bytes(b"PAR1 or so")
     with pytest.raises(InputError, match=r"bad\.parquet is not a Parquet file"):
         find_input(str(here / "shards"))
+
+
+def test_a_pattern_that_not_every_python_takes(here: Path) -> None:
+    with pytest.raises(InputError, match=r"x\*\*y\.parquet"):
+        find_input(str(here / "x**y.parquet"))
 
 
 def test_an_empty_name(here: Path) -> None:
@@ -118,3 +158,19 @@ def test_a_link_is_followed(here: Path) -> None:
     linked, direct = find_input(str(here / "link")), find_input(str(here / "data"))
     assert linked.fingerprint == direct.fingerprint
     assert linked.media_root == direct.media_root
+
+
+def test_a_folder_of_links_is_the_root_of_its_media(here: Path) -> None:
+    """A snapshot from the hub: every name a link to a file named by its hash."""
+    (here / "blobs").mkdir()
+    (here / "snapshot").mkdir()
+    for name, content in {"records.jsonl": b'{"id": "a"}\n', "a.png": b"png"}.items():
+        (here / "blobs" / sha256_bytes(content)).write_bytes(content)
+        (here / "snapshot" / name).symlink_to(Path("../blobs") / sha256_bytes(content))
+    for name in ("snapshot", "snapshot/records.jsonl"):
+        found = find_input(str(here / name))
+        assert found.media_root == str(here / "snapshot")
+        store = MediaStore(found.media_root, str(here / "run"))
+        assert store.open_bytes("input:a.png") == b"png"
+        with pytest.raises(MediaNotAllowed):
+            store.open_bytes("input:../own.jsonl")

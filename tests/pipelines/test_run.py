@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import pipelines
@@ -17,6 +19,26 @@ def data(tmp_path: Path, write_records: Callable[..., Path], write_scene: Callab
     """One picture with its question."""
     write_scene(tmp_path / "data/0.png")
     return write_records(tmp_path / "data", [{"id": "q0", "media": "0.png"}])
+
+
+@pytest.mark.parametrize("more", [(), ("--resume", "never")])
+def test_a_run_inside_its_parquet_folder_is_the_same_again(
+    more: tuple[str, ...], tmp_path: Path, write_scene: Callable[..., Path], run_beam: Callable[..., Any]
+) -> None:
+    write_scene(tmp_path / "pq/0.png")
+    row = {"id": "q0", "media": "0.png", "question": "How many?", "answer": "3", "source": "s", "license": "MIT"}
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "pq/rows.parquet")
+    for run in ("run", "run", "run2"):
+        ran = run_beam(tmp_path / "pq", tmp_path / "pq" / run, *more)
+        assert ran.out.startswith("1 records: "), ran.err
+
+
+def test_a_run_inside_a_folder_that_datasets_reads_is_refused(data: Path, run_beam: Callable[..., Any]) -> None:
+    (data / "records.jsonl").unlink()
+    ran = run_beam(data, data / "run")
+    assert ran.code == 2
+    assert "run is inside the input, which is read with all that is in it: choose another --output" in ran.err
+    assert not (data / "run").exists()
 
 
 def test_validate_only_looks_for_a_server_that_the_run_starts(
