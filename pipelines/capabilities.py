@@ -44,7 +44,7 @@ def scan_media(sources: Sequence[Source], rows: RowSettings, most_records: int =
 def _media_fields(source: Source, rows: RowSettings) -> Iterator[Any]:
     if source.kind == "jsonl":
         with Path(source.path).open("rb") as stream:
-            yield from _media_of_lines(stream)
+            yield from _media_of_lines(stream, rows.columns.get("media", "media"))
     elif source.kind == "parquet":
         file = pq.ParquetFile(source.path)
         names = [rows.columns.get("media", "media"), "images", "image"]
@@ -54,14 +54,14 @@ def _media_fields(source: Source, rows: RowSettings) -> Iterator[Any]:
                 yield from batch.column(0).to_pylist()
 
 
-def _media_of_lines(lines: Iterable[bytes]) -> Iterator[Any]:
+def _media_of_lines(lines: Iterable[bytes], key: str) -> Iterator[Any]:
     for line in lines:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(record, dict) and record.get("media") is not None:
-            yield record["media"]
+        if isinstance(record, dict) and record.get(key) is not None:
+            yield record[key]
 
 
 def _is_video(medium: object) -> bool:

@@ -85,7 +85,7 @@ def make_plan(arguments: RunArguments) -> Plan:
     """Load the pipeline, the config and the input; raises their errors, touches nothing."""
     module = load_pipeline(arguments.pipeline)
     settings = load_config(module.Settings, arguments.config, arguments.overrides)
-    found = find_input(arguments.input)
+    found = find_input(arguments.input, settings.input)
     folder = RunFolder(Path(arguments.output).resolve())
     models = ModelsSettings(
         endpoints=tuple(sorted(settings.endpoints.items())),

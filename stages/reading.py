@@ -8,8 +8,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 from apache_beam.io.filesystems import FileSystems
@@ -17,8 +17,12 @@ from apache_beam.io.filesystems import FileSystems
 from schemas.records import RawRecord
 from vision.media import MediaStore
 
+if TYPE_CHECKING:
+    import datasets
+
 _PLAIN_SUFFIX = re.compile(r"[a-z0-9]{1,8}")
 FIELDS = ("id", "source", "license", "media", "question", "answer", "answer_type", "choices", "boxes")
+OPTIONAL_FIELDS = ("answer_type", "choices", "boxes")
 
 
 @dataclass(frozen=True)
@@ -36,10 +40,11 @@ class Source:
 
 @dataclass(frozen=True)
 class RowSettings:
-    """How rows of Parquet and of data sets become records.
+    """How what an input holds becomes records.
 
-    ``columns`` maps our field names to the input's column names; ``constants`` gives fields that the input lacks;
-    ``split`` and ``name`` choose the part of a data set. Without an id column the id is ``row-<number>``.
+    ``columns`` maps our field names to the input's column names (the keys of a jsonl line); ``constants`` gives fields
+    that the input lacks; ``split`` and ``name`` choose the part of a data set. Rows of Parquet and of data sets without
+    an id column have the id ``row-<number>``.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -59,20 +64,31 @@ class RowSettings:
 def read_source(source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
     """The source's records in order. Blank lines of a jsonl file are not records."""
     if source.kind == "jsonl":
-        yield from _read_jsonl(source)
+        yield from _read_jsonl(source, rows)
         return
     found = _parquet_rows(source.path) if source.kind == "parquet" else _dataset_rows(source.path, rows)
     for number, row in enumerate(found, source.first_number):
         yield _as_record(number, row, rows, store)
 
 
-def _read_jsonl(source: Source) -> Iterator[RawRecord]:
+def _read_jsonl(source: Source, rows: RowSettings) -> Iterator[RawRecord]:
     with FileSystems.open(source.path) as stream:
         for number, line in enumerate(stream, source.first_number):
             line = line.removeprefix(b"\xef\xbb\xbf") if number == source.first_number else line
             text = line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
             if text.strip():
-                yield RawRecord(number, text.encode("utf-8", "backslashreplace").decode())
+                yield RawRecord(number, _mapped_line(text.encode("utf-8", "backslashreplace").decode(), rows))
+
+
+def _mapped_line(text: str, rows: RowSettings) -> str:
+    """The line with the column map and the constants applied; a line that is no JSON object is left to the parser."""
+    if not rows.columns and not rows.constants:
+        return text
+    try:
+        line = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return json.dumps(_fields(line, rows)) if isinstance(line, dict) else text
 
 
 def _parquet_rows(path: str) -> Iterator[Mapping[str, Any]]:
@@ -84,7 +100,7 @@ def _parquet_rows(path: str) -> Iterator[Mapping[str, Any]]:
 def _dataset_rows(path: str, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
     import datasets
 
-    loaded = datasets.load_dataset(path, rows.name or None, split=rows.split, streaming=True)
+    loaded = open_data_set(path, rows)
     pictures = set()
     for column, feature in (loaded.features or {}).items():
         if isinstance(feature, datasets.Image):
@@ -95,6 +111,23 @@ def _dataset_rows(path: str, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
             pictures.add(column)
     for row in loaded:
         yield {name: own_picture(value, path) if name in pictures else value for name, value in row.items()}
+
+
+def open_data_set(path: str, rows: RowSettings) -> "datasets.IterableDataset":
+    """The split of a data set by folder or id that the settings name, unread; a saved ``Dataset`` has but one.
+
+    Raises the errors of ``datasets``: ValueError for a split or name that it does not have.
+    """
+    import datasets
+
+    if not any((Path(path) / name).is_file() for name in ("state.json", "dataset_dict.json")):
+        return datasets.load_dataset(path, rows.name or None, split=rows.split, streaming=True)
+    saved = datasets.load_from_disk(path)
+    if isinstance(saved, datasets.DatasetDict):
+        if rows.split not in saved:
+            raise ValueError(f"Bad split: {rows.split}. Available splits: {sorted(map(str, saved))}")
+        saved = saved[rows.split]
+    return saved.to_iterable_dataset()
 
 
 def own_picture(value: Any, data_set: str) -> Any:
@@ -138,12 +171,14 @@ def _read_url(url: str) -> bytes | None:
         return None
 
 
+def _fields(row: Mapping[str, Any], rows: RowSettings) -> dict[str, Any]:
+    """The fields that a row has under the column map, over the constants."""
+    found = {name: row.get(rows.columns.get(name, name)) for name in FIELDS}
+    return dict(rows.constants) | {name: value for name, value in found.items() if value is not None}
+
+
 def _as_record(number: int, row: Mapping[str, Any], rows: RowSettings, store: MediaStore) -> RawRecord:
-    fields: dict[str, Any] = dict(rows.constants)
-    for name in FIELDS:
-        column = rows.columns.get(name, name)
-        if row.get(column) is not None:
-            fields[name] = row[column]
+    fields = _fields(row, rows)
     if "id" not in fields and "id" not in rows.columns:
         fields["id"] = f"row-{number}"
     if "media" not in fields:

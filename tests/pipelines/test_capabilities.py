@@ -27,6 +27,7 @@ def test_the_media_of_lines(tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").write_bytes(b"\n".join(lines))
     sources = [Source("jsonl", str(tmp_path / "records.jsonl"))]
     assert scan_media(sources, RowSettings()) == MediaScan(records=4, most_media=3, videos=2)
+    assert scan_media(sources, RowSettings(columns={"media": "id"})) == MediaScan(1, 1, 0)
     assert scan_media(sources, RowSettings(), most_records=1) == MediaScan(1, 1, 0)
     assert scan_media([Source("datasets", "org/name")], RowSettings()) == MediaScan()
 

@@ -1,7 +1,9 @@
 """What ``--input`` may name, and what identifies its content."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
+import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from pipelines import inputs
 from pipelines.inputs import Input, InputError, find_input
 from pipelines.run_folder import RunFolder
-from stages.reading import Source
+from stages.reading import RowSettings, Source
 from vision.hashing import sha256_bytes
 from vision.media import MediaNotAllowed, MediaStore
 
@@ -83,7 +85,7 @@ def test_a_folder_named_from_here_is_no_data_set_id(here: Path, monkeypatch: pyt
 
 def test_rows_from_the_hub_name_no_file_here(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(here)
-    monkeypatch.setattr(inputs, "_require_dataset", lambda name: None)
+    monkeypatch.setattr(inputs, "open_data_set", lambda name, rows: SimpleNamespace(features=None))
     found = find_input("org/name")
     assert found.sources == (Source("datasets", "org/name"),)
     assert not Path(found.media_root).exists()
@@ -158,6 +160,59 @@ def test_a_link_is_followed(here: Path) -> None:
     linked, direct = find_input(str(here / "link")), find_input(str(here / "data"))
     assert linked.fingerprint == direct.fingerprint
     assert linked.media_root == direct.media_root
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Path:
+    """One question in every kind of input, under ``query`` and ``gold``."""
+    rows = {"query": ["How many?"], "gold": ["3"]}
+    (tmp_path / "lines").mkdir()
+    (tmp_path / "lines/records.jsonl").write_bytes(b'\xef\xbb\xbf{"query": "How many?", "gold": "3"}\nno record\n')
+    pq.write_table(pa.table(rows), tmp_path / "rows.parquet")
+    saved = datasets.Dataset.from_dict(rows)
+    saved.save_to_disk(tmp_path / "saved")
+    datasets.DatasetDict({"train": saved, "test": saved}).save_to_disk(tmp_path / "parts")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["lines", "rows.parquet", "saved", "parts"])
+def test_a_column_that_the_input_lacks(name: str, asked: Path) -> None:
+    right = RowSettings(columns={"question": "query", "answer": "gold"})
+    assert find_input(str(asked / name), right) == find_input(str(asked / name))
+    for column, hint in (("querry", r"did you mean query\?"), ("zzz", "its columns are gold, query")):
+        wrong = RowSettings(columns={"answer": "gold", "question": column})
+        with pytest.raises(
+            InputError, match=rf"^input\.columns\.question: the input has no column '{column}'; {hint}$"
+        ):
+            find_input(str(asked / name), wrong)
+
+
+def test_lines_may_lack_what_is_optional(asked: Path) -> None:
+    rows = RowSettings(columns={"choices": "options", "license": "licence"}, constants={"license": "MIT"})
+    find_input(str(asked / "lines"), rows)
+    with pytest.raises(InputError, match=r"input\.columns\.choices"):
+        find_input(str(asked / "rows.parquet"), rows)
+
+
+def test_a_column_of_one_shard_is_one_of_the_input(here: Path) -> None:
+    pq.write_table(pa.table({"id": ["x"], "query": ["How many?"]}), here / "shards/c.parquet")
+    assert len(find_input(str(here / "shards"), RowSettings(columns={"question": "query"})).sources) == 3
+
+
+def test_a_split_that_the_data_set_lacks(asked: Path) -> None:
+    (asked / "csv").mkdir()
+    (asked / "csv/rows.csv").write_text("query,gold\nHow many?,3\n")
+    for name in ("parts", "csv"):
+        with pytest.raises(InputError, match=r"with input\.split = 'trian': Bad split: trian\. Available splits: \["):
+            find_input(str(asked / name), RowSettings(split="trian"))
+    assert find_input(str(asked / "parts"), RowSettings(split="test")).sources[0].kind == "datasets"
+
+
+def test_a_folder_that_datasets_cannot_read(asked: Path) -> None:
+    (asked / "notes").mkdir()
+    (asked / "notes/a.xyz").write_text("?")
+    with pytest.raises(InputError, match=r"notes: no records\.jsonl and no \.parquet file there, and no data set: "):
+        find_input(str(asked / "notes"))
 
 
 def test_a_folder_of_links_is_the_root_of_its_media(here: Path) -> None:

@@ -79,6 +79,32 @@ def test_columns_and_constants_become_fields(tmp_path: Path, store: MediaStore) 
     assert found == fields | {"media": ["input:a.png"]}
 
 
+MAPPED = [
+    ('{"query": "How?", "pic": "a.png"}', {"question": "How?", "media": "a.png", "license": "MIT"}),
+    ('{"query": "How?", "question": "no", "license": "X", "x": 1}', {"question": "How?", "license": "X"}),
+    ('{"query": null, "license": null}', {"license": "MIT"}),
+    (r'{"query": "a\ud800"}', {"question": "a\ud800", "license": "MIT"}),
+    ("{}", {"license": "MIT"}),
+]
+
+
+@pytest.mark.parametrize(("line", "expected"), MAPPED)
+def test_columns_and_constants_hold_for_lines_too(
+    line: str, expected: dict[str, str], tmp_path: Path, store: MediaStore
+) -> None:
+    (tmp_path / "records.jsonl").write_text(line + "\n")
+    rows = RowSettings(columns={"question": "query", "media": "pic"}, constants={"license": "MIT"})
+    [raw] = read_source(Source("jsonl", str(tmp_path / "records.jsonl")), rows, store)
+    assert (json.loads(raw.text), raw.materialised) == (expected, False)
+    assert raw.text.isascii()
+
+
+@pytest.mark.parametrize("line", ["[1]", "3", '{"query": ', "[" * 100_000, '{"answer": 1' + "0" * 5000 + "}"])
+def test_lines_that_are_no_objects_are_left_as_they_are(line: str, tmp_path: Path, store: MediaStore) -> None:
+    (tmp_path / "records.jsonl").write_text(line + "\n")
+    assert [raw.text for raw in read_source(Source("jsonl", str(tmp_path / "records.jsonl")), NAMED, store)] == [line]
+
+
 def test_a_named_id_column_is_not_made_up_where_it_is_empty(tmp_path: Path, store: MediaStore) -> None:
     source = parquet(tmp_path / "rows.parquet", [{"uid": None, "image": "a.png"}, {"uid": "b", "image": "a.png"}])
     found = read(source, store, RowSettings(columns={"id": "uid"}))
@@ -138,6 +164,18 @@ def test_a_data_set_with_embedded_pictures(saved: Path, store: MediaStore, pictu
 def test_a_data_set_without_the_split(saved: Path, store: MediaStore) -> None:
     with pytest.raises(ValueError, match="test"):
         read(Source("datasets", str(saved)), store, RowSettings(split="test"))
+
+
+def test_data_sets_saved_to_disk(saved: Path, tmp_path: Path, store: MediaStore, picture: bytes) -> None:
+    one = datasets.Dataset.from_parquet(str(saved / "train-00000.parquet"))
+    assert isinstance(one, datasets.Dataset)
+    one.save_to_disk(tmp_path / "one")
+    datasets.DatasetDict({"train": one, "test": one.select([1])}).save_to_disk(tmp_path / "parts")
+    columns = {"question": "query", "answer": "label"}
+    for folder, split, answers in (("one", "train", [3, 1]), ("parts", "train", [3, 1]), ("parts", "test", [1])):
+        found = read(Source("datasets", str(tmp_path / folder)), store, RowSettings(columns=columns, split=split))
+        assert [row["answer"] for _, row in found] == answers
+        assert all(store.open_bytes(row["media"][0]) == picture for _, row in found)
 
 
 def test_a_folder_of_pictures_read_by_datasets(
