@@ -2,10 +2,12 @@
 
 A record is a JSON object with id, source, license, media (a path or a list of paths), question, answer, answer_type
 (mcq | numeric | text | bool | boxes), choices (list or null) and boxes (list of {label, bbox} or null). A missing
-answer_type is derived from the other fields: mcq with choices, numeric for a plain number, bool for yes or no, else
-text.
+answer_type is derived from the other fields: mcq with choices, numeric for a plain number, bool for yes or no (or the
+JSON values true and false), else text. The answer is one of the choices wherever there are any, by its text or as the
+same number; a record declared to be of another type than mcq is asked freely, and its choices are kept aside.
 """
 
+import decimal
 import json
 import re
 from collections.abc import Mapping
@@ -38,7 +40,10 @@ class InvalidRecord(ValueError):
 
 @record
 class InputRecord:
-    """A record whose fields are valid; its media have not been looked at. ``media`` are URIs."""
+    """A record whose fields are valid; its media have not been looked at. ``media`` are URIs.
+
+    ``opened_choices`` are the choices of a record that is not of type mcq.
+    """
 
     number: int
     id: str
@@ -50,6 +55,7 @@ class InputRecord:
     answer_type: str
     choices: tuple[str, ...] | None
     boxes: tuple[Box, ...] | None
+    opened_choices: tuple[str, ...] | None = None
 
 
 def parse_record(raw: RawRecord) -> InputRecord:
@@ -73,7 +79,7 @@ def parse_record(raw: RawRecord) -> InputRecord:
 def _parse_fields(raw: RawRecord, record_id: str, fields: Mapping[str, object]) -> InputRecord:
     question = _text(fields, "question")
     choices = _choices(fields.get("choices"))
-    answer = _text(fields, "answer", numbers=True)
+    answer = _answer(fields)
     boxes = _boxes(fields.get("boxes"))
     answer_type = fields.get("answer_type") or _derive_type(answer, choices)
     if answer_type not in ANSWER_TYPES:
@@ -96,28 +102,29 @@ def _parse_fields(raw: RawRecord, record_id: str, fields: Mapping[str, object]) 
         answer_type=str(answer_type),
         choices=choices if answer_type == "mcq" else None,
         boxes=boxes,
+        opened_choices=None if answer_type == "mcq" else choices,
     )
 
 
 def _json_object(text: str) -> Mapping[str, object]:
-    def refuse(constant: str) -> None:
-        raise InvalidRecord(Reason.INVALID_RECORD, f"{constant} is not a JSON number")
-
     try:
-        fields = json.loads(text, parse_constant=refuse)
+        fields = json.loads(text)  # NaN and infinity pass here and are refused with the field that they stand in
     except (ValueError, RecursionError) as error:
-        if isinstance(error, InvalidRecord):
-            raise
         raise InvalidRecord(Reason.INVALID_RECORD, f"not JSON: {error}") from error
     if not isinstance(fields, dict):
         raise InvalidRecord(Reason.INVALID_RECORD, f"expected a JSON object, got {_show(fields)}")
     return fields
 
 
-def _text(fields: Mapping[str, object], name: str, numbers: bool = False) -> str:
+def _answer(fields: Mapping[str, object]) -> str:
+    value = fields.get("answer")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value) if _finite(value) else _text(fields, "answer")
+
+
+def _text(fields: Mapping[str, object], name: str) -> str:
     value = fields.get(name)
-    if numbers and _finite(value):
-        return str(value)
     if not isinstance(value, str) or not value.strip():
         raise InvalidRecord(Reason.INVALID_RECORD, f"{name}: expected a non-empty string, got {_show(value)}")
     return value
@@ -135,7 +142,7 @@ def _choices(value: object) -> tuple[str, ...] | None:
         return None
     if not isinstance(value, list) or len(value) < 2:
         raise InvalidRecord(Reason.INVALID_RECORD, f"choices: expected at least two, got {_show(value)}")
-    if all(isinstance(choice, int | float) and not isinstance(choice, bool) for choice in value):
+    if all(_finite(choice) for choice in value):
         value = [str(choice) for choice in value]
     if not all(isinstance(choice, str) and choice.strip() for choice in value):
         raise InvalidRecord(Reason.INVALID_RECORD, f"choices: expected non-empty strings, got {_show(value)}")
@@ -170,17 +177,15 @@ def _checked_answer(
     answer: str, answer_type: str, choices: tuple[str, ...] | None, boxes: tuple[Box, ...] | None
 ) -> str:
     """The answer in its type's normal form: a choice's own text, a number without separators, yes or no."""
-    if answer_type == "mcq":
-        if choices is None:
-            raise InvalidRecord(Reason.INVALID_RECORD, "choices: a mcq record needs them")
-        matching = [choice for choice in choices if _loose(choice) == _loose(answer)]
-        if not matching:
-            raise InvalidRecord(Reason.ANSWER_NOT_IN_CHOICES, f"answer {_show(answer)} is not among {_show(choices)}")
-        return matching[0]
+    if answer_type == "mcq" and choices is None:
+        raise InvalidRecord(Reason.INVALID_RECORD, "choices: a mcq record needs them")
+    chosen = None if choices is None else _choice(answer, choices)
+    if answer_type == "mcq" and chosen is not None:
+        return chosen
     if answer_type == "numeric":
         if not _NUMBER.fullmatch(answer.strip()):
             raise InvalidRecord(Reason.INVALID_RECORD, f"answer: {_show(answer)} is not a plain number")
-        return answer.strip().replace(",", "").replace("\u2212", "-")
+        return _plain_number(answer)
     if answer_type == "bool":
         word = {"yes": "yes", "true": "yes", "no": "no", "false": "no"}.get(_loose(answer).rstrip("."))
         if word is None:
@@ -189,6 +194,30 @@ def _checked_answer(
     if answer_type == "boxes" and not boxes:
         raise InvalidRecord(Reason.INVALID_RECORD, "boxes: a record of answer_type boxes needs them")
     return answer
+
+
+def _choice(answer: str, choices: tuple[str, ...]) -> str:
+    """The choice that the answer is: the same words, or else the same number."""
+    matching = [choice for choice in choices if _loose(choice) == _loose(answer)]
+    number = _number(answer)
+    if number is not None:
+        matching += [choice for choice in choices if _number(choice) == number]
+    if not matching:
+        raise InvalidRecord(Reason.ANSWER_NOT_IN_CHOICES, f"answer {_show(answer)} is not among {_show(choices)}")
+    return matching[0]
+
+
+def _number(text: str) -> decimal.Decimal | None:
+    if not _NUMBER.fullmatch(text.strip()):
+        return None
+    try:
+        return decimal.Decimal(_plain_number(text))
+    except decimal.InvalidOperation:  # an exponent beyond what can be held
+        return None
+
+
+def _plain_number(text: str) -> str:
+    return text.strip().replace(",", "").replace("\u2212", "-")
 
 
 def _derive_type(answer: str, choices: tuple[str, ...] | None) -> str:

@@ -72,7 +72,7 @@ class MediaRef:
 class Question:
     """A validated input record. ``choices`` is None unless the answer is one of them (``mcq``).
 
-    ``opened_choices`` keeps the choices of a question that was turned from multiple choice into free response.
+    ``opened_choices`` keeps the choices of a question that has some and is asked for a free response all the same.
     ``gold_boxes`` come from the input and are read by no stage before the shards are written.
     """
 

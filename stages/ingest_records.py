@@ -125,6 +125,7 @@ def assemble(rec: InputRecord, media: dict[str, CheckedMedium]) -> Draft | Rejec
         answer=rec.answer,
         answer_type=rec.answer_type,
         choices=rec.choices,
+        opened_choices=rec.opened_choices,
         gold_boxes=boxes,
     )
     return Draft(question)

@@ -65,7 +65,15 @@ ANSWERS = [
     ({"answer": " no. ", "answer_type": "bool"}, "no", "bool"),
     ({"answer": "True"}, "True", "text"),
     ({"answer": "the  DOG", "choices": ["A cat", "The dog"]}, "The dog", "mcq"),
+    ({"answer": True}, "yes", "bool"),
+    ({"answer": False}, "no", "bool"),
+    ({"answer": False, "answer_type": "text"}, "no", "text"),
+    ({"answer": True, "choices": ["Yes", "No"]}, "Yes", "mcq"),
     ({"answer": 2, "choices": [1, 2, 2.5]}, "2", "mcq"),
+    ({"answer": 3.0, "choices": ["2", "3"]}, "3", "mcq"),
+    ({"answer": "1000", "choices": ["1,000", "100"]}, "1,000", "mcq"),
+    ({"answer": "3.0", "choices": ["3", "3.0"]}, "3.0", "mcq"),
+    ({"answer": "1e3", "choices": ["1e9999999999999999999", "1000"]}, "1000", "mcq"),
     ({"answer": "2", "choices": ["1", "2"], "answer_type": "numeric"}, "2", "numeric"),
     ({"answer": r"\frac{1}{2}"}, r"\frac{1}{2}", "text"),
     ({"answer": "x", "answer_type": "boxes", "boxes": [{"label": "x", "bbox": [0, 0, 1, 1]}]}, "x", "boxes"),
@@ -79,6 +87,21 @@ def test_answers_in_their_normal_form(changes: dict[str, Any], answer: str, answ
     assert (found.choices is not None) == (answer_type == "mcq")
 
 
+OPENED = [
+    ({"answer": "Red", "answer_type": "text", "choices": ["red", "blue"]}, "Red"),
+    ({"answer": 3, "answer_type": "numeric", "choices": ["3.0", "4"]}, "3"),
+    ({"answer": "1,000", "answer_type": "numeric", "choices": [10, 1000]}, "1000"),
+    ({"answer": "YES", "answer_type": "bool", "choices": ["Yes", "No"]}, "yes"),
+]
+
+
+@pytest.mark.parametrize(("changes", "answer"), OPENED)
+def test_choices_beside_a_declared_type_are_kept_aside(changes: dict[str, Any], answer: str) -> None:
+    found = parse(text_of(**changes))
+    assert (found.answer, found.answer_type, found.choices) == (answer, changes["answer_type"], None)
+    assert found.opened_choices == tuple(str(choice) for choice in changes["choices"])
+
+
 BOX = {"label": "a", "bbox": [0, 0, 5, 5]}
 INVALID = [
     ({"source": ...}, Reason.INVALID_RECORD, "source: expected a non-empty string, got None"),
@@ -87,7 +110,10 @@ INVALID = [
     ({"question": 5}, Reason.INVALID_RECORD, "question: expected a non-empty string, got 5"),
     ({"answer": ""}, Reason.INVALID_RECORD, "answer: expected a non-empty string, got ''"),
     ({"answer": ["3"]}, Reason.INVALID_RECORD, "answer: expected a non-empty string, got ['3']"),
-    ({"answer": True}, Reason.INVALID_RECORD, "answer: expected a non-empty string, got True"),
+    ({"answer": float("nan")}, Reason.INVALID_RECORD, "answer: expected a non-empty string, got nan"),
+    ({"answer": -float("inf")}, Reason.INVALID_RECORD, "answer: expected a non-empty string, got -inf"),
+    ({"source": float("nan")}, Reason.INVALID_RECORD, "source: expected a non-empty string, got nan"),
+    ({"choices": [3, float("nan")]}, Reason.INVALID_RECORD, "choices: expected non-empty strings, got [3, nan]"),
     ({"answer": None}, Reason.INVALID_RECORD, "answer: expected a non-empty string, got None"),
     ({"answer_type": "essay"}, Reason.INVALID_RECORD, "answer_type: 'essay' is not one of"),
     ({"answer_type": ["mcq"]}, Reason.INVALID_RECORD, "answer_type: ['mcq'] is not one of"),
@@ -103,6 +129,8 @@ INVALID = [
     ({"choices": [1, True], "answer": 1}, Reason.INVALID_RECORD, "choices: expected non-empty strings"),
     ({"choices": ["3", "Dog", "dog "]}, Reason.INVALID_RECORD, "choices: two are the same"),
     ({"choices": ["4", "5"]}, Reason.ANSWER_NOT_IN_CHOICES, "answer '3' is not among ('4', '5')"),
+    ({"choices": ["4", "5"], "answer_type": "numeric"}, Reason.ANSWER_NOT_IN_CHOICES, "'3' is not among ('4', '5')"),
+    ({"choices": ["a", "b"], "answer_type": "text"}, Reason.ANSWER_NOT_IN_CHOICES, "'3' is not among ('a', 'b')"),
     ({"choices": ["30", "5"]}, Reason.ANSWER_NOT_IN_CHOICES, "answer '3' is not among ('30', '5')"),
     ({"media": ...}, Reason.INVALID_RECORD, "media: expected one or more paths, got None"),
     ({"media": []}, Reason.INVALID_RECORD, "media: expected one or more paths, got []"),
@@ -113,6 +141,7 @@ INVALID = [
     ({"boxes": [{"bbox": [0, 0, 1, 1]}]}, Reason.INVALID_BOXES, "boxes: expected label and bbox"),
     ({"boxes": [BOX | {"bbox": [0, 0, 1]}]}, Reason.INVALID_BOXES, "four finite numbers, got [0, 0, 1]"),
     ({"boxes": [BOX | {"bbox": [0, 0, "9", 9]}]}, Reason.INVALID_BOXES, "four finite numbers"),
+    ({"boxes": [BOX | {"bbox": [0, 0, float("inf"), 9]}]}, Reason.INVALID_BOXES, "numbers, got [0, 0, inf, 9]"),
     ({"boxes": [BOX | {"bbox": [0, 0, True, 9]}]}, Reason.INVALID_BOXES, "four finite numbers"),
     ({"boxes": [BOX, BOX | {"bbox": [5, 5, 5, 9]}]}, Reason.INVALID_BOXES, "[5, 5, 5, 9] has no area"),
     ({"boxes": [BOX | {"bbox": [5, 5, 1, 9]}]}, Reason.INVALID_BOXES, "[5, 5, 1, 9] has no area"),
@@ -137,11 +166,9 @@ NOT_RECORDS = [
     ("null", "expected a JSON object, got None"),
     ("[" * 100_000, "not JSON"),
     ('{"id": "q", "x": ' + "[" * 100_000 + "]" * 100_000 + "}", "not JSON"),
-    (text_of(answer=float("nan")), "NaN is not a JSON number"),
-    (text_of(boxes=[{"label": "a", "bbox": [0, 0, float("inf"), 1]}]), "Infinity is not a JSON number"),
-    (text_of(answer=-float("inf")), "-Infinity is not a JSON number"),
     (text_of(id=...), "id: expected a non-empty string, got None"),
     (text_of(id=" "), "id: expected a non-empty string, got ' '"),
+    (text_of(id=float("nan")), "id: expected a non-empty string, got nan"),
     (text_of(id=5.5), "id: expected a non-empty string, got 5.5"),
     ('{"id": "q", "answer": 1' + "0" * 5000 + "}", "not JSON"),
 ]

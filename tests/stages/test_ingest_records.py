@@ -198,6 +198,42 @@ def test_boxes_are_clipped_by_one_percent_at_most(
         assert found.question.gold_boxes == (Box("a", *kept),)
 
 
+def test_choices_beside_a_declared_type_are_kept(folder: Path, record: Callable[..., dict[str, Any]]) -> None:
+    found = assembled(folder, record(answer="3", answer_type="numeric", choices=["3", "4"]))
+    assert isinstance(found, Draft)
+    assert (found.question.choices, found.question.opened_choices) == (None, ("3", "4"))
+
+
+@pytest.mark.parametrize(
+    ("answers", "kept", "rejected"),
+    [
+        ([True, False], [("a", "yes"), ("b", "no")], []),
+        ([2.5, float("nan")], [("a", "2.5")], [("b", "answer: expected a non-empty string, got nan")]),
+    ],
+)
+def test_answers_of_parquet_columns(
+    answers: list[Any],
+    kept: list[tuple[str, str]],
+    rejected: list[tuple[str, str]],
+    folder: Path,
+    tmp_path: Path,
+    record: Callable[..., dict[str, Any]],
+    check_stage: Callable[..., None],
+) -> None:
+    rows = [record(id=name, answer=answer) for name, answer in zip("ab", answers, strict=True)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    check_stage(
+        IngestRecords(
+            (Source("parquet", str(tmp_path / "rows.parquet")),), RowSettings(), MediaRoots(str(folder), str(tmp_path))
+        ),
+        None,
+        kept=kept,
+        rejected=rejected,
+        show=lambda draft: (draft.id, draft.question.answer),
+        show_rejected=lambda found: (found.id, found.detail),
+    )
+
+
 def test_a_box_on_a_medium_that_is_not_there(folder: Path, record: Callable[..., dict[str, Any]]) -> None:
     found = assembled(folder, record(boxes=[{"label": "a", "bbox": [0, 0, 1, 1], "media_index": 1}]))
     assert found == Rejected("q", "ingest", Reason.INVALID_BOXES.value, "boxes: media_index 1 of 1 media")
