@@ -104,12 +104,24 @@ def _check_columns(rows: RowSettings, known: Iterable[str]) -> None:
 
 
 def _jsonl(path: Path, rows: RowSettings) -> Input:
+    _refuse_whole_json(path)
     with path.open("rb") as stream:
         fingerprint = lines_fingerprint(stream)
     if rows.columns:
         _check_columns(rows, _keys_of_lines(path, rows))
     folder = path.parent.resolve()  # not that of the file's target: snapshots from the hub are folders of links
     return Input(str(folder), (Source("jsonl", str(folder / path.name)),), str(folder), fingerprint)
+
+
+def _refuse_whole_json(path: Path) -> None:
+    """Refuse a file that is one JSON array, or one object over many lines: each of its lines would be a bad record."""
+    with path.open("rb") as stream:
+        first = next((line.strip() for line in stream if line.strip(b"\xef\xbb\xbf \t\r\n")), b"")
+    first = first.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if first in (b"[", b"{") or (first.startswith(b"[") and first[1:].lstrip().startswith(b"{")):
+        raise InputError(
+            f"{path} is a JSON document; JSON Lines is expected, one object a line, as `jq -c '.[]'` makes of an array"
+        )
 
 
 def _keys_of_lines(path: Path, rows: RowSettings) -> set[str]:

@@ -1,5 +1,6 @@
 """What ``--input`` may name, and what identifies its content."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -116,6 +117,29 @@ def test_a_run_folder_is_input_only_by_its_shards(here: Path) -> None:
         find_input(str(here / "run"))
     for name in ("run/sft", "run/sft/*.parquet"):
         assert find_input(str(here / name)).sources == (Source("parquet", str(here / "run/sft/x.parquet")),)
+
+
+RECORDS = [{"id": "a", "choices": ["x", "y"]}, {"id": "b"}]
+
+
+@pytest.mark.parametrize("indent", [None, 0, 2, "\t"])
+@pytest.mark.parametrize("before", ["", "\ufeff", "\n \n"])
+def test_a_json_array_is_not_lines(indent: int | str | None, before: str, here: Path) -> None:
+    (here / "own.json").write_text(before + json.dumps(RECORDS, indent=indent), "utf-8")
+    with pytest.raises(InputError, match=r"own\.json is a JSON document; JSON Lines is expected, one object a line"):
+        find_input(str(here / "own.json"))
+
+
+def test_one_object_over_many_lines_is_no_line(here: Path) -> None:
+    (here / "data/records.jsonl").write_text(json.dumps(RECORDS[0], indent=1))
+    with pytest.raises(InputError, match="JSON Lines is expected"):
+        find_input(str(here / "data"))
+
+
+@pytest.mark.parametrize("first", ['{"id": "a"}', "[1, 2]", '{"id": ', "null", "", "[" * 50_000])
+def test_bad_lines_are_for_the_run_to_reject(first: str, here: Path) -> None:
+    (here / "data/records.jsonl").write_text(first + '\n{"id": "b"}\n')
+    assert find_input(str(here / "data")).sources[0].kind == "jsonl"
 
 
 def test_a_folder_with_a_file_like_the_mark_of_a_run_is_read(here: Path) -> None:
