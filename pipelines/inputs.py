@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.run_folder import is_run_folder, lines_fingerprint
+from pipelines.run_folder import is_run_folder, lines_fingerprint, local_path
 from stages.reading import OPTIONAL_FIELDS, RowSettings, Source, open_data_set
 
 AS_IT_IS = RowSettings()
@@ -41,7 +41,7 @@ def find_input(name: str, rows: RowSettings = AS_IT_IS) -> Input:
 
     Raises :class:`InputError`, also for columns and a split that the input is seen not to have.
     """
-    path = Path(name)
+    path = local_path(name)
     if not name.strip():
         raise InputError("--input is empty")
     try:

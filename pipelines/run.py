@@ -28,7 +28,7 @@ from pipelines.inputs import Input, find_input
 from pipelines.outputs import write_outcome
 from pipelines.progress import show_progress
 from pipelines.report import write_report
-from pipelines.run_folder import RunFolder, RunFolderError
+from pipelines.run_folder import RunFolder, RunFolderError, named_folder
 from pipelines.runner import OptionError, choose_runner, pipeline_options
 from pipelines.waves import Wave, first_share, joined_counters, next_share, threshold, wave_of
 from prompts.loader import load_prompt, prompt_names
@@ -86,7 +86,7 @@ def make_plan(arguments: RunArguments) -> Plan:
     module = load_pipeline(arguments.pipeline)
     settings = load_config(module.Settings, arguments.config, arguments.overrides)
     found = find_input(arguments.input, settings.input)
-    folder = RunFolder(Path(arguments.output).resolve())
+    folder = named_folder(arguments.output)
     models = ModelsSettings(
         endpoints=tuple(sorted(settings.endpoints.items())),
         roles=tuple(sorted((role, name) for role, name in settings.roles.items() if name)),

@@ -122,6 +122,23 @@ class RunFolder:
         shutil.rmtree(self.staging)
 
 
+def local_path(name: str) -> Path:
+    """The path that a command line names, with a leading ``~`` expanded where the shell has left it."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:  # there is no such user: a name like any other
+        return Path(name)
+
+
+def named_folder(name: str) -> RunFolder:
+    """The run folder that ``--output`` names. Raises :class:`RunFolderError` for a URL."""
+    if "://" in name:
+        raise RunFolderError(
+            f"cannot write {name}: a run folder has to be on a disk that all workers see; name a folder there"
+        )
+    return RunFolder(local_path(name).resolve())
+
+
 def is_run_folder(path: Path) -> bool:
     """Whether a folder has the marker of a run, which is there from its first moment."""
     try:

@@ -196,6 +196,14 @@ def test_inputs_that_are_none(name: str, message: str, tmp_path: Path, run_beam:
     assert not (tmp_path / "run").exists()
 
 
+def test_an_output_that_is_a_url(good: Path, tmp_path: Path, run_beam: RunBeam, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = run_beam(good, "gs://b/run")  # type: ignore[arg-type]
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "cannot write gs://b/run: a run folder has to be on a disk" in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_data_set_that_is_not_there(tmp_path: Path, run_beam: RunBeam) -> None:
     run_beam("no/such", tmp_path / "run", own_process=True).check_refused(2, "no/such")
 

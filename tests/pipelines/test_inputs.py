@@ -179,6 +179,12 @@ def test_other_parquet_rows_are_another_input(here: Path) -> None:
     assert find_input(str(here / "shards")).fingerprint != first.fingerprint
 
 
+@pytest.mark.parametrize("name", ["data", "shards", "shards/*.parquet"])
+def test_a_home_folder_is_expanded(name: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(here))
+    assert find_input(f"~/{name}").sources == find_input(str(here / name)).sources
+
+
 def test_a_link_is_followed(here: Path) -> None:
     (here / "link").symlink_to(here / "data")
     linked, direct = find_input(str(here / "link")), find_input(str(here / "data"))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.run_folder import STAGED, RunFolder, RunFolderError, lines_fingerprint
+from pipelines.run_folder import STAGED, RunFolder, RunFolderError, lines_fingerprint, named_folder
 
 
 @pytest.fixture
@@ -176,3 +176,21 @@ def test_the_spool_is_there_while_a_pipeline_runs_and_gone_behind_it(folder: Run
         assert not list(spool.iterdir())
         raise KeyError
     assert not list(folder.staging.iterdir())
+
+
+NAMES = [("~", "home"), ("~/runs/a", "home/runs/a"), ("runs/a", "runs/a"), ("a~b", "a~b"), ("~no-such-user/a",) * 2]
+
+
+@pytest.mark.parametrize(("name", "path"), NAMES)
+def test_a_home_folder_is_expanded(name: str, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert named_folder(name).root == tmp_path / path
+
+
+@pytest.mark.parametrize("name", ["gs://bucket/run", "s3://bucket", "file:///tmp/run"])
+def test_a_url_is_no_run_folder(name: str) -> None:
+    with pytest.raises(
+        RunFolderError, match=rf"^cannot write {name}: a run folder has to be on a disk that all workers"
+    ):
+        named_folder(name)
