@@ -41,6 +41,17 @@ def test_a_run_inside_a_folder_that_datasets_reads_is_refused(data: Path, run_be
     assert not (data / "run").exists()
 
 
+@pytest.mark.parametrize("command", ["run", "validate"])
+def test_a_wrong_column_is_one_line(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pq.write_table(pa.table({"query": ["How many?"]}), tmp_path / "rows.parquet")
+    words = [command, PIPELINE, "--input", str(tmp_path / "rows.parquet"), "--set", "input.columns.question=querry"]
+    assert main([*words, *(("--output", str(tmp_path / "run")) if command == "run" else ())]) == 2
+    told = capsys.readouterr()
+    line = "beam: input.columns.question: the input has no column 'querry'; did you mean query?\n"
+    assert (told.out, told.err) == ("", line)
+    assert not (tmp_path / "run").exists()
+
+
 def test_validate_only_looks_for_a_server_that_the_run_starts(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
