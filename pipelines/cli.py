@@ -12,6 +12,8 @@ import sys
 import warnings
 from collections.abc import Sequence
 
+from pipelines.interrupts import is_interrupt
+
 NAMESAKES = ("beam", "beam-client")
 _EXAMPLES = """examples:
   beam run pipelines/grounded_cot.py --input data/sample --output runs/sample
@@ -38,11 +40,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     verbose = "--verbose" in arguments
     logging.basicConfig(level=logging.INFO if verbose else logging.ERROR, format="%(name)s: %(message)s")
     logging.getLogger("apache_beam").setLevel(logging.INFO if verbose else logging.CRITICAL)
+    try:
+        return _run_command(arguments, beam_options)
+    except BaseException as error:
+        if not is_interrupt(error):
+            raise
+        print("beam: interrupted; run the same command again to resume", file=sys.stderr)
+        return 130
+
+
+def _run_command(arguments: Sequence[str], beam_options: Sequence[str]) -> int:
     parsed = make_parser("cache" in arguments).parse_args(arguments)
     for name in namesakes():
         print(f"beam: the package {name} has a `beam` command too; uninstall it if the wrong one runs", file=sys.stderr)
     warnings.filterwarnings("ignore", category=FutureWarning)
-    from pipelines import commands
+    from pipelines import commands  # takes seconds, so after what needs none of it, and where Ctrl-C is caught
 
     return commands.dispatch(parsed, beam_options)
 

@@ -18,6 +18,7 @@ from pipelines.figures import InspectError
 from pipelines.forecast import count_records, forecast_text
 from pipelines.inputs import InputError
 from pipelines.inspect import run_inspect
+from pipelines.interrupts import is_interrupt
 from pipelines.run import (
     ConservationError,
     PipelineError,
@@ -37,18 +38,18 @@ USER_ERRORS = (
 
 
 def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
-    """Run the parsed command; returns the exit code."""
+    """Run the parsed command; returns the exit code. Raises what Ctrl-C led to, and with --verbose other failures."""
     commands = {"run": _run, "preview": _preview, "validate": _validate, "inspect": _inspect, "cache": _cache}
     try:
         return commands[parsed.command](parsed, beam_options)
-    except USER_ERRORS as error:
-        return _fail(str(error), 2)
-    except ConservationError as error:
-        return _fail(f"conservation violated: {error}", 1)
-    except KeyboardInterrupt:
-        return _fail("interrupted; run the same command again to resume", 130)
-    except Exception as error:  # a defect or a broken machine: say it in one line, and how to see more
-        if parsed.verbose:
+    except Exception as error:
+        if is_interrupt(error):
+            raise
+        if isinstance(error, USER_ERRORS):
+            return _fail(str(error), 2)
+        if isinstance(error, ConservationError):
+            return _fail(f"conservation violated: {error}", 1)
+        if parsed.verbose:  # a defect or a broken machine: say it in one line, and how to see more
             raise
         return _fail(f"{_root_cause(error)} (--verbose shows where)", 1)
 

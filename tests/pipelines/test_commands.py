@@ -1,6 +1,8 @@
 """The ``beam`` command: help, validate, the forecast of a preview, and how each kind of error ends."""
 
 import contextlib
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -250,6 +252,24 @@ def test_runs_that_fail_leave_no_outputs(
     assert out == ""
     assert err.splitlines()[-1] == f"beam: {said}"
     assert not (tmp_path / "run/run.json").exists()
+
+
+STOPPED_WHILE_LOADING = """
+import os, signal, sys
+class Stop:
+    def find_spec(self, name, path=None, target=None):
+        if name == "apache_beam":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Stop())
+from pipelines.cli import main
+sys.exit(main(["inspect", "nothing"]))
+"""
+
+
+def test_ctrl_c_while_the_command_still_loads() -> None:
+    ended = subprocess.run([sys.executable, "-c", STOPPED_WHILE_LOADING], capture_output=True, text=True, check=False)
+    said = "beam: interrupted; run the same command again to resume\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", said)
 
 
 def test_verbose_shows_where(data: Path, tmp_path: Path) -> None:

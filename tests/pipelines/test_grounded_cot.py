@@ -128,20 +128,40 @@ def test_splits_share_no_picture(done: Path) -> None:
     assert not pictures["sft"] & pictures["rl"]
 
 
-def test_a_killed_run_completes_with_the_same_bytes(done: Path, tmp_path: Path) -> None:
+def started(output: Path, enough_bytes: int) -> subprocess.Popen[str]:
+    """A run over the sample in a process of its own, once its reply cache has so many bytes."""
     command = [sys.executable, "-m", "pipelines.cli", "run", PIPELINE, "--input", str(SAMPLE)]
-    command += ["--output", str(tmp_path / "run")]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, start_new_session=True)
-    cache = tmp_path / "run/cache/replies.sqlite-wal"
-    enough = random.randrange(20_000, 400_000)
+    command += ["--output", str(output)]
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    cache = output / "cache/replies.sqlite-wal"
     deadline = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < deadline:
-        if cache.exists() and cache.stat().st_size > enough:
+        if cache.exists() and cache.stat().st_size > enough_bytes:
             break
+    return process
+
+
+def test_a_killed_run_completes_with_the_same_bytes(done: Path, tmp_path: Path) -> None:
+    enough = random.randrange(20_000, 400_000)
+    process = started(tmp_path / "run", enough)
     os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    process.communicate()
     assert not (tmp_path / "run/run.json").exists(), f"killed too late, at {enough} bytes"
-    summary = run(SAMPLE, tmp_path / "run")
-    cached = sum(role["cached"] for role in summary["ledger"].values())
-    assert cached > 0
-    assert digests(tmp_path / "run") == digests(done / "run")
+    check_completes(done, tmp_path)
+
+
+def check_completes(done: Path, folder: Path) -> None:
+    """A run that ended early goes on from its cache to the same rows."""
+    summary = run(SAMPLE, folder / "run")
+    assert sum(role["cached"] for role in summary["ledger"].values()) > 0
+    assert digests(folder / "run") == digests(done / "run")
+
+
+def test_an_interrupted_run_says_so_and_completes(done: Path, tmp_path: Path) -> None:
+    process = started(tmp_path / "run", random.randrange(20_000, 200_000))
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    [line] = [line for line in said.splitlines() if " done, " not in line]
+    assert (process.returncode, line) == (130, "beam: interrupted; run the same command again to resume")
+    assert not (tmp_path / "run/run.json").exists()
+    check_completes(done, tmp_path)

@@ -1,0 +1,11 @@
+"""Telling Ctrl-C from an error."""
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether the error is a KeyboardInterrupt or was raised because of one.
+
+    Beam raises a RuntimeError in place of one that a stage gets, and modules an ImportError of one while they load.
+    """
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
