@@ -100,6 +100,7 @@ def add_cache_parser(commands: Any) -> None:
     export = actions.add_parser("export", help="write one row for each reply", allow_abbrev=False)
     for action in (stats, prune, export):
         action.add_argument("cache", metavar="CACHE_OR_RUN", help="a run, its cache folder or file, or a location")
+        action.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help="show where errors are")
     prune.add_argument("--older-than", metavar="AGE", help="such as 30d, 12h or 2w")
     prune.add_argument("--model", metavar="M", help="replies of this model")
     prune.add_argument("--prompt", metavar="P", help="replies to this prompt, such as judge_answer.v1")

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pipelines.interrupts import is_interrupt
 
 NAMESAKES = ("beam", "beam-client")
+VERBOSE = "show what Beam and the stages log, and where an error came from"
 _EXAMPLES = """examples:
   beam run pipelines/grounded_cot.py --input data/sample --output runs/sample
   beam run pipelines/grounded_cot.py --input questions.parquet --output runs/q --set difficulty.high=0.8
@@ -77,7 +78,7 @@ def make_parser(with_cache: bool = True) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--verbose", action="store_true", help="show what Beam and the stages log")
+    parser.add_argument("--verbose", action="store_true", help=VERBOSE)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="run a pipeline over an input", allow_abbrev=False)
     _add_pipeline(run)
@@ -119,6 +120,8 @@ def make_parser(with_cache: bool = True) -> argparse.ArgumentParser:
         add_cache_parser(commands)
     else:
         commands.add_parser("cache", help="look into a reply cache, prune or export it")
+    for command in commands.choices.values():  # suppressed, or the default would undo a --verbose before the command
+        command.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help=VERBOSE)
     return parser
 
 

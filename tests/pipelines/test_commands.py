@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import pipelines
-from pipelines.cli import main, namesakes
+from pipelines.cli import main, make_parser, namesakes
 from pipelines.commands import summary_text
 
 PIPELINE = str(Path(pipelines.__file__).parent / "grounded_cot.py")
@@ -272,11 +272,31 @@ def test_ctrl_c_while_the_command_still_loads() -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", said)
 
 
-def test_verbose_shows_where(data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("at", [0, 1, 2, 6])
+def test_verbose_shows_where(at: int, data: Path, tmp_path: Path) -> None:
     path = tmp_path / "own_loud.py"
     path.write_text(OWN.replace("@@BODY@@", "raise RuntimeError('here')"), "utf-8")
+    words = ["run", str(path), "--input", str(data), "--output", str(tmp_path / "run")]
     with pytest.raises(RuntimeError, match="here"):
-        main(["--verbose", "run", str(path), "--input", str(data), "--output", str(tmp_path / "run")])
+        main([*words[:at], "--verbose", *words[at:]])
+
+
+COMMAND_LINES = {
+    "preview": "preview p.py --input x --output y",
+    "validate": "validate p.py --input x",
+    "inspect": "inspect runs/x",
+    **{action: f"cache {action} runs/x" for action in ("stats", "prune")},
+    "export": "cache export runs/x --to x.jsonl",
+}
+
+
+@pytest.mark.parametrize("line", COMMAND_LINES.values(), ids=COMMAND_LINES)
+def test_verbose_stands_before_and_behind_a_command(line: str) -> None:
+    words = line.split()
+    assert [
+        make_parser().parse_args(words).verbose,
+        *(make_parser().parse_args([*words[:at], "--verbose", *words[at:]]).verbose for at in (0, 1, 2, len(words))),
+    ] == [False, True, True, True, True]
 
 
 @pytest.mark.parametrize(
