@@ -20,10 +20,16 @@ import yaml
 
 from pipelines.figures import SHARDS, Summary, funnel, open_tables, pass_rates, rejections, role_costs
 from prompts.loader import PromptError, load_prompt
+from rewards.rubric_scores import PROMPT as JUDGE_PROMPT
+from stages.draw_questions import CUT_STAGE
+from stages.draw_questions import STAGE as DRAW_STAGE
 from stages.memory import release_memory
+from stages.mine_rubrics import CANDIDATES, CANDIDATES_PROMPT, JUDGE
 
 TASKS = ("visual-question-answering", "image-text-to-text")
 PROMPT_ROWS = 1000
+RUN_PROMPTS = {CANDIDATES: CANDIDATES_PROMPT, JUDGE: JUDGE_PROMPT}
+TARGET_STAGES = (DRAW_STAGE, CUT_STAGE)
 TAGS = ("groundtrace", "visual-grounding", "grounded-reasoning", "chain-of-thought", "synthetic")
 HUB_LICENCES = frozenset((
     "apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause", "cc0-1.0", "cc-by-2.0", "cc-by-2.5", "cc-by-3.0",
@@ -93,12 +99,16 @@ class RolePlayer:
 
 @dataclass(frozen=True)
 class PromptUse:
-    """A prompt of the code's revision, and the rows whose lineage names it; ``purpose`` may be unknown."""
+    """A prompt of the code's revision; ``purpose`` may be unknown.
+
+    ``rows`` counts those whose lineage names it, ``run_calls`` the calls that were made once for all rows.
+    """
 
     name: str
     sha256: str
     purpose: str
     rows: int
+    run_calls: int
 
 
 @dataclass(frozen=True)
@@ -141,10 +151,11 @@ def write_card(staging: Path, summary: Summary) -> None:
     environment.filters["code"] = _code
     template = resources.files("data_cards").joinpath("card.md.jinja").read_text("utf-8")
     text = environment.from_string(template).render(
-        front=Raw(front_matter(name, summary, sources, staging)),
+        front=Raw(front_matter(name, summary, sources)),
+        filled=filled_sets(summary),
         name=name,
         run=summary,
-        flows=funnel(summary),
+        flows=[flow for flow in funnel(summary) if "target" in summary or flow.name not in TARGET_STAGES],
         rejections=rejections(summary),
         players=players,
         columns=_columns(),
@@ -157,8 +168,13 @@ class Raw(str):
     """Text that is Markdown already and is not escaped."""
 
 
-def front_matter(name: str, summary: Summary, sources: list[SourceRows], staging: Path) -> str:
-    """The YAML between the dashes that the Hub reads; the sets without a shard have no config."""
+def filled_sets(summary: Summary) -> list[str]:
+    """Of the sets to train on those that have rows."""
+    return [side for side in ("sft", "rl") if summary["counts"][side]]
+
+
+def front_matter(name: str, summary: Summary, sources: list[SourceRows]) -> str:
+    """The YAML between the dashes that the Hub reads; a set without rows, which ``datasets`` refuses, has no config."""
     rows = summary["counts"]["sft"] + summary["counts"]["rl"]
     front: dict[str, object] = {**licence_fields({row.licence for row in sources})}
     front |= {
@@ -167,7 +183,7 @@ def front_matter(name: str, summary: Summary, sources: list[SourceRows], staging
         "size_categories": [size_category(rows)],
         "tags": [*TAGS, "-".join(summary["recipe"].replace("_", " ").split())],
     }
-    sides = [side for side in ("sft", "rl") if any((staging / side).glob("*.parquet"))]
+    sides = filled_sets(summary)
     if sides:
         front["configs"] = [{"config_name": side, "data_files": f"{side}/*.parquet"} for side in sides]
     return yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=10_000)
@@ -204,7 +220,17 @@ def _prompts(staging: Path, summary: Summary) -> list[PromptUse]:
             for batch in shard.iter_batches(PROMPT_ROWS, columns=["lineage.prompts.list.element.id"]):
                 [prompts] = batch["lineage"].flatten()
                 rows.update(prompt["id"] for prompt in prompts.flatten().to_pylist())
-    return [PromptUse(name, sha256, _purpose(name), rows[name]) for name, sha256 in sorted(summary["prompts"].items())]
+    calls = {prompt: _run_calls(summary, stage) for stage, prompt in RUN_PROMPTS.items()}
+    return [
+        PromptUse(name, sha256, _purpose(name), rows[name], calls.get(name, 0))
+        for name, sha256 in sorted(summary["prompts"].items())
+    ]
+
+
+def _run_calls(summary: Summary, stage: str) -> int:
+    """The stage's calls with its own prompt: those that asked again had another."""
+    figures = [role["stages"][stage] for role in summary["ledger"].values() if stage in role.get("stages", {})]
+    return sum(each["calls"] - each["repairs"] for each in figures)
 
 
 def _purpose(name: str) -> str:

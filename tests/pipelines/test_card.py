@@ -174,6 +174,56 @@ def test_the_ways_to_load_work(tmp_path: Path) -> None:
     assert duckdb.execute(sql).fetchall() == [("q1", None, None, 0.5, 0.75)]
 
 
+@pytest.mark.parametrize(("filled", "empty"), [("sft", "rl"), ("rl", "sft")])
+def test_a_set_without_rows_is_not_to_be_loaded(filled: str, empty: str, tmp_path: Path) -> None:
+    sides: dict[str, Any] = {filled: [row_of(1, "drawn", "MIT")], empty: []}
+    _, text, front = write_staging(tmp_path, sides["sft"], sides["rl"])
+    assert front["configs"] == [{"config_name": filled, "data_files": f"{filled}/*.parquet"}]
+    assert f"the `{empty}` set is empty" in text
+    code = text.split("```python\n")[1].split("```")[0]
+    assert f"{empty} =" not in code
+    loaded: dict[str, Any] = {}
+    exec(code.replace('files="', f'files="{tmp_path}/').replace("split=", f'cache_dir="{tmp_path}/c", split='), loaded)
+    assert loaded[filled]["id"][:] == ["q1"]
+    by_config = load_dataset(str(tmp_path), filled, split="train", cache_dir=str(tmp_path / "c"))
+    assert by_config["id"][:] == ["q1"]
+    sql = text.split("```sql\n")[1].split("```")[0].replace(f"'{filled}/", f"'{tmp_path}/{filled}/")
+    assert duckdb.execute(sql).fetchall()[0][0] == "q1"
+
+
+def test_two_empty_sets_have_nothing_to_load(tmp_path: Path) -> None:
+    _, text, front = write_staging(tmp_path, [], [])
+    assert "configs" not in front
+    assert "load_dataset" not in text
+    assert "Both sets are empty" in text
+
+
+def test_stages_of_a_target_are_only_shown_with_one(tmp_path: Path) -> None:
+    stages = {name: {"in": 9, "kept": 9} for name in ("ingest", "draw", "cut")}
+    _, without, _ = write_staging(tmp_path / "a", [], [], stages=stages)
+    _, with_one, _ = write_staging(tmp_path / "b", [], [], stages=stages, target={"sft": 9})
+    assert [row[0] for row in table(without, "stage")] == ["ingest", "difficulty"]
+    shown = {row[0]: row[1] for row in table(with_one, "stage")}
+    assert list(shown) == ["ingest", "draw", "difficulty", "cut"]
+    assert "–" not in shown.values()
+
+
+def test_prompts_used_for_the_run_show_their_calls(tmp_path: Path) -> None:
+    def calls(**stages: tuple[int, int]) -> dict[str, Any]:
+        by_stage = {name: {"calls": made, "repairs": again} for name, (made, again) in stages.items()}
+        return {"calls": sum(made for made, _ in stages.values()), "stages": by_stage}
+
+    ledger = {"teacher": calls(rubric_candidates=(1, 0), trace=(4, 0)), "judge": calls(rubric_judge=(9, 2))}
+    prompts = {"rubric_candidates.v1": "ab", "rubric_judge.v1": "cd", "rubric_judge.v2": "ef", "trace.v1": "01"}
+    _, text, _ = write_staging(tmp_path, [], [row_of(1, "drawn", "MIT")], ledger=ledger, prompts=prompts)
+    assert {row[0].replace("\\", ""): row[2] for row in table(text, "prompt")} == {
+        "rubric_candidates.v1": "0 (1 call for the run)",
+        "rubric_judge.v1": "0",
+        "rubric_judge.v2": "0 (7 calls for the run)",
+        "trace.v1": "1",
+    }
+
+
 def test_the_summary_is_only_read(tmp_path: Path) -> None:
     summary, text, _ = write_staging(tmp_path, [row_of(1, "drawn", "MIT")], [])
     before = json.dumps(summary)
