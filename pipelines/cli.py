@@ -95,7 +95,10 @@ def make_parser(with_cache: bool = True) -> argparse.ArgumentParser:
     _add_budget(run)
     run.add_argument("--cache", metavar="FOLDER", help="keep replies here instead of in RUN/cache")
     run.add_argument(
-        "--resume", choices=("auto", "never"), default="auto", help="never: replace the outputs of another input"
+        "--resume",
+        choices=("auto", "never"),
+        default="auto",
+        help="never: replace the outputs of another input, or of more records",
     )
     preview = commands.add_parser(
         "preview", help="run 10 records end to end and forecast the whole", allow_abbrev=False

@@ -23,6 +23,7 @@ from pipelines.budget import RunBudget, Spent, is_local, is_used_up, spent_of, w
 from pipelines.card import write_card
 from pipelines.context import Outcome, RunContext
 from pipelines.counts import agreements, ledger, metric_counters, unbalanced, written_counts
+from pipelines.figures import InspectError, read_summary
 from pipelines.forecast import count_records, measured
 from pipelines.inputs import Input, find_input
 from pipelines.outputs import write_outcome
@@ -146,6 +147,8 @@ def execute(arguments: RunArguments) -> dict[str, Any]:
         raise OptionError(f"the endpoint kind {SERVED} starts a server on this machine only: drop --runner")
     _check_apart(plan)
     plan.folder.check(plan.input.fingerprint, arguments.resume)
+    if arguments.limit is not None and arguments.resume:
+        _check_replaced(plan, arguments.limit, arguments.measure)
     with plan.folder.locked(), contextlib.ExitStack() as stack:
         plan.folder.prepare(plan.input.name, plan.input.fingerprint, arguments.resume)
         started = time.monotonic()
@@ -167,6 +170,23 @@ def _check_apart(plan: Plan) -> None:
     if read_whole and plan.folder.root.is_relative_to(plan.input.media_root):
         raise RunFolderError(
             f"{plan.folder.root} is inside the input, which is read with all that is in it: choose another --output"
+        )
+
+
+def _check_replaced(plan: Plan, limit: int, preview: bool) -> None:
+    """Refuse to put a part of the input in the place of a finished run that read more of it.
+
+    Raises :class:`RunFolderError`. A preview may take the place of any preview.
+    """
+    try:
+        held = read_summary(plan.folder.root)
+    except InspectError:
+        return  # no finished run, or none that can be read
+    records, most = held["counts"]["input"], count_records(plan.context.sources, limit)
+    if records > (limit if most is None else most) and not (preview and "forecast" in held):
+        raise RunFolderError(
+            f"{plan.folder.root} holds a finished run of {records} records, and this one of fewer would "
+            "replace it: choose another --output"
         )
 
 
