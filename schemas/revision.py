@@ -1,7 +1,9 @@
 """Which code this is: the commit, for lineage and run records."""
 
+import contextlib
 import hashlib
 import importlib.metadata
+import os
 import subprocess
 from pathlib import Path
 
@@ -9,16 +11,16 @@ PACKAGES = ("schemas", "prompts", "vision", "inference", "rewards", "stages", "t
 
 
 def code_revision() -> str:
-    """The commit of the code, with ``+`` and a digest of the difference when files are changed; the version outside
-    git.
+    """The commit of the code, with ``+`` and a digest of the difference when files are changed; the version where the
+    code is no git checkout of its own, such as an installed one below another project's.
     """
     home = Path(__file__).resolve().parent.parent
-    try:
-        commit = _git(home, "rev-parse", "HEAD").decode().strip()
-        changes = _git(home, "diff", "HEAD", "--", *PACKAGES)
-    except (OSError, subprocess.CalledProcessError):
-        return f"groundtrace {importlib.metadata.version('groundtrace')}"
-    return f"{commit}+{hashlib.sha256(changes).hexdigest()[:12]}" if changes else commit
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        if Path(os.fsdecode(_git(home, "rev-parse", "--show-toplevel").rstrip(b"\n"))).resolve() == home:
+            commit = _git(home, "rev-parse", "HEAD").decode().strip()
+            changes = _git(home, "diff", "HEAD", "--", *PACKAGES)
+            return f"{commit}+{hashlib.sha256(changes).hexdigest()[:12]}" if changes else commit
+    return f"groundtrace {importlib.metadata.version('groundtrace')}"
 
 
 def _git(home: Path, *arguments: str) -> bytes:
