@@ -46,7 +46,9 @@ def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
     try:
         return cls(**given)
     except ValueError as error:
-        raise ConfigError(f"{where.rstrip('.') or 'config'}: {error}") from error
+        section = where.rstrip(".") or "config"
+        named = str(error).startswith((f"{section}.", f"{section} "))
+        raise ConfigError(str(error) if named else f"{section}: {error}") from error
 
 
 def to_toml(settings: Any) -> str:
@@ -56,7 +58,7 @@ def to_toml(settings: Any) -> str:
 
 def _read(path: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(Path(path).read_text("utf-8"))
+        return tomllib.loads(Path(path).read_text("utf-8-sig"))  # editors on Windows begin a file with a mark
     except OSError as error:
         raise ConfigError(f"cannot read the config {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

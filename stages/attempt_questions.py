@@ -44,6 +44,10 @@ class AttemptSettings:
     def __post_init__(self) -> None:
         if not 1 <= self.k_min <= self.k:
             raise ValueError(f"attempt.k_min must be 1 to k = {self.k}, got {self.k_min}")
+        if not 0 <= self.temperature < float("inf"):
+            raise ValueError(f"attempt.temperature must be at least 0, got {self.temperature}")
+        if self.max_tokens < 1:
+            raise ValueError(f"attempt.max_tokens must be at least 1, got {self.max_tokens}")
 
 
 def attempt_prompt(question: Question, settings: AttemptSettings) -> RenderedPrompt:

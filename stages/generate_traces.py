@@ -43,7 +43,11 @@ class TraceSettings:
 
     def __post_init__(self) -> None:
         if self.n < 1:
-            raise ValueError("trace.n must be at least 1")
+            raise ValueError(f"trace.n must be at least 1, got {self.n}")
+        if not 0 <= self.temperature < float("inf"):
+            raise ValueError(f"trace.temperature must be at least 0, got {self.temperature}")
+        if self.max_tokens < 1:
+            raise ValueError(f"trace.max_tokens must be at least 1, got {self.max_tokens}")
 
 
 def listed_points(points: tuple[Point, ...]) -> str:
