@@ -31,6 +31,7 @@ from pipelines.run_folder import RunFolderError
 from pipelines.runner import OptionError, pipeline_options
 from prompts.loader import PromptError, load_prompt, prompt_names
 from schemas.config import ConfigError
+from schemas.text import counted
 
 USER_ERRORS = (
     CacheCommandError, ConfigError, InputError, InspectError, OptionError, PipelineError, PromptError, RunFolderError,
@@ -102,12 +103,13 @@ def summary_text(summary: dict[str, Any], output: str) -> str:
     sent = sum(role["requests"] for role in summary["ledger"].values())
     cached = sum(role["cached"] for role in summary["ledger"].values())
     cost = sum(role["cost_usd"] for role in summary["ledger"].values())
-    lines = [f"{counts['input']} records: {counts['sft']} sft, {counts['rl']} rl, {rejected} rejected"]
+    lines = [f"{counted(counts['input'], 'record')}: {counts['sft']} sft, {counts['rl']} rl, {rejected} rejected"]
     reasons: collections.Counter[str] = collections.Counter()
     for by_reason in counts["rejected"].values():
         reasons.update(by_reason)
     lines += [f"  {reason}: {number}" for reason, number in reasons.most_common()]
-    lines.append(f"model calls: {sent} sent, {cached} replies from the cache, ${cost:.2f}, {summary['wall_s']:.1f} s")
+    replies = counted(cached, "reply", "replies")
+    lines.append(f"model calls: {sent} sent, {replies} from the cache, ${cost:.2f}, {summary['wall_s']:.1f} s")
     lines.append(f"report: {Path(output) / 'report.html'}")
     return "\n".join(lines + _ended_by(summary))
 
@@ -120,14 +122,15 @@ def _ended_by(summary: dict[str, Any]) -> list[str]:
     if budget is not None and used_up:
         lines.append(
             f"the budget ended the run after ${budget['spent_usd']:.2f} and {budget['spent_tokens']} tokens: "
-            f"{budget['left']} records are left as budget; the same command with a larger one goes on from the cache"
+            f"{counted(budget['left'], 'record')} left as budget; "
+            "the same command with a larger one goes on from the cache"
         )
     if target is not None and not target["reached"]:
         why = "budget" if used_up else "input"
         lines.append(f"target not reached: {summary['counts']['sft']} of {target['sft']}; the {why} is used up")
     elif target is not None:
-        waves = len(target["waves"])
-        lines.append(f"target reached: {target['sft']} SFT rows in {waves} wave{'s' if waves > 1 else ''}")
+        waves = counted(len(target["waves"]), "wave")
+        lines.append(f"target reached: {counted(target['sft'], 'SFT row')} in {waves}")
     return lines
 
 
@@ -149,7 +152,7 @@ def _validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     )
     print(f"pipeline: {plan.module.RECIPE}")
     total = count_records(plan.context.sources)
-    print(f"input: {plan.input.name}, {'unknown number of' if total is None else total} records")
+    print(f"input: {plan.input.name}, {'unknown number of records' if total is None else counted(total, 'record')}")
     print(f"prompts: {', '.join(load_prompt(name).name for name in prompt_names())}")
     healthy = True
     for name in sorted({endpoint for _, endpoint in plan.models.roles}):

@@ -24,6 +24,7 @@ from pipelines.figures import (
     rejections,
     role_costs,
 )
+from schemas.text import counted
 
 MAX_PRINTED_ROWS = 200
 MAX_CELL_CHARS = 80
@@ -62,7 +63,7 @@ def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summ
     counts, flows = summary["counts"], funnel(summary)
     facts = [str(summary[name]) for name in ("recipe", "input", "finished", "revision")]
     ends = f"{counts['sft']} sft, {counts['rl']} rl, {sum(flow.rejected for flow in flows)} rejected"
-    head = f"{_printable(' · '.join(facts))}\n{counts['input']} records: {ends}"
+    head = f"{_printable(' · '.join(facts))}\n{counted(counts['input'], 'record')}: {ends}"
     console.print(Text(head), soft_wrap=True)
     stages = [(f"({f.name})" if f.side else f.name, f.read, f.kept, f.rejected) for f in flows]
     _print_table(console, "funnel", ("stage", "in", "kept", "rejected"), stages)

@@ -69,9 +69,11 @@ def test_the_end_of_a_run_in_a_few_lines() -> None:
     ]
 
 
-ENDED = (
-    "the budget ended the run after $1.50 and 700 tokens: 4 records are left as budget; the same command with a larger"
-)
+ENDED = "the budget ended the run after $1.50 and 700 tokens: 4 records left as budget; the same command with a larger"
+
+
+def test_one_record_is_no_records() -> None:
+    assert summary_text(summary(1, 0, 1) | {"wall_s": 1.0}, "RUN").startswith("1 record: 1 sft")
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""Text that UTF-8 can hold."""
+"""Text that UTF-8 can hold, and numbers of things."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.text import storable
+from schemas.text import counted, storable
 
 
 @given(st.text(st.characters()))
@@ -17,3 +17,8 @@ def test_any_text_can_be_encoded_and_good_text_is_left_alone(text: str) -> None:
 def test_different_surrogates_stay_different() -> None:
     assert storable("id\ud800") == "id\\ud800"
     assert storable("id\ud800") != storable("id\ud801")
+
+
+def test_one_thing_and_several() -> None:
+    assert [counted(number, "record") for number in (0, 1, 2)] == ["0 records", "1 record", "2 records"]
+    assert [counted(number, "reply", "replies") for number in (1, 3)] == ["1 reply", "3 replies"]
