@@ -6,9 +6,12 @@ A cache is named by a run folder, its cache folder, its SQLite file, or the remo
 import argparse
 import contextlib
 import json
+import os
 import re
+import shutil
 import sqlite3
 import sys
+import tempfile
 import time
 import uuid
 from collections import Counter
@@ -30,7 +33,7 @@ from inference.reply_index import Damaged, logs
 from inference.reply_log import read_log
 from inference.segment_files import SegmentFiles
 from inference.segments import gathered, local_folder_of, prune_segments, shared_location
-from schemas.text import storable
+from schemas.text import counted, storable
 
 EXAMPLES = """examples:
   beam cache stats runs/sample
@@ -149,11 +152,28 @@ def _opened(place: _Place) -> Iterator[ReplyCache]:
         with gathered(SegmentFiles(place.location)) as (cache, _, _):
             yield cache
         return
-    cache = ReplyCache(place.path)
-    try:
+    with contextlib.ExitStack() as stack:
+        cache = ReplyCache(stack.enter_context(_writable(Path(place.path))))
+        stack.callback(cache.close)
         yield cache
-    finally:
-        cache.close()
+
+
+@contextlib.contextmanager
+def _writable(file: Path) -> Iterator[str]:
+    """The cache's file, or where it may not be written one in a copy: a cache takes in its logs when it is opened."""
+    log, lock = file.parent / "log", file.parent / ".cache.lock"
+    stores = sorted(file.parent.glob(f"{file.name}*"))
+    if all(os.access(path, os.W_OK) for path in (file.parent, log, lock, *stores) if path.exists()):
+        yield str(file)
+        return
+    with tempfile.TemporaryDirectory(prefix="groundtrace-cache-") as folder:
+        for store in stores:
+            shutil.copy(store, folder)
+        if log.is_dir():
+            shutil.copytree(log, Path(folder) / log.name)
+        for copied in Path(folder).rglob("*"):
+            copied.chmod(0o700)
+        yield str(Path(folder) / file.name)
 
 
 def _stats(parsed: argparse.Namespace) -> int:
@@ -212,7 +232,8 @@ def _prune(parsed: argparse.Namespace) -> int:
     place = find_cache(parsed.cache)
     if parsed.dry_run:
         with _opened(place) as cache:
-            print(f"{sum(not keep(logged) for logged in cache.entries())} replies would be dropped from {place}")
+            dropped = sum(not keep(logged) for logged in cache.entries())
+        print(f"{counted(dropped, 'reply', 'replies')} would be dropped from {place}")
         return 0
     try:
         if place.location:
@@ -225,7 +246,7 @@ def _prune(parsed: argparse.Namespace) -> int:
                 cache.close()
     except CacheInUse as error:
         raise CacheCommandError(f"{error}: prune when it has ended") from error
-    print(f"{dropped} replies dropped from {place}")
+    print(f"{counted(dropped, 'reply', 'replies')} dropped from {place}")
     return 0
 
 
@@ -268,7 +289,7 @@ def _export(parsed: argparse.Namespace) -> int:
             unfinished.replace(target)
         finally:
             unfinished.unlink(missing_ok=True)
-    print(f"{number} replies written to {target}")
+    print(f"{counted(number, 'reply', 'replies')} written to {target}")
     return 0
 
 

@@ -5,6 +5,7 @@ import datetime
 import hashlib
 import importlib.util
 import json
+import os
 import shutil
 import sys
 import time
@@ -108,6 +109,19 @@ def _cache_path(named: str | None, folder: RunFolder) -> str:
     return str(Path(named).resolve() / "replies.sqlite")
 
 
+def _check_cache(named: str, path: Path) -> None:
+    """Raises :class:`OptionError` when the folder of ``--cache`` cannot be made or written; a remote one passes."""
+    if "://" in named:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"--cache {named}: cannot make this folder ({error.strerror}): name another") from error
+    for held in (path.parent, path, path.parent / "log"):
+        if held.exists() and not os.access(held, os.W_OK):
+            raise OptionError(f"--cache {named}: {held} cannot be written: name another folder, or change its rights")
+
+
 def load_pipeline(path: str) -> ModuleType:
     """The module of a pipeline file. Raises :class:`PipelineError` when it has no Settings, build and RECIPE."""
     file = Path(path)
@@ -151,6 +165,8 @@ def execute(arguments: RunArguments) -> dict[str, Any]:
         _check_replaced(plan, arguments.limit, arguments.measure)
     with plan.folder.locked(), contextlib.ExitStack() as stack:
         plan.folder.prepare(plan.input.name, plan.input.fingerprint, arguments.resume)
+        if arguments.cache and is_local(options):
+            _check_cache(arguments.cache, Path(plan.models.cache_path))
         started = time.monotonic()
         served = replace(plan, models=_serve(plan, stack))
         waves = _run_waves(served, arguments)

@@ -15,11 +15,11 @@ from schemas.coding import RECORD_MODULES
 
 
 class OptionError(ValueError):
-    """A Beam option that no Beam option class knows."""
+    """An option of the run that cannot be used, such as one that no Beam option class knows."""
 
 
 def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
-    """The Beam options after ``--``. Raises :class:`OptionError` for one that Beam would only log and ignore."""
+    """The Beam options after ``--``. Raises :class:`OptionError` for one that Beam would ignore or fail over."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for options in _option_classes(PipelineOptions):
         if "_add_argparse_args" in vars(options):
@@ -34,6 +34,9 @@ def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
         hint = f"; did you mean {near[0]}?" if near else ""
         raise OptionError(f"unknown Beam option {flag!r}{hint}")
     options = PipelineOptions(list(flags), save_main_session=False)
+    workers = options.view_as(DirectOptions).direct_num_workers
+    if workers < 0:
+        raise OptionError(f"--direct_num_workers must be at least 0 (one for each core), got {workers}")
     named = options.view_as(StandardOptions).runner
     if named:
         try:

@@ -221,5 +221,22 @@ def read_only(tmp_path: Path) -> Iterator[Path]:
         folder.chmod(0o755)
 
 
+@pytest.fixture
+def make_read_only() -> Iterator[Callable[[Path], None]]:
+    """Let nobody write what is in a folder, not even root."""
+    mounted: list[Path] = []
+
+    def close(folder: Path) -> None:
+        if os.geteuid() == 0 and _mount("--bind", str(folder), str(folder)):
+            mounted.append(folder)
+            _mount("-o", "remount,ro,bind", str(folder))
+        for path in (folder, *folder.rglob("*")) if not mounted else ():
+            path.chmod(path.stat().st_mode & ~0o222)
+
+    yield close
+    for folder in mounted:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
 def _mount(*arguments: str) -> bool:
     return subprocess.run(["mount", *arguments], capture_output=True, check=False).returncode == 0

@@ -247,6 +247,15 @@ def test_a_read_only_output(good: Path, read_only: Path, run_beam: RunBeam) -> N
     run_beam(good, read_only / "run", own_process=True).check_refused(2, f"cannot write {read_only / 'run'}")
 
 
+def test_a_cache_that_cannot_be_written(good: Path, tmp_path: Path, read_only: Path, run_beam: RunBeam) -> None:
+    (tmp_path / "file").write_text("mine")
+    for folder in (tmp_path / "file", tmp_path / "file/below", read_only, read_only / "below"):
+        ran = run_beam(good, tmp_path / "run", "--cache", str(folder), own_process=True)
+        ran.check_refused(2, f"--cache {folder}: ")
+    assert (tmp_path / "file").read_text() == "mine"
+    assert run_beam(good, tmp_path / "run", "--cache", str(tmp_path / "new/cache")).code == 0
+
+
 @pytest.mark.parametrize("left_bytes", [0, 300_000])
 def test_a_full_disk(left_bytes: int, good: Path, tmp_path: Path, small_disk: Any, run_beam: RunBeam) -> None:
     data = Path(shutil.copytree(good, tmp_path / "data"))

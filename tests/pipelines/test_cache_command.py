@@ -67,6 +67,20 @@ def test_stats(run: Path, named: str, capsys: pytest.CaptureFixture[str]) -> Non
         assert [name, str(number)] in lines
 
 
+def test_a_cache_that_may_not_be_written_is_read(
+    run: Path, tmp_path: Path, make_read_only: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_read_only(run)
+    assert command("stats", run) == 0
+    assert "replies: 3\n" in capsys.readouterr().out
+    assert command("prune", run, "--truncated", "--dry-run") == 0
+    assert "1 reply would be dropped" in capsys.readouterr().out
+    assert command("export", run, "--to", tmp_path / "replies.jsonl") == 0
+    assert len((tmp_path / "replies.jsonl").read_text("utf-8").splitlines()) == 3
+    with pytest.raises(CacheCommandError):
+        command("prune", run, "--truncated")
+
+
 def test_stats_of_an_empty_cache_and_of_segments(
     tmp_path: Path, shared: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,7 +128,7 @@ def test_prune_tells_how_many(run: Path, capsys: pytest.CaptureFixture[str]) -> 
     command("prune", run, "--truncated", "--dry-run")
     command("prune", run, "--truncated")
     printed = capsys.readouterr().out.splitlines()
-    assert [line.split(" from ")[0] for line in printed] == ["1 replies would be dropped", "1 replies dropped"]
+    assert [line.split(" from ")[0] for line in printed] == ["1 reply would be dropped", "1 reply dropped"]
 
 
 def test_prune_of_segments(shared: Path, tmp_path: Path) -> None:
