@@ -42,8 +42,10 @@ class ProposeSettings:
     max_tokens: int = 1024
 
     def __post_init__(self) -> None:
-        if self.max_entities < 1 or self.max_tokens < 1:
-            raise ValueError("propose.max_entities and propose.max_tokens must be at least 1")
+        if self.max_entities < 1:
+            raise ValueError("propose.max_entities must be at least 1")
+        if self.max_tokens < 1:
+            raise ValueError(f"propose.max_tokens must be at least 1, got {self.max_tokens}")
 
 
 def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:
