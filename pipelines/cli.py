@@ -85,7 +85,7 @@ def make_parser(with_cache: bool = True) -> argparse.ArgumentParser:
     run.add_argument(
         "--output", required=True, metavar="RUN", help="the run folder; made if missing, resumed if it is this input's"
     )
-    run.add_argument("--limit", type=int, metavar="N", help="read only the first N records of each source")
+    run.add_argument("--limit", type=int, metavar="N", help="read only the first N records")
     run.add_argument(
         "--target-sft",
         type=int,

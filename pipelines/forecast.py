@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from rewards.rubrics import RubricSettings
+from schemas.text import counted
 from stages.mine_rubrics import CANDIDATES, JUDGE
 from stages.reading import Source
 
@@ -134,7 +135,7 @@ def forecast_text(summary: Mapping[str, Any], total: int | None, sample: int = R
         cost = _shifted(cost, side.worth_usd * factor)
         known = Side(known.calls + side.calls, known.worth_usd + side.worth_usd)
     share = known.worth_usd / cost[0] if cost[0] else known.calls / calls[0] if calls[0] else 0.0
-    lines = [f"forecast for {total} records from {seen}, at the prices of the config"]
+    lines = [f"forecast for {counted(total, 'record')} from {seen}, at the prices of the config"]
     lines.append(f"  calls: {calls[0]:.0f} (95 %: {calls[1]:.0f} to {_number(calls[2])})")
     lines.append(f"  cost: ${cost[0]:.2f} (95 %: ${cost[1]:.2f} to {_dollars(cost[2])})")
     lines.append(f"  of it in the cache by now: {known.calls} calls, ${known.worth_usd:.2f} ({share:.0%})")

@@ -30,7 +30,7 @@ def test_a_run_inside_its_parquet_folder_is_the_same_again(
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "pq/rows.parquet")
     for run in ("run", "run", "run2"):
         ran = run_beam(tmp_path / "pq", tmp_path / "pq" / run, *more)
-        assert ran.out.startswith("1 records: "), ran.err
+        assert ran.out.startswith("1 record: "), ran.err
 
 
 def test_a_run_inside_a_folder_that_datasets_reads_is_refused(data: Path, run_beam: Callable[..., Any]) -> None:
