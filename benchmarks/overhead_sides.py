@@ -38,7 +38,8 @@ OVERRIDES = (
 def run_pipeline(arguments: argparse.Namespace) -> dict[str, Any]:
     """One run of the pipeline: what the import and the run took, and how many requests were not in the cache."""
     started = time.perf_counter()
-    from pipelines.run import RunArguments, execute  # here, so that it is timed
+    from pipelines.plan import RunArguments
+    from pipelines.run import execute  # here, so that it is timed
 
     imported, cpu_s = time.perf_counter(), time.process_time()
     limit = arguments.limit or None

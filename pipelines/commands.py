@@ -19,14 +19,8 @@ from pipelines.forecast import count_records, forecast_text
 from pipelines.inputs import InputError
 from pipelines.inspect import run_inspect
 from pipelines.interrupts import is_interrupt
-from pipelines.run import (
-    ConservationError,
-    PipelineError,
-    Plan,
-    RunArguments,
-    execute,
-    make_plan,
-)
+from pipelines.plan import PipelineError, Plan, RunArguments, make_plan
+from pipelines.run import ConservationError, execute
 from pipelines.run_folder import RunFolderError
 from pipelines.runner import OptionError, pipeline_options
 from prompts.loader import PromptError, load_prompt, prompt_names

@@ -15,7 +15,8 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.utils.windowed_value import WindowedValue
 
 import pipelines.run
-from pipelines.run import RunArguments, execute
+from pipelines.plan import RunArguments
+from pipelines.run import execute
 from schemas.records import Draft, Question, RawRecord
 from stages.mine_rubrics import RubricTask
 from stages.spooling import spooling
