@@ -102,31 +102,33 @@ class ReplyCache:
         That is another reply where another process has put one first: whoever uses what stands uses the same as all.
         Raises ValueError, and keeps none of them, when one cannot be kept (no text as key, no count of tokens, …).
         """
+        entries = list(entries)
         with self._lock:
-            entries = list(entries)
-            self._write(entries)
+            if entries:
+                self._write(entries)
             return self.get(dict.fromkeys(entry.key for entry in entries))
 
     def _write(self, entries: list[CacheEntry]) -> None:
-        with self._lock:
+        bodies = [encode_body(entry.completion) for entry in entries]
+        try:
+            self._use(lambda db: self._insert(db, entries, bodies))
+        except BaseException:
+            # These lines are not in the database: were the log gone on with, its next note would pass over them.
+            if self._path is not None:
+                self._writer.abandon()
+            raise
+
+    def _insert(self, db: sqlite3.Connection, entries: list[CacheEntry], bodies: list[str]) -> None:
+        """Log and insert the entries. Who may write the database stamps them: what is inserted first is the older."""
+        with reply_index.transaction(db):
             self._newest_s = max(time.time(), self._newest_s)
             logged = [Logged(entry, self._newest_s) for entry in entries]
-            if not logged:
-                return
-            bodies = [encode_body(each.entry.completion) for each in logged]
-            lines = b"".join(encode_line(each, body) for each, body in zip(logged, bodies, strict=True))
             rows = [reply_index.row_of(each, body) for each, body in zip(logged, bodies, strict=True)]
             if self._path is None:
-                self._use(lambda db: reply_index.put(db, rows, None, 0))
+                reply_index.insert(db, rows, None, 0)
                 return
-            self._writer.append(lines)
-            name, taken_bytes = self._writer.name, self._writer.size_bytes
-            try:
-                self._use(lambda db: reply_index.put(db, rows, name, taken_bytes))
-            except BaseException:
-                # These lines are not in the database: were the log gone on with, its next note would pass over them.
-                self._writer.abandon()
-                raise
+            self._writer.append(b"".join(encode_line(each, body) for each, body in zip(logged, bodies, strict=True)))
+            reply_index.insert(db, rows, self._writer.name, self._writer.size_bytes)
 
     def take_in(self) -> None:
         """Take in what the logs hold beyond what the database has noted; other callers are let in between."""

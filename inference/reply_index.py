@@ -194,12 +194,11 @@ def find(db: sqlite3.Connection, keys: list[str]) -> list[Logged]:
     return [logged_of(row) for row in rows]
 
 
-def put(db: sqlite3.Connection, rows: Iterable[Row], log: str | None, taken_bytes: int) -> None:
-    """Put new rows in one transaction, which also notes how far their log is taken in. Raises :class:`Damaged`."""
-    with reporting_damage(), transaction(db):
-        db.executemany(_PUT, rows)
-        if log is not None:
-            db.execute(_TAKEN, (log, taken_bytes))
+def insert(db: sqlite3.Connection, rows: Iterable[Row], log: str | None, taken_bytes: int) -> None:
+    """Put new rows, within a :func:`transaction`, and note how far their log, if any, is taken in."""
+    db.executemany(_PUT, rows)
+    if log is not None:
+        db.execute(_TAKEN, (log, taken_bytes))
 
 
 def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:

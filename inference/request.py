@@ -21,10 +21,13 @@ class Sampling:
     max_tokens: int = 2048
 
     def __post_init__(self) -> None:
-        if self.n < 1 or self.max_tokens < 1:
-            raise ValueError(f"n and max_tokens must be at least 1, got {self.n} and {self.max_tokens}")
-        if not 0 <= self.temperature <= 2 or not 0 < self.top_p <= 1:
-            raise ValueError(f"temperature must be in [0, 2] and top_p in (0, 1], got {self.temperature}, {self.top_p}")
+        for name in ("n", "max_tokens"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 <= self.temperature <= 2:
+            raise ValueError(f"temperature must be in [0, 2], got {self.temperature}")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p must be in (0, 1], got {self.top_p}")
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,7 @@ def _parquet_files(path: Path) -> tuple[list[Path], Path]:
     if path.is_dir():
         root, found = path, sorted(path.rglob("*.parquet"))
     else:
-        root = next(folder for folder in path.parents if not _WILDCARD.search(str(folder)))
+        root = next(folder for folder in path.parents if folder.is_dir() or not _WILDCARD.search(str(folder)))
         found = sorted(file for file in root.glob(str(path.relative_to(root))) if file.suffix == ".parquet")
     below = {folder for file in found for folder in file.parents} - {root, *root.parents}
     runs = {folder for folder in below if is_run_folder(folder)}

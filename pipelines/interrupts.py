@@ -6,6 +6,8 @@ def is_interrupt(error: BaseException | None) -> bool:
 
     Beam raises a RuntimeError in place of one that a stage gets, and modules an ImportError of one while they load.
     """
-    while error is not None and not isinstance(error, KeyboardInterrupt):
+    seen: set[int] = set()  # a chain may lead back into itself
+    while error is not None and id(error) not in seen and not isinstance(error, KeyboardInterrupt):
+        seen.add(id(error))
         error = error.__cause__ or error.__context__
-    return error is not None
+    return isinstance(error, KeyboardInterrupt)

@@ -16,7 +16,7 @@ from pipelines.context import RunContext
 from pipelines.figures import InspectError, read_summary
 from pipelines.forecast import count_records
 from pipelines.inputs import Input, find_input
-from pipelines.run_folder import RunFolder, RunFolderError, named_folder
+from pipelines.run_folder import RunFolder, RunFolderError, local_path, named_folder
 from pipelines.runner import OptionError
 from schemas.config import load_config
 from schemas.ordering import order_key
@@ -80,7 +80,7 @@ def _cache_path(named: str | None, folder: RunFolder) -> str:
         return str(folder.cache_path)
     if "://" in named:
         return f"{named.rstrip('/')}/replies.sqlite"
-    return str(Path(named).resolve() / "replies.sqlite")
+    return str(local_path(named).resolve() / "replies.sqlite")
 
 
 def load_pipeline(path: str) -> ModuleType:

@@ -187,7 +187,7 @@ def _checked_answer(
             raise InvalidRecord(Reason.INVALID_RECORD, f"answer: {_show(answer)} is not a plain number")
         return _plain_number(answer)
     if answer_type == "bool":
-        word = {"yes": "yes", "true": "yes", "no": "no", "false": "no"}.get(_loose(answer).rstrip("."))
+        word = _polarity(answer)
         if word is None:
             raise InvalidRecord(Reason.INVALID_RECORD, f"answer: {_show(answer)} is neither yes nor no")
         return word
@@ -197,14 +197,22 @@ def _checked_answer(
 
 
 def _choice(answer: str, choices: tuple[str, ...]) -> str:
-    """The choice that the answer is: the same words, or else the same number."""
-    matching = [choice for choice in choices if _loose(choice) == _loose(answer)]
-    number = _number(answer)
-    if number is not None:
-        matching += [choice for choice in choices if _number(choice) == number]
-    if not matching:
-        raise InvalidRecord(Reason.ANSWER_NOT_IN_CHOICES, f"answer {_show(answer)} is not among {_show(choices)}")
-    return matching[0]
+    """The one choice that the answer is: the same words, else the same number, yes or no, or number with a unit."""
+    for meaning in (_loose, _number, _polarity, _quantity):
+        meant = meaning(answer)
+        matching = [choice for choice in choices if meant is not None and meaning(choice) == meant]
+        if len(matching) == 1:
+            return matching[0]
+    raise InvalidRecord(Reason.ANSWER_NOT_IN_CHOICES, f"answer {_show(answer)} is not among {_show(choices)}")
+
+
+def _polarity(text: str) -> str | None:
+    return {"yes": "yes", "true": "yes", "no": "no", "false": "no"}.get(_loose(text).rstrip("."))
+
+
+def _quantity(text: str) -> decimal.Decimal | None:
+    """The number that a text begins with, as in "5 cm"."""
+    return _number(text.split()[0]) if text.strip() else None
 
 
 def _number(text: str) -> decimal.Decimal | None:

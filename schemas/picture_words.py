@@ -1,6 +1,7 @@
 """Which of several pictures a text points into: tags hold no picture, so the words around them say it."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,9 +12,9 @@ from schemas.tags import Tag, scan_tags
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _MENTION = re.compile(
-    r"\b(?:picture|image|photo|figure)\s*(?:no\.|number|#)?\s*(\d{1,3})\b"
-    rf"|\b({'|'.join(_ORDINALS)})\s+(?:picture|image|photo|figure)\b",
-    re.IGNORECASE,
+    r"(?<!\bthe\s)\b(?:picture|image|photo|figure)\s{0,3}(?:no\.|number|#)?\s{0,3}(\d{1,3})\b"
+    rf"|\b({'|'.join(_ORDINALS)})\s{{1,3}}(?:picture|image|photo|figure)\b",
+    re.IGNORECASE | re.ASCII,
 )
 INSTRUCTION = "Where you point into another picture than the first, say which one: picture 2, picture 3."
 """What a model is told that is shown several pictures."""
@@ -32,12 +33,16 @@ class Mention:
 def pictures_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
     """For each tag of a text on several still pictures the index of the picture that the text ties it to.
 
-    That is the one named beside the tag (:func:`schemas.anchors.anchor_tags`), else the one of the tag before it, and
-    of the first tag the first. A picture that is named need not be there. Never raises; linear in ``len(text)``.
+    That is the one named beside the tag (:func:`schemas.anchors.anchor_tags`), else the one named last before it, else
+    the first. A picture that is named need not be there ("the image 3 dogs" names none). Never raises; linear in
+    ``len(text)``.
     """
+    mentions = list(_mentions(text, tags))
+    ends = [mention.end for mention in mentions]
     found: list[int] = []
-    for mention in anchor_tags(text, tags, list(_mentions(text, tags))):
-        found.append(mention.index if mention is not None else found[-1] if found else 0)
+    for tag, mention in zip(tags, anchor_tags(text, tags, mentions), strict=True):
+        last = bisect_right(ends, tag.start) - 1
+        found.append(mention.index if mention is not None else mentions[last].index if last >= 0 else 0)
     return found
 
 

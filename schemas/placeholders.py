@@ -8,7 +8,7 @@ would be taken for one more picture by whatever consumes the text.
 import re
 from itertools import count
 
-PLACEHOLDER = re.compile(r"<(image|video)\s*(\d*)>|\[(image|img)\s*(\d*)\]", re.IGNORECASE)
+PLACEHOLDER = re.compile(r"<(image|video)\s*(\d{0,4})>|\[(image|img)\s*(\d{0,4})\]", re.IGNORECASE)
 TEMPLATE_TOKEN = re.compile(
     r"<\|(?:im_start|im_end|begin_of_text|end_of_text|eot_id|vision_start|vision_end|image_pad|video_pad)\|>"
     r"|\[/?INST\]|</?s>",
@@ -25,8 +25,10 @@ _LINK = re.compile(
     re.IGNORECASE,
 )
 _DEMONSTRATIVE = re.compile(rf"\b(?:this|these|here|following){_GAP}", re.IGNORECASE)
-_VERB = re.compile(
-    r"\s*(?:shows?|is|are|was|were|has|have|and|or|depicts?|contains?|displays?|illustrates?|presents?|represents?)\b"
+_VERB = re.compile(r"[ \t]*(?:shows?|and|or|depicts?|contains?|displays?|illustrates?|presents?|represents?)\b")
+# These begin questions too.
+_AUXILIARY = re.compile(
+    r"[ \t]*(?:is|are|was|were|has|have)\b(?![ \t]+(?:there|it|this|that|these|those|he|she|they|any)\b)"
 )
 _NEAR = 80
 _TEMPLATE_RUN = re.compile(rf"(?:{TEMPLATE_TOKEN.pattern})+", re.IGNORECASE)
@@ -84,7 +86,8 @@ def _is_word(text: str, run: re.Match[str]) -> bool:
     is_followed = follows != "" and follows in _AFTER_A_WORD
     if not last or last in _SENTENCE_END:
         is_labelled = last == ":" and is_numbered and (is_followed or follows in ("", "\n"))
-        return is_labelled or _VERB.match(after) is not None
+        is_subject = _VERB.match(after) or (is_numbered and _AUXILIARY.match(after))
+        return is_labelled or bool(is_subject)
     is_linked = _LINK.search(before) or (is_numbered and _DEMONSTRATIVE.search(before))
     return bool(is_linked) or is_followed or follows.islower()
 

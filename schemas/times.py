@@ -23,7 +23,7 @@ from schemas.response import parse_points
 from schemas.tags import scan_tags
 from schemas.time_words import read_statements
 
-_MAX_TIME_S, _MAX_FRAME = 1e7, 10**7
+MAX_TIME_S, _MAX_FRAME = 1e7, 10**7
 # Times are often written with one decimal.
 _ROUNDING_S = 0.05
 _LONE_FRAME_S = 0.5
@@ -197,6 +197,6 @@ def _is_reversed(first: float | None, last: float | None) -> bool:
 
 
 def _seconds_written(t_s: float) -> str:
-    if not math.isfinite(t_s) or not 0 <= round(t_s, 2) < _MAX_TIME_S:
+    if not math.isfinite(t_s) or not 0 <= round(t_s, 2) < MAX_TIME_S:
         raise ValueError(f"{t_s} is not a time in a clip")
     return f"{abs(round(t_s, 2)):.2f}"

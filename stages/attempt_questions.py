@@ -44,10 +44,12 @@ class AttemptSettings:
     def __post_init__(self) -> None:
         if not 1 <= self.k_min <= self.k:
             raise ValueError(f"attempt.k_min must be 1 to k = {self.k}, got {self.k_min}")
-        if not 0 <= self.temperature < float("inf"):
-            raise ValueError(f"attempt.temperature must be at least 0, got {self.temperature}")
-        if self.max_tokens < 1:
-            raise ValueError(f"attempt.max_tokens must be at least 1, got {self.max_tokens}")
+        _ = self.sampling
+
+    @property
+    def sampling(self) -> Sampling:
+        """How the attempts are sampled. Raises ValueError for what no model takes."""
+        return Sampling(self.k, self.temperature, max_tokens=self.max_tokens)
 
 
 def attempt_prompt(question: Question, settings: AttemptSettings) -> RenderedPrompt:
@@ -68,7 +70,7 @@ async def attempt(draft: Draft, session: Session, settings: AttemptSettings, jud
     """Ask the policy k times and grade what it says, equal answers once."""
     question = draft.question
     prompt = attempt_prompt(question, settings)
-    sampling = Sampling(settings.k, settings.temperature, max_tokens=settings.max_tokens)
+    sampling = settings.sampling
     answered = await session.generate("policy", prompt, sampling)
     attempts: list[Attempt] = []
     graded: dict[str | None, Verdict] = {}

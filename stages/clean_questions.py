@@ -33,7 +33,8 @@ _FORMAT_HINTS = (
     r"(?:please )?put your (?:final )?answer (?:in|within|inside) [^.\n]{0,60}",
     r"(?:let's |let us )?think step[- ]by[- ]step",
 )
-_HINT = re.compile(rf"(?:(?<=^)|(?<=[.?!\n]))[ \t]*(?:{'|'.join(_FORMAT_HINTS)})\.?", re.IGNORECASE)
+_HINT = re.compile(rf"(?:(?<=^)|(?<=[.?!\n]))(?>[ \t]*(?:{'|'.join(_FORMAT_HINTS)})\.?)+", re.IGNORECASE)
+_LINE_END = re.compile(r"(?<!\r)\r+\n")
 _SPACES = re.compile(r"(?<![ \t])[ \t]++(?=\n|\Z)|(?<=\n)[ \t]+")
 _BLANK_LINES = re.compile(r"\n{3,}")
 
@@ -43,7 +44,7 @@ def clean_text(text: str, media_count: int = 1) -> str:
 
     Placeholders inside sentences become words. Idempotent.
     """
-    text = text.replace("\r\n", "\n")
+    text = _LINE_END.sub("\n", text)
     before = None
     while text != before:
         before = text

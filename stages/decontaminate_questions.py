@@ -19,7 +19,7 @@ from schemas.records import Draft, MediaRef, Rejected
 from stages.calling import MapDrafts, reject, split
 from stages.ingest_records import STAGE_CACHE_BYTES, MediaRoots, check_medium
 from vision.hashing import hamming, same_picture
-from vision.media import HEAD_BYTES, MediaStore, sniff_kind
+from vision.media import MediaStore
 
 STAGE = "decontaminate"
 _WORD = re.compile(r"\w+")
@@ -70,10 +70,10 @@ def check_benchmark(folder: str) -> None:
             raise ValueError(f"{where} has neither a question nor media (their fields are question and media)")
         for uri in uris:
             try:
-                data = store.open_bytes(uri)
+                kind = store.kind_of(uri)
             except OSError as error:
                 raise ValueError(f"{where}: {error}; put it there or take it out of media") from error
-            if sniff_kind(data[:HEAD_BYTES]) is None:
+            if kind is None:
                 raise ValueError(f"{where}: {uri} is neither a picture nor a clip")
 
 

@@ -42,12 +42,12 @@ class TraceSettings:
     max_tokens: int = 6144
 
     def __post_init__(self) -> None:
-        if self.n < 1:
-            raise ValueError(f"trace.n must be at least 1, got {self.n}")
-        if not 0 <= self.temperature < float("inf"):
-            raise ValueError(f"trace.temperature must be at least 0, got {self.temperature}")
-        if self.max_tokens < 1:
-            raise ValueError(f"trace.max_tokens must be at least 1, got {self.max_tokens}")
+        _ = self.sampling
+
+    @property
+    def sampling(self) -> Sampling:
+        """How the traces are sampled. Raises ValueError for what no model takes."""
+        return Sampling(self.n, self.temperature, max_tokens=self.max_tokens)
 
 
 def listed_points(points: tuple[Point, ...]) -> str:
@@ -110,8 +110,7 @@ def trace_prompt(draft: Draft) -> RenderedPrompt:
 
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
     """Ask the teacher for ``n`` traces."""
-    sampling = Sampling(settings.n, settings.temperature, max_tokens=settings.max_tokens)
-    answered = await session.generate("teacher", trace_prompt(draft), sampling)
+    answered = await session.generate("teacher", trace_prompt(draft), settings.sampling)
     return with_calls(draft, session, traces=as_traces(answered.completions, draft.question.media))
 
 

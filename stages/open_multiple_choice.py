@@ -2,7 +2,7 @@
 
 In: drafts. Out: the same drafts; a question whose gold answer is a number or a short phrase that stands on its own
 loses its choices, also those that its text spells out, and keeps the same gold answer; the others stay multiple choice.
-The former choices are kept beside it. Where a wrong choice would be graded as right without the choices (two numbers
+The former choices are kept beside it. Where a wrong choice would be graded as right without the choices (two decimals
 within 5 % of each other), the question stays as it is.
 """
 
@@ -50,9 +50,10 @@ def can_be_opened(question: Question) -> bool:
 
 def without_options(text: str, choices: tuple[str, ...]) -> str | None:
     """The question without the lettered options at its end; None where it spells them out in another way."""
-    options = (rf"\(?{chr(65 + index)}[.):]\s*{re.escape(choice.strip())}" for index, choice in enumerate(choices))
+    labels = (re.escape(chr(65 + index)) for index in range(len(choices)))
+    options = (rf"\(?{label}[.):]\s*{re.escape(choice.strip())}" for label, choice in zip(labels, choices, strict=True))
     between = r"[\s.,;]*"
-    text = re.sub(rf"\s*{between.join(options)}{between}\Z", "", text, flags=re.IGNORECASE)
+    text = re.sub(rf"(?<!\s)\s*{between.join(options)}{between}\Z", "", text, flags=re.IGNORECASE)
     named = [rf"{re.escape(choice.strip())}(?!\w)" for choice in choices]
     if any(re.search(rf"(?<!\w)[A-Z][.):]\s*{choice}", text) for choice in named):
         return None

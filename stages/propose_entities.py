@@ -22,6 +22,7 @@ from prompts.loader import load_prompt
 from schemas.messages import shown
 from schemas.reasons import Reason
 from schemas.records import Draft, Event, Rejected
+from schemas.times import MAX_TIME_S
 from stages.calling import CallModels, reject, split, with_calls
 from stages.spreading import SpreadDrafts
 
@@ -31,7 +32,6 @@ MAX_ENTITY_CHARS = 120
 MAX_EVENT_CHARS = 300
 MAX_ROLLOUT_CHARS = 8000
 ROUNDING_S = 0.05
-MAX_TIME_S = 1e7
 
 
 @dataclass(frozen=True)

@@ -123,6 +123,12 @@ class MediaStore:
         read = _read_remote if "://" in root else _read_local
         return read(root, relative, uri, max_bytes)
 
+    def kind_of(self, uri: str) -> Literal["image", "video"] | None:
+        """What the file begins like (:func:`sniff_kind`), of which no more is read; raises as :meth:`open_bytes`."""
+        root, relative = self._split(uri)
+        read = _read_remote if "://" in root else _read_local
+        return sniff_kind(read(root, relative, uri, None, HEAD_BYTES))
+
     def pixels(self, uri: str) -> Pixels:
         """The decoded still as read-only ``(H, W, 3)`` uint8 RGB, upright; copy it to draw on it.
 
@@ -176,12 +182,13 @@ class MediaStore:
                 self._held_bytes -= oldest.nbytes
 
 
-def _read_local(root: str, relative: str, uri: str, max_bytes: int | None) -> bytes:
+def _read_local(root: str, relative: str, uri: str, max_bytes: int | None, head_bytes: int = -1) -> bytes:
     try:
         path = (Path(root) / relative).resolve()
         if path.is_file():  # a pipe or device would block or never end
             _check_bytes(path.stat().st_size, max_bytes)
-            return path.read_bytes()
+            with path.open("rb") as stream:
+                return stream.read(head_bytes)
     except RuntimeError as error:  # how Python before 3.13 reports a ring of links
         raise MediaMissing(f"no such file: {uri!r}") from error
     except PermissionError as error:
@@ -193,7 +200,7 @@ def _read_local(root: str, relative: str, uri: str, max_bytes: int | None) -> by
     raise MediaMissing(f"no such file: {uri!r}")
 
 
-def _read_remote(root: str, relative: str, uri: str, max_bytes: int | None) -> bytes:
+def _read_remote(root: str, relative: str, uri: str, max_bytes: int | None, head_bytes: int = -1) -> bytes:
     from apache_beam.io.filesystem import CompressionTypes  # seconds of import that local roots do without
     from apache_beam.io.filesystems import FileSystems
 
@@ -204,7 +211,7 @@ def _read_remote(root: str, relative: str, uri: str, max_bytes: int | None) -> b
     _check_bytes(size, max_bytes)
     # Uncompressed, because Beam would otherwise unpack by extension and the digest would name other bytes.
     with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
-        return stream.read()
+        return stream.read(head_bytes)
 
 
 def _remote_size(path: str) -> int | None:

@@ -154,6 +154,13 @@ def test_a_file_that_only_says_that_it_is_parquet(here: Path) -> None:
         find_input(str(here / "shards"))
 
 
+def test_a_folder_whose_name_looks_like_a_pattern(here: Path) -> None:
+    (here / "v[1]").mkdir()
+    (here / "one.parquet").rename(here / "v[1]" / "one.parquet")
+    [source] = find_input(str(here / "v[1]" / "*.parquet")).sources
+    assert source.path == str(here / "v[1]" / "one.parquet")
+
+
 def test_a_pattern_that_not_every_python_takes(here: Path) -> None:
     with pytest.raises(InputError, match=r"x\*\*y\.parquet"):
         find_input(str(here / "x**y.parquet"))

@@ -69,6 +69,7 @@ ANSWERS = [
     ({"answer": False}, "no", "bool"),
     ({"answer": False, "answer_type": "text"}, "no", "text"),
     ({"answer": True, "choices": ["Yes", "No"]}, "Yes", "mcq"),
+    ({"answer": True, "choices": ["True", "False"]}, "True", "mcq"),
     ({"answer": 2, "choices": [1, 2, 2.5]}, "2", "mcq"),
     ({"answer": 3.0, "choices": ["2", "3"]}, "3", "mcq"),
     ({"answer": "1000", "choices": ["1,000", "100"]}, "1,000", "mcq"),
@@ -92,6 +93,8 @@ OPENED = [
     ({"answer": 3, "answer_type": "numeric", "choices": ["3.0", "4"]}, "3"),
     ({"answer": "1,000", "answer_type": "numeric", "choices": [10, 1000]}, "1000"),
     ({"answer": "YES", "answer_type": "bool", "choices": ["Yes", "No"]}, "yes"),
+    ({"answer": "true", "answer_type": "bool", "choices": ["Yes", "No"]}, "yes"),
+    ({"answer": 5, "answer_type": "numeric", "choices": ["5 cm", "6 cm"]}, "5"),
 ]
 
 
@@ -131,6 +134,7 @@ INVALID = [
     ({"choices": ["4", "5"]}, Reason.ANSWER_NOT_IN_CHOICES, "answer '3' is not among ('4', '5')"),
     ({"choices": ["4", "5"], "answer_type": "numeric"}, Reason.ANSWER_NOT_IN_CHOICES, "'3' is not among ('4', '5')"),
     ({"choices": ["a", "b"], "answer_type": "text"}, Reason.ANSWER_NOT_IN_CHOICES, "'3' is not among ('a', 'b')"),
+    ({"choices": ["3 cm", "3 m"]}, Reason.ANSWER_NOT_IN_CHOICES, "answer '3' is not among ('3 cm', '3 m')"),
     ({"choices": ["30", "5"]}, Reason.ANSWER_NOT_IN_CHOICES, "answer '3' is not among ('30', '5')"),
     ({"media": ...}, Reason.INVALID_RECORD, "media: expected one or more paths, got None"),
     ({"media": []}, Reason.INVALID_RECORD, "media: expected one or more paths, got []"),

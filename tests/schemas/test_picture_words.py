@@ -24,6 +24,10 @@ CASES = [
     ('<points x1="1" y1="2" alt="picture 2">picture 2</points> ' + P, [0, 0]),
     (f"picture 0 {P} picture two {P}", [0, 0]),
     (f"picture 100 {P}", [99]),
+    (f"In picture 2 there is a dog. It is at {P}. And {P}.", [1, 1]),
+    (f"In the image 3 dogs are seen: {P}.", [0]),
+    (f"\u017fecond picture {P} f\u0131rst picture {P}", [0, 0]),
+    (f"picture {'1' * 5000} {P}", [0]),
 ]
 
 

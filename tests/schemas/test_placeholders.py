@@ -16,6 +16,7 @@ WORDS = [
     ("She cuts them like this\n<image1>\nand\n<image2>\nHow?", 1,
      "She cuts them like this\npicture 1\nand\npicture 2\nHow?"),
     ("Mike: <image1>\nJake: <image2>", 1, "Mike: picture 1\nJake: picture 2"),
+    ("<image 1> is a map. What of?", 1, "Picture 1 is a map. What of?"),
     ("Is it like this: <image2>. Or not?", 1, "Is it like this: picture 2. Or not?"),
     ("the ant [image 1] walks", 1, "the ant picture 1 walks"),
     ("the piece (<image2>) is red", 1, "the piece (picture 2) is red"),
@@ -26,6 +27,9 @@ GONE = [
     ("How many?\n<image1>\n<image2>", 2, "How many?\n"),
     ("Find x <image 1>", 1, "Find x "),
     ("Question: <image> What is it?", 1, "Question:  What is it?"),
+    ("<image>\nis there a dog?", 1, "\nis there a dog?"),
+    ("<image> is there a dog?", 1, " is there a dog?"),
+    ("<image 1> are there dogs?", 1, " are there dogs?"),
     ("<image>\nIn the picture above, how many?", 1, "\nIn the picture above, how many?"),
 ]
 
@@ -71,6 +75,8 @@ def test_remnants(text: str) -> None:
     assert has_remnants(text)
 
 
-@pytest.mark.parametrize("text", ["", "<images>", "[imagine]", "<|x|>", "[3]", "<s", "a > s>"])
+@pytest.mark.parametrize(
+    "text", ["", "<images>", "[imagine]", "<image " + "1" * 5000 + ">", "<|x|>", "[3]", "<s", "a > s>"]
+)
 def test_no_remnants(text: str) -> None:
     assert not has_remnants(text)

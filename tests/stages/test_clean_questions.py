@@ -61,7 +61,11 @@ def test_the_questions_own_words_stay(text: str) -> None:
 
 
 @settings(max_examples=120)
-@given(st.lists(st.sampled_from([*(text for text, _ in REMNANTS), " ", "\n", "?", "word", "<", "ge>"]), max_size=6))
+@given(
+    st.lists(
+        st.sampled_from([*(text for text, _ in REMNANTS), " ", "\n", "?", "word", "<", "ge>", "\r\n", "\r"]), max_size=6
+    )
+)
 def test_cleaning_again_changes_nothing(parts: list[str]) -> None:
     once = clean_text("".join(parts))
     assert clean_text(once) == once
@@ -79,8 +83,21 @@ def test_cleaning_again_changes_nothing(parts: list[str]) -> None:
         "a <image 1> " * 40_000,
         " " * 400_000 + "x" + " " * 400_000 + "y",
         "<|im_start|>system" * 30_000,
+        "let's think step by step" * 10_000,
+        "\r" * 300_000 + "x",
     ],
-    ids=["roles", "role and blanks", "personas", "nested", "placeholders", "references", "blanks", "system turns"],
+    ids=[
+        "roles",
+        "role and blanks",
+        "personas",
+        "nested",
+        "placeholders",
+        "references",
+        "blanks",
+        "system turns",
+        "hints",
+        "carriage returns",
+    ],
 )
 def test_a_long_question_is_read_a_few_times_only(text: str) -> None:
     """Each of these took minutes or hours where a step looked at the rest of the text again for every match."""

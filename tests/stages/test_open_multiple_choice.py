@@ -31,6 +31,8 @@ OPENED = [
     (mcq("What colour is the car?", "red", "dark blue"), "text"),
     (mcq("Who wrote it?", "Jean-Paul Sartre", "Camus"), "text"),
     (mcq("HOW MUCH is left?", "10", "20"), "numeric"),
+    (mcq("How many are there?", *map(str, range(40))), "numeric"),
+    (mcq("What is" + " " * 20_000 + "it?", "cat", "dog"), "text"),
     (mcq("How many of the 3 or 4 moves lead from (A) to (B)?", "3", "4"), "numeric"),
 ]
 

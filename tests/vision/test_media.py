@@ -123,6 +123,15 @@ def as_nobody() -> Iterator[None]:
             os.seteuid(0)
 
 
+def test_the_kind_of_a_file_by_its_beginning(store: MediaStore, tmp_path: Path) -> None:
+    (tmp_path / "data" / "clip").write_bytes(b"\x1aE\xdf\xa3" + bytes(9999))
+    assert [store.kind_of(f"input:{name}") for name in ("images/a b.png", "clip")] == ["image", "video"]
+    with pytest.raises(MediaMissing):
+        store.kind_of("input:none.png")
+    with pytest.raises(MediaNotAllowed):
+        store.kind_of("input:../secret.txt")
+
+
 def test_links_are_followed(store: MediaStore, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "b.png").write_bytes(png(3))
