@@ -43,7 +43,8 @@ def run_pipeline(arguments: argparse.Namespace) -> dict[str, Any]:
 
     imported, cpu_s = time.perf_counter(), time.process_time()
     limit = arguments.limit or None
-    run = RunArguments(str(PIPELINE), arguments.input, arguments.run, overrides=OVERRIDES, limit=limit)
+    whole = limit is None  # a part may take the place of the whole run that filled the cache
+    run = RunArguments(str(PIPELINE), arguments.input, arguments.run, overrides=OVERRIDES, limit=limit, resume=whole)
     profile = arguments.profile_to
     summary = profiled(lambda: execute(run), profile) if profile else execute(run)
     return {
