@@ -194,9 +194,11 @@ def find(db: sqlite3.Connection, keys: list[str]) -> list[Logged]:
     return [logged_of(row) for row in rows]
 
 
-def insert(db: sqlite3.Connection, rows: Iterable[Row], log: str | None, taken_bytes: int) -> None:
-    """Put new rows, within a :func:`transaction`, and note how far their log, if any, is taken in."""
-    db.executemany(_PUT, rows)
+def insert(
+    db: sqlite3.Connection, rows: Iterable[Row], log: str | None, taken_bytes: int, statement: str = _PUT
+) -> None:
+    """Put rows, within a :func:`transaction`, and note how far their log, if any, is taken in."""
+    db.executemany(statement, rows)
     if log is not None:
         db.execute(_TAKEN, (log, taken_bytes))
 
@@ -217,8 +219,7 @@ def take_in(db: sqlite3.Connection, log: Path, batch: Batch) -> None:
     """Put the lines of a batch and note that they are taken in. Raises :class:`Damaged`."""
     rows = [row_of(logged, encode_body(logged.entry.completion)) for logged in batch.entries]
     with reporting_damage(), transaction(db):
-        db.executemany(_TAKE_IN, rows)
-        db.execute(_TAKEN, (log.name, batch.end_bytes))
+        insert(db, rows, log.name, batch.end_bytes, _TAKE_IN)
 
 
 def replace_logs(db: sqlite3.Connection, doomed: Iterable[str], log: str, taken_bytes: int) -> None:

@@ -133,7 +133,7 @@ def _preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         raise ConfigError(f"--records must be at least 1, got {parsed.records}")
     arguments = _run_arguments(parsed, beam_options, parsed.records, measure=True)
     plan = make_plan(arguments)
-    summary = execute(arguments)
+    summary = execute(arguments, plan)
     print(summary_text(summary, parsed.output))
     print(forecast_text(summary, count_records(plan.context.sources), plan.settings.rubrics.sample))
     return 0

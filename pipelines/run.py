@@ -41,14 +41,14 @@ class ConservationError(Exception):
     """Records were lost or made up; the outputs were not put in place."""
 
 
-def execute(arguments: RunArguments) -> dict[str, Any]:
-    """Run the pipeline and return the content of run.json.
+def execute(arguments: RunArguments, plan: Plan | None = None) -> dict[str, Any]:
+    """Run the pipeline and return the content of run.json; ``plan`` is the one that was made of the arguments, if any.
 
     Raises :class:`ConservationError` when the counts differ, besides the errors of planning; old outputs then stay.
     """
     options = pipeline_options(arguments.beam_options)
     arguments.budget.check(options)
-    plan = make_plan(arguments)
+    plan = plan or make_plan(arguments)
     check_plan(plan, arguments, is_local(options))
     with plan.folder.locked(), contextlib.ExitStack() as stack:
         plan.folder.prepare(plan.input.name, plan.input.fingerprint, arguments.resume)
