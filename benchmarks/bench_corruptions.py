@@ -30,8 +30,8 @@ from inference.models import Models
 from inference.session import Session
 from inference.settings import ModelsSettings
 from rewards.aggregate import gated
+from rewards.scorers.spatial import ObjectMasks
 from rewards.selection import Served, served_by
-from rewards.spatial import ObjectMasks
 from rewards.verifier import verify_trace
 from schemas.geometry import Box
 from schemas.input_record import InvalidRecord, parse_record
@@ -40,8 +40,8 @@ from stages.generate_traces import TraceSettings, trace
 from stages.ingest_records import assemble, check_medium
 from stages.point_entities import point
 from stages.propose_entities import ProposeSettings, propose
-from stages.sample_frames import VideoSettings
 from stages.verify_traces import VerifySettings, good_traces
+from vision.clips import VideoSettings
 from vision.media import MediaStore
 
 SETTINGS = VerifySettings()

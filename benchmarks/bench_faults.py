@@ -95,8 +95,8 @@ async def ask(item: Item, session: Any) -> Any:
 def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
     """The stage in a Beam run."""
     from inference.runtime import runtime
-    from pipelines.counts import metric_counters
-    from stages.calling import CallModels
+    from pipelines.running.counts import metric_counters
+    from stages.plumbing.calling import CallModels
 
     settings = models_settings(
         arguments.url,
@@ -117,7 +117,7 @@ def ideal_side(arguments: argparse.Namespace) -> dict[str, Any]:
     import aiohttp
 
     from inference.errors import CallError
-    from inference.gate import Gate
+    from inference.flow.limits import Gate
     from inference.grounding import BadReply
     from inference.repair import repair_prompt
 
@@ -175,9 +175,9 @@ async def one_try(session: Any, url: str, body: dict[str, Any]) -> list[Any]:
     """The usable samples of one request. Raises CallError."""
     import aiohttp
 
+    from inference.endpoints.openai_reply import reply_of
+    from inference.endpoints.wire import failure_of, retry_after_s
     from inference.errors import CallError, Failure
-    from inference.openai_reply import reply_of
-    from inference.wire import failure_of, retry_after_s
 
     try:
         async with session.post(url, json=body) as response:

@@ -21,11 +21,11 @@ import numpy as np
 from bench_pipeline_overhead import spread
 
 from rewards.aggregate import GateSettings, gated
-from rewards.boxes import FORMS, match_group, score_group
+from rewards.scorers.boxes import FORMS, match_group, score_group
+from schemas.answers.grading import grade_answer
 from schemas.geometry import Box
-from schemas.grading import grade_answer
 from schemas.records import Verdict
-from schemas.response import format_box, parse_response
+from schemas.responses.response import format_box, parse_response
 
 BOXES = (8, 16, 32, 64)
 GROUPS = (8, 16, 32, 64)

@@ -108,10 +108,10 @@ def prompt_of(item: Item) -> Any:
 
 def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
     """The stage in a Beam run."""
-    import inference.openai_compatible  # noqa: F401  (these two, so that the run's start-up holds no imports)
-    import pipelines.runner  # noqa: F401
+    import inference.endpoints.openai_compatible  # noqa: F401  (these two, so that the run's start-up holds no imports)
+    import pipelines.running.runner  # noqa: F401
     from inference.runtime import runtime
-    from stages.calling import CallModels
+    from stages.plumbing.calling import CallModels
 
     imported = imports_done()
     settings = models_settings(arguments.url, arguments.folder, max_concurrency=SLOTS)
@@ -125,7 +125,7 @@ def idle_side(arguments: argparse.Namespace) -> dict[str, Any]:
     """The same Beam run without any call: what Beam takes by itself."""
     import apache_beam as beam
 
-    import pipelines.runner  # noqa: F401
+    import pipelines.running.runner  # noqa: F401
 
     imported = imports_done()
 

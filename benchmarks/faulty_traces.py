@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from inference.request import Completion
+from schemas.answers.grading import grade_answer
 from schemas.geometry import Box, Point
-from schemas.grading import grade_answer
 from schemas.records import Draft, Question, Trace
-from schemas.response import format_point
-from schemas.tags import scan_tags
+from schemas.responses.response import format_point
+from schemas.responses.tags import scan_tags
 from stages.generate_traces import as_trace
 
 TRIES = 40

@@ -253,7 +253,7 @@ def run_beam(items_path: str, do: Any, folder: Path) -> Any:
     """
     import apache_beam as beam
 
-    from pipelines.runner import choose_runner, pipeline_options
+    from pipelines.running.runner import choose_runner, pipeline_options
 
     options = pipeline_options([])
     pipeline = beam.Pipeline(runner=choose_runner(options), options=options)

@@ -38,8 +38,8 @@ OVERRIDES = (
 def run_pipeline(arguments: argparse.Namespace) -> dict[str, Any]:
     """One run of the pipeline: what the import and the run took, and how many requests were not in the cache."""
     started = time.perf_counter()
-    from pipelines.plan import RunArguments
-    from pipelines.run import execute  # here, so that it is timed
+    from pipelines.running.plan import RunArguments
+    from pipelines.running.run import execute  # here, so that it is timed
 
     imported, cpu_s = time.perf_counter(), time.process_time()
     limit = arguments.limit or None
@@ -80,8 +80,8 @@ def drawn_by(run: Path, width: int, height: int) -> dict[str, tuple[list[Any], l
     """By id, the marks that a run drew, from the pointer's cached replies, and the digests of the drawn pictures."""
     import pyarrow.parquet as pq
 
-    from schemas.frames import Frame, to_px
-    from schemas.response import parse_response
+    from schemas.coordinates import CoordinateFrame, to_px
+    from schemas.responses.response import parse_response
     from vision.overlay import Mark
 
     with sqlite3.connect(run / "cache" / "replies.sqlite") as db:
@@ -93,7 +93,7 @@ def drawn_by(run: Path, width: int, height: int) -> dict[str, tuple[list[Any], l
             texts = [json.loads(replies[key])["text"] for key in row["lineage"]["cache_keys"] if key in replies]
             points = dict.fromkeys(point for text in texts for point in parse_response(text).points)
             marks = [
-                Mark(number, point.label, *to_px(Frame.PX, point.x, point.y, width, height))
+                Mark(number, point.label, *to_px(CoordinateFrame.PX, point.x, point.y, width, height))
                 for number, point in enumerate(points, 1)
             ]
             found[row["id"]] = (marks, [Path(overlay["path"]).stem for overlay in row["overlays"]])

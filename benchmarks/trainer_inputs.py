@@ -15,7 +15,7 @@ from transformers import GenerationConfig, Qwen2VLImageProcessor, Qwen3VLForCond
 from schemas.geometry import Box
 from schemas.question_text import user_text
 from schemas.records import Question
-from schemas.tags import format_points_tag
+from schemas.responses.tags import format_points_tag
 from trainer.encode import with_response
 from trainer.loss import advantages
 from trainer.model import VisionLanguageModel, load_model

@@ -38,16 +38,17 @@ class Endpoint(Protocol):
 
 
 SERVED = "vllm"
-"""The kind whose server the run itself starts; workers see it as ``openai`` (:mod:`inference.vllm_server`)."""
+"""The kind whose server the run itself starts; workers see it as ``openai`` (:mod:`inference.endpoints.vllm_server`).
+"""
 
 IN_PROCESS = ("classical", "transformers")
 """Kinds whose models run in the worker's own process: they take no tokens and answer the same way each time."""
 
 KINDS: dict[str, str] = {
-    "classical": "inference.classical:ClassicalEndpoint",
-    "gemini": "inference.gemini:GeminiEndpoint",
-    "openai": "inference.openai_compatible:OpenAIEndpoint",
-    "transformers": "inference.vision_models:TransformersEndpoint",
+    "classical": "inference.endpoints.classical:ClassicalEndpoint",
+    "gemini": "inference.endpoints.gemini:GeminiEndpoint",
+    "openai": "inference.endpoints.openai_compatible:OpenAIEndpoint",
+    "transformers": "inference.endpoints.transformers_models:TransformersEndpoint",
 }
 
 

@@ -7,10 +7,10 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from schemas.frames import Frame, box_to_px, to_px
+from schemas.coordinates import CoordinateFrame, box_to_px, to_px
 from schemas.geometry import Box, Point
-from schemas.pointing import NoPoints, UnparsablePointing, parse_pointer_reply
 from schemas.records import MediaRef
+from schemas.responses.pointing import NoPoints, UnparsablePointing, parse_pointer_reply
 from schemas.text import storable
 
 
@@ -35,7 +35,9 @@ class Mask:
         return 0 <= column < width and 0 <= row < height and bool(self.pixels[row, column])
 
 
-def points_of_reply(text: str, entity: str, frame: Frame, medium: MediaRef, media_index: int) -> tuple[Point, ...]:
+def points_of_reply(
+    text: str, entity: str, frame: CoordinateFrame, medium: MediaRef, media_index: int
+) -> tuple[Point, ...]:
     """The pointer's points for one entity, labelled with it, in pixels; empty when it says that there are none.
 
     Raises :class:`BadReply` when the text is neither, or a point lies outside its frame.
@@ -50,7 +52,9 @@ def points_of_reply(text: str, entity: str, frame: Frame, medium: MediaRef, medi
     return tuple(Point(entity, x, y, media_index) for x, y in pixels)
 
 
-def boxes_of_reply(text: str, label: str, frame: Frame, medium: MediaRef, media_index: int) -> tuple[Box, ...]:
+def boxes_of_reply(
+    text: str, label: str, frame: CoordinateFrame, medium: MediaRef, media_index: int
+) -> tuple[Box, ...]:
     """The detector's boxes for one label, in pixels. Raises :class:`BadReply` as :func:`points_of_reply` does."""
     rows = json_object(text).get("boxes")
     if not isinstance(rows, list):
@@ -58,7 +62,7 @@ def boxes_of_reply(text: str, label: str, frame: Frame, medium: MediaRef, media_
     return tuple(_box(row, label, frame, medium, media_index) for row in rows)
 
 
-def _box(row: object, label: str, frame: Frame, medium: MediaRef, media_index: int) -> Box:
+def _box(row: object, label: str, frame: CoordinateFrame, medium: MediaRef, media_index: int) -> Box:
     if not isinstance(row, list):
         raise BadReply(f"box {row!r:.80}: not a list")
     try:

@@ -6,15 +6,15 @@ from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from inference.budget import Budget, Cost
-from inference.cache import CacheEntry, Kept
+from inference.cache.replies import CacheEntry, Kept
+from inference.cache.shared import open_cache
 from inference.endpoint import IN_PROCESS, Endpoint, open_endpoint
 from inference.errors import NOT_SENT, BudgetUsedUp, CallError
+from inference.flow.budget import Budget, Cost
 from inference.request import Completion, Continuation, Reply, Request, Sampling, cache_key, estimated_tokens, joined
-from inference.segments import open_cache
 from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import RenderedPrompt
-from schemas.frames import Frame
+from schemas.coordinates import CoordinateFrame
 from schemas.records import Call
 from vision.media import MediaStore
 
@@ -25,7 +25,7 @@ class Answered:
 
     completions: tuple[Completion, ...]
     call: Call
-    frame: Frame
+    frame: CoordinateFrame
 
     @property
     def text(self) -> str:
@@ -148,7 +148,7 @@ class Models:
             error.call = asked.cost(worth_usd, repair)
             raise
         completions = tuple(asked.have[key].completion for key in keys)
-        return Answered(completions, asked.cost(worth_usd, repair), Frame(endpoint.settings.frame))
+        return Answered(completions, asked.cost(worth_usd, repair), CoordinateFrame(endpoint.settings.frame))
 
     async def _complete(self, asked: _Asked) -> None:
         while wanted := asked.wanted():

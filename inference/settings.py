@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from schemas.frames import Frame
+from schemas.coordinates import CoordinateFrame
 
 ROLES = ("policy", "teacher", "pointer", "judge", "second_judge", "detector", "segmenter")
 
@@ -40,7 +40,7 @@ class EndpointSettings:
     base_url: str = ""
     api_key_env: str = ""
     api_key_file: str = ""
-    frame: str = Frame.PX.value
+    frame: str = CoordinateFrame.PX.value
     max_concurrency: int = 64
     adaptive: bool = True
     requests_per_minute: int = 0
@@ -67,7 +67,7 @@ class EndpointSettings:
     usd_per_million_tokens_cached: float | None = None
 
     def __post_init__(self) -> None:
-        Frame(self.frame)
+        CoordinateFrame(self.frame)
         if not self.kind or not self.model:
             raise ValueError("an endpoint needs a kind and a model")
         if min(self.max_concurrency, self.samples_per_request, self.max_bytes_in_flight) < 1:

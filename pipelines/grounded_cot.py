@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
 
-from pipelines.context import Outcome, RunContext
-from pipelines.settings import RunSettings
+from pipelines.running.context import Outcome, RunContext
+from pipelines.running.settings import RunSettings
 from rewards.rubrics import RubricSettings
 from schemas.records import Draft
 from stages.attempt_questions import AttemptQuestions, AttemptSettings
@@ -30,9 +30,9 @@ from stages.open_multiple_choice import OpenMultipleChoice
 from stages.point_entities import PointEntities
 from stages.propose_entities import ProposeEntities, ProposeSettings
 from stages.remove_duplicates import DedupSettings, RemoveDuplicates
-from stages.sample_frames import VideoSettings
 from stages.split_by_media_group import SplitByMediaGroup, SplitSettings
 from stages.verify_traces import VerifySettings, VerifyTraces
+from vision.clips import VideoSettings
 
 RECIPE = "grounded_cot"
 

@@ -4,7 +4,7 @@ The terms are verdicts by name: ``outcome``, ``spatial`` and ``reasoning`` (Argo
 (SAIL-RL), ``boxes`` and ``consistency`` (iVGR), ``format``. Verdicts of other names do not count, and one that is
 absent is as one that is unscored. Where a form is a mean, an unscored term leaves numerator and denominator; what a sum
 and a product make of it is said there. RuCL's form is in :mod:`rewards.curriculum`, CodeDance's in
-:mod:`rewards.tool_calls`.
+:mod:`rewards.scorers.tool_calls`.
 """
 
 import math
@@ -65,8 +65,8 @@ class CascadeSettings:
 def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float | None:
     """SAIL-RL Eq. 1: α · judging · thinking · outcome + (1 - α) · format, in [0, 1].
 
-    A right answer given directly to a simple question has no thinking to judge; :mod:`rewards.thinking` scores it 1,
-    so that it can reach 1 here.
+    A right answer given directly to a simple question has no thinking to judge; :mod:`rewards.scorers.thinking` scores
+    it 1, so that it can reach 1 here.
 
     A factor that is unscored does not leave the product, which would pay for what nobody judged: the product is 0
     where a scored factor is 0, whatever the others may be, and else the whole is None. An unscored format leaves

@@ -4,8 +4,8 @@ The paper sends each video trace through a language model that returns three lis
 so everything is checked against the response: the anchor (the words that state the time) and the description must be
 exact substrings, the numbers must be in the anchor, and a point must be among those that the parser finds. What fails
 is dropped and counted. Deviations: points that the model leaves out are added with the moment that
-:func:`schemas.times.anchor_points` ties to them, so that leaving one out gains nothing; the model's lists are asked for
-with anchors, as in Fig. 9, so that a time can be checked at all.
+:func:`schemas.responses.times.anchor_points` ties to them, so that leaving one out gains nothing; the model's lists are
+asked for with anchors, as in Fig. 9, so that a time can be checked at all.
 """
 
 import math
@@ -20,8 +20,8 @@ from inference.request import Sampling
 from prompts.loader import load_prompt
 from rewards.judge_guard import Quoted, quote
 from schemas.geometry import Point
-from schemas.response import parse_points
-from schemas.times import Moment, anchor_points, parse_times
+from schemas.responses.response import parse_points
+from schemas.responses.times import Moment, anchor_points, parse_times
 
 PROMPT = "extract_video.v1"
 _NUMBER = re.compile(r"[0-9]{1,7}(?:\.[0-9]{1,20})?")

@@ -16,7 +16,7 @@ from inference.request import Sampling
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
 from rewards.judge_guard import question_text, quote
-from schemas.frames import Frame
+from schemas.coordinates import CoordinateFrame
 from schemas.messages import shown
 from schemas.records import Question
 
@@ -28,13 +28,14 @@ PLANNERS = ("rules", "judge")
 class Served:
     """What the run can serve: the roles that have endpoints, and what the scorers must know of these.
 
-    ``detector_frame`` is the frame that the detector speaks (:class:`schemas.frames.Frame`). ``own_pointer`` says that
-    the pointer's endpoint made the points under verification: its word for them is marked in the verdict.
-    ``synthetic_sources`` are the values of ``Question.source`` whose pictures are drawn charts, maps and the like.
+    ``detector_frame`` is the frame that the detector speaks (:class:`schemas.coordinates.CoordinateFrame`).
+    ``own_pointer`` says that the pointer's endpoint made the points under verification: its word for them is marked in
+    the verdict. ``synthetic_sources`` are the values of ``Question.source`` whose pictures are drawn charts, maps and
+    the like.
     """
 
     roles: frozenset[str] = frozenset()
-    detector_frame: Frame = Frame.PX
+    detector_frame: CoordinateFrame = CoordinateFrame.PX
     own_pointer: bool = True
     synthetic_sources: frozenset[str] = frozenset()
 
@@ -55,7 +56,7 @@ def served_by(
 ) -> Served:
     """What these models serve. ``makers`` are the roles that made the points of the responses to be verified."""
     roles = frozenset(role for role, _ in models.roles)
-    frame = Frame(models.endpoint("detector").frame) if "detector" in roles else Frame.PX
+    frame = CoordinateFrame(models.endpoint("detector").frame) if "detector" in roles else CoordinateFrame.PX
     made_by = {models.endpoint_name(role) for role in makers if role in roles}
     own = "pointer" in roles and models.endpoint_name("pointer") in made_by
     return Served(roles, frame, own, frozenset(synthetic_sources))
@@ -126,7 +127,7 @@ RULES = (
     Rule("reasoning", "the response reasons before it answers", ("judge",), (_THINK,)),
 )
 """In the order in which verdicts stand. Boxes have no row: judging them takes gold boxes, which curation does not read;
-they are scored for training (:mod:`rewards.boxes`)."""
+they are scored for training (:mod:`rewards.scorers.boxes`)."""
 
 
 def select_scorers(contents: Contents, served: Served) -> tuple[Choice, ...]:

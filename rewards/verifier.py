@@ -14,17 +14,17 @@ from inference.grounding import BadReply
 from inference.models import Caller
 from rewards import second_judge
 from rewards.aggregate import GateSettings, gated
-from rewards.counting import counted_points, score_counting
 from rewards.extraction import extract_statements
-from rewards.outcome import score_outcome
-from rewards.reasoning import score_reasoning
+from rewards.scorers.counting import counted_points, score_counting
+from rewards.scorers.outcome import score_outcome
+from rewards.scorers.reasoning import score_reasoning
+from rewards.scorers.spatial import ObjectMasks, point_checker, score_spatial
+from rewards.scorers.temporal import ClipFrame, score_temporal
 from rewards.selection import Choice, Contents, Served, plan_scorers, select_scorers
-from rewards.spatial import ObjectMasks, point_checker, score_spatial
-from rewards.temporal import ClipFrame, score_temporal
 from schemas.messages import media_part
 from schemas.records import Draft, Trace, Verdict
-from schemas.response import parse_think
-from schemas.times import parse_times
+from schemas.responses.response import parse_think
+from schemas.responses.times import parse_times
 
 
 def contents_of(draft: Draft, trace: Trace, served: Served) -> Contents:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schemas.records import FrameRef, MediaRef, Overlay
-from schemas.times import format_moment
+from schemas.responses.times import format_moment
 
 
 @dataclass(frozen=True)

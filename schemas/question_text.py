@@ -1,9 +1,9 @@
 """How a question is put to a model in words: its choices, the form of its answer, and the user turn of a shard."""
 
 from schemas.messages import clip_line
-from schemas.picture_words import INSTRUCTION
 from schemas.records import MediaRef, Question
-from schemas.times import format_moment
+from schemas.responses.image_mentions import INSTRUCTION
+from schemas.responses.times import format_moment
 
 TRACE_INSTRUCTION = (
     "Think inside <think> and </think>, and point at the things that you rely on as "

@@ -15,14 +15,14 @@ from inference.request import Sampling
 from inference.session import Session
 from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt
-from rewards.outcome import score_outcome
+from rewards.scorers.outcome import score_outcome
 from schemas.messages import shown
 from schemas.question_text import TRACE_INSTRUCTION, answer_format, lettered_choices
 from schemas.reasons import Reason
 from schemas.records import Attempt, Draft, Question, Rejected, Verdict
-from schemas.response import parse_response
-from stages.calling import CallModels, reject, split, with_calls
-from stages.spreading import SpreadDrafts
+from schemas.responses.response import parse_response
+from stages.plumbing.calling import CallModels, reject, split, with_calls
+from stages.plumbing.spreading import SpreadDrafts
 
 STAGE = "attempt"
 PROMPT, TRAINED_PROMPT = "attempt.v1", "attempt_as_trained.v1"

@@ -12,10 +12,10 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from schemas.placeholders import has_remnants, without_remnants
 from schemas.reasons import Reason
 from schemas.records import Draft, Rejected
-from stages.calling import MapDrafts, reject, split
+from schemas.responses.placeholders import has_remnants, without_remnants
+from stages.plumbing.calling import MapDrafts, reject, split
 
 STAGE = "clean"
 

@@ -16,8 +16,8 @@ from apache_beam.pvalue import PCollection
 
 from schemas.reasons import Reason
 from schemas.records import Draft, MediaRef, Rejected
-from stages.calling import MapDrafts, reject, split
 from stages.ingest_records import STAGE_CACHE_BYTES, MediaRoots, check_medium
+from stages.plumbing.calling import MapDrafts, reject, split
 from vision.hashing import hamming, same_picture
 from vision.media import MediaStore
 

@@ -14,10 +14,10 @@ from apache_beam.pvalue import PCollection
 
 from schemas.geometry import Point
 from schemas.records import Draft, MediaRef, Overlay
-from stages.calling import split
-from stages.counting import count_in, count_kept
 from stages.ingest_records import MediaRoots
-from stages.sample_frames import encode_frame
+from stages.plumbing.calling import split
+from stages.plumbing.metrics import count_in, count_kept
+from vision.clips import encode_frame
 from vision.decode import Pixels
 from vision.frame_overlay import draw_on_frames, stable_ids
 from vision.frames import Frame

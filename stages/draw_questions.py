@@ -16,8 +16,8 @@ from apache_beam.pvalue import AsSingleton, PCollection, TaggedOutput
 from schemas.ordering import order_key
 from schemas.reasons import Reason
 from schemas.records import Draft, Rejected
-from stages.calling import REJECTED, MapDrafts, reject, split
-from stages.counting import count_in, count_kept, count_rejected
+from stages.plumbing.calling import REJECTED, MapDrafts, reject, split
+from stages.plumbing.metrics import count_in, count_kept, count_rejected
 
 STAGE = "draw"
 CUT_STAGE = "cut"

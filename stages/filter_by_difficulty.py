@@ -14,8 +14,8 @@ from apache_beam.pvalue import PCollection, TaggedOutput
 
 from schemas.reasons import Reason
 from schemas.records import Draft
-from stages.calling import REJECTED, reject, split
-from stages.counting import count_in, count_kept, count_rejected
+from stages.plumbing.calling import REJECTED, reject, split
+from stages.plumbing.metrics import count_in, count_kept, count_rejected
 
 STAGE = "difficulty"
 TOO_EASY, TOO_HARD = Reason.TOO_EASY.value, Reason.TOO_HARD.value

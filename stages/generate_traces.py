@@ -20,14 +20,14 @@ from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt
 from schemas.geometry import Point
 from schemas.messages import Part, shown
-from schemas.placeholders import without_remnants
 from schemas.question_text import answer_format, hints_on_pictures, lettered_choices
 from schemas.records import Draft, Event, MediaRef, Trace
-from schemas.times import format_moment, format_span
-from schemas.trace_text import read_trace
-from stages.calling import CallModels, split, with_calls
+from schemas.responses.placeholders import without_remnants
+from schemas.responses.times import format_moment, format_span
+from schemas.responses.traces import read_trace
 from stages.draw_overlays import mark_numbers
-from stages.spreading import SpreadDrafts
+from stages.plumbing.calling import CallModels, split, with_calls
+from stages.plumbing.spreading import SpreadDrafts
 
 STAGE = "trace"
 PROMPT, CLIP_PROMPT = "trace.v1", "trace_video.v1"

@@ -19,11 +19,11 @@ from schemas.ordering import order_key
 from schemas.reasons import Reason
 from schemas.records import Draft, MediaRef, Question, RawRecord, Rejected
 from schemas.text import storable
-from stages.calling import REJECTED, split
-from stages.counting import count_in, count_kept, count_rejected
-from stages.packing import packed
-from stages.reading import RowSettings, Source, read_source
-from stages.sample_frames import VideoSettings, clip_ref
+from stages.plumbing.calling import REJECTED, split
+from stages.plumbing.metrics import count_in, count_kept, count_rejected
+from stages.plumbing.packing import packed
+from stages.sources.reading import RowSettings, Source, read_source
+from vision.clips import VideoSettings, clip_ref
 from vision.decode import UndecodableMedia, decode_image
 from vision.hashing import dhash, pixel_sha256, sha256_bytes
 from vision.media import HEAD_BYTES, MediaMissing, MediaNotAllowed, MediaStore, sniff_kind

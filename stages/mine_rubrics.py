@@ -17,7 +17,6 @@ from inference.request import Sampling
 from inference.session import Session
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
-from rewards.rubric_scores import judge_rubrics
 from rewards.rubrics import (
     RubricScore,
     RubricSettings,
@@ -25,10 +24,11 @@ from rewards.rubrics import (
     measure,
     stratify,
 )
+from rewards.scorers.rubric_scores import judge_rubrics
 from schemas.coding import record
 from schemas.ordering import order_key
 from schemas.records import Call, Draft, Rejected, Rubric
-from stages.calling import REJECTED, CallModels, split
+from stages.plumbing.calling import REJECTED, CallModels, split
 
 CANDIDATES, JUDGE = "rubric_candidates", "rubric_judge"
 CANDIDATES_PROMPT = "rubric_candidates.v1"

@@ -13,9 +13,9 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from schemas.grading import grade_answer
+from schemas.answers.grading import grade_answer
 from schemas.records import Draft, Question
-from stages.calling import MapDrafts, split
+from stages.plumbing.calling import MapDrafts, split
 
 STAGE = "open_choices"
 

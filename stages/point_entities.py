@@ -23,8 +23,8 @@ from schemas.geometry import Point
 from schemas.messages import media_part
 from schemas.ordering import thinned
 from schemas.records import Draft, FrameRef, MediaRef
-from stages.calling import CallModels, split, with_calls
-from stages.sample_frames import VideoSettings
+from stages.plumbing.calling import CallModels, split, with_calls
+from vision.clips import VideoSettings
 
 STAGE = "point"
 PROMPT = "point.v1"

@@ -22,9 +22,9 @@ from prompts.loader import load_prompt
 from schemas.messages import shown
 from schemas.reasons import Reason
 from schemas.records import Draft, Event, Rejected
-from schemas.times import MAX_TIME_S
-from stages.calling import CallModels, reject, split, with_calls
-from stages.spreading import SpreadDrafts
+from schemas.responses.times import MAX_TIME_S
+from stages.plumbing.calling import CallModels, reject, split, with_calls
+from stages.plumbing.spreading import SpreadDrafts
 
 STAGE = "propose"
 PROMPT, CLIP_PROMPT = "propose.v1", "propose_video.v1"

@@ -16,9 +16,9 @@ from apache_beam.pvalue import PCollection, TaggedOutput
 from schemas.ordering import order_key
 from schemas.reasons import Reason
 from schemas.records import Draft, Question
-from stages.calling import REJECTED, reject, split
-from stages.counting import count_in, count_kept, count_rejected
 from stages.ingest_records import MediaRoots
+from stages.plumbing.calling import REJECTED, reject, split
+from stages.plumbing.metrics import count_in, count_kept, count_rejected
 from vision.hashing import hamming, same_picture
 
 STAGE = "dedup"

@@ -15,7 +15,7 @@ from apache_beam.pvalue import PCollection, TaggedOutput
 from schemas.coding import record
 from schemas.ordering import unit_hash
 from schemas.records import Draft
-from stages.packing import packed
+from stages.plumbing.packing import packed
 
 SFT, RL = "sft", "rl"
 

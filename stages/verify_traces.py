@@ -18,16 +18,16 @@ from apache_beam.pvalue import PCollection
 
 from inference.session import Session
 from inference.settings import ModelsSettings
-from rewards import counting, outcome, spatial, temporal
 from rewards.aggregate import GateSettings
+from rewards.scorers import counting, outcome, spatial, temporal
+from rewards.scorers.spatial import ObjectMasks
 from rewards.second_judge import labels_of
 from rewards.selection import PLANNERS, Served, served_by
-from rewards.spatial import ObjectMasks
 from rewards.verifier import verify_trace
 from schemas.reasons import Reason
 from schemas.records import Draft, Rejected, Trace, Verdict
-from stages.calling import CallModels, reject, split, with_calls
-from stages.counting import count_agreement
+from stages.plumbing.calling import CallModels, reject, split, with_calls
+from stages.plumbing.metrics import count_agreement
 
 STAGE = "verify"
 

@@ -23,10 +23,10 @@ from apache_beam.pvalue import AsSingleton, PCollection
 
 from schemas.ordering import order_key
 from stages.ingest_records import MediaRoots
-from stages.memory import release_memory
-from stages.packing import LEVEL, unpacked
-from stages.rows import Row
-from stages.spooling import lay_down, pick_up, spool_folder
+from stages.plumbing.malloc import release_memory
+from stages.plumbing.packing import LEVEL, unpacked
+from stages.plumbing.rows import Row
+from stages.plumbing.spill import lay_down, pick_up, spool_folder
 from vision.media import MediaStore
 
 IMAGE_COLUMNS = ("images", "overlays")
@@ -67,8 +67,8 @@ class SizedRow:
     """A row as it crosses the shuffle, packed, and the bytes that it will take with its images.
 
     All rows of a shard are in memory at once: ``packed`` is a row's JSON compressed, or where that lies in the
-    ``spool`` (:mod:`stages.spooling`). It is empty for no row: one such stands for each shard, so that one without rows
-    is written too.
+    ``spool`` (:mod:`stages.plumbing.spill`). It is empty for no row: one such stands for each shard, so that one
+    without rows is written too.
     """
 
     id: str

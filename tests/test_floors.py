@@ -16,8 +16,9 @@ FLOORS = {
     "rewards": 3,
     "stages": 4,
     "trainer": 4,
-    "pipelines": 5,
-    "data_cards": 5,
+    "data_cards": 4,
+    "publishing": 5,
+    "pipelines": 6,
 }
 GROUND = ("tests", "benchmarks", "setup", "conftest")
 
@@ -70,18 +71,22 @@ ARROWS = [
     ("vision/x.py", "from prompts.loader import load_prompt", ["vision/x.py:1 prompts.loader"]),
     ("inference/x.py", "from rewards import outcome", ["inference/x.py:1 rewards"]),
     ("inference/x.py", "import sandbox", ["inference/x.py:1 sandbox"]),
-    ("rewards/x.py", "\nimport json, stages.rows as rows", ["rewards/x.py:2 stages.rows"]),
+    ("rewards/x.py", "\nimport json, stages.plumbing.rows as rows", ["rewards/x.py:2 stages.plumbing.rows"]),
     ("stages/x.py", "from trainer.loss import loss", ["stages/x.py:1 trainer.loss"]),
     ("trainer/x.py", "from stages import rows", ["trainer/x.py:1 stages"]),
     ("stages/deep/x.py", "from ... import pipelines", ["stages/deep/x.py:1 pipelines"]),
-    ("stages/x.py", "def f():\n    from pipelines.run import execute", ["stages/x.py:2 pipelines.run"]),
-    ("stages/x.py", "if TYPE_CHECKING:\n    import pipelines.run", ["stages/x.py:2 pipelines.run"]),
-    ("stages/x.py", "import importlib\nimportlib.import_module('pipelines.run')", ["stages/x.py:2 pipelines.run"]),
+    ("stages/x.py", "def f():\n    from pipelines.running.run import execute", ["stages/x.py:2 pipelines.running.run"]),
+    ("stages/x.py", "if TYPE_CHECKING:\n    import pipelines.running.run", ["stages/x.py:2 pipelines.running.run"]),
+    (
+        "stages/x.py",
+        "import importlib\nimportlib.import_module('pipelines.running.run')",
+        ["stages/x.py:2 pipelines.running.run"],
+    ),
     ("pipelines/x.py", "from tests.stages import conftest", ["pipelines/x.py:1 tests.stages"]),
     ("pipelines/x.py", "import benchmarks.scenes", ["pipelines/x.py:1 benchmarks.scenes"]),
-    ("stages/x.py", "from .rows import Row\nfrom . import rows\nfrom stages.rows import Row", []),
+    ("stages/x.py", "from .rows import Row\nfrom . import rows\nfrom stages.plumbing.rows import Row", []),
     ("stages/x.py", "import json, numpy, apache_beam\nfrom rewards.rubrics import measure", []),
-    ("pipelines/x.py", "import stages.rows, trainer, schemas.records", []),
+    ("pipelines/x.py", "import stages.plumbing.rows, trainer, schemas.records", []),
 ]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from pipelines import cli
+from pipelines.commands import cli
 from pipelines.grounded_cot import Settings
 from schemas.config import load_config
 from trainer.cli import make_parser as make_trainer_parser

@@ -1,16 +1,25 @@
 """Rewriting the tags of a response between original pixels, in which shards hold them, and a model's own frame.
 
 Tags do not say which picture they are on; where there are several, the words around them do
-(:mod:`schemas.picture_words`). The frames of a clip have one size.
+(:mod:`schemas.responses.image_mentions`). The frames of a clip have one size.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from schemas.frames import QWEN25_IMAGE, Frame, OutOfFrame, ResizeRule, box_from_px, box_to_px, from_px, to_px
-from schemas.picture_words import pictures_of_tags
-from schemas.response import parse_boxes, parse_points
-from schemas.tags import format_box_tag, format_points_tag, scan_tags
+from schemas.coordinates import (
+    QWEN25_IMAGE,
+    CoordinateFrame,
+    OutOfFrame,
+    ResizeRule,
+    box_from_px,
+    box_to_px,
+    from_px,
+    to_px,
+)
+from schemas.responses.image_mentions import pictures_of_tags
+from schemas.responses.response import parse_boxes, parse_points
+from schemas.responses.tags import format_box_tag, format_points_tag, scan_tags
 
 Size = tuple[int, int]
 Pair = tuple[float, float]
@@ -21,7 +30,7 @@ Corners = tuple[float, float, float, float]
 class Speech:
     """How a model writes coordinates: its frame, how many decimals (0 or 1), and how its processor sizes pictures."""
 
-    frame: Frame
+    frame: CoordinateFrame
     decimals: int = 0
     rule: ResizeRule = QWEN25_IMAGE
 

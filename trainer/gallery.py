@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schemas.response import parse_boxes, parse_points
+from schemas.responses.response import parse_boxes, parse_points
 from trainer.reward import Scored
 from trainer.shards import TrainingRow
 from vision.decode import decode_image

@@ -11,7 +11,7 @@ from PIL import Image
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
 
-from schemas.frames import Frame, ResizeRule
+from schemas.coordinates import CoordinateFrame, ResizeRule
 from trainer import attention
 from trainer.coordinates import Speech
 from trainer.sample import BadRow, Picture
@@ -19,9 +19,9 @@ from trainer.settings import ModelSettings
 
 LORA_LAYERS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
 
-FAMILIES: dict[str, Frame] = {
-    "qwen2_5_vl": Frame.QWEN25_RESIZED_PX,
-    "qwen3_vl": Frame.NORM1000,
+FAMILIES: dict[str, CoordinateFrame] = {
+    "qwen2_5_vl": CoordinateFrame.QWEN25_RESIZED_PX,
+    "qwen3_vl": CoordinateFrame.NORM1000,
 }
 """The coordinate frame of each ``model_type`` that the trainer knows. What these families share, and a new line here
 needs: an image token that is repeated once for each merged patch, patches with a (t, h, w) grid, ``get_image_features``
@@ -179,11 +179,15 @@ def _plain_state(model: Any) -> dict[str, torch.Tensor]:
     return state
 
 
-def _speech(settings: ModelSettings, family: Frame, image_processor: Any) -> Speech:
-    frame = Frame(settings.frame) if settings.frame else family
-    if frame is Frame.UNIT:
+def _speech(settings: ModelSettings, family: CoordinateFrame, image_processor: Any) -> Speech:
+    frame = CoordinateFrame(settings.frame) if settings.frame else family
+    if frame is CoordinateFrame.UNIT:
         raise ModelError("model.frame unit cannot be written with one decimal; choose norm1000 or molmo100")
-    decimals = settings.decimals if settings.decimals is not None else int(frame in (Frame.MOLMO100, Frame.PX))
+    decimals = (
+        settings.decimals
+        if settings.decimals is not None
+        else int(frame in (CoordinateFrame.MOLMO100, CoordinateFrame.PX))
+    )
     if decimals not in (0, 1):
         raise ModelError(f"model.decimals must be 0 or 1, got {decimals}")
     size = image_processor.size

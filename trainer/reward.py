@@ -19,11 +19,11 @@ from inference.errors import Failure
 from inference.runtime import runtime
 from inference.session import Session
 from inference.settings import ModelsSettings
+from rewards.scorers.spatial import ObjectMasks
 from rewards.selection import served_by
-from rewards.spatial import ObjectMasks
 from rewards.verifier import verify_trace
 from schemas.records import Draft, FrameRef, MediaRef, Question, Verdict
-from schemas.trace_text import read_trace
+from schemas.responses.traces import read_trace
 from trainer.model import VisionLanguageModel
 from trainer.sample import Picture, Sample
 from trainer.settings import RewardSettings

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from inference.embedded import embedded_endpoints, embedded_roles
 from inference.settings import EndpointSettings
 from rewards.aggregate import GateSettings
-from schemas.frames import Frame
+from schemas.coordinates import CoordinateFrame
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ModelSettings:
         if self.dtype not in ("bfloat16", "float32"):
             raise ValueError(f"model.dtype must be bfloat16 or float32, got {self.dtype!r}")
         if self.frame is not None:
-            Frame(self.frame)
+            CoordinateFrame(self.frame)
         if self.lora_rank < 0 or self.lora_alpha <= 0:
             raise ValueError("model.lora_rank must not be negative, lora_alpha must be positive")
 

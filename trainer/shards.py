@@ -18,7 +18,7 @@ from PIL import Image
 
 from schemas.geometry import Box, Point
 from schemas.records import Question
-from schemas.response import parse_points
+from schemas.responses.response import parse_points
 from trainer.encode import encode_messages, encode_prompt
 from trainer.model import VisionLanguageModel
 from trainer.sample import BadRow, Picture, Sample

@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 
 from schemas.geometry import Point
-from schemas.times import format_moment
+from schemas.responses.times import format_moment
 from vision.decode import Pixels
 from vision.frames import Frame
 from vision.overlay import MAX_FONT_PX, MIN_FONT_PX, Mark, draw_overlay, lettering

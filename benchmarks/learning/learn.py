@@ -29,7 +29,7 @@ from PIL import Image  # noqa: E402
 
 from benchmarks.learning.scenes import write_scenes  # noqa: E402
 from benchmarks.learning.tiny_model import make_tiny_model  # noqa: E402
-from schemas.frames import Frame  # noqa: E402
+from schemas.coordinates import CoordinateFrame  # noqa: E402
 from trainer.coordinates import Speech  # noqa: E402
 
 TRAIN_SCENES, HELD_SCENES, UNVERIFIED_RECORDS = 2200, 250, 1800
@@ -71,7 +71,7 @@ def main() -> int:
 def curate(records: Path, run: Path, config: str, *more: Any) -> None:
     """A run of the pipeline; repeated, it takes its replies from the cache."""
     words = ("run", "pipelines/grounded_cot.py", "--input", records, "--output", run, "--config", HERE / config)
-    command("pipelines.cli", *words, *more)
+    command("pipelines.commands.cli", *words, *more)
 
 
 def learn(output: Path, held: Path, seed: int, image_side_px: int, overrides: list[str]) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def train(does: str, data: Path, output: Path, model: Path, settings: list[str])
 
 def texts_of(run: Path) -> list[str]:
     """What the SFT rows say, with coordinates as the tiny model writes them."""
-    speech = Speech(Frame.MOLMO100, 0)
+    speech = Speech(CoordinateFrame.MOLMO100, 0)
     texts = []
     for path in sorted((run / "sft").glob("*.parquet")):
         for row in pq.read_table(path, columns=["messages", "images"]).to_pylist():

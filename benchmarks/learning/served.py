@@ -81,7 +81,9 @@ def run(learnt: Path, output: Path, model: Path, vllm: str, k: int, temperature:
     config.write_text(tomli_w.dumps(settings), "utf-8")
     words = ["run", "pipelines/grounded_cot.py", "--input", learnt / "held", "--output", output, "--config", config]
     environment = os.environ | ENVIRONMENT | {"GROUNDTRACE_VLLM": vllm}
-    subprocess.run([sys.executable, "-m", "pipelines.cli", *map(str, words)], cwd=ROOT, env=environment, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "pipelines.commands.cli", *map(str, words)], cwd=ROOT, env=environment, check=True
+    )
     tables = [pq.read_table(path, columns=["id", "attempts"]) for path in sorted(output.glob("[sr][fl]*/*.parquet"))]
     return {row["id"]: row["attempts"] for table in tables for row in table.to_pylist()}
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from inference.cache import CacheEntry, ReplyCache
+from inference.cache.replies import CacheEntry, ReplyCache
 from inference.request import Completion
 
 OLD = """CREATE TABLE replies (

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from inference.endpoints.openai_compatible import OpenAIEndpoint
 from inference.errors import CallError
 from inference.models import Answered, Models
-from inference.openai_compatible import OpenAIEndpoint
 from inference.request import Reply, Request, Sampling
 from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt

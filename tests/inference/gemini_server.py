@@ -17,7 +17,7 @@ from typing import Any
 
 from PIL import Image
 
-from inference.gemini import GeminiEndpoint
+from inference.endpoints.gemini import GeminiEndpoint
 from inference.request import Reply, Request, Sampling
 from inference.settings import EndpointSettings
 from prompts.loader import RenderedPrompt

@@ -20,7 +20,7 @@ from inference.grounding import (
     masks_of_reply,
     points_of_reply,
 )
-from schemas.frames import Frame
+from schemas.coordinates import CoordinateFrame
 from schemas.geometry import Point
 from schemas.records import MediaRef
 
@@ -32,19 +32,19 @@ def medium(width: int = 400, height: int = 200) -> MediaRef:
 
 
 POINTS = [
-    (Frame.PX, '<points x1="10" y1="20" alt="x">x</points>', [(10, 20)]),
-    (Frame.MOLMO100, '<point x="50.0" y="25.0" alt="x">x</point>', [(200, 50)]),
-    (Frame.MOLMO100, '<points x1="50" y1="25" x2="100" y2="100" alt="x">x</points>', [(200, 50), (400, 200)]),
-    (Frame.MOLMO1000, '<points coords="1 1 500 250 2 1000 0">x</points>', [(200, 50), (400, 0)]),
-    (Frame.NORM1000, '<points x1="500" y1="250" alt="x">x</points>', [(200, 50)]),
-    (Frame.UNIT, '<points x1="0.5" y1="0.25" alt="x">x</points>', [(200, 50)]),
-    (Frame.MOLMO100, '<point x="100.9" y="25.0" alt="x">x</point>', [(400, 50)]),
-    (Frame.PX, "There are none.", []),
+    (CoordinateFrame.PX, '<points x1="10" y1="20" alt="x">x</points>', [(10, 20)]),
+    (CoordinateFrame.MOLMO100, '<point x="50.0" y="25.0" alt="x">x</point>', [(200, 50)]),
+    (CoordinateFrame.MOLMO100, '<points x1="50" y1="25" x2="100" y2="100" alt="x">x</points>', [(200, 50), (400, 200)]),
+    (CoordinateFrame.MOLMO1000, '<points coords="1 1 500 250 2 1000 0">x</points>', [(200, 50), (400, 0)]),
+    (CoordinateFrame.NORM1000, '<points x1="500" y1="250" alt="x">x</points>', [(200, 50)]),
+    (CoordinateFrame.UNIT, '<points x1="0.5" y1="0.25" alt="x">x</points>', [(200, 50)]),
+    (CoordinateFrame.MOLMO100, '<point x="100.9" y="25.0" alt="x">x</point>', [(400, 50)]),
+    (CoordinateFrame.PX, "There are none.", []),
 ]
 
 
 @pytest.mark.parametrize(("frame", "text", "expected"), POINTS)
-def test_points(frame: Frame, text: str, expected: list[tuple[float, float]]) -> None:
+def test_points(frame: CoordinateFrame, text: str, expected: list[tuple[float, float]]) -> None:
     found = points_of_reply(text, "red dog", frame, medium(), 1)
     assert [(point.x, point.y) for point in found] == [pytest.approx(pair) for pair in expected]
     assert {(point.label, point.media_index) for point in found} <= {("red dog", 1)}
@@ -53,36 +53,38 @@ def test_points(frame: Frame, text: str, expected: list[tuple[float, float]]) ->
 @pytest.mark.parametrize(
     ("frame", "text"),
     [
-        (Frame.PX, "I see a dog at the left."),
-        (Frame.PX, ""),
-        (Frame.PX, '<point x="405" y="10" alt="x">x</point>'),
-        (Frame.MOLMO100, '<point x="50" y="-3" alt="x">x</point>'),
-        (Frame.MOLMO100, '<points x1="50" y1="25" x2="150" y2="1" alt="x">x</points>'),
+        (CoordinateFrame.PX, "I see a dog at the left."),
+        (CoordinateFrame.PX, ""),
+        (CoordinateFrame.PX, '<point x="405" y="10" alt="x">x</point>'),
+        (CoordinateFrame.MOLMO100, '<point x="50" y="-3" alt="x">x</point>'),
+        (CoordinateFrame.MOLMO100, '<points x1="50" y1="25" x2="150" y2="1" alt="x">x</points>'),
     ],
 )
-def test_points_of_the_wrong_form(frame: Frame, text: str) -> None:
+def test_points_of_the_wrong_form(frame: CoordinateFrame, text: str) -> None:
     with pytest.raises(BadReply):
         points_of_reply(text, "dog", frame, medium(), 0)
 
 
 def test_points_on_a_picture_too_thin_for_the_frame() -> None:
     with pytest.raises(BadReply):
-        points_of_reply('<point x="1" y="1" alt="x">x</point>', "dog", Frame.QWEN25_RESIZED_PX, medium(5, 2000), 0)
+        points_of_reply(
+            '<point x="1" y="1" alt="x">x</point>', "dog", CoordinateFrame.QWEN25_RESIZED_PX, medium(5, 2000), 0
+        )
 
 
 BOXES = [
-    (Frame.PX, [[10, 20, 30, 40]], [(10, 20, 30, 40)]),
-    (Frame.PX, [[30, 40, 10, 20]], [(10, 20, 30, 40)]),
-    (Frame.NORM1000, [[0, 0, 500, 1000]], [(0, 0, 200, 200)]),
-    (Frame.GEMINI, [[0, 250, 1000, 500]], [(100, 0, 200, 200)]),
-    (Frame.PX, [[-2, 0, 402, 201]], [(0, 0, 400, 200)]),
-    (Frame.PX, [[1, 2, 3, 4], [5, 6, 7, 8]], [(1, 2, 3, 4), (5, 6, 7, 8)]),
-    (Frame.PX, [], []),
+    (CoordinateFrame.PX, [[10, 20, 30, 40]], [(10, 20, 30, 40)]),
+    (CoordinateFrame.PX, [[30, 40, 10, 20]], [(10, 20, 30, 40)]),
+    (CoordinateFrame.NORM1000, [[0, 0, 500, 1000]], [(0, 0, 200, 200)]),
+    (CoordinateFrame.GEMINI, [[0, 250, 1000, 500]], [(100, 0, 200, 200)]),
+    (CoordinateFrame.PX, [[-2, 0, 402, 201]], [(0, 0, 400, 200)]),
+    (CoordinateFrame.PX, [[1, 2, 3, 4], [5, 6, 7, 8]], [(1, 2, 3, 4), (5, 6, 7, 8)]),
+    (CoordinateFrame.PX, [], []),
 ]
 
 
 @pytest.mark.parametrize(("frame", "rows", "expected"), BOXES)
-def test_boxes(frame: Frame, rows: list, expected: list[tuple[float, ...]]) -> None:
+def test_boxes(frame: CoordinateFrame, rows: list, expected: list[tuple[float, ...]]) -> None:
     found = boxes_of_reply(json.dumps({"boxes": rows}), "dog", frame, medium(), 2)
     assert [(box.x1, box.y1, box.x2, box.y2) for box in found] == [pytest.approx(box) for box in expected]
     assert {(box.label, box.media_index) for box in found} <= {("dog", 2)}
@@ -112,7 +114,7 @@ BAD_BOXES = {
 @pytest.mark.parametrize("case", BAD_BOXES)
 def test_boxes_of_the_wrong_form(case: str) -> None:
     with pytest.raises(BadReply):
-        boxes_of_reply(BAD_BOXES[case], "dog", Frame.PX, medium(), 0)
+        boxes_of_reply(BAD_BOXES[case], "dog", CoordinateFrame.PX, medium(), 0)
 
 
 MASKS = arrays.arrays(bool, st.tuples(st.integers(1, 12), st.integers(1, 12)))
@@ -262,7 +264,7 @@ def test_any_text_is_an_object_or_a_bad_reply(text: str) -> None:
 @given(JSON)
 def test_any_json_is_boxes_or_a_bad_reply(value: object) -> None:
     try:
-        found = boxes_of_reply(json.dumps({"boxes": value}), "dog", Frame.PX, medium(), 0)
+        found = boxes_of_reply(json.dumps({"boxes": value}), "dog", CoordinateFrame.PX, medium(), 0)
     except BadReply:
         return
     assert all(0 <= box.x1 <= box.x2 <= 400 and 0 <= box.y1 <= box.y2 <= 200 for box in found)
@@ -281,4 +283,4 @@ def test_any_json_is_masks_or_a_bad_reply(value: object, where: str) -> None:
 
 def test_points_keep_the_label_that_was_asked_for() -> None:
     reply = '<point x="1" y="2" alt="cat">cat</point>'
-    assert points_of_reply(reply, "dog", Frame.PX, medium(), 0) == (Point("dog", 1.0, 2.0, 0),)
+    assert points_of_reply(reply, "dog", CoordinateFrame.PX, medium(), 0) == (Point("dog", 1.0, 2.0, 0),)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from inference.cache import ReplyCache
+from inference.cache.replies import ReplyCache
 from inference.errors import CallError, Failure
 from inference.models import Answered, Models
 from inference.request import Sampling
-from schemas.frames import Frame
+from schemas.coordinates import CoordinateFrame
 
 from .asking import ask, call, texts
 
@@ -54,7 +54,7 @@ def test_settings_that_cannot_change_a_reply_send_nothing(server, models_setting
     changed = models_settings(frame="norm1000", max_retries=1, timeout_s=9.0, usd_per_million_tokens_in=2.0)
     answered = ask(changed, text_prompt(), role="teacher", max_tokens=7)
     assert len(server.seen) == 1
-    assert answered.frame is Frame.NORM1000
+    assert answered.frame is CoordinateFrame.NORM1000
 
 
 @pytest.mark.parametrize("changes", [{"revision": "2"}, {"model": "another"}])

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from inference.budget import Cost
 from inference.errors import BudgetUsedUp, CallError, Failure
+from inference.flow.budget import Cost
 from inference.models import Answered, Models
 from inference.request import Sampling
 

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 
 from inference.endpoint import open_endpoint
+from inference.endpoints.transformers_models import TransformersEndpoint
 from inference.grounding import Mask, boxes_of_reply
 from inference.request import Reply, Request, Sampling
 from inference.settings import EndpointSettings
-from inference.vision_models import TransformersEndpoint
 from prompts.loader import RenderedPrompt, load_prompt
-from schemas.frames import Frame
+from schemas.coordinates import CoordinateFrame
 from schemas.messages import MediaPart, media_part
 from schemas.records import MediaRef
 from vision.media import MediaStore
@@ -87,7 +87,7 @@ async def together(endpoint: TransformersEndpoint, prompts: Sequence[RenderedPro
     return [answer.completions[0].text if isinstance(answer, Reply) else answer for answer in answers]
 
 
-def boxes_px(text: str, picture: MediaRef, frame: Frame = Frame.PX) -> np.ndarray:
+def boxes_px(text: str, picture: MediaRef, frame: CoordinateFrame = CoordinateFrame.PX) -> np.ndarray:
     boxes = boxes_of_reply(text, "x", frame, picture, 0)
     return np.array([[box.x1, box.y1, box.x2, box.y2] for box in boxes]).reshape(-1, 4)
 

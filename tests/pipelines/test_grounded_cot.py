@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines import cli
+from pipelines.commands import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 PIPELINE = str(ROOT / "pipelines/grounded_cot.py")
@@ -132,7 +132,7 @@ def test_splits_share_no_picture(done: Path) -> None:
 HEARS_CTRL_C = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from pipelines.cli import main
+from pipelines.commands.cli import main
 sys.exit(main())
 """
 

@@ -15,7 +15,7 @@ from inference.models import Answered, Models
 from inference.request import Completion, Continuation, Sampling
 from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import RenderedPrompt
-from schemas.frames import Frame
+from schemas.coordinates import CoordinateFrame
 from schemas.records import Call, Draft, MediaRef, Question, Verdict
 
 from ..inference.asking import call
@@ -28,7 +28,7 @@ class ScriptedCaller:
     """Returns prepared replies in order, by role; an exception among them is raised, a tuple is log-probabilities."""
 
     replies: dict[str, list[Any]]
-    frame: Frame = Frame.PX
+    frame: CoordinateFrame = CoordinateFrame.PX
     asked: list[tuple[str, RenderedPrompt, Sampling]] = field(default_factory=list)
     continued: list[Continuation] = field(default_factory=list)
 
@@ -64,7 +64,7 @@ class ScriptedCaller:
 @pytest.fixture
 def scripted() -> Callable[..., ScriptedCaller]:
     """A caller with these replies by role."""
-    return lambda frame=Frame.PX, **replies: ScriptedCaller(replies, frame)
+    return lambda frame=CoordinateFrame.PX, **replies: ScriptedCaller(replies, frame)
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""Attempts to be scored without answering: each gets the score that schemas.grading and schemas.response document.
+"""Attempts to be scored without answering: each gets the score that schemas.answers.grading and
+schemas.responses.response document.
 
 A whole response goes in, as from a policy: it is taken apart, and its final answer is scored by rule. No judge may be
 asked, so what only a judge could tell is unscored (None).
@@ -6,8 +7,8 @@ asked, so what only a judge could tell is unscored (None).
 
 import pytest
 
-from rewards.outcome import score_outcome
-from schemas.response import parse_response
+from rewards.scorers.outcome import score_outcome
+from schemas.responses.response import parse_response
 
 COLOURS = ("red", "blue", "green", "white")
 GOLDS = [("blue", "mcq", COLOURS), ("yes", "bool", None), ("1", "numeric", None)]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rewards.reasoning import score_reasoning
+from rewards.scorers.reasoning import score_reasoning
 from rewards.second_judge import ROLE, labels_of, with_second
 from schemas.records import Verdict
 

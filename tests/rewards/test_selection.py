@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from inference.errors import CallError, Failure
 from inference.settings import EndpointSettings, ModelsSettings
 from rewards.selection import RULES, Choice, Contents, Served, plan_scorers, select_scorers, served_by
-from schemas.frames import Frame
+from schemas.coordinates import CoordinateFrame
 
 ALL = frozenset({"policy", "teacher", "pointer", "judge", "detector", "segmenter"})
 EVERYTHING = Served(ALL)
@@ -127,10 +127,10 @@ def test_whether_the_pointer_made_the_points(roles, makers, own) -> None:
 
 
 def test_what_is_served_holds_the_detectors_frame() -> None:
-    assert served_by(models(detector="b"), ("charts",)).detector_frame is Frame.GEMINI
+    assert served_by(models(detector="b"), ("charts",)).detector_frame is CoordinateFrame.GEMINI
     assert served_by(models(detector="b"), ("charts",)).synthetic_sources == {"charts"}
-    assert served_by(models(detector="a")).detector_frame is Frame.PX
-    assert served_by(models()).detector_frame is Frame.PX
+    assert served_by(models(detector="a")).detector_frame is CoordinateFrame.PX
+    assert served_by(models()).detector_frame is CoordinateFrame.PX
 
 
 def plan(*names: str) -> str:

@@ -8,8 +8,8 @@ import pytest
 
 from inference.grounding import encode_mask
 from rewards.aggregate import GateSettings
+from rewards.scorers.spatial import ObjectMasks
 from rewards.selection import Served
-from rewards.spatial import ObjectMasks
 from rewards.verifier import contents_of, verify_trace
 from schemas.geometry import Box, Point
 from schemas.records import FrameRef, Trace

@@ -87,7 +87,7 @@ WRONG = [
     ("attempt.max_tokens=-5", "attempt: max_tokens must be at least 1, got -5"),
     ("propose.max_tokens=0", "propose.max_tokens must be at least 1, got 0"),
     ("verify.gate.tau=0", "verify.gate.tau must be in (0, 1], got 0.0"),
-    ("endpoints.coarse.frame=percent", "endpoints.coarse: 'percent' is not a valid Frame"),
+    ("endpoints.coarse.frame=percent", "endpoints.coarse: 'percent' is not a valid CoordinateFrame"),
     ("roles.chef=colour", "config: roles.chef: no such role; roles are policy, teacher"),
     ("roles.judge=clour", "config: roles.judge = 'clour': endpoints are coarse, colour, edges"),
     ("roles.teacher=", "config: roles.teacher must name an endpoint"),

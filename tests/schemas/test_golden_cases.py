@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.frames import Frame, OutOfFrame, UnresizableImage, to_px
+from schemas.answers.grading import ANSWER_TYPES, grade_answer
+from schemas.coordinates import CoordinateFrame, OutOfFrame, UnresizableImage, to_px
 from schemas.geometry import Point
-from schemas.grading import ANSWER_TYPES, grade_answer
-from schemas.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
-from schemas.response import normalise, parse_points, parse_response
-from schemas.tags import scan_tags
+from schemas.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
+from schemas.responses.response import normalise, parse_points, parse_response
+from schemas.responses.tags import scan_tags
 
 NAMES = ("answers", "responses", "points", "pointing", "coordinates")
 # What 1 MB of responses is made of, once well-formed and once never closed.
@@ -89,9 +89,11 @@ def test_pointing(case: dict) -> None:
 def test_coordinates(case: dict) -> None:
     if case["px"] is None:
         with pytest.raises((OutOfFrame, UnresizableImage)):
-            to_px(Frame(case["frame"]), *case["written"], *case["size"])
+            to_px(CoordinateFrame(case["frame"]), *case["written"], *case["size"])
         return
-    assert to_px(Frame(case["frame"]), *case["written"], *case["size"]) == pytest.approx(case["px"]), case["why"]
+    assert to_px(CoordinateFrame(case["frame"]), *case["written"], *case["size"]) == pytest.approx(case["px"]), case[
+        "why"
+    ]
 
 
 def test_there_are_enough_cases_and_each_says_why() -> None:

@@ -12,7 +12,7 @@ from inference.runtime import runtime
 from inference.settings import ModelsSettings
 from schemas.geometry import Box, Point
 from schemas.records import Draft, MediaRef, Overlay
-from schemas.trace_text import read_trace
+from schemas.responses.traces import read_trace
 from stages import generate_traces
 from stages.generate_traces import (
     GenerateTraces,

@@ -14,12 +14,12 @@ from apache_beam.pipeline import PipelineVisitor
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.utils.windowed_value import WindowedValue
 
-import pipelines.run
-from pipelines.plan import RunArguments
-from pipelines.run import execute
+import pipelines.running.run
+from pipelines.running.plan import RunArguments
+from pipelines.running.run import execute
 from schemas.records import Draft, Question, RawRecord
 from stages.mine_rubrics import RubricTask
-from stages.spooling import spooling
+from stages.plumbing.spill import spooling
 from stages.write_shards import SizedRow
 
 SQUARES = (("red", "blue"), ("red", "red", "black"), ("blue",) * 3, ("yellow", "black"), ("black",) * 4, ("yellow",))
@@ -116,7 +116,7 @@ def crossings(tmp_path_factory, draw_scene, write_records, record):
         arguments = RunArguments(PIPELINE, str(folder), str(folder / "run"), overrides=overrides, beam_options=options)
         CROSSINGS.clear()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pipelines.run, "is_local", lambda _: True)  # as it is, but under another name
+            patch.setattr(pipelines.running.run, "is_local", lambda _: True)  # as it is, but under another name
             assert execute(arguments)["counts"][side] == len(SQUARES)
         assert (folder / "run" / "media").exists() == (side == "sft")
         return list(CROSSINGS)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.grading import grade_answer
+from schemas.answers.grading import grade_answer
 from schemas.records import Draft, Question
 from stages.open_multiple_choice import OpenMultipleChoice, open_question
 

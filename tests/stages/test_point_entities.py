@@ -16,7 +16,7 @@ from schemas.geometry import Point
 from schemas.messages import media_part
 from schemas.records import Draft, Rejected
 from stages.point_entities import PointEntities, point
-from stages.sample_frames import VideoSettings
+from vision.clips import VideoSettings
 
 
 @pytest.fixture

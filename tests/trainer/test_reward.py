@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from schemas.frames import QWEN25_IMAGE, Frame, ResizeRule, from_px
+from schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule, from_px
 from schemas.records import MediaRef
-from schemas.response import parse_points
+from schemas.responses.response import parse_points
 from trainer.coordinates import Speech
 from trainer.model import VisionLanguageModel
 from trainer.reward import ArgosReward, Scored, media_of
@@ -153,17 +153,22 @@ def test_free_text_without_a_judge_is_unscored(qwen3: VisionLanguageModel, row_o
 
 
 FRAMES = [
-    (Frame.NORM1000, 0, QWEN25_IMAGE),
-    (Frame.MOLMO100, 1, QWEN25_IMAGE),
-    (Frame.PX, 1, QWEN25_IMAGE),
+    (CoordinateFrame.NORM1000, 0, QWEN25_IMAGE),
+    (CoordinateFrame.MOLMO100, 1, QWEN25_IMAGE),
+    (CoordinateFrame.PX, 1, QWEN25_IMAGE),
     # 400x100 px is shown at twice its size: at least 80,000 px.
-    (Frame.QWEN25_RESIZED_PX, 0, ResizeRule(28, 80_000, 1_000_000)),
+    (CoordinateFrame.QWEN25_RESIZED_PX, 0, ResizeRule(28, 80_000, 1_000_000)),
 ]
 
 
 @pytest.mark.parametrize(("frame", "decimals", "rule"), FRAMES)
 def test_points_in_the_models_own_frame(
-    frame: Frame, decimals: int, rule: ResizeRule, load: Callable[..., VisionLanguageModel], row_of: Any, score: Any
+    frame: CoordinateFrame,
+    decimals: int,
+    rule: ResizeRule,
+    load: Callable[..., VisionLanguageModel],
+    row_of: Any,
+    score: Any,
 ) -> None:
     """What the model writes in its frame is read back to pixels, and lies on the objects; a text in pixels does not."""
     vlm = load("qwen3")
@@ -180,7 +185,7 @@ def test_points_in_the_models_own_frame(
     for (_, x, y), (expected_x, expected_y) in zip(points, BLUE.values(), strict=True):
         assert math.hypot(x - expected_x, y - expected_y) < 1.5
     in_pixels = WORDS.format(", ".join(tag(label, *at) for label, at in BLUE.items()), "3")
-    if frame is not Frame.PX:
+    if frame is not CoordinateFrame.PX:
         assert score(vlm, row_of(), in_pixels)[0].value("spatial") != 1.0
 
 
@@ -201,16 +206,16 @@ def test_points_in_the_familys_frame(
 
 
 OUTSIDE = [
-    (Frame.NORM1000, (1500, 500)),
-    (Frame.MOLMO100, (50, 130)),
-    (Frame.PX, (450, 50)),
-    (Frame.NORM1000, (-40, 1)),
+    (CoordinateFrame.NORM1000, (1500, 500)),
+    (CoordinateFrame.MOLMO100, (50, 130)),
+    (CoordinateFrame.PX, (450, 50)),
+    (CoordinateFrame.NORM1000, (-40, 1)),
 ]
 
 
 @pytest.mark.parametrize(("frame", "at"), OUTSIDE)
 def test_points_out_of_the_frame_are_no_points(
-    frame: Frame, at: tuple[float, float], load: Callable[..., VisionLanguageModel], row_of: Any, score: Any
+    frame: CoordinateFrame, at: tuple[float, float], load: Callable[..., VisionLanguageModel], row_of: Any, score: Any
 ) -> None:
     vlm = load("qwen3")
     vlm.speech = Speech(frame, 1)
@@ -256,7 +261,7 @@ def test_rows_with_frames_are_clips(qwen3: VisionLanguageModel, row_of: Any, sco
     data = (SAMPLE / record["media"][0]).read_bytes()
     row = row_of(
         images=[{"bytes": data, "path": "1.png"}, {"bytes": data, "path": "2.png"}],
-        prompt=[{"role": "user", "content": "Frame 1 (0.0 s): <image>\nFrame 2 (0.5 s): <image>\nHow many?"}],
+        prompt=[{"role": "user", "content": "CoordinateFrame 1 (0.0 s): <image>\nFrame 2 (0.5 s): <image>\nHow many?"}],
         frames=[{"media_index": 0, "frame": 1, "t_s": 0.0}, {"media_index": 0, "frame": 2, "t_s": 0.5}],
     )
     assert row.frames == ((0, 1, 0.0), (0, 2, 0.5))

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.tags import format_points_tag
+from schemas.responses.tags import format_points_tag
 from trainer.model import VisionLanguageModel
 from trainer.sample import BadRow
 from trainer.shards import COMMON, ShardError, Shards, prompt_sample, sft_sample

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from rewards.tool_calls import ToolCallSettings, turn_returns
+from rewards.scorers.tool_calls import ToolCallSettings, turn_returns
 from trainer.collate import collate, micro_batches
 from trainer.encode import encode_messages, encode_prompt, with_response
 from trainer.loss import Clipping, policy_loss, sft_loss

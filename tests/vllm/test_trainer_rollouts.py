@@ -14,8 +14,8 @@ import pytest
 import torch
 from PIL import Image
 
+from inference.endpoints.vllm_server import serving
 from inference.settings import EndpointSettings, ModelsSettings
-from inference.vllm_server import serving
 from trainer.collate import collate
 from trainer.encode import encode_prompt, with_response
 from trainer.model import VisionLanguageModel, load_model, set_attention

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from inference.endpoints.vllm_server import serving
 from inference.settings import EndpointSettings, ModelsSettings
-from inference.vllm_server import serving
-from pipelines import cli
+from pipelines.commands import cli
 
 pytestmark = pytest.mark.vllm
 

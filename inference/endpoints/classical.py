@@ -1,0 +1,118 @@
+"""The embedded engine as an endpoint: no download, no key, no GPU.
+
+It looks only at the picture and the question of a request (the gold answer in a proposal's prompt is not read) and
+says that it cannot read what it cannot. Its model is the algorithm: ``colour`` clusters colours and follows contours,
+``edges`` fits outlines to gradients; the detector and the segmenter are served by ``edges`` alone, everything else by
+``colour``. Replies depend on the request and the sample's number only.
+"""
+
+import asyncio
+import functools
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from inference.endpoints.classical_judge import candidate_rubrics, judge_answer, judge_reasoning, judge_rubrics
+from inference.endpoints.classical_sight import (
+    Scene,
+    attempt,
+    detect_boxes,
+    point_at,
+    propose,
+    segment_boxes,
+    segment_points,
+    trace,
+)
+from inference.errors import CallError, Failure
+from inference.request import Completion, Reply, Request
+from inference.settings import EndpointSettings
+from prompts.loader import RenderedPrompt
+from vision.media import MediaStore
+
+ENGINE_REVISION = "2"
+_SCENES_KEPT = 256
+
+Handler = Callable[[RenderedPrompt, Scene, np.random.Generator, float], str]
+
+HANDLERS: dict[str, dict[str, Handler]] = {
+    "colour": {
+        "attempt": attempt,
+        "attempt_as_trained": attempt,
+        "propose": propose,
+        "point": point_at,
+        "trace": trace,
+        "judge_answer": judge_answer,
+        "judge_reasoning": judge_reasoning,
+        "rubric_candidates": candidate_rubrics,
+        "rubric_judge": judge_rubrics,
+    },
+    "edges": {"detect": detect_boxes, "segment": segment_boxes, "segment_points": segment_points},
+}
+
+
+class ClassicalEndpoint:
+    """See :class:`inference.endpoint.Endpoint`. Work runs on a few threads; OpenCV releases the interpreter lock."""
+
+    def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
+        if settings.model not in HANDLERS:
+            raise ValueError(f"a classical endpoint's model is one of {', '.join(HANDLERS)}, got {settings.model!r}")
+        self.settings = settings
+        self._media = media
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="classical")
+        self._scenes: OrderedDict[str, Scene] = OrderedDict()
+
+    @property
+    def revision(self) -> str:
+        """The engine's own revision and its strength, so that a changed engine is asked anew."""
+        return f"{ENGINE_REVISION}/{self.settings.strength:g}"
+
+    async def generate(self, request: Request) -> Reply:
+        """See :class:`inference.endpoint.Endpoint`; raises CallError for a prompt that the engine does not serve."""
+        name = request.prompt.name.split(".")[0]
+        handler = HANDLERS[self.settings.model].get(name)
+        if handler is None:
+            message = f"the embedded engine {self.settings.model!r} cannot answer the prompt {request.prompt.name}"
+            raise CallError(Failure.UNSUPPORTED, message)
+        loop = asyncio.get_running_loop()
+
+        def work() -> tuple[Completion, ...]:
+            scene = self._scene(request.prompt)
+            return tuple(
+                Completion(handler(request.prompt, scene, self._generator(request, index), self.settings.strength))
+                for index in request.indices
+            )
+
+        return Reply(await loop.run_in_executor(self._threads, work))
+
+    def _scene(self, prompt: RenderedPrompt) -> Scene:
+        """The first picture of the prompt; what was found in the last few pictures is kept."""
+        if not prompt.media:
+            return Scene(None)
+        pictures = {part.sha256 for part in prompt.media}
+        if len(pictures) > (2 if prompt.name.startswith("trace.") else 1):
+            return Scene(None)  # an original and its overlay are one picture; several are beyond this engine
+        part = prompt.media[0]
+        scene = self._scenes.get(part.sha256)
+        if scene is None:
+            scene = self._scenes[part.sha256] = Scene(functools.partial(self._media.pixels, part.uri))
+            while len(self._scenes) > _SCENES_KEPT:
+                self._scenes.popitem(last=False)
+        return scene
+
+    def _generator(self, request: Request, index: int) -> np.random.Generator:
+        """Jitter fixed by prompt, picture and sample number."""
+        seed = hashlib.sha256(
+            repr((request.prompt.variables, [part.sha256 for part in request.prompt.media], index)).encode()
+        ).digest()
+        return np.random.default_rng(int.from_bytes(seed[:8], "big"))
+
+    async def check(self) -> str:
+        """Always ready."""
+        return f"embedded, {self.settings.model}, strength {self.settings.strength:g}"
+
+    async def close(self) -> None:
+        """Stop the threads."""
+        self._threads.shutdown()

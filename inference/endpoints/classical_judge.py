@@ -1,0 +1,127 @@
+"""The embedded engine as judge: only what arithmetic on text and pixels can decide; the rest is not applicable.
+
+Its rubrics are the foundational ones that RuCL's Table 1 names as presence, target, answer type and conclusion, and
+grounding; coherence of the steps is proposed too, and declared not applicable, since the engine cannot judge it.
+"""
+
+import json
+
+import numpy as np
+
+from inference.endpoints.classical_sight import CANNOT_READ, Scene, question_of, read_scene
+from inference.errors import CallError, Failure
+from prompts.loader import RenderedPrompt
+from schemas.geometry import Point
+from schemas.responses.response import Response, parse_response
+from vision.classical.labels import read_label
+from vision.classical.query import CountQuery, nouns_of
+
+RUBRICS = (
+    (
+        "presence",
+        "Everything that is pointed at is in the picture.",
+        "1 when each label names a visible object, else 0.",
+    ),
+    ("target", "The points are on the kind of thing asked about.", "1 when each label fits the question, else 0."),
+    (
+        "answer_type",
+        "The final answer has the form that the question asks for.",
+        "1 when a number, yes or no, or choice, else 0.",
+    ),
+    (
+        "conclusion",
+        "The final answer agrees with the things pointed at.",
+        "1 when a count equals the number of points, else 0.",
+    ),
+    ("grounding", "Each point lies on the object that it names.", "1 when all points do, else 0."),
+    (
+        "coherence",
+        "Each step follows from the one before.",
+        "1 when no step is missing or contradicts another, else 0.",
+    ),
+)
+
+
+def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """An abstention is no answer; meanings are beyond this engine, which raises CallError."""
+    if prompt.variable("predicted") != CANNOT_READ:
+        raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot compare meanings")
+    return json.dumps({"reason": "the candidate abstains", "same": False})
+
+
+def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """For a counting question, whether the answer is the number of points; otherwise it cannot judge."""
+    points = parse_response(prompt.variable("reasoning")).points
+    query, predicted = question_of(prompt), prompt.variable("predicted")
+    if not isinstance(query, CountQuery) or not predicted.strip().isdecimal():
+        return json.dumps({"reason": "not a count", "supports": "cannot_judge"})
+    supports = "yes" if int(predicted) == len(set(points)) else "no"
+    return json.dumps({"reason": f"{len(set(points))} points for the answer {predicted}", "supports": supports})
+
+
+def candidate_rubrics(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """The engine's own rubrics."""
+    limit = int(prompt.variable("max_rubrics"))
+    rows = [{"id": name, "description": text, "criteria": criteria} for name, text, criteria in RUBRICS[:limit]]
+    return json.dumps({"rubrics": rows})
+
+
+def judge_rubrics(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """Applicability and score of each rubric that was asked about; unknown ones are not applicable."""
+    response = parse_response(prompt.variable("attempt"))
+    scores = []
+    for rubric in json.loads(prompt.variable("rubrics")):
+        value = _score(rubric["id"], prompt, scene, response)
+        scores.append(
+            {
+                "id": rubric["id"],
+                "applicable": value is not None,
+                "rationale": "beyond this engine" if value is None else "by arithmetic on points and pixels",
+                "score": None if value is None else int(value),
+            }
+        )
+    return json.dumps({"scores": scores})
+
+
+def _score(rubric: str, prompt: RenderedPrompt, scene: Scene, response: Response) -> bool | None:
+    """Whether the rubric is met; None when it does not apply or this engine cannot tell."""
+    query = question_of(prompt)
+    if query is None or scene.shapes is None:
+        return None
+    reads = response.answer is not None and response.answer != CANNOT_READ
+    match rubric:
+        case "presence":
+            return all(_on_object(point, scene, anywhere=True) for point in response.points)
+        case "grounding":
+            return all(_on_object(point, scene, anywhere=False) for point in response.points)
+        case "target":
+            reading = read_scene(prompt, scene, scene.shapes)
+            wanted = {shape.label for shape in reading.evidence} if reading else set()
+            return all(_fits(point.label, prompt) or point.label in wanted for point in response.points)
+        case "answer_type":
+            number = reads and (response.answer or "").isdecimal()
+            return number if isinstance(query, CountQuery) else reads
+        case "conclusion":
+            if not isinstance(query, CountQuery):
+                return None
+            return reads and response.answer == str(len(set(response.points)))
+    return None
+
+
+def _fits(label: str, prompt: RenderedPrompt) -> bool:
+    query, noun = question_of(prompt), read_label(label)
+    if query is None or noun is None:
+        return False
+    colours, kinds = noun.colours or ("",), noun.kinds or ("",)
+    return any(asked.allows(colours[0], kinds[0]) for asked in nouns_of(query))
+
+
+def _on_object(point: Point, scene: Scene, anywhere: bool) -> bool:
+    """Whether an object of the point's label is in the picture, and, unless ``anywhere``, under the point."""
+    noun = read_label(point.label)
+    for shape in scene.shapes or ():
+        x1, y1, x2, y2 = shape.box_px
+        under = anywhere or (x1 <= point.x < x2 and y1 <= point.y < y2)
+        if noun is not None and noun.matches(shape) and under:
+            return True
+    return False

@@ -1,0 +1,171 @@
+"""Endpoints that speak OpenAI's chat API: vLLM, SGLang, OpenAI and others.
+
+Chat requests go over aiohttp: the official client takes several times the processor time a call and keeps a fast
+server less busy (benchmarks/bench_saturation.py measures both). The official client lists the models.
+"""
+
+import base64
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+
+from inference.endpoints.continuation import score
+from inference.endpoints.keys import api_key, scrub
+from inference.endpoints.media_parts import media_bytes
+from inference.endpoints.openai_reply import reply_of
+from inference.endpoints.wire import failure_of, message_of, read_body, retry_after_s
+from inference.errors import CallError, Failure
+from inference.flow.requests import Flow
+from inference.request import Completion, Reply, Request
+from inference.settings import EndpointSettings
+from schemas.messages import MediaPart, TextPart
+from vision.media import MediaStore
+
+MAX_MESSAGE_CHARS = 300
+
+
+class OpenAIEndpoint:
+    """One model behind ``base_url``. See :class:`inference.endpoint.Endpoint`."""
+
+    def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
+        if not settings.base_url:
+            raise ValueError(f"endpoint {settings.model!r}: an openai endpoint needs a base_url")
+        self.settings = settings
+        self._url = settings.base_url.rstrip("/")
+        self._media = media
+        self._key = api_key(settings)
+        self._flow = Flow(settings)
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def revision(self) -> str:
+        """The revision that the config declares, with the seed, where one is set: it changes what is sampled."""
+        seed = self.settings.seed
+        return self.settings.revision if seed is None else f"{self.settings.revision}#seed={seed}"
+
+    async def generate(self, request: Request) -> Reply:
+        """See :class:`inference.endpoint.Endpoint`."""
+        if not request.prompt.media:
+            return await self._collect(request, [])
+        media = request.prompt.media
+        reading = self._flow.holding(lambda: [media_bytes(self._media, part) for part in media], _encoded_bytes)
+        async with reading as files:
+            return await self._collect(request, files)
+
+    async def _collect(self, request: Request, files: list[tuple[bytes, str]]) -> Reply:
+        messages = _messages(request, files)
+        return await self._flow.collect(request, lambda request, n: self._send(request, n, messages))
+
+    async def _send(self, request: Request, n: int, messages: list[dict[str, Any]]) -> Reply:
+        if request.continuation is not None:
+            logprobs, tokens_in = await score(self._post, self.settings.model, messages, request.continuation)
+            return Reply((Completion(request.continuation.text, logprobs=logprobs),), tokens_in=tokens_in)
+        return reply_of(await self._post("chat/completions", self._body(request, n, messages)), n, self._key)
+
+    def _body(self, request: Request, n: int, messages: list[dict[str, Any]]) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self.settings.model,
+            "messages": messages,
+            "n": n,
+            "temperature": request.sampling.temperature,
+            "top_p": request.sampling.top_p,
+            "max_tokens": request.sampling.max_tokens,
+        }
+        if self.settings.seed is not None:
+            body["seed"] = self.settings.seed + request.indices[0]
+        if request.prompt.reply_schema is not None and self.settings.structured_output:
+            schema = json.loads(request.prompt.reply_schema)
+            name = "".join(letter if letter.isalnum() else "_" for letter in request.prompt.name)
+            body["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": name, "schema": schema, "strict": True},
+            }
+        return body
+
+    async def _post(self, path: str, body: dict[str, Any]) -> Any:
+        """The server's JSON; ``path`` is under the base URL, or with a leading slash under the server's root."""
+        base = self._url.removesuffix("/v1") if path.startswith("/") else f"{self._url}/"
+        sending = self._client().post(f"{base}{path}", data=json.dumps(body).encode(), allow_redirects=False)
+        # What the client says of a broken response quotes it, an echoed key included: such causes are dropped.
+        try:
+            async with sending as response:
+                data = await read_body(response)
+                if response.status != 200:
+                    wait_s = retry_after_s(response.headers.get("retry-after", ""), datetime.now(UTC))
+                    message = self._clean(f"HTTP {response.status}: {message_of(data)}")
+                    raise CallError(failure_of(response.status), message, retry_after_s=wait_s)
+        except aiohttp.ServerTimeoutError as error:
+            raise CallError(Failure.TIMEOUT, self._clean(f"no reply in time: {error}")) from None
+        except aiohttp.ClientPayloadError as error:
+            raise CallError(Failure.CONNECTION, self._clean(f"the body ended early: {error}")) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise CallError(Failure.CONNECTION, self._clean(f"{type(error).__name__}: {error}")) from None
+        try:
+            return json.loads(data, strict=False)
+        except (ValueError, RecursionError):
+            text = scrub(data[:4000].decode("utf-8", "replace"), self._key)
+            raise CallError(Failure.GARBLED, f"not JSON: {text[:120]!r}") from None
+
+    def _clean(self, message: str) -> str:
+        """The message without the key, cut short; in this order, so that no part of a key is left."""
+        return scrub(message, self._key)[:MAX_MESSAGE_CHARS]
+
+    def _client(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            timeout = aiohttp.ClientTimeout(
+                total=None,
+                connect=None,
+                sock_connect=self.settings.connect_timeout_s,
+                sock_read=self.settings.read_timeout_s,
+            )
+            headers = {"authorization": f"Bearer {self._key}", "content-type": "application/json"}
+            connector = aiohttp.TCPConnector(limit=0)
+            self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, headers=headers)
+        return self._session
+
+    async def check(self) -> str:
+        """Ask the server for its models."""
+        import openai  # a second of import that workers do without
+
+        timeout = openai.Timeout(self.settings.read_timeout_s, connect=self.settings.connect_timeout_s)
+        async with openai.AsyncOpenAI(base_url=self._url, api_key=self._key, max_retries=0, timeout=timeout) as client:
+            try:
+                listed = await client.models.list()
+            except openai.APIStatusError as error:
+                message = self._clean(f"HTTP {error.status_code}: {error.message}")
+                raise CallError(failure_of(error.status_code), message) from None
+            except openai.APIError as error:
+                raise CallError(Failure.CONNECTION, self._clean(str(error.__cause__ or error))) from None
+        names = [model.id for model in listed.data]
+        if self.settings.model not in names:
+            raise CallError(Failure.BAD_REQUEST, f"{self._url} serves {names}, not {self.settings.model!r}")
+        return f"serves {self.settings.model}"
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+
+def _messages(request: Request, files: list[tuple[bytes, str]]) -> list[dict[str, Any]]:
+    """The conversation; text and media stand exactly in the order of the prompt."""
+    data = iter(files)
+    content = [
+        {"type": "text", "text": part.text} if isinstance(part, TextPart) else _media(part, *next(data))
+        for part in request.prompt.user
+    ]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
+    if request.prompt.system:
+        messages.insert(0, {"role": "system", "content": request.prompt.system})
+    return messages
+
+
+def _encoded_bytes(files: list[tuple[bytes, str]]) -> int:
+    return sum(len(data) for data, _ in files) * 4 // 3
+
+
+def _media(part: MediaPart, data: bytes, mime: str) -> dict[str, Any]:
+    kind = "video_url" if part.kind == "video" else "image_url"
+    return {"type": kind, kind: {"url": f"data:{mime};base64,{base64.b64encode(data).decode()}"}}

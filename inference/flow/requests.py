@@ -1,0 +1,162 @@
+"""The flow of requests to one endpoint: the one retry layer, behind adaptive concurrency and rate limits.
+
+An endpoint makes single tries; :class:`Flow` decides when each is made and whether it is made again. A request that
+waits to be sent again holds no place, so nothing waits behind it; when its time comes it goes before new ones.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from inference.errors import NOT_SENT, OVERLOADED, CallError, Failure
+from inference.flow.limits import BytesInFlight, Gate, Opening, Rate
+from inference.flow.retry import wait_s
+from inference.request import Reply, Request, estimated_tokens, joined
+from inference.settings import EndpointSettings
+
+T = TypeVar("T")
+READ_AT_ONCE = 4
+
+Send = Callable[[Request, int], Awaitable[Reply]]
+"""One try: at most ``n`` samples for the request, at least one. Raises CallError; its ``partial`` says what it took."""
+
+
+class Flow:
+    """What stands between an endpoint's callers and the wire, for one worker process."""
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        self._settings = settings
+        self.gate = Gate(settings.max_concurrency, settings.adaptive)
+        self._opening = Opening(settings.max_concurrency)
+        self._reading = asyncio.Semaphore(READ_AT_ONCE)
+        self._bytes = BytesInFlight(settings.max_bytes_in_flight)
+        self._requests = Rate(settings.requests_per_minute)
+        self._tokens = Rate(settings.tokens_per_minute)
+
+    @contextlib.asynccontextmanager
+    async def holding(self, read: Callable[[], T], size_bytes: Callable[[T], int]) -> AsyncIterator[T]:
+        """What ``read`` gives, in a thread, held while the body runs as so many bytes of request bodies.
+
+        It is held once for all tries of a request, and before they wait for a place. Few read at once, so that little
+        has been read that is not held yet.
+        """
+        async with contextlib.AsyncExitStack() as held:
+            async with self._reading:
+                data = await asyncio.to_thread(read)
+                await held.enter_async_context(self._bytes.holding(size_bytes(data)))
+            yield data
+
+    async def collect(self, request: Request, send: Send) -> Reply:
+        """All samples of the request, asked for again as long as some came back unusable or not at all.
+
+        Raises :class:`inference.errors.CallError` with what did arrive as its ``partial``. A request that the declared
+        capabilities exclude is not sent.
+        """
+        reason = _undeclared(self._settings, request)
+        if reason:
+            message = f"{self._settings.model} is not declared to {reason}"
+            raise CallError(Failure.UNSUPPORTED, message, partial=NOT_SENT)
+        parts: list[Reply] = []
+        while (got := sum(len(part.completions) for part in parts)) < len(request.indices):
+            n = min(len(request.indices) - got, self._settings.samples_per_request)
+            try:
+                parts.append(await self._with_retries(request, n, send))
+            except CallError as error:
+                error.partial = joined([*parts, error.partial])
+                raise
+        return joined(parts)
+
+    async def _with_retries(self, request: Request, n: int, send: Send) -> Reply:
+        failed: list[Reply] = []
+        while True:
+            try:
+                reply = await self._hedged(request, n, send, rank=-len(failed))
+                return replace(joined([*failed, reply]), retries=len(failed))
+            except CallError as error:
+                failed.append(error.partial)
+                error.partial = replace(joined(failed), retries=len(failed) - 1)
+                error.tries = len(failed)
+                if not error.retryable or len(failed) > self._settings.max_retries:
+                    raise
+                await asyncio.sleep(wait_s(len(failed), error, random.random()))
+
+    async def _hedged(self, request: Request, n: int, send: Send, rank: int) -> Reply:
+        """One try, and a second beside it when the first is silent for long: the first to succeed counts.
+
+        What the other took is counted as far as it is known: a try that is given up tells no tokens.
+        """
+        if not self._settings.hedge_after_s:
+            return await self._try(request, n, send, rank)
+        sent = 0
+
+        async def counted(request: Request, n: int) -> Reply:
+            nonlocal sent
+            sent += 1
+            return await send(request, n)
+
+        tries = [asyncio.ensure_future(self._try(request, n, counted, rank))]
+        replies: list[Reply] = []
+        errors: list[CallError] = []
+        try:
+            await asyncio.wait(tries, timeout=self._settings.hedge_after_s)
+            if not tries[0].done():
+                tries.append(asyncio.ensure_future(self._try(request, n, counted, rank)))
+            waiting = set(tries)
+            while waiting and not replies:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for one in done:
+                    try:
+                        replies.append(one.result())
+                    except CallError as error:
+                        errors.append(error)
+        finally:
+            for one in tries:
+                one.cancel()
+            await asyncio.gather(*tries, return_exceptions=True)
+        given_up = Reply((), requests=sent - len(replies) - len(errors))
+        lost = [*(error.partial for error in errors), *map(_wasted, replies[1:]), given_up]
+        if replies:
+            return joined([replies[0], *lost])
+        errors[-1].partial = joined(lost)
+        raise errors[-1]
+
+    async def _try(self, request: Request, n: int, send: Send, rank: int) -> Reply:
+        estimate = estimated_tokens(request.prompt)
+        token, overloaded = await self.gate.enter(rank), False
+        try:
+            await self._opening.take()
+            # After the gate: what was counted while it waited for a place would later be sent in a burst.
+            await self._requests.take(1)
+            await self._tokens.take(estimate)
+            async with asyncio.timeout(self._settings.timeout_s):
+                reply = await send(request, n)
+        except TimeoutError as error:
+            overloaded = True
+            raise CallError(Failure.TIMEOUT, f"no whole reply within {self._settings.timeout_s:g} s") from error
+        except CallError as error:
+            overloaded = error.failure in OVERLOADED
+            raise
+        finally:
+            self.gate.leave(token, overloaded)
+        self._tokens.delay_s(reply.tokens_in + reply.tokens_out - estimate, asyncio.get_running_loop().time())
+        return reply
+
+
+def _wasted(reply: Reply) -> Reply:
+    """What a reply took that nobody wants any more."""
+    return replace(reply, completions=(), tokens_wasted=reply.tokens_in + reply.tokens_out)
+
+
+def _undeclared(settings: EndpointSettings, request: Request) -> str | None:
+    """What the request needs and the endpoint is not declared to do."""
+    media = request.prompt.media
+    if any(part.kind == "video" for part in media) and not settings.video:
+        return "take videos (video = true)"
+    if len(media) > 1 and not settings.multi_image:
+        return "take several media (multi_image = true)"
+    if request.continuation is not None and not settings.logprobs:
+        return "give log-probabilities of a continuation (logprobs = true)"
+    return None

@@ -1,0 +1,157 @@
+"""The ``beam`` command: run, preview, validate, inspect and cache.
+
+Exit codes: 0 done; 1 the run failed (records unaccounted for, or an error while running); 2 a mistake in the command,
+the config or the input; 130 interrupted.
+"""
+
+import argparse
+import contextlib
+import importlib.metadata
+import logging
+import sys
+import warnings
+from collections.abc import Sequence
+
+from pipelines.running.interrupts import is_interrupt
+
+NAMESAKES = ("beam", "beam-client")
+VERBOSE = "show what Beam and the stages log, and where an error came from"
+_EXAMPLES = """examples:
+  beam run pipelines/grounded_cot.py --input data/sample --output runs/sample
+  beam run pipelines/grounded_cot.py --input questions.parquet --output runs/q --set difficulty.high=0.8
+  beam run pipelines/grounded_cot.py --input data/sample --output runs/sample -- --direct_num_workers=2
+  beam run pipelines/grounded_cot.py --input questions.parquet --output runs/q --target-sft 1000 --budget-usd 20
+  beam preview pipelines/grounded_cot.py --input data/sample --output runs/look
+  beam validate pipelines/grounded_cot.py --input data/sample --config my.toml
+  beam inspect runs/sample
+  beam inspect runs/sample --sql "SELECT reason, count(*) FROM rejected GROUP BY 1 ORDER BY 2 DESC"
+  beam cache stats runs/sample
+  beam cache prune runs/sample --older-than 30d --dry-run
+  beam cache export runs/sample --to replies.parquet
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    beam_options: list[str] = []
+    if "--" in arguments:
+        cut = arguments.index("--")
+        arguments, beam_options = arguments[:cut], arguments[cut + 1 :]
+    verbose = "--verbose" in arguments
+    logging.basicConfig(level=logging.INFO if verbose else logging.ERROR, format="%(name)s: %(message)s")
+    logging.getLogger("apache_beam").setLevel(logging.INFO if verbose else logging.CRITICAL)
+    try:
+        return _run_command(arguments, beam_options)
+    except BaseException as error:
+        if not is_interrupt(error):
+            raise
+        print("beam: interrupted; run the same command again to resume", file=sys.stderr)
+        return 130
+
+
+def _run_command(arguments: Sequence[str], beam_options: Sequence[str]) -> int:
+    parsed = make_parser("cache" in arguments).parse_args(arguments)
+    for name in namesakes():
+        print(f"beam: the package {name} has a `beam` command too; uninstall it if the wrong one runs", file=sys.stderr)
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    from pipelines.commands import commands  # takes seconds, so after what needs none of it, and where Ctrl-C is caught
+
+    return commands.dispatch(parsed, beam_options)
+
+
+def namesakes(names: Sequence[str] = NAMESAKES) -> list[str]:
+    """The installed packages that bring a ``beam`` command of their own."""
+    found = []
+    for name in names:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found.append(importlib.metadata.distribution(name).metadata["Name"])
+    return found
+
+
+def make_parser(with_cache: bool = True) -> argparse.ArgumentParser:
+    """The parser of the ``beam`` command; without ``with_cache`` it only names ``cache``, which is slow to import."""
+    parser = argparse.ArgumentParser(
+        prog="beam",
+        description="Turn image questions into verified, visually grounded reasoning data.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--verbose", action="store_true", help=VERBOSE)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    run = commands.add_parser("run", help="run a pipeline over an input", allow_abbrev=False)
+    _add_pipeline(run)
+    run.add_argument(
+        "--output", required=True, metavar="RUN", help="the run folder; made if missing, resumed if it is this input's"
+    )
+    run.add_argument("--limit", type=int, metavar="N", help="read only the first N records")
+    run.add_argument(
+        "--target-sft",
+        type=int,
+        metavar="N",
+        help="draw questions in waves, in the order of a hash of their ids, until N SFT rows are kept; exactly N",
+    )
+    _add_budget(run)
+    run.add_argument("--cache", metavar="FOLDER", help="keep replies here instead of in RUN/cache")
+    run.add_argument(
+        "--resume",
+        choices=("auto", "never"),
+        default="auto",
+        help="never: replace the outputs of another input, or of more records",
+    )
+    preview = commands.add_parser(
+        "preview", help="run 10 records end to end and forecast the whole", allow_abbrev=False
+    )
+    _add_pipeline(preview)
+    preview.add_argument("--output", required=True, metavar="RUN", help="where to put the previewed run")
+    preview.add_argument(
+        "--records", type=int, default=10, metavar="N", help="how many records to preview (default 10)"
+    )
+    _add_budget(preview)
+    preview.add_argument("--cache", metavar="FOLDER", help="keep replies here instead of in RUN/cache")
+    validate = commands.add_parser(
+        "validate", help="check config, input, prompts and endpoints; generate nothing", allow_abbrev=False
+    )
+    _add_pipeline(validate)
+    inspect = commands.add_parser("inspect", help="look into a finished run", allow_abbrev=False)
+    inspect.add_argument("run", metavar="RUN", help="a run folder")
+    inspect.add_argument("--sql", help="a query over the tables sft, rl and rejected")
+    if with_cache:
+        from pipelines.commands.cache_command import add_cache_parser
+
+        add_cache_parser(commands)
+    else:
+        commands.add_parser("cache", help="look into a reply cache, prune or export it")
+    for command in commands.choices.values():  # suppressed, or the default would undo a --verbose before the command
+        command.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help=VERBOSE)
+    return parser
+
+
+def _add_budget(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--budget-usd",
+        type=float,
+        metavar="X",
+        help="stop calling models when X US dollars are spent",
+    )
+    parser.add_argument(
+        "--budget-tokens", type=int, metavar="N", help="stop calling models when N tokens, in and out, are used"
+    )
+
+
+def _add_pipeline(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("pipeline", help="a pipeline file, such as pipelines/grounded_cot.py")
+    parser.add_argument(
+        "--input", required=True, metavar="DATA", help="a folder with records.jsonl, Parquet, or a data set id"
+    )
+    parser.add_argument(
+        "--config", metavar="FILE", help="a TOML config; without one the embedded engine plays every role"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="a.b=c", dest="overrides", help="override one key of the config"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""``beam inspect``: a finished run's figures as tables, and SQL over its shards."""
+
+import io
+import sys
+from collections.abc import Sequence
+from dataclasses import astuple
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from publishing.figures import (
+    InspectError,
+    Summary,
+    funnel,
+    one_line,
+    open_tables,
+    pass_rates,
+    read_summary,
+    rejections,
+    role_costs,
+)
+from schemas.text import counted
+
+MAX_PRINTED_ROWS = 200
+MAX_CELL_CHARS = 80
+
+Rows = Sequence[Sequence[object]]
+
+
+def inspect_run(run: Path, sql: str | None) -> str:
+    """The run's figures, or the rows of a query, as plain text. Raises :class:`InspectError`."""
+    text = io.StringIO()
+    _print_run(Console(file=text, width=10_000, color_system=None), run, sql)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
+
+
+def run_inspect(run: str, sql: str | None) -> None:
+    """Print the run's figures, or the rows of a query, to stdout. Raises :class:`InspectError`."""
+    if sys.stdout.isatty():
+        _print_run(Console(), Path(run), sql)
+    else:
+        sys.stdout.write(inspect_run(Path(run), sql))
+
+
+def _print_run(console: Console, run: Path, sql: str | None) -> None:
+    summary = read_summary(run)
+    with open_tables(run, summary) as connection:
+        try:
+            if sql is None:
+                _print_figures(console, connection, summary)
+            else:
+                _print_query(console, connection, sql)
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            raise InspectError(one_line(error)) from error
+
+
+def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summary: Summary) -> None:
+    counts, flows = summary["counts"], funnel(summary)
+    facts = [str(summary[name]) for name in ("recipe", "input", "finished", "revision")]
+    ends = f"{counts['sft']} sft, {counts['rl']} rl, {sum(flow.rejected for flow in flows)} rejected"
+    head = f"{_printable(' · '.join(facts))}\n{counted(counts['input'], 'record')}: {ends}"
+    console.print(Text(head), soft_wrap=True)
+    stages = [(f"({f.name})" if f.side else f.name, f.read, f.kept, f.rejected) for f in flows]
+    _print_table(console, "funnel", ("stage", "in", "kept", "rejected"), stages)
+    reasons = [astuple(entry) for entry in rejections(summary)]
+    _print_table(console, "rejections", ("stage", "reason", "rows", "meaning"), reasons)
+    rates = [astuple(bar) for bar in pass_rates(connection, summary)]
+    _print_table(console, "difficulty", ("pass rate", "sft", "rl", "rejected"), rates)
+    columns = ("role", "model", "calls", "requests", "cached", "retries", "tokens in", "tokens out", "USD")
+    _print_table(console, "calls and cost by role", columns, [astuple(cost) for cost in role_costs(summary)])
+
+
+def _print_query(console: Console, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    statements = connection.extract_statements(sql.encode("utf-8", "replace").decode("utf-8"))
+    kinds = [statement.type.name for statement in statements]
+    if kinds != ["SELECT"]:
+        found = ", ".join(kinds) or "nothing"
+        raise InspectError(f"--sql takes one query that only reads (SELECT, DESCRIBE), got {found}")
+    result = connection.execute(statements[0])
+    columns = [column[0] for column in result.description or ()]
+    rows = result.fetchmany(MAX_PRINTED_ROWS + 1)
+    if len(rows) == 1:  # one row is asked for to be read: it stands upright and whole
+        for name, value in zip(columns, rows[0], strict=True):
+            console.print(Text(f"{_printable(name)}: {_value_text(value, None)}"), soft_wrap=True)
+        return
+    _print_table(console, None, columns, rows[:MAX_PRINTED_ROWS])
+    if len(rows) > MAX_PRINTED_ROWS:
+        console.print(Text(f"more than {MAX_PRINTED_ROWS} rows: page with LIMIT and OFFSET"), soft_wrap=True)
+
+
+def _print_table(console: Console, title: str | None, columns: Sequence[str], rows: Rows) -> None:
+    plain = not console.is_terminal
+    if title is not None:
+        console.print(Text(f"\n{title}", style="bold"))
+    table = Table(box=None if plain else box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for index, name in enumerate(columns):
+        numbers = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
+        table.add_column(Text(_printable(name)), justify="right" if numbers else "left", no_wrap=plain)
+    for row in rows:
+        table.add_row(*(Text(_value_text(value, MAX_CELL_CHARS)) for value in row))
+    console.print(table)
+
+
+def _value_text(value: object, max_chars: int | None) -> str:
+    text = _printable(value if isinstance(value, str) else _nested_text(value, max_chars))
+    return text if max_chars is None or len(text) <= max_chars else f"{text[: max_chars - 1]}…"
+
+
+def _nested_text(value: object, max_chars: int | None) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bytes):
+        return f"<{len(value)} bytes>"
+    if isinstance(value, list):
+        shown = value if max_chars is None else value[:max_chars]
+        return f"[{', '.join(_nested_text(item, max_chars) for item in shown)}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_nested_text(item, max_chars)}" for key, item in value.items()) + "}"
+    return str(value)
+
+
+def _printable(text: str) -> str:
+    """Text without anything that a terminal would obey: model replies are printed, never performed."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

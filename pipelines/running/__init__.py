@@ -1,0 +1,1 @@
+"""From a recipe and an input to a finished run folder."""

@@ -1,0 +1,95 @@
+"""What a run may spend, shared out to its worker processes and its waves."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
+
+from inference.settings import ModelsSettings
+from pipelines.running.runner import OptionError
+from schemas.reasons import Reason
+
+LOCAL_RUNNERS = ("directrunner", "fnapirunner", "bundlebaseddirectrunner")
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Dollars, and tokens in and out together."""
+
+    usd: float = 0.0
+    tokens: int = 0
+
+
+@dataclass(frozen=True)
+class RunBudget:
+    """The most that a run may spend in all, in US dollars and in tokens in and out (None: no bound)."""
+
+    usd: float | None = None
+    tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.usd is not None and not 0 < self.usd < float("inf"):
+            raise OptionError(f"--budget-usd must be a positive number of dollars, got {self.usd}")
+        if self.tokens is not None and self.tokens < 1:
+            raise OptionError(f"--budget-tokens must be at least 1, got {self.tokens}")
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a bound at all."""
+        return self.usd is not None or self.tokens is not None
+
+    def check(self, options: PipelineOptions) -> None:
+        """Raises :class:`OptionError` when the runner's workers are not on this machine, out of a budget's reach."""
+        if self.bounded and not is_local(options):
+            raise OptionError("a budget can only be kept on this machine: drop --runner or the budget")
+
+    def share(self, models: ModelsSettings, spent: Spent, workers: int) -> ModelsSettings:
+        """The settings of one of the worker processes, with its part of what is left."""
+        usd = None if self.usd is None else max(0.0, self.usd - spent.usd) / workers
+        tokens = None if self.tokens is None else max(0, self.tokens - spent.tokens) // workers
+        return replace(models, budget_usd=usd, budget_tokens=tokens)
+
+    def summary(self, counters: Mapping[tuple[str, str], int], left: int) -> dict[str, Any]:
+        """What run.json says of the budget; ``left`` records ended as ``budget``."""
+        spent = spent_of(counters)
+        return {
+            "usd": self.usd,
+            "tokens": self.tokens,
+            "spent_usd": spent.usd,
+            "spent_tokens": spent.tokens,
+            "used_up": is_used_up(counters),
+            "left": left,
+        }
+
+
+def spent_of(counters: Mapping[tuple[str, str], int]) -> Spent:
+    """What the calls took, by the ledger's counters."""
+    sums = {"cost_microusd": 0, "tokens_in": 0, "tokens_out": 0}
+    for (namespace, name), value in counters.items():
+        if namespace.startswith("ledger/") and name in sums:
+            sums[name] += value
+    return Spent(sums["cost_microusd"] / 1_000_000, sums["tokens_in"] + sums["tokens_out"])
+
+
+def is_used_up(counters: Mapping[tuple[str, str], int]) -> bool:
+    """Whether a call was refused because of the budget, in any stage."""
+    return any(
+        value > 0 and namespace.startswith("rejected/") and name == Reason.BUDGET.value
+        for (namespace, name), value in counters.items()
+    )
+
+
+def is_local(options: PipelineOptions) -> bool:
+    """Whether all workers run on this machine."""
+    named = options.view_as(StandardOptions).runner
+    return not named or named.rsplit(".", 1)[-1].lower() in LOCAL_RUNNERS
+
+
+def worker_processes(options: PipelineOptions) -> int:
+    """How many processes on this machine call models; Beam takes 0 workers as one for each core."""
+    direct = options.view_as(DirectOptions)
+    if direct.direct_running_mode != "multi_processing":
+        return 1
+    return direct.direct_num_workers or os.cpu_count() or 1

@@ -1,0 +1,184 @@
+"""What the whole input would take and give, from a preview: calls, cost and yield, each with a 95 % interval."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from rewards.rubrics import RubricSettings
+from schemas.text import counted
+from stages.mine_rubrics import CANDIDATES, JUDGE
+from stages.sources.reading import Source
+
+NAMESPACE = "forecast"
+CONFIDENCE = 0.95
+
+
+def count_records(sources: Sequence[Source], limit: int | None = None) -> int | None:
+    """How many records the input holds, where that can be told without reading media; None for a data set by id.
+
+    ``limit`` keeps the first records of the whole input.
+    """
+    total = 0
+    for source in sources:
+        if source.kind == "jsonl":
+            with Path(source.path).open("rb") as stream:
+                found = sum(1 for line in stream if line.strip())
+        elif source.kind == "parquet":
+            found = pq.read_metadata(source.path).num_rows
+        else:
+            return None
+        share = source.share_of(limit)
+        total += found if share is None else min(found, share)
+    return total
+
+
+@dataclass(frozen=True)
+class Sums:
+    """``n`` values by their sum and the sum of their squares."""
+
+    n: int
+    total: float
+    squares: float
+
+    def predict(self, records: int) -> tuple[float, float, float]:
+        """The total over ``records`` of which the ``n`` are a part, with Student's prediction interval.
+
+        From one value alone nothing is known of the spread: the interval is then from the sum seen to infinity.
+        """
+        rest = max(0, records - self.n)
+        mean = self.total / self.n
+        middle = self.total + rest * mean
+        if not rest:
+            return middle, middle, middle
+        if self.n < 2:
+            return middle, self.total, math.inf
+        variance = max(0.0, self.squares - self.total * mean) / (self.n - 1)
+        half = t_quantile(self.n - 1) * math.sqrt(variance * rest * (rest + self.n) / self.n)
+        return middle, max(self.total, middle - half), middle + half
+
+
+def t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
+    """Student's two-sided quantile: the t that a variable of that many degrees of freedom stays within.
+
+    Found by bisection on the distribution function, which is a finite sum for whole degrees of freedom (Abramowitz and
+    Stegun 26.7.3 and 26.7.4); beyond 200 by their expansion 26.7.5 around the normal quantile.
+    """
+    if degrees < 1:
+        raise ValueError(f"degrees of freedom must be at least 1, got {degrees}")
+    if degrees > 200:
+        z = statistics.NormalDist().inv_cdf(0.5 + confidence / 2)
+        return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
+    low, high = 0.0, 1.0
+    while _within(high, degrees) < confidence:
+        high *= 2
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _within(middle, degrees) < confidence else (low, middle)
+    return (low + high) / 2
+
+
+def _within(t: float, degrees: int) -> float:
+    """P(|T| <= t)."""
+    angle = math.atan(t / math.sqrt(degrees))
+    cosine = math.cos(angle)
+    odd = degrees % 2
+    term = cosine if odd else 1.0
+    total = term if degrees > 1 else 0.0
+    for k in range(2 + odd, degrees, 2):
+        term *= cosine * cosine * (k - 1) / k
+        total += term
+    return (angle + math.sin(angle) * total) * 2 / math.pi if odd else math.sin(angle) * total
+
+
+def wilson(hits: int, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Wilson's score interval of a share: ``hits`` of ``n``."""
+    z = statistics.NormalDist().inv_cdf(0.5 + confidence / 2)
+    share, weight = hits / n, z * z / n
+    middle = (share + weight / 2) / (1 + weight)
+    half = z * math.sqrt(share * (1 - share) / n + weight / (4 * n)) / (1 + weight)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def measured(counters: Mapping[tuple[str, str], int]) -> dict[str, float]:
+    """The figures that a preview's run.json keeps: records, and of their calls and worth sum and sum of squares."""
+    millionths = {"worth_usd": 1e6, "worth_usd_squared": 1e12}
+    names = ("records", "calls", "calls_squared", "worth_usd", "worth_usd_squared")
+    return {name: counters.get((NAMESPACE, name), 0) / millionths.get(name, 1) for name in names}
+
+
+def forecast_text(summary: Mapping[str, Any], total: int | None, sample: int = RubricSettings().sample) -> str:
+    """What an input of ``total`` records would take and give, from the previewed ones.
+
+    Rubrics are proposed once a run and judged on at most ``sample`` questions; every other call grows with the records.
+    Prices are those of the calls as if all were sent, so a preview from the cache forecasts the same. The interval of
+    calls and cost is Student's for the sum over the records not seen, that of the yield Wilson's for a share; with few
+    records they are wide, and say so by being wide.
+    """
+    counts, seen = summary["counts"], summary["counts"]["input"]
+    if total is None:
+        return "forecast: the size of this input is not known"
+    if not seen:
+        return "forecast: the input has no records"
+    figures = summary["forecast"]
+    n = int(figures["records"])
+    calls = Sums(n, figures["calls"], figures["calls_squared"]).predict(total)
+    cost = Sums(n, figures["worth_usd"], figures["worth_usd_squared"]).predict(total)
+    known = Side(int(figures["calls"]), figures["worth_usd"])
+    for stage, side in _side_calls(summary):
+        factor = _growth(stage, side.calls, total / seen, sample)
+        calls = _shifted(calls, side.calls * factor)
+        cost = _shifted(cost, side.worth_usd * factor)
+        known = Side(known.calls + side.calls, known.worth_usd + side.worth_usd)
+    share = known.worth_usd / cost[0] if cost[0] else known.calls / calls[0] if calls[0] else 0.0
+    lines = [f"forecast for {counted(total, 'record')} from {seen}, at the prices of the config"]
+    lines.append(f"  calls: {calls[0]:.0f} (95 %: {calls[1]:.0f} to {_number(calls[2])})")
+    lines.append(f"  cost: ${cost[0]:.2f} (95 %: ${cost[1]:.2f} to {_dollars(cost[2])})")
+    lines.append(f"  of it in the cache by now: {known.calls} calls, ${known.worth_usd:.2f} ({share:.0%})")
+    for name in ("sft", "rl"):
+        low, high = wilson(counts[name], seen)
+        lines.append(
+            f"  {name} rows: {counts[name] / seen * total:.0f} (95 %: {low * total:.0f} to {high * total:.0f})"
+        )
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Side:
+    """Calls and what they are worth."""
+
+    calls: int
+    worth_usd: float
+
+
+def _side_calls(summary: Mapping[str, Any]) -> list[tuple[str, Side]]:
+    """The calls that belong to the run and to no record: those of rubric mining."""
+    return [
+        (stage, Side(figures["calls"], figures["worth_usd"]))
+        for role in summary["ledger"].values()
+        for stage, figures in role["stages"].items()
+        if stage in (CANDIDATES, JUDGE)
+    ]
+
+
+def _growth(stage: str, calls: int, records: float, sample: int) -> float:
+    """By how much a side stage's calls grow when the records grow by a factor."""
+    if stage == CANDIDATES:
+        return 1.0
+    return min(records, sample / calls) if calls else records
+
+
+def _shifted(interval: tuple[float, float, float], by: float) -> tuple[float, float, float]:
+    return interval[0] + by, interval[1] + by, interval[2] + by
+
+
+def _number(value: float) -> str:
+    return "unknown" if math.isinf(value) else f"{value:.0f}"
+
+
+def _dollars(value: float) -> str:
+    return "unknown" if math.isinf(value) else f"${value:.2f}"

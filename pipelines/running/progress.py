@@ -1,0 +1,110 @@
+"""The live view of a local run: stages, what they have done, calls in flight, cache hits and time left.
+
+In a terminal a table that redraws itself; otherwise one line whenever the figures have changed for a while. A remote
+runner's workers count in their own processes; nothing is shown for them here.
+"""
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from stages.plumbing.metrics import StageProgress, board
+
+UPSTREAM = {
+    "clean": "ingest",
+    "dedup": "clean",
+    "decontaminate": "dedup",
+    "open_choices": "decontaminate",
+    "draw": "open_choices",
+    "attempt": "draw",
+    "difficulty": "attempt",
+    "point": "propose",
+    "overlay": "point",
+    "trace": "overlay",
+    "verify": "trace",
+}
+REDRAW_S = 0.5
+LINE_EVERY_S = 10.0
+
+
+@contextlib.contextmanager
+def show_progress(part: str = "") -> Iterator[None]:
+    """Show the board on stderr while the body runs, and its last state when it ends.
+
+    ``part`` says, before each line and above the table, which part of the run this is ("" when it has but one).
+    """
+    stop = threading.Event()
+    show = _redraw if sys.stderr.isatty() else _print_lines
+    thread = threading.Thread(target=show, args=(stop, part), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _redraw(stop: threading.Event, part: str) -> None:
+    title = part.rstrip(": ") or None
+    with Live(progress_table(board(), title), console=Console(stderr=True), refresh_per_second=4) as live:
+        while not stop.wait(REDRAW_S):
+            live.update(progress_table(board(), title))
+        live.update(progress_table(board(), title))
+
+
+def _print_lines(stop: threading.Event, part: str) -> None:
+    shown = ""
+    while True:
+        ended = stop.wait(LINE_EVERY_S)
+        line = progress_line(board())
+        if line and line != shown:
+            print(part + line, file=sys.stderr, flush=True)
+            shown = line
+        if ended:
+            return
+
+
+def total_of(stage: str, stages: dict[str, StageProgress]) -> int | None:
+    """How many elements the stage will see, where the stage before it tells."""
+    before = stages.get(UPSTREAM.get(stage, ""))
+    return before.kept if before else None
+
+
+def eta_s(progress: StageProgress, total: int | None, now_s: float) -> float | None:
+    """Seconds left at the rate so far; None while it cannot be told."""
+    finished = progress.kept + progress.rejected
+    if total is None or not finished or finished >= total:
+        return None
+    return (now_s - progress.started_s) / finished * (total - finished)
+
+
+def progress_table(stages: dict[str, StageProgress], title: str | None = None) -> Table:
+    """The board as a table."""
+    names = ("stage", "done", "of", "rejected", "per second", "in flight", "sent", "cached", "left")
+    table = Table(*names, box=None, title=title, title_justify="left")
+    now_s = time.monotonic()
+    for name, progress in stages.items():
+        done, total = progress.kept + progress.rejected, total_of(name, stages)
+        rate, left = done / max(now_s - progress.started_s, 1e-3), eta_s(progress, total, now_s)
+        cells = [name, done, total if total is not None else "", progress.rejected, f"{rate:.0f}"]
+        cells += [progress.in_flight or "", progress.requests or "", progress.cached or ""]
+        table.add_row(*map(str, cells), "" if left is None else f"{left:.0f} s")
+    return table
+
+
+def progress_line(stages: dict[str, StageProgress]) -> str:
+    """The board's latest stage in one line; empty before the first."""
+    if not stages:
+        return ""
+    name, progress = next(reversed(stages.items()))
+    total = total_of(name, stages)
+    of = f"/{total}" if total is not None else ""
+    calls = sum(p.requests for p in stages.values()), sum(p.cached for p in stages.values())
+    done = progress.kept + progress.rejected
+    return f"{name}: {done}{of} done, {progress.rejected} rejected; calls sent {calls[0]}, from the cache {calls[1]}"

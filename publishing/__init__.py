@@ -1,0 +1,1 @@
+"""What a run shows and sends out: figures, data card, report."""

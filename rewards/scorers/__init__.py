@@ -1,0 +1,1 @@
+"""One scorer a file: from a question and a response to a verdict."""

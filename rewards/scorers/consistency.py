@@ -1,0 +1,112 @@
+"""The consistency reward of iVGR (§3.3): does textual reasoning describe what a good grounded reasoning describes?
+
+A judge compares the two texts, without the picture, and places the candidate on one of four levels. The reference is
+the best grounded reasoning found so far for the question (the archive, Eq. 4, which the trainer keeps).
+"""
+
+from inference.errors import CallError
+from inference.grounding import BadReply, json_object
+from inference.models import Answered, Caller
+from inference.repair import ask_for
+from inference.request import Sampling
+from prompts.loader import load_prompt
+from rewards.judge_guard import agreed, question_text, quote
+from schemas.records import Question, Verdict
+from schemas.responses.response import Response
+
+NAME = "consistency"
+PROMPT = "judge_reference.v1"
+LEVELS = {"identical": 1.0, "one_kind": 0.7, "both_kinds": 0.3, "contradicts": 0.0}
+"""The levels α of §3.3: the same content; details left out *or* added; left out *and* added; a contradiction."""
+MIN_BOX_SCORE = 0.3
+"""The paper's τ."""
+SEVERAL_TEMPERATURE = 0.5
+"""The temperature of several judgements (Table 9). A single one is taken greedily; the paper's temperature is 0.01."""
+
+
+def is_reference(
+    response: Response, outcome: float | None, box_score: float | None, threshold: float = MIN_BOX_SCORE
+) -> bool:
+    """Whether a grounded response may be a reference (§3.3): valid format, right answer, R_box above the threshold.
+
+    Unscored is neither right nor above.
+    """
+    return response.has_format and outcome == 1.0 and box_score is not None and box_score > threshold
+
+
+async def score_consistency(
+    reference_text: str | None,
+    reasoning: str | None,
+    question: Question,
+    caller: Caller,
+    judgements: int = 1,
+    most_apart: float | None = None,
+) -> Verdict:
+    """R_consistency = α in [0, 1] (iVGR §3.3), or the mean of several judgements of α (§5, Table 9: four).
+
+    Args:
+        reference_text: the reference's reasoning; None while the archive is empty, which scores 0. A question without
+            gold boxes can have no reference and has no consistency reward (App. B): it is not to be scored here.
+        reasoning: the textual reasoning. Where there is none it describes nothing of the reference: 0.
+        question: what both answer.
+        caller: reaches the judge.
+        judgements: how many samples of the judge are averaged, in one call; those of another form are left out, and
+            with fewer than half left the verdict is unscored.
+        most_apart: None to show the texts in one order. A number asks once more in the other order and leaves the
+            verdict unscored where both differ by more than it; see :func:`rewards.judge_guard.agreed`.
+
+    Raises BudgetUsedUp, and ValueError for ``judgements`` below 1.
+    """
+    if reference_text is None or not reference_text.strip():
+        return Verdict(NAME, 0.0, "there is no grounded reference yet")
+    if reasoning is None or not reasoning.strip():
+        return Verdict(NAME, 0.0, "there is no reasoning that could describe what the reference does")
+    texts = (("REFERENCE", reference_text), ("CANDIDATE", reasoning))
+    straight = await _judged(texts, question, caller, judgements)
+    if most_apart is None or straight.value is None:
+        return straight
+    return agreed(straight, await _judged(texts[::-1], question, caller, judgements), most_apart)
+
+
+async def _judged(texts: tuple[tuple[str, str], ...], question: Question, caller: Caller, judgements: int) -> Verdict:
+    """The verdict with the texts in this order."""
+    (first_name, first), (second_name, second) = texts
+    quoted = quote(first, second)
+    prompt = load_prompt(PROMPT).render(
+        question=question_text(question),
+        mark=quoted.mark,
+        first_name=first_name,
+        first=quoted.texts[0],
+        second_name=second_name,
+        second=quoted.texts[1],
+    )
+    temperature = SEVERAL_TEMPERATURE if judgements > 1 else 0.0
+    sampling = Sampling(n=judgements, temperature=temperature, max_tokens=512)
+    try:
+        levels, _ = await ask_for(caller, "judge", prompt, sampling, levels_of_reply)
+    except (CallError, BadReply) as error:
+        return Verdict(NAME, None, f"judge: {error}")
+    value = sum(LEVELS[level] for level, _ in levels) / len(levels)
+    said = "; ".join(f"{level}: {reason}" for level, reason in levels)
+    return Verdict(NAME, value, f"{len(levels)} of {judgements} judgements: {said}")
+
+
+def levels_of_reply(reply: Answered) -> list[tuple[str, str]]:
+    """Level and reason of each sample that gives one; raises BadReply when fewer than half of the samples do."""
+    levels, faults = [], []
+    for completion in reply.completions:
+        try:
+            levels.append(_level(completion.text))
+        except BadReply as error:
+            faults.append(error)
+    if 2 * len(levels) < len(reply.completions):
+        raise BadReply(f"{len(faults)} of {len(reply.completions)} judgements cannot be read: {faults[0]}")
+    return levels
+
+
+def _level(text: str) -> tuple[str, str]:
+    fields = json_object(text)
+    level = fields.get("verdict")
+    if not isinstance(level, str) or level not in LEVELS:
+        raise BadReply(f"verdict: expected one of {', '.join(LEVELS)}, got {level!r:.80}")
+    return level, str(fields.get("reason", ""))[:200]

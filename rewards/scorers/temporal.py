@@ -1,0 +1,216 @@
+"""The temporal reward: is what a response says of a clip so at the frames and times that it names (Argos §3.1, Eq. 4)?
+
+Three categories are scored (App. D): points in frames as points in images are (Eq. 1-2), descriptions of one frame by
+a judge who sees that frame (Fig. 11), and descriptions of a span by a judge who sees its frames in order (Eq. 4, Fig.
+12). Each is 0 or 1. The reward is the mean of the categories' means, over the categories that have a scored item.
+(§3.1 has two sets, S_f and S_e; App. D parts S_f into points and descriptions, which is what is done here.)
+
+Decided here: a moment that the clip does not have, or that contradicts itself, scores 0, since it names something that
+is not there; so does a point without a moment, or leaving moments out would pay. An item that the judge or the detector
+fails on leaves the mean.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from inference.errors import CallError
+from inference.grounding import BadReply, json_object
+from inference.models import Answered, Caller
+from inference.repair import ask_for
+from inference.request import Sampling
+from prompts.loader import RenderedPrompt, load_prompt
+from rewards.extraction import FrameStatement, SegmentStatement, Statements
+from rewards.judge_guard import quote
+from schemas.geometry import Point
+from schemas.messages import MediaPart, Part, TextPart
+from schemas.ordering import thinned
+from schemas.records import Verdict
+from schemas.responses.response import parse_points
+from schemas.responses.tags import scan_tags
+from schemas.responses.times import format_moment, resolve_moment, resolve_span
+
+NAME = "temporal"
+FRAME_PROMPT, SEGMENT_PROMPT = "judge_frame.v1", "judge_segment.v1"
+CATEGORIES = ("points", "frames", "segments")
+MAX_OF_A_CATEGORY = 32
+"""How many items of a category are scored: the first ones. Each category has its own limit, so that a flood of one
+cannot push out another."""
+MAX_DESCRIPTION_CHARS = 2000
+MAX_SHOWN_FRAMES = 32
+VALUES = {"yes": 1.0, "no": 0.0, "cannot_judge": None}
+
+
+@dataclass(frozen=True)
+class ClipFrame:
+    """A sampled frame: its number as the response knows it, its time in seconds, and how it is shown to a judge."""
+
+    number: int
+    t_s: float
+    part: MediaPart
+
+
+@dataclass(frozen=True)
+class ItemScore:
+    """One statement's score: 1, 0 or None (unscored), with the numbers of the frames that were looked at."""
+
+    category: str
+    item: str
+    value: float | None
+    frames: tuple[int, ...]
+    reason: str
+
+    @property
+    def evidence(self) -> str:
+        """The score as a JSON object, for :attr:`schemas.records.Verdict.evidence`."""
+        return json.dumps(vars(self), ensure_ascii=False)
+
+
+Spatial = Callable[[Point], Awaitable[bool | None]]
+
+
+async def score_temporal(
+    statements: Statements, clip: Sequence[ClipFrame], caller: Caller, spatial: Spatial | None = None
+) -> Verdict:
+    """The mean over the categories of the mean over their items (Argos §3.1), one :class:`ItemScore` each as evidence.
+
+    ``clip`` is in order of time. ``spatial`` says whether a point lies on its object, or None where that cannot be
+    told; the point it gets has the number and time of the frame that is meant. It may raise CallError and BadReply,
+    which leave the point unscored, as its absence does. Unscored where no item was. Raises BudgetUsedUp.
+    """
+    if not clip:
+        return Verdict(NAME, None, "the clip has no frames to look at")
+    case = _Case(tuple(clip), caller, spatial)
+    work = [
+        *(case.point(point) for point in statements.points[:MAX_OF_A_CATEGORY]),
+        *(case.frame(statement) for statement in statements.frames[:MAX_OF_A_CATEGORY]),
+        *(case.segment(statement) for statement in statements.segments[:MAX_OF_A_CATEGORY]),
+    ]
+    items = await _all(work)
+    means: list[float] = []
+    said: list[str] = []
+    for category in CATEGORIES:
+        values = [item.value for item in items if item.category == category and item.value is not None]
+        if values:
+            means.append(sum(values) / len(values))
+            said.append(f"{category} {sum(values):g} of {len(values)}")
+    value = sum(means) / len(means) if means else None
+    return Verdict(NAME, value, _reason(said, items, statements), tuple(item.evidence for item in items))
+
+
+T = TypeVar("T")
+
+
+async def _all(work: Sequence[Coroutine[None, None, T]]) -> list[T]:
+    """The results in order, once all have ended, so that nothing is left running when one raises."""
+    results = await asyncio.gather(*work, return_exceptions=True)
+    done: list[T] = []
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+        done.append(result)
+    return done
+
+
+def _reason(said: list[str], items: list[ItemScore], statements: Statements) -> str:
+    over = sum(max(0, len(getattr(statements, category)) - MAX_OF_A_CATEGORY) for category in CATEGORIES)
+    unscored = [item for item in items if item.value is None]
+    failed = [item for item in items if item.value == 0]
+    said = said or ["nothing to judge" if not items else "no item could be scored"]
+    if unscored:
+        said.append(f"{len(unscored)} unscored, as {unscored[0].item}: {unscored[0].reason}")
+    if over:
+        said.append(f"{over} over the limit of {MAX_OF_A_CATEGORY} a category not looked at")
+    if statements.dropped:
+        said.append(f"{len(statements.dropped)} not borne out by the response")
+    listed = ", ".join(f"{item.item}: {item.reason}" for item in failed[:3])
+    return "; ".join(said) + (f"; wrong: {listed}" + (" and more" if len(failed) > 3 else "") if failed else "")
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One clip under question, and who may be asked about it."""
+
+    clip: tuple[ClipFrame, ...]
+    caller: Caller
+    spatial: Spatial | None
+
+    @property
+    def times(self) -> tuple[tuple[int, float], ...]:
+        return tuple((frame.number, frame.t_s) for frame in self.clip)
+
+    async def point(self, point: Point) -> ItemScore:
+        """Eq. 2 in the frame that the point stands in."""
+        item = f"{point.label!r:.60} at ({point.x:g}, {point.y:g})"
+        if point.frame is None and point.t_s is None:
+            return ItemScore("points", item, 0.0, (), "no frame or time is stated for it")
+        index, reason = resolve_moment(point.frame, point.t_s, self.times)
+        if index is None:
+            return ItemScore("points", item, 0.0, (), reason)
+        frame = self.clip[index]
+        if self.spatial is None:
+            return ItemScore("points", item, None, (frame.number,), "no detector and segmenter are configured")
+        try:
+            on_object = await self.spatial(replace(point, frame=frame.number, t_s=frame.t_s))
+        except (CallError, BadReply) as error:
+            return ItemScore("points", item, None, (frame.number,), str(error))
+        if on_object is None:
+            return ItemScore("points", item, None, (frame.number,), "it cannot be told whether it is on its object")
+        return ItemScore("points", item, float(on_object), (frame.number,), "on it" if on_object else "not on it")
+
+    async def frame(self, statement: FrameStatement) -> ItemScore:
+        """Fig. 11: one frame and what is said of it."""
+        index, reason = resolve_moment(statement.frame, statement.t_s, self.times)
+        if index is None:
+            return ItemScore("frames", f"{statement.description!r:.80}", 0.0, (), reason)
+        frame = self.clip[index]
+        quoted = quote(_plain(statement.description), limit=MAX_DESCRIPTION_CHARS)
+        prompt = load_prompt(FRAME_PROMPT).render(
+            {"frame": [frame.part]}, description=quoted.texts[0], mark=quoted.mark
+        )
+        return await self._judged("frames", statement.description, prompt, (frame.number,))
+
+    async def segment(self, statement: SegmentStatement) -> ItemScore:
+        """Eq. 4: the frames of a span, in order, and what is said to happen in it."""
+        span = (statement.first_frame, statement.last_frame, statement.start_s, statement.end_s)
+        indices, reason = resolve_span(*span, self.times)
+        if not indices:
+            return ItemScore("segments", f"{statement.description!r:.80}", 0.0, (), reason)
+        frames = [self.clip[index] for index in thinned(indices, MAX_SHOWN_FRAMES)]
+        shown: list[Part] = []
+        for frame in frames:
+            shown += TextPart(f"{format_moment(frame.number, frame.t_s).capitalize()}:"), frame.part
+        quoted = quote(_plain(statement.description), limit=MAX_DESCRIPTION_CHARS)
+        prompt = load_prompt(SEGMENT_PROMPT).render({"frames": shown}, description=quoted.texts[0], mark=quoted.mark)
+        return await self._judged("segments", statement.description, prompt, tuple(frame.number for frame in frames))
+
+    async def _judged(
+        self, category: str, description: str, prompt: RenderedPrompt, frames: tuple[int, ...]
+    ) -> ItemScore:
+        item = f"{description!r:.80}"
+        try:
+            (value, reason), _ = await ask_for(self.caller, "judge", prompt, Sampling(max_tokens=1024), _read)
+        except (CallError, BadReply) as error:
+            return ItemScore(category, item, None, frames, f"judge: {error}")
+        return ItemScore(category, item, value, frames, f"judge: {reason}")
+
+
+def _plain(description: str) -> str:
+    """The description with each point tag replaced by its label: coordinates cannot be seen in a frame."""
+    pieces: list[str] = []
+    done = 0
+    for tag in scan_tags(description):
+        if parse_points(description[tag.start : tag.end]):
+            pieces += description[done : tag.start], tag.label
+            done = tag.end
+    return "".join(pieces) + description[done:]
+
+
+def _read(reply: Answered) -> tuple[float | None, str]:
+    fields = json_object(reply.text)
+    shown = str(fields.get("shown"))
+    if shown not in VALUES:
+        raise BadReply(f"expected yes, no or cannot_judge, got {shown!r:.80}")
+    return VALUES[shown], str(fields.get("reason", ""))[:200]

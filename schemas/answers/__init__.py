@@ -1,0 +1,1 @@
+"""Answers: their types, how each is written and graded."""

@@ -1,0 +1,212 @@
+"""Which options of a multiple-choice question an answer names: by letter or by text.
+
+A letter counts only where it stands as a label ("B", "(B)", "B. Yes", "option B"), never as a word ("A dog").
+What follows a label is an explanation and adds nothing ("B, since the cat is smaller"), unless it is made of nothing
+but further labels and options: "A. cat B. dog", "A.B.C" and "B. dog and cat" name all of them. Where the options are
+letters themselves (``['A)', 'B)', 'C)']``, or shuffled), a letter means the option that reads so; the letter of a
+position counts only as long as no option contradicts it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from schemas.answers.maths import MathsMatch, compare_maths, is_maths
+from schemas.answers.numerals import read_numerals
+
+_LEAD = re.compile(
+    r"(?:(?:so|thus|hence|therefore)[, ]+)?(?:(?:the|my)\s+)?(?:(?:final|correct|best|right)\s+)?"
+    r"(?:answer|option|choice)(?:\s+(?:is|would be|should be))?(?:\s+(?:option|choice))?\s*:?\s*",
+    re.IGNORECASE,
+)
+_PRONOUN = re.compile(r"(?:it|this|that)(?:\s+is|['’]s)\s+", re.IGNORECASE)
+_BARE_LETTER = re.compile(r"[\[(]?\s*([A-Za-z])\s*[\])]?\s*[.:)]?")
+_LISTED = re.compile(r"[\[(]?[A-Z][\])]?(?:\s*(?:,|/|&|\band\b|\bor\b|,\s*and\b|,\s*or\b)\s*[\[(]?[A-Z][\])]?)+\.?")
+_LABELLED = (
+    re.compile(r"[\[(]\s*([A-Za-z])\s*[\])]\s*[.:,-]?\s*(\S.*)", re.DOTALL),
+    re.compile(r"([A-Za-z])\s*[.):]\s*(\S.*)", re.DOTALL),
+    re.compile(r"([A-Z])\s*[,–—-]\s+(\S.*)", re.DOTALL),
+    re.compile(r"([A-Z])\s+((?:is|because|since|as it)\b.*)", re.DOTALL),
+)
+_LETTER_AND_TEXT = re.compile(r"([A-Z])\s+(\S.*)", re.DOTALL)
+_OTHER_LABEL = re.compile(r"(?:\b(?:or|and|option|choice|answer|answer is)\s+|[\[(])([A-Z])(?![A-Za-z'’])")
+_INNER_LABEL = re.compile(r"(?<![^\W_])(?:([A-Z])(?![^\W_])|([a-z])(?=\s*[.):]))")
+_JOINING = frozenset({"and", "or", "also", "either", "both", "maybe", "perhaps", "then", "option", "choice", "answer"})
+_ARTICLES = frozenset({"a", "an", "the"})
+
+
+@dataclass(frozen=True)
+class Named:
+    """The options that an answer names.
+
+    Attributes:
+        indices: positions of the options named; empty for none, several where the answer doesn't decide.
+        is_mention: the one option was only mentioned within a sentence, which may as well deny it.
+    """
+
+    indices: frozenset[int]
+    is_mention: bool = False
+
+
+def normalise_text(text: str) -> str:
+    """Text for whole comparison: NFKC, casefold, no articles, punctuation or invisible marks, single blanks.
+
+    Signs, points and slashes stay where they bind digits (-2, 1.5, 18/06), and symbols such as < or ° stay.
+    """
+    text = unicodedata.normalize("NFKC", text).replace("−", "-").casefold()
+    kept: list[str] = []
+    for index, char in enumerate(text):
+        category = unicodedata.category(char)
+        if char in "'’" or category == "Cf":
+            continue
+        if category[0] not in "PZC":
+            kept.append(char)
+            continue
+        binds = char in "-.:/" and index + 1 < len(text) and text[index + 1].isdigit()
+        kept.append(char if binds else " ")
+    words = "".join(kept).split()
+    return " ".join([word for word in words if word not in _ARTICLES] or words)
+
+
+def named_options(predicted: str, choices: tuple[str, ...]) -> Named:
+    """The options that an answer of bounded length names; never raises.
+
+    An exact text wins over a label, a label over a loosely equal text, that over a mention. "A and B" names
+    two options, unless one option reads so.
+    """
+    plain = predicted.replace("**", "").strip()
+    unled = _without(_LEAD, plain)
+    bare = _without(_PRONOUN, unled)
+    for text in (plain, unled, bare):
+        exact = _matching(text, choices, _tight)
+        if exact:
+            return Named(exact)
+    letters = _letters(choices)
+    if _LISTED.fullmatch(bare):
+        found = {letters[letter] for letter in re.findall(r"\b[A-Z]\b", bare) if letter in letters}
+        return Named(frozenset(found)) if len(found) > 1 else Named(frozenset())
+    labelled = _labelled(bare, choices, letters)
+    if labelled:
+        return Named(labelled)
+    for equal in (_matching(bare, choices, normalise_text), _equal_in_value(bare, choices)):
+        if equal:
+            return Named(equal)
+    mentioned = _mentioned(bare, choices)
+    return Named(mentioned, is_mention=len(mentioned) == 1)
+
+
+def implied_letters(gold: str) -> tuple[str, ...] | None:
+    """The letters from A to at least H that a lone gold letter implies, or None for another gold."""
+    letter = gold.strip().strip("().")
+    if len(letter) != 1 or not "A" <= letter <= "Z":
+        return None
+    return tuple(chr(code) for code in range(ord("A"), max(ord("H"), ord(letter)) + 1))
+
+
+def gold_options(gold: str, choices: tuple[str, ...]) -> frozenset[int]:
+    """The positions of the gold answer among the choices."""
+    for form in (str.strip, normalise_text):
+        right = frozenset(i for i, choice in enumerate(choices) if form(choice) == form(gold))
+        if right:
+            return right
+    index = ord(gold.strip()[0]) - ord("A")
+    is_letter = len(gold.strip()) == 1 and 0 <= index < len(choices)
+    return frozenset({index}) if is_letter else frozenset()
+
+
+def _without(lead: re.Pattern[str], text: str) -> str:
+    """The text after a leading phrase, if it begins with one."""
+    match = lead.match(text)
+    return text if match is None else text[match.end() :].strip()
+
+
+def _tight(text: str) -> str:
+    """Text without blanks, case, outer quotes, dollars and the final full stop."""
+    text = unicodedata.normalize("NFKC", text).replace("−", "-").casefold()
+    return re.sub(r"\s+", "", text).strip("\"'`“”‘’$").rstrip(".").strip("$")
+
+
+def _matching(text: str, choices: tuple[str, ...], form: Callable[[str], str]) -> frozenset[int]:
+    """The options that equal the text in the given form; forms that are empty match nothing."""
+    wanted = form(text)
+    return frozenset(index for index, choice in enumerate(choices) if wanted and form(choice) == wanted)
+
+
+def _letters(choices: tuple[str, ...]) -> dict[str, int]:
+    """What each label letter stands for; see the module."""
+    written: dict[str, int] = {}
+    for index, choice in enumerate(choices):
+        bare = _BARE_LETTER.fullmatch(choice.strip())
+        if bare is not None and bare.group(1).isupper():
+            written[bare.group(1)] = index
+    positions = {chr(ord("A") + index): index for index in range(min(len(choices), 26))}
+    if any(positions.get(letter, index) != index for letter, index in written.items()):
+        return written
+    return positions | written
+
+
+def _labelled(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> frozenset[int]:
+    """The options that a leading label names, with those that the rest of the text adds to it."""
+    bare = _BARE_LETTER.fullmatch(text)
+    if bare is not None:
+        index = letters.get(bare.group(1).upper())
+        return frozenset() if index is None else frozenset({index})
+    for pattern in _LABELLED:
+        match = pattern.fullmatch(text)
+        index = None if match is None else letters.get(match.group(1).upper())
+        if match is None or index is None:
+            continue
+        rest = match.group(2)
+        others = {letters[letter] for letter in _OTHER_LABEL.findall(rest) if letter in letters}
+        texts = _matching(rest, choices, _tight) or _matching(rest, choices, normalise_text)
+        texts = texts or _listed(rest, choices, letters)
+        # A rest that repeats the option's own text says nothing new, whatever letters it holds.
+        return frozenset({index}) if texts == {index} else frozenset({index}) | others | texts
+    match = _LETTER_AND_TEXT.fullmatch(text)
+    index = None if match is None else letters.get(match.group(1))
+    if match is None or index is None or _tight(match.group(2)) != _tight(choices[index]):
+        return frozenset()
+    return frozenset({index})
+
+
+def _listed(rest: str, choices: tuple[str, ...], letters: dict[str, int]) -> frozenset[int]:
+    """The options of a text that holds nothing but labels, options and joining words; none for any other text."""
+    found = {letters[label] for match in _INNER_LABEL.findall(rest) if (label := "".join(match).upper()) in letters}
+    words = f" {normalise_text(_INNER_LABEL.sub(' ', rest))} "
+    forms = {index: f" {normalise_text(choice)} " for index, choice in enumerate(choices)}
+    for index in sorted(forms, key=lambda i: -len(forms[i])):
+        if forms[index].strip() and forms[index] in words:
+            found.add(index)
+            words = words.replace(forms[index], " ")
+    return frozenset() if set(words.split()) - _JOINING else frozenset(found)
+
+
+def _equal_in_value(text: str, choices: tuple[str, ...]) -> frozenset[int]:
+    """The options equal as single numbers (without tolerance) or else as mathematical expressions."""
+    number = read_numerals(text).single
+    if number is not None:
+        singles = [read_numerals(choice).single for choice in choices]
+        same = [i for i, single in enumerate(singles) if single is not None and single.value == number.value]
+        # Options that share a number differ in their words ("4 points" and "4 points more"): not a matter of
+        # value.
+        if len(same) == 1 and len(normalise_text(text).split()) <= 3:
+            return frozenset(same)
+    if not is_maths(text) and not any(map(is_maths, choices)):
+        return frozenset()
+    return frozenset(i for i, choice in enumerate(choices) if compare_maths(choice, text) is MathsMatch.EQUAL)
+
+
+def _mentioned(text: str, choices: tuple[str, ...]) -> frozenset[int]:
+    """The options whose words occur in the text, without those that are part of a longer one that occurs."""
+    padded = f" {normalise_text(text)} "
+    forms = {index: f" {normalise_text(choice)} " for index, choice in enumerate(choices)}
+    found = {index: form for index, form in forms.items() if form.strip() and form in padded}
+    return frozenset(i for i, form in found.items() if not _is_part(form, (f for j, f in found.items() if j != i)))
+
+
+def _is_part(form: str, others: Iterable[str]) -> bool:
+    """Whether the form is a proper part of one of the others."""
+    return any(form != other and form in other for other in others)

@@ -1,0 +1,118 @@
+"""Answers that list several things: plain enumerations ("A, B and C") and sequences ("A → B → C").
+
+An enumeration's order is no matter, but each item counts as often as it stands there; a sequence's order decides.
+Items are the same as texts (:func:`schemas.answers.choices.normalise_text`) or as exact numbers; there is no tolerance.
+A difference is certain only between short plain items of which none holds another, so that "dark red" for "red", or
+an item inside a sentence, is left to a judge. An answer that joins its items by "or" lists alternatives, not items.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+
+from schemas.answers.choices import normalise_text
+from schemas.answers.numerals import MAX_CHARS, read_numerals
+
+_ARROW = re.compile(r"\s*(?:→|⇒|⟶|->|=>|-->|\$?\\(?:rightarrow|to|longrightarrow|Rightarrow)(?![A-Za-z])\$?)\s*")
+_SEPARATOR = re.compile(r"\s*(?:[,;、，]\s*(?:and\s+)?|\band\b)\s*", re.IGNORECASE)
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_MARKER = re.compile(r"(?m)^\s*(?:[-*•]|\(?\d{1,2}[.)]\)?)\s+")
+_BRACKETED = re.compile(r"[\[({](.*)[\])}]", re.DOTALL)
+_NUMBER = re.compile(r"[-+−$€£¥]?\d[\d,.\s]*(?:/\s?\d+)?%?")
+_TUPLE = re.compile(r"[(\[]?\s*([-+]?\d{1,15}(?:\.\d{1,15})?(?:\s*,\s*[-+]?\d{1,15}(?:\.\d{1,15})?)+)\s*[)\]]?\.?")
+_SHORT_WORDS = 3
+_MAX_ITEMS = 50
+
+Item = str | Fraction
+
+
+@dataclass(frozen=True)
+class AnswerList:
+    """Items of an answer, in order; ``is_sequence`` where arrows say that the order counts."""
+
+    items: tuple[Item, ...]
+    is_sequence: bool
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every item is a number or at most three words of a script with case."""
+        return all(isinstance(item, Fraction) or _is_short(item) for item in self.items)
+
+
+def read_list(text: str) -> AnswerList | None:
+    """The two or more items of a gold answer that is nothing but a list; None for any other text. Never raises."""
+    found = _read(text, False)
+    return found if found is not None and len(found.items) > 1 and found.is_plain else None
+
+
+def same_list(predicted: str, gold: AnswerList) -> bool | None:
+    """Whether an answer lists the same items, or None where that can't be told."""
+    given = _read(predicted, True)
+    if given is None:
+        return None
+    if given.items == gold.items:
+        return True
+    if not gold.is_sequence and Counter(given.items) == Counter(gold.items):
+        return True
+    if not given.is_plain or (not gold.is_sequence and _may_be_a_name(gold)):
+        return None
+    return None if _overlap(given.items, gold.items) else False
+
+
+def read_tuple(text: str) -> tuple[float, ...] | None:
+    """The numbers of a coordinate tuple such as "(5, 6)", or None for any other text. Never raises."""
+    if len(text) > MAX_CHARS:
+        return None
+    match = _TUPLE.fullmatch(text.replace("$", "").replace("−", "-").strip())
+    return None if match is None else tuple(float(part) for part in match.group(1).split(","))
+
+
+def _read(text: str, is_answer: bool) -> AnswerList | None:
+    """The items of a text. An answer may also put them on lines of their own, with or without markers."""
+    text = text.strip().strip("$").rstrip(".。").strip()
+    if not text or len(text) > MAX_CHARS or re.search(r"\bor\b", text, re.IGNORECASE):
+        return None
+    inside = _BRACKETED.fullmatch(text)
+    if inside is not None and is_answer:
+        text = inside.group(1).strip()
+    if "\n" in text:
+        if not is_answer:
+            return None
+        text = ", ".join(line for line in (part.strip(" ,;") for part in _MARKER.sub("\n", text).split("\n")) if line)
+    is_sequence = _ARROW.search(text) is not None
+    parts = (_ARROW if is_sequence else _SEPARATOR).split(_THOUSANDS.sub("", text))
+    if len(parts) > _MAX_ITEMS:
+        return None
+    items = tuple(map(_item, parts))
+    return AnswerList(items, is_sequence) if "" not in items else None
+
+
+def _item(text: str) -> Item:
+    """An item as it is compared: the exact number that it is, else its normalised words."""
+    words = normalise_text(text)
+    number = read_numerals(text).single
+    if number is not None and (_NUMBER.fullmatch(text.strip()) or (words.isalpha() and " " not in words)):
+        return number.value
+    return words
+
+
+def _may_be_a_name(gold: AnswerList) -> bool:
+    """Whether "Salt and Pepper House" may be one name: two items of which one has several words."""
+    return len(gold.items) == 2 and any(isinstance(item, str) and " " in item for item in gold.items)
+
+
+def _overlap(given: tuple[Item, ...], gold: tuple[Item, ...]) -> bool:
+    """Whether an item of one side holds a different item of the other among its words."""
+    words = [{f" {item} " for item in items if isinstance(item, str)} for items in (given, gold)]
+    return any(one != other and (one in other or other in one) for one in words[0] for other in words[1])
+
+
+def _is_short(words: str) -> bool:
+    """At most three words of letters with case (or digits beside them)."""
+    if not 0 < len(words.split()) <= _SHORT_WORDS:
+        return False
+    return all(unicodedata.category(char)[:2] in {"Ll", "Lu", "Nd"} for char in words.replace(" ", ""))

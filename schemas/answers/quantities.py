@@ -1,0 +1,161 @@
+"""Numbers with units in answers: reading them, and comparing an answer with a gold quantity in the gold's unit.
+
+The comparison is that of Argos Eq. 7-8 (:func:`schemas.answers.numerals.same_number`) after converting exactly. A bare
+number counts as given in the gold's unit; another dimension or currency is another quantity. Where a unit is unknown,
+where two dimensions may stand for the same ("20 degrees", months and days), or where a conversion that people round
+comes within the tolerance, nothing is decided.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass, replace
+
+from schemas.answers.maths import MathsMatch, compare_maths
+from schemas.answers.numerals import MAX_CHARS, TOLERANCE, Numeral, locate_numerals, read_numerals, same_number, undress
+from schemas.answers.units import Unit, convert, is_rounded_conversion, may_be_same_dimension, unit_at
+
+_SIGN = re.compile(
+    r"(US\$|A\$|C\$|S\$|[$€£¥₹]|\bRM(?=\d)|\b(?:RM|USD|EUR|GBP|MYR|Rs|INR|CNY|RMB|JPY|SGD|AUD|CAD|CHF)\b\.?)"
+    r"\s?([-+]?\d[\d,]*(?:\.\d+)?)"
+)
+_POWER = re.compile(r"\^\s?\{\s?(-?\d)\s?\}")
+_PERCENT = re.compile(r"\bper\s?cent\b", re.IGNORECASE)
+_MATHS_DOLLARS = re.compile(r"\$([^$]*)\$(?!\d)")
+_LETTER_IN_FORMULA = re.compile(r"\$[^$]*\d\s*[A-Za-z][^$]*\$")
+_UPRIGHT = re.compile(r"\\(?:text|mathrm|mbox|circ)")
+_GAP = re.compile(r"\s*(?:and\s+)?")
+_NO_UNITS = frozenset(
+    ["is", "are", "was", "as", "in", "on", "at", "for", "of", "and", "so", "since", "because", "total"]
+)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number, its unit if it has a known one, and the unknown word that follows it otherwise."""
+
+    numeral: Numeral
+    unit: Unit | None
+    word: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Whether an answer is the gold quantity, None where that can't be told, and one line why."""
+
+    same: bool | None
+    reason: str
+
+
+def read_quantities(text: str) -> tuple[Quantity, ...]:
+    """The quantities of a short text, in order; "1 h 30 min" is one. Never raises; none for text over the limit."""
+    if len(text) > MAX_CHARS:
+        return ()
+    return tuple(quantity for quantity, _, _ in _located(_plain(text)))
+
+
+def whole_quantity(text: str) -> Quantity | None:
+    """The quantity with a known unit that the whole of a short text is, or None.
+
+    The letter in ``$3m$`` is a symbol and no unit; ``$3$ m`` and ``$3\\mathrm{m}$`` are quantities.
+    """
+    if len(text) > MAX_CHARS or (_LETTER_IN_FORMULA.search(text) and not _UPRIGHT.search(text)):
+        return None
+    plain = _plain(text).strip().rstrip(".").strip()
+    located = _located(plain)
+    if len(located) != 1 or located[0][0].unit is None:
+        return None
+    quantity, start, end = located[0]
+    return quantity if not plain[:start].strip() and not plain[end:].strip() else None
+
+
+# Many answers are compared with one gold.
+_gold_quantity = functools.lru_cache(256)(whole_quantity)
+
+
+def compare_quantity(predicted: str, gold: str) -> Comparison | None:
+    """Compare an answer, without its leading phrase, with a gold quantity; None where the gold isn't one.
+
+    All quantities of the answer have to be the gold ("12 cm (0.12 m)"); several different ones are wrong, unless all
+    of the gold's dimension are right ("the 3 sides are 12 cm long"), which is not decided. Never raises.
+    """
+    wanted = _gold_quantity(gold)
+    if wanted is None or wanted.unit is None:
+        return None
+    if len(predicted) > MAX_CHARS:
+        return Comparison(False, f"an answer of more than {MAX_CHARS} characters is not a number")
+    whole = whole_quantity(predicted)
+    reading = read_numerals(predicted)
+    if whole is None and reading.is_expression:
+        return _compare_expression(predicted, gold)
+    given = read_quantities(predicted) if whole is None else (whole,)
+    if not given:
+        in_words = Comparison(None, "a number in words, perhaps with a unit")
+        return in_words if reading.numerals else Comparison(False, "no number")
+    sames = [_same(quantity, wanted, wanted.unit) for quantity in given]
+    if all(sames):
+        return Comparison(True, "same quantity")
+    in_kind = [s for s, q in zip(sames, given, strict=True) if q.unit and q.unit.dimension == wanted.unit.dimension]
+    if None in sames or (in_kind and all(in_kind)):
+        return Comparison(None, "the quantity, or one of several, may be the same")
+    return Comparison(False, "another quantity" if len(given) == 1 else "several different numbers")
+
+
+def _compare_expression(predicted: str, gold: str) -> Comparison:
+    """A calculation against a quantity: maths does not look at units, so with another unit nothing is decided."""
+    match = compare_maths(gold, predicted)
+    letters = [re.sub(r"\\[A-Za-z]+|[^A-Za-z]", "", text) for text in (predicted, gold)]
+    if match in {MathsMatch.EQUAL, MathsMatch.DIFFERENT} and letters[0] in {"", letters[1]}:
+        return Comparison(match is MathsMatch.EQUAL, match.value)
+    return Comparison(None, "a calculation that may come to the quantity")
+
+
+def _same(given: Quantity, wanted: Quantity, unit: Unit) -> bool | None:
+    """Whether two quantities are the same, or None where a unit is unknown or a conversion may have been rounded."""
+    if given.unit is None:
+        same = same_number(given.numeral, wanted.numeral)
+        return None if same and given.word and given.word.lower() not in _NO_UNITS else same
+    if may_be_same_dimension(given.unit, unit):
+        # Of "20 degrees" and 20 °C one doesn't name its scale; equal numbers are as good as a bare number.
+        is_temperature = "temperature" in {given.unit.dimension[0][0], unit.dimension[0][0]}
+        return True if is_temperature and same_number(given.numeral, wanted.numeral) else None
+    value = convert(given.numeral.value, given.unit, unit)
+    if value is None:
+        return False
+    if same_number(replace(given.numeral, value=value), wanted.numeral):
+        return True
+    is_near = abs(value - wanted.numeral.value) <= TOLERANCE * abs(wanted.numeral.value)
+    return None if is_near and is_rounded_conversion(given.unit, unit) else False
+
+
+def _plain(text: str) -> str:
+    """Undressed text with powers as ``^n``, percent signs, and a currency after its number."""
+    plain = undress(_MATHS_DOLLARS.sub(r"\1", text).replace("~", " ").replace(r"\$", "$")).replace("µ", "μ")
+    return _SIGN.sub(r"\2 \1 ", _POWER.sub(r"^\1", _PERCENT.sub("%", plain)))
+
+
+def _located(plain: str) -> list[tuple[Quantity, int, int]]:
+    """Each quantity with the offsets of its number's first character and after its unit."""
+    found: list[tuple[Quantity, int, int]] = []
+    for numeral, start, number_end in locate_numerals(plain):
+        unit, word, end = unit_at(plain, number_end)
+        quantity = Quantity(numeral, unit, word)
+        last = found[-1] if found else None
+        joined = None if last is None or not _GAP.fullmatch(plain, last[2], start) else _joined(last[0], quantity)
+        if last is not None and joined is not None:
+            found[-1] = (joined, last[1], end)
+        else:
+            found.append((quantity, start, end))
+    return found
+
+
+def _joined(first: Quantity, second: Quantity) -> Quantity | None:
+    """The sum of two quantities side by side, the second in a smaller unit (5 ft 3 in), or None."""
+    if first.unit is None or second.unit is None or first.unit.offset or first.unit.currencies:
+        return None
+    value = convert(second.numeral.value, second.unit, first.unit)
+    if value is None or first.unit.worth <= second.unit.worth or not 0 <= value < 1:
+        return None
+    total = first.numeral.value + (value if first.numeral.value >= 0 else -value)
+    return Quantity(Numeral(total, first.numeral.is_decimal or second.numeral.is_decimal, False), first.unit)

@@ -1,0 +1,216 @@
+"""Coordinate frames that models speak, and the way to and from pixels of the upright original.
+
+Every endpoint declares its frame; nothing here looks at magnitudes to guess one. A pair is handed over *in
+the order in which the model wrote it*: ``gemini`` writes y before x, every other frame x before y. Pixels are
+float positions in [0, width] x [0, height], origin top-left. Written values lie in the ranges below.
+
+    molmo100            x, y   0..100 of each side (Molmo 1, one decimal)
+    molmo1000           x, y   0..1000 of each side (Molmo 2)
+    qwen2.5-resized-px  x, y   pixels of the image after :func:`smart_resize`
+    norm1000            x, y   0..1000 of each side (Qwen2-VL, Qwen3-VL, GLM-4.1V/4.5V, InternVL)
+    gemini              y, x   0..1000 of each side
+    unit                x, y   0..1 of each side
+    px                  x, y   pixels of the upright original
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+CLIP_SHARE = 0.01
+"""A position beyond the image by at most this share of the side is clipped to the edge."""
+
+MAX_ASPECT = 200.0
+"""Longer side over shorter side beyond which Qwen's preprocessing refuses an image."""
+
+# Keeps a value written exactly on the tolerance (101 of 100) from failing on the last float bit.
+_ROUNDING = 1e-9
+
+
+class CoordinateFrame(StrEnum):
+    """A model's coordinate frame; the value is the name used in configs."""
+
+    MOLMO100 = "molmo100"
+    MOLMO1000 = "molmo1000"
+    QWEN25_RESIZED_PX = "qwen2.5-resized-px"
+    NORM1000 = "norm1000"
+    GEMINI = "gemini"
+    UNIT = "unit"
+    PX = "px"
+
+
+_FULL_SCALE: dict[CoordinateFrame, float] = {
+    CoordinateFrame.MOLMO100: 100.0,
+    CoordinateFrame.MOLMO1000: 1000.0,
+    CoordinateFrame.NORM1000: 1000.0,
+    CoordinateFrame.GEMINI: 1000.0,
+    CoordinateFrame.UNIT: 1.0,
+}
+
+
+class OutOfFrame(ValueError):
+    """A position is not a number, or lies more than 1 % of the side outside the image: a parse failure."""
+
+
+class UnresizableImage(ValueError):
+    """The sides are not positive, or their ratio is beyond 200, so Qwen's resizing has no result."""
+
+
+@dataclass(frozen=True)
+class ResizeRule:
+    """How a Qwen processor sizes its input: sides in multiples of ``factor`` px, area in bounds (px²)."""
+
+    factor: int
+    min_area_px: int
+    max_area_px: int
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for bounds that no image can meet."""
+        if self.factor < 1 or not 0 < self.min_area_px <= self.max_area_px:
+            raise ValueError(f"impossible resize rule {self}")
+
+
+QWEN25_IMAGE = ResizeRule(28, 4 * 28**2, 16384 * 28**2)
+QWEN25_VIDEO = ResizeRule(28, 128 * 28**2, 768 * 28**2)
+QWEN3_IMAGE = ResizeRule(32, 4 * 32**2, 16384 * 32**2)
+QWEN3_VIDEO = ResizeRule(32, 128 * 32**2, 768 * 32**2)
+
+
+def smart_resize(width_px: float, height_px: float, rule: ResizeRule = QWEN25_IMAGE) -> tuple[int, int]:
+    """The (width, height) in px to which a Qwen processor resizes an image, as in qwen-vl-utils.
+
+    Sides are rounded to multiples of the factor. Over the largest area both are scaled down and floored,
+    under the smallest scaled up and ceiled. No side falls below one factor, where plain flooring gives 0 on
+    thin images; such an image may exceed the largest area.
+
+    Raises:
+        UnresizableImage: a side is not positive and finite, or the aspect ratio exceeds 200.
+    """
+    _check_sides(width_px, height_px)
+    if max(width_px, height_px) > MAX_ASPECT * min(width_px, height_px):
+        raise UnresizableImage(f"aspect ratio of {width_px:g}x{height_px:g} px exceeds {MAX_ASPECT:g}")
+    factor = rule.factor
+    width = max(factor, round(width_px / factor) * factor)
+    height = max(factor, round(height_px / factor) * factor)
+    if width * height > rule.max_area_px:
+        shrink = math.sqrt(width_px * height_px / rule.max_area_px)
+        width = max(factor, math.floor(width_px / shrink / factor) * factor)
+        height = max(factor, math.floor(height_px / shrink / factor) * factor)
+    elif width * height < rule.min_area_px:
+        grow = math.sqrt(rule.min_area_px / (width_px * height_px))
+        width = math.ceil(width_px * grow / factor) * factor
+        height = math.ceil(height_px * grow / factor) * factor
+    return width, height
+
+
+def to_px(
+    frame: CoordinateFrame,
+    first: float,
+    second: float,
+    width_px: float,
+    height_px: float,
+    rule: ResizeRule = QWEN25_IMAGE,
+) -> tuple[float, float]:
+    """Convert a written pair to ``(x_px, y_px)`` of the upright original.
+
+    Args:
+        frame: the frame that the endpoint declares.
+        first: the number written first (y for ``gemini``, x otherwise).
+        second: the number written second.
+        width_px: width of the upright original.
+        height_px: its height.
+        rule: the resize rule of the endpoint; used by ``qwen2.5-resized-px`` only.
+
+    Raises:
+        OutOfFrame: NaN, infinite, or beyond the image by more than 1 % of the side.
+        UnresizableImage: the image has no size in the frame.
+    """
+    frame = CoordinateFrame(frame)
+    x, y = (second, first) if frame is CoordinateFrame.GEMINI else (first, second)
+    full_x, full_y = _full_scale(frame, width_px, height_px, rule)
+    if (
+        frame is not CoordinateFrame.PX
+    ):  # in pixels already: a division and a multiplication would not give the same number
+        x, y = x / full_x * width_px, y / full_y * height_px
+    return _clip(x, width_px, "x"), _clip(y, height_px, "y")
+
+
+def from_px(
+    frame: CoordinateFrame, x_px: float, y_px: float, width_px: float, height_px: float, rule: ResizeRule = QWEN25_IMAGE
+) -> tuple[float, float]:
+    """Convert original pixels to the pair as the frame writes it (y first for ``gemini``); inverse of to_px.
+
+    The numbers are not rounded: how many decimals a model writes is up to the caller.
+
+    Raises:
+        OutOfFrame: NaN, infinite, or beyond the image by more than 1 % of the side.
+        UnresizableImage: the image has no size in the frame.
+    """
+    frame = CoordinateFrame(frame)
+    full_x, full_y = _full_scale(frame, width_px, height_px, rule)
+    x = _clip(x_px, width_px, "x") / width_px * full_x
+    y = _clip(y_px, height_px, "y") / height_px * full_y
+    return (y, x) if frame is CoordinateFrame.GEMINI else (x, y)
+
+
+def box_to_px(
+    frame: CoordinateFrame,
+    corners: tuple[float, float, float, float],
+    width_px: float,
+    height_px: float,
+    rule: ResizeRule = QWEN25_IMAGE,
+) -> tuple[float, float, float, float]:
+    """Convert two opposite corners, as written, to ``(x1, y1, x2, y2)`` px with x1 <= x2 and y1 <= y2.
+
+    Raises:
+        OutOfFrame: a corner is NaN, infinite, or beyond the image by more than 1 % of the side.
+        UnresizableImage: the image has no size in the frame.
+    """
+    ax, ay = to_px(frame, corners[0], corners[1], width_px, height_px, rule)
+    bx, by = to_px(frame, corners[2], corners[3], width_px, height_px, rule)
+    return min(ax, bx), min(ay, by), max(ax, bx), max(ay, by)
+
+
+def box_from_px(
+    frame: CoordinateFrame,
+    box_px: tuple[float, float, float, float],
+    width_px: float,
+    height_px: float,
+    rule: ResizeRule = QWEN25_IMAGE,
+) -> tuple[float, float, float, float]:
+    """Convert an ``(x1, y1, x2, y2)`` box in px to four numbers in the order in which the frame writes them.
+
+    Raises:
+        OutOfFrame: a corner is NaN, infinite, or beyond the image by more than 1 % of the side.
+        UnresizableImage: the image has no size in the frame.
+    """
+    first = from_px(frame, box_px[0], box_px[1], width_px, height_px, rule)
+    second = from_px(frame, box_px[2], box_px[3], width_px, height_px, rule)
+    return (*first, *second)
+
+
+def _full_scale(frame: CoordinateFrame, width_px: float, height_px: float, rule: ResizeRule) -> tuple[float, float]:
+    """The written values of the right and the bottom edge."""
+    _check_sides(width_px, height_px)
+    if frame is CoordinateFrame.PX:
+        return width_px, height_px
+    if frame is CoordinateFrame.QWEN25_RESIZED_PX:
+        return smart_resize(width_px, height_px, rule)
+    return _FULL_SCALE[frame], _FULL_SCALE[frame]
+
+
+def _check_sides(width_px: float, height_px: float) -> None:
+    """Raise UnresizableImage unless both sides are positive and finite."""
+    if not (0 < width_px < math.inf and 0 < height_px < math.inf):
+        raise UnresizableImage(f"an image of {width_px:g}x{height_px:g} px has no area")
+
+
+def _clip(value_px: float, side_px: float, axis: str) -> float:
+    """Clip to [0, side]; raise OutOfFrame beyond the tolerance or for a value that is no number."""
+    slack_px = side_px * (CLIP_SHARE + _ROUNDING)
+    # Written so that NaN, for which every comparison is false, fails as well.
+    if not -slack_px <= value_px <= side_px + slack_px:
+        raise OutOfFrame(f"{axis} = {value_px:g} px lies outside an image side of {side_px:g} px")
+    return min(max(value_px, 0.0), float(side_px))

@@ -1,0 +1,1 @@
+"""Reading what models write: tags, anchors, times, thinking, pointing."""

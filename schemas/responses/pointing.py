@@ -1,0 +1,102 @@
+"""Replies of pointing models: Molmo 1 and Molmo 2.
+
+Molmo 1 answers ``<point x="61.5" y="40.2" alt="dog">dog</point>`` or ``<points x1= y1= … alt=>``; Molmo 2
+``<points coords="F id x y id x y;F2 …">label</points>`` or ``<tracks coords=…>``, F being a 1-based image
+index or seconds. Both say in words that there is nothing to point at. Coordinates stay as written
+(``molmo100``, ``molmo1000``); :func:`schemas.coordinates.to_px` converts them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from schemas.responses.response import parse_points
+from schemas.responses.tags import parse_number, unescape
+
+_COORDS_TAG = re.compile(
+    r"<(points|tracks)\b[^<>]{0,200}?\bcoords\s*=\s*[\"'“”]([^<>\"'“”]*)[\"'“”][^<>]*>([^<]*)", re.I
+)
+_GROUPS = re.compile(r"[;:,\t\n]")
+_NONE_MAX_CHARS = 200
+_NOWHERE = r"(?:image|picture|photo|video|frame|scene|clip)"
+_NONE = re.compile(
+    r"(?:there (?:is|are|were) (?:none|no\b[^.!?]*|nothing\b[^.!?]*|not any\b[^.!?]*)"
+    r"|there (?:isn't|aren't) any\b[^.!?]*"
+    r"|none|no points?|nothing"
+    r"|(?:this|that|it|they)(?: is not|'s not| isn't| are not| aren't)(?: present| visible| shown)?"
+    rf" in (?:the|this) {_NOWHERE}"
+    r"|(?:i )?(?:do not|don't|cannot|can't) see any\b[^.!?]*"
+    r"|counting\b[^.!?<]* shows a total of 0)[.!]?",
+    re.IGNORECASE,
+)
+
+
+class UnparsablePointing(ValueError):
+    """The reply holds neither a readable point nor a clear statement that there is nothing to point at."""
+
+
+@dataclass(frozen=True)
+class RawPoint:
+    """One point as a pointing model wrote it.
+
+    Attributes:
+        label: the object that the tag names.
+        x: horizontal position in the model's own frame.
+        y: vertical position in the model's own frame.
+        anchor: Molmo 2's F, the 1-based image index or the time in seconds, as the question's media decide;
+        None
+            for Molmo 1.
+        object_id: Molmo 2's running id, or None.
+    """
+
+    label: str
+    x: float
+    y: float
+    anchor: float | None = None
+    object_id: int | None = None
+
+
+@dataclass(frozen=True)
+class NoPoints:
+    """The model says that there is nothing to point at; ``statement`` is how it said so."""
+
+    statement: str
+
+
+def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
+    """Read a pointing model's reply: its points (never an empty tuple) in order, or NoPoints.
+
+    Linear in ``len(text)``.
+
+    Raises:
+        UnparsablePointing: neither points nor a clear "none", or a Molmo 2 coordinate list that does not
+        divide
+            into an anchor and triples, such as one cut short.
+    """
+    with_coords = tuple(point for tag in _COORDS_TAG.finditer(text) for point in _read_coords(tag))
+    points = with_coords or tuple(RawPoint(p.label, p.x, p.y) for p in parse_points(text))
+    if points:
+        return points
+    statement = text.strip()
+    plain = statement.replace("’", "'")
+    if len(plain) <= _NONE_MAX_CHARS and _NONE.fullmatch(plain):
+        return NoPoints(statement)
+    raise UnparsablePointing(f"no points and no clear 'none' in {statement[:80]!r}")
+
+
+def _read_coords(tag: re.Match[str]) -> list[RawPoint]:
+    """The points of one Molmo 2 tag, group by group."""
+    label = unescape(tag.group(3).strip())
+    points: list[RawPoint] = []
+    for group in _GROUPS.split(tag.group(2)):
+        words = group.split()
+        if not words:
+            continue
+        values = [parse_number(word) for word in words]
+        if len(values) % 3 != 1 or len(values) == 1 or any(value is None for value in values):
+            raise UnparsablePointing(f"coords group {group.strip()[:80]!r} is not an anchor and triples")
+        numbers = [value for value in values if value is not None]
+        for object_id, x, y in zip(numbers[1::3], numbers[2::3], numbers[3::3], strict=True):
+            points.append(RawPoint(label, x, y, numbers[0], int(object_id)))
+    return points

@@ -1,0 +1,191 @@
+"""The tags of grounded text: ``<point>``, ``<points>`` and ``<box>``, read leniently, written canonically.
+
+Models write attribute quotes straight, single, curly, backtick, backslash-escaped or as ``&quot;``, or leave
+them out; all are read. Argos (section 4.1, figures 13-16) numbers the attributes across tags, so
+``x3``/``y3`` alone in a tag is a point. Coordinates are taken as written: frames belong to
+:mod:`schemas.coordinates`.
+
+Reading is linear in the length of the text. The text is cut at every ``<`` that a letter or a slash follows,
+and no tag is looked for beyond its cut; a label therefore holds such a sequence only in escaped form.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_CUT = re.compile(r"<(?=[A-Za-z/])")
+_OPEN = re.compile(r"<(points?|box)(?=[\s/>])", re.IGNORECASE)
+_CLOSE = re.compile(r"</\s*(points?|box)\s*>", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"[\s,]*([A-Za-z_][\w-]{0,31})\s*=\s*")
+_TAG_END = re.compile(r"[\s,]*(?:(/)\s*)?>")
+_BARE_VALUE = re.compile(r"[^\s,>\"'“”„‘’`]+")
+
+_DOUBLE = r"(?:\\{0,2}[\"“”„]|&quot;)"
+_SINGLE = r"(?:\\{0,2}['‘’]|&apos;)"
+_BACKTICK = r"`"
+# A quote ends a value only where another attribute or the end of the tag follows, so that an apostrophe or an
+# unescaped inch mark within a label does not.
+_AFTER = r"(?=[\s,]*(?:(?:/\s*)?>|[A-Za-z_][\w-]{0,31}\s*=))"
+_QUOTED = tuple((re.compile(kind), re.compile(kind + _AFTER)) for kind in (_DOUBLE, _SINGLE, _BACKTICK))
+
+_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
+# What would be taken for syntax when read back: markup, any quote, a backslash before a quote, line
+# structure. Quotes get numeric references because the named ones are themselves read as quotes.
+_TO_ESCAPE = {ord(c): f"&#{ord(c)};" for c in "\"'“”„‘’`\\\n\r\t"} | {
+    ord("&"): "&amp;",
+    ord("<"): "&lt;",
+    ord(">"): "&gt;",
+}
+_QUOTE_STARTS = "\"'“”„‘’`\\&"
+_BLANK = " \t\r\n"
+_QUOTE_PAIRS = ('""', "''", "“”", "””", "‘’", "’’", "``")
+_NUMBER = re.compile(r"[-+]?(?:[0-9]{1,20}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})")
+_LIMIT = 1e9
+
+
+@dataclass(frozen=True)
+class Tag:
+    """One opened tag.
+
+    Attributes:
+        name: ``point``, ``points`` or ``box``, in lower case.
+        attributes: name and unescaped value in the order written; of a repeated name only the first.
+        inner: unescaped text up to the closing tag, or None where none follows before another tag begins.
+        start: offset of ``<``.
+        end: offset after the closing tag if there is one, otherwise after the opening tag.
+    """
+
+    name: str
+    attributes: tuple[tuple[str, str], ...]
+    inner: str | None
+    start: int
+    end: int
+
+    @property
+    def label(self) -> str:
+        """The object that the tag names: the inner text, else ``alt``, else ``label`` (Argos figure 10)."""
+        named = dict(self.attributes)
+        return self.inner or named.get("alt") or named.get("label") or ""
+
+
+def scan_tags(text: str) -> list[Tag]:
+    """Every well-formed point, points and box tag, in order. Never raises; linear in ``len(text)``."""
+    cuts = [match.start() for match in _CUT.finditer(text)]
+    tags: list[Tag] = []
+    for index, start in enumerate(cuts):
+        limit = cuts[index + 1] if index + 1 < len(cuts) else len(text)
+        opened = _OPEN.match(text, start, limit)
+        if opened is None:
+            continue
+        read = _read_attributes(text, opened.end(), limit)
+        if read is None:
+            continue
+        attributes, end, closed = read
+        name, inner = opened.group(1).lower(), None
+        closing = None if closed else _CLOSE.match(text, limit)
+        if closing is not None and closing.group(1)[0].lower() == name[0]:
+            inner, end = _unquote(text[end:limit]), closing.end()
+        tags.append(Tag(name, attributes, inner, start, end))
+    return tags
+
+
+def unescape(text: str) -> str:
+    """Replace the character references of HTML that end in a semicolon, once."""
+    return _ENTITY.sub(lambda match: html.unescape(match.group()), text) if "&" in text else text
+
+
+def format_points_tag(label: str, positions: Sequence[tuple[float, float]]) -> str:
+    """Write the canonical points tag; round trip with :func:`scan_tags` holds for any label.
+
+    Raises:
+        ValueError: a coordinate is not finite or not below 1e9.
+    """
+    attributes = " ".join(
+        f'x{n}="{format_number(x)}" y{n}="{format_number(y)}"' for n, (x, y) in enumerate(positions, start=1)
+    )
+    return f'<points {attributes} alt="{_escape(label)}">{_escape(label)}</points>'
+
+
+def format_box_tag(label: str, corners: tuple[float, float, float, float]) -> str:
+    """Write the canonical box tag, with ``alt`` where there is a label.
+
+    Raises:
+        ValueError: a coordinate is not finite or not below 1e9.
+    """
+    alt = f' alt="{_escape(label)}"' if label else ""
+    return f"<box{alt}>[{','.join(map(format_number, corners))}]</box>"
+
+
+def parse_number(written: str) -> float | None:
+    """The plain decimal number that the whole of ``written`` is, or None: no exponent, below 1e9, ASCII."""
+    if _NUMBER.fullmatch(written.strip(_BLANK)) is None:
+        return None
+    value = float(written)
+    return value if abs(round(value, 1)) < _LIMIT else None
+
+
+def format_number(value: float) -> str:
+    """A coordinate with at most one decimal, without exponent or negative zero.
+
+    Raises:
+        ValueError: the value is not finite, or 1e9 or more, so it cannot be a position.
+    """
+    if not math.isfinite(value) or abs(round(value, 1)) >= _LIMIT:
+        raise ValueError(f"{value} is not a coordinate")
+    written = f"{value:.1f}".removesuffix(".0")
+    return "0" if written == "-0" else written
+
+
+def _escape(label: str) -> str:
+    """Write a label so that it survives quoting, trimming and line-based tools."""
+    core = label.strip(_BLANK)
+    head = label[: len(label) - len(label.lstrip(_BLANK))]
+    tail = label[len(head) + len(core) :]
+    edges = [part.replace(" ", "&#32;").translate({ord(c): f"&#{ord(c)};" for c in "\t\r\n"}) for part in (head, tail)]
+    return edges[0] + core.translate(_TO_ESCAPE) + edges[1]
+
+
+def _unquote(raw: str) -> str:
+    """Trim a raw value and the quotes around it (Argos writes ``<<point …>>”object”<</point>>``)."""
+    raw = raw.strip(_BLANK)
+    if len(raw) >= 2 and raw[0] == ">" and raw[-1] == "<":
+        raw = raw[1:-1].strip(_BLANK)
+    if len(raw) >= 2 and raw[0] + raw[-1] in _QUOTE_PAIRS:
+        raw = raw[1:-1].strip(_BLANK)
+    return unescape(raw)
+
+
+def _read_attributes(text: str, at: int, limit: int) -> tuple[tuple[tuple[str, str], ...], int, bool] | None:
+    """Read attributes up to ``>``: the attributes, the offset after it, and whether the tag closes itself."""
+    found: dict[str, str] = {}
+    while True:
+        ended = _TAG_END.match(text, at, limit)
+        if ended is not None:
+            return tuple(found.items()), ended.end(), bool(ended.group(1))
+        named = _ATTRIBUTE.match(text, at, limit)
+        value = None if named is None else _read_value(text, named.end(), limit)
+        if named is None or value is None:
+            return None
+        raw, at = value
+        found.setdefault(named.group(1).lower(), unescape(raw.strip(_BLANK)))
+
+
+def _read_value(text: str, at: int, limit: int) -> tuple[str, int] | None:
+    """Read one attribute value: its raw text and the offset after it, or None where it never ends."""
+    first = text[at : at + 1]
+    for opening, closing in _QUOTED if first in _QUOTE_STARTS else ():
+        opened = opening.match(text, at, limit)
+        if opened is None:
+            continue
+        closed = closing.search(text, opened.end(), limit)
+        if closed is not None:
+            return text[opened.end() : closed.start()], closed.end()
+        # The closing quote is missing: the end of the tag ends the value too.
+        end = text.find(">", opened.end(), limit)
+        return None if end < 0 else (text[opened.end() : end], end)
+    bare = _BARE_VALUE.match(text, at, limit)
+    return None if bare is None else (bare.group().removesuffix("/"), bare.end())

@@ -1,0 +1,1 @@
+"""The Beam machinery that stages stand on."""

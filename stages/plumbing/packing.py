@@ -1,0 +1,99 @@
+"""Packing: how the records that questions travel in are written when they cross a shuffle.
+
+Beam's runner on one machine keeps several copies of what crosses a shuffle, as its coder wrote it. In pipelines built
+while :func:`packing` these records are written compressed, and into a spool if there is one
+(:mod:`stages.plumbing.spill`), so that the runner holds little of each. What a stage sees of them is the same.
+"""
+
+import contextlib
+import functools
+import zlib
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from apache_beam.coders import Coder, RowCoder
+from apache_beam.coders.typecoders import registry
+from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
+
+from schemas.records import Draft, RawRecord, Rejected
+from stages.plumbing.spill import lay_down, pick_up, spool_folder, spooling
+
+LEVEL = 1
+PACKED: list[type] = [RawRecord, Draft, Rejected]
+
+Kind = TypeVar("Kind", bound=type)
+
+
+def packed(kind: Kind) -> Kind:
+    """Let a record type cross shuffles packed, like those of :data:`PACKED`."""
+    PACKED.append(kind)
+    return kind
+
+
+def unpacked(data: bytes) -> bytes:
+    """What was compressed. Raises ValueError for data that is cut short, has more behind it, or is something else."""
+    unpacker = zlib.decompressobj()
+    try:
+        found = unpacker.decompress(data)
+    except zlib.error as error:
+        raise ValueError(f"not packed: {error}") from error
+    if not unpacker.eof or unpacker.unused_data:
+        raise ValueError("packed data is cut short or has more behind it")
+    return found
+
+
+@functools.cache
+def _row_coder(kind: Any) -> RowCoder:
+    """The coder of a record's rows; Beam takes its time to make one and asks for it at every step of a pipeline."""
+    return RowCoder(SCHEMA_REGISTRY.get_schema_by_id(kind._beam_schema_id))
+
+
+class PackedCoder(Coder):
+    """Writes a record as its row, compressed, into the spool where there is one."""
+
+    def __init__(self, kind: Any, folder: str) -> None:
+        self._kind, self._folder = kind, folder
+        self._row = _row_coder(kind)
+
+    @classmethod
+    def from_type_hint(cls, kind: Any, registry: Any) -> "PackedCoder":
+        """The coder of a record type, with the spool of pipelines that are built now."""
+        return cls(kind, spool_folder())
+
+    def to_type_hint(self) -> Any:
+        """The record type."""
+        return self._kind
+
+    def encode(self, value: Any) -> bytes:
+        """The row, compressed, or a slip that says where it lies. Raises OSError when the spool cannot be written."""
+        return lay_down(zlib.compress(self._row.encode(value), LEVEL), self._folder)
+
+    def decode(self, encoded: bytes) -> Any:
+        """The record again. Raises ValueError for bytes that :meth:`encode` did not make."""
+        return self._row.decode(unpacked(pick_up(encoded, self._folder)))
+
+    def is_deterministic(self) -> bool:
+        """Never a key: versions of zlib may differ in what they write, and no two slips are alike."""
+        return False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PackedCoder) and (self._kind, self._folder) == (other._kind, other._folder)
+
+    def __hash__(self) -> int:
+        return hash((self._kind, self._folder))
+
+
+@contextlib.contextmanager
+def packing(folder: str) -> Iterator[None]:
+    """Let the pipelines that are built and run inside pack what crosses their shuffles, and lay it down in ``folder``.
+
+    The folder exists and is seen by all workers; "" for none, where the workers may be on other machines.
+    """
+    for kind in PACKED:
+        registry.register_coder(kind, PackedCoder)
+    try:
+        with spooling(folder):
+            yield
+    finally:
+        for kind in PACKED:
+            registry.register_coder(kind, RowCoder)

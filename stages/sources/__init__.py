@@ -1,0 +1,1 @@
+"""Input formats: from files to numbered raw records."""

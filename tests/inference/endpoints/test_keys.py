@@ -1,0 +1,110 @@
+"""API keys: from the environment or a file, named when missing, and kept out of every text."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from inference.endpoints.keys import NO_KEY, api_key, scrub
+from inference.settings import EndpointSettings
+
+NAME = "GROUNDTRACE_TEST_KEY"
+KEY = "sk-secret-0123456789"
+
+
+def settings(**fields: str) -> EndpointSettings:
+    return EndpointSettings("openai", "m", **fields)
+
+
+def test_no_key_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert api_key(settings()) == NO_KEY
+
+
+@pytest.mark.parametrize("value", [KEY, f"  {KEY}\n"])
+def test_from_the_environment(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv(NAME, value)
+    assert api_key(settings(api_key_env=NAME)) == KEY
+
+
+@pytest.mark.parametrize("value", [None, "", "  \n"])
+def test_a_variable_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch, value: str | None) -> None:
+    monkeypatch.delenv(NAME, raising=False)
+    if value is not None:
+        monkeypatch.setenv(NAME, value)
+    with pytest.raises(ValueError, match=f"endpoint 'm': the environment variable {NAME} is not set"):
+        api_key(settings(api_key_env=NAME))
+
+
+@pytest.mark.parametrize("content", [KEY, f"{KEY}\n", f"\n {KEY}\r\n"])
+def test_from_a_file(tmp_path: Path, content: str) -> None:
+    (tmp_path / "key").write_text(content)
+    assert api_key(settings(api_key_file=str(tmp_path / "key"))) == KEY
+
+
+def test_from_a_file_in_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "key").write_text(KEY)
+    assert api_key(settings(api_key_file="~/key")) == KEY
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot read the key file {path}: No such file or directory"),
+        (b"", "the key file {path} is empty"),
+        (b" \n\n", "the key file {path} is empty"),
+        (b"\xff\xfe\x00", "cannot read the key file {path}: it is not text"),
+    ],
+)
+def test_a_file_that_gives_no_key_is_named(tmp_path: Path, content: bytes | None, said: str) -> None:
+    path = tmp_path / "key"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ValueError) as caught:
+        api_key(settings(api_key_file=str(path)))
+    assert str(caught.value) == f"endpoint 'm': {said.format(path=path)}"
+    assert caught.value.__cause__ is None
+
+
+def test_a_folder_is_no_key(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"cannot read the key file .*: Is a directory"):
+        api_key(settings(api_key_file=str(tmp_path)))
+
+
+def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+    """For root, whom no permission stops, a link to itself stands for it."""
+    path = tmp_path / "key"
+    if os.geteuid():
+        path.write_text(KEY)
+        path.chmod(0)
+    else:
+        path.symlink_to(path)
+    with pytest.raises(ValueError, match=r"cannot read the key file .*/key: (Permission denied|Too many levels)"):
+        api_key(settings(api_key_file=str(path)))
+
+
+@pytest.mark.parametrize("value", [f"{KEY}\nsecond line", f"{KEY} # mine", f"{KEY}\u2028x", "sk-schl\u00fcssel-0123"])
+def test_what_cannot_be_a_key_is_refused_unseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    """No header can hold it: refused at the opening, it ends no call later on."""
+    monkeypatch.setenv(NAME, value)
+    (tmp_path / "key").write_text(value)
+    for given in (settings(api_key_env=NAME), settings(api_key_file=str(tmp_path / "key"))):
+        with pytest.raises(ValueError, match=r"endpoint 'm': .* holds no key") as caught:
+            api_key(given)
+        assert "sk-" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "expected"),
+    [
+        (f"bad key {KEY}: Bearer {KEY}", KEY, "bad key ***: Bearer ***"),
+        ("nothing here", KEY, "nothing here"),
+        ("", KEY, ""),
+        ("none of them", NO_KEY, "none of them"),
+        ("a token of my own", "token", "a token of my own"),
+        ("a secret of my own", "secret", "a *** of my own"),
+    ],
+)
+def test_scrub(text: str, key: str, expected: str) -> None:
+    assert scrub(text, key) == expected

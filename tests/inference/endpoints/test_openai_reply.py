@@ -1,0 +1,162 @@
+"""From a server's JSON to samples: what is usable, and what the rest cost."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference.endpoints.openai_reply import reply_of
+from inference.errors import CallError, Failure
+from inference.request import Completion, Reply
+
+KEY = "sk-secret-0123456789"
+
+
+def choice(content: Any = "fine", **fields: Any) -> dict[str, Any]:
+    return {"message": {"role": "assistant", "content": content}, "finish_reason": "stop", **fields}
+
+
+REFUSED = {"message": {"content": None, "refusal": "I will not"}, "finish_reason": "stop"}
+FILTERED = choice("half a sent", finish_reason="content_filter")
+EMPTY = choice(" \n")
+CUT = choice("I see a", finish_reason="length")
+
+
+def answer(*choices: Any, tokens_in: int = 100, tokens_out: int = 60, **usage: Any) -> dict[str, Any]:
+    counted = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, **usage}
+    return {"choices": list(choices), "usage": counted}
+
+
+def texts(reply: Reply) -> list[str]:
+    return [completion.text for completion in reply.completions]
+
+
+def failing(given: Any, n: int = 1) -> CallError:
+    with pytest.raises(CallError) as caught:
+        reply_of(given, n, KEY)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("choices", "n", "expected", "wasted"),
+    [
+        ([choice("a"), choice("b"), choice("c")], 3, ["a", "b", "c"], 0),
+        ([choice("a"), REFUSED, choice("c")], 3, ["a", "c"], 20),
+        ([REFUSED, EMPTY, choice("c")], 3, ["c"], 40),
+        ([choice("a"), FILTERED], 2, ["a"], 30),
+        ([choice("a"), None], 2, ["a"], 30),
+        ([choice("a"), choice(3)], 2, ["a"], 30),
+        ([CUT, choice("b")], 2, ["I see a", "b"], 0),
+        # more than was asked for
+        ([choice("a"), choice("b"), choice("c")], 1, ["a"], 40),
+        # one index twice: the second is no sample of its own
+        ([choice("a", index=0), choice("a", index=0), choice("c", index=1)], 3, ["a", "c"], 20),
+        ([choice("b", index=1), choice("a", index=0)], 2, ["b", "a"], 0),
+        ([choice("a", index=None), choice("b", index="1")], 2, ["a", "b"], 0),
+    ],
+)
+def test_unusable_samples_leave_the_others(choices: list[Any], n: int, expected: list[str], wasted: int) -> None:
+    reply = reply_of(answer(*choices), n, KEY)
+    assert (texts(reply), reply.tokens_wasted) == (expected, wasted)
+    assert (reply.requests, reply.tokens_in, reply.tokens_out) == (1, 100, 60)
+
+
+@pytest.mark.parametrize(
+    ("choices", "failure", "said"),
+    [
+        ([REFUSED, EMPTY], Failure.REFUSED, "I will not"),
+        ([EMPTY, REFUSED], Failure.EMPTY, "empty content, finish_reason stop"),
+        ([FILTERED], Failure.REFUSED, "content_filter"),
+        ([choice(None, finish_reason="content_filter")], Failure.REFUSED, "content_filter"),
+        ([choice([{"type": "text", "text": "fine"}])], Failure.GARBLED, "a choice of another form"),
+        ([{"message": {"content": "fine"}, "finish_reason": 3}], Failure.GARBLED, "a choice of another form"),
+        ([choice("", finish_reason="x" * 999)], Failure.EMPTY, "empty content, finish_reason " + "x" * 40),
+        ([], Failure.GARBLED, "the response has no choices"),
+    ],
+)
+def test_without_a_usable_sample_all_tokens_are_wasted(choices: list[Any], failure: Failure, said: str) -> None:
+    error = failing(answer(*choices))
+    assert error.failure is failure
+    assert error.message.startswith(said)
+    assert len(error.message) <= 200
+    assert error.partial == Reply((), tokens_in=100, tokens_out=60, tokens_wasted=160)
+
+
+def test_every_count_of_the_usage() -> None:
+    details: dict[str, Any] = {
+        "prompt_tokens_details": {"cached_tokens": 80},
+        "completion_tokens_details": {"reasoning_tokens": 40},
+    }
+    reply = reply_of(answer(choice(), **details), 1, KEY)
+    assert (reply.tokens_in, reply.tokens_cached, reply.tokens_out, reply.tokens_reasoning) == (100, 80, 60, 40)
+
+
+@pytest.mark.parametrize("count", [None, -1, 1.5, "7", True, [], float("nan"), 10**30, 2**63])
+def test_what_is_no_count_is_none(count: Any) -> None:
+    """A huge one would break the sums of the ledger and the cache's columns."""
+    usage = {
+        "prompt_tokens_details": {"cached_tokens": count},
+        "completion_tokens_details": {"reasoning_tokens": count},
+    }
+    reply = reply_of(answer(choice(), tokens_in=count, tokens_out=count, **usage), 1, KEY)
+    assert (reply.tokens_in, reply.tokens_out, reply.tokens_cached, reply.tokens_reasoning) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("cached", [101, 10**9])
+def test_no_more_input_tokens_are_cached_than_there_are(cached: int) -> None:
+    """Else a request would cost less than nothing."""
+    reply = reply_of(answer(choice(), prompt_tokens_details={"cached_tokens": cached}), 1, KEY)
+    assert (reply.tokens_in, reply.tokens_cached) == (100, 100)
+
+
+def test_half_characters_are_spelt_out() -> None:
+    """No row or file can hold a lone surrogate, wherever the server puts it."""
+    message = {"content": "\ud83d here", "reasoning_content": "\ud83d there"}
+    reply = reply_of(answer({"message": message, "finish_reason": "\ud83d"}), 1, KEY)
+    assert reply.completions == (Completion("\\ud83d here", "\\ud83d there", "\\ud83d"),)
+
+
+@pytest.mark.parametrize("bad", [{"content": None, "refusal": "\ud83d"}, {"content": ["\ud83d"]}])
+def test_no_half_character_stands_in_a_failure(bad: dict[str, Any]) -> None:
+    assert str(failing(answer({"message": bad, "finish_reason": "stop"}))).encode()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["choices", "message", "content", "refusal", "index", "finish_reason", "usage"])
+            | st.sampled_from(["prompt_tokens", "completion_tokens", "reasoning", "prompt_tokens_details"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150)
+@given(JSON | st.builds(lambda choices, usage: {"choices": choices, "usage": usage}, st.lists(JSON), JSON))
+def test_json_of_any_form_is_a_reply_or_a_typed_failure(given: Any) -> None:
+    try:
+        reply = reply_of(given, 2, KEY)
+    except CallError as error:
+        reply = error.partial
+        assert error.failure in {Failure.GARBLED, Failure.EMPTY, Failure.REFUSED}
+    else:
+        assert 1 <= len(reply.completions) <= 2
+        assert all(one.text.strip() or one.finish_reason == "length" for one in reply.completions)
+    assert 0 <= reply.tokens_wasted <= reply.tokens_in + reply.tokens_out
+
+
+def test_nesting_that_can_be_read_can_be_named() -> None:
+    """Reading and naming it both stop at a depth: whatever is read must end as a typed failure."""
+    for depth in range(850, 1000, 2):
+        try:
+            read = json.loads('{"choices": [{"message": ' + "[" * depth + "]" * depth + "}]}")
+        except RecursionError:
+            return
+        assert failing(read).failure is Failure.GARBLED

@@ -1,0 +1,93 @@
+"""Checkpoints that cannot be loaded, and machines without the libraries: one line that says what is wrong."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import BertConfig
+
+from inference.endpoints.transformers_models import TransformersEndpoint
+from inference.errors import CallError, Failure
+from schemas.records import MediaRef
+
+from ..tiny_vision_models import checkpoint
+from ..vision_calls import noise, one_by_one, request, segment, use
+
+BOXES = ([10.0, 10.0, 100.5, 100.0],)
+
+
+@pytest.fixture
+def picture(medium) -> MediaRef:
+    return medium(noise())
+
+
+def without_config(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def another_class(folder: Path) -> None:
+    BertConfig().save_pretrained(folder)
+
+
+def pickled(folder: Path) -> None:
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+
+
+def without_a_weight(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    del weights["no_memory_embedding"]
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+
+
+def of_another_shape(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    weights["no_memory_embedding"] = torch.zeros(1, 1, 7)
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+
+
+def cut_short(folder: Path) -> None:
+    data = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(data[: len(data) // 2])
+
+
+def without_processor(folder: Path) -> None:
+    (folder / "processor_config.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (without_config, "bad_request: cannot load"),
+        (another_class, "bad_request: .* is a 'bert'; known are grounding-dino, owlv2"),
+        (pickled, "bad_request: cannot load .*safetensors"),
+        (without_a_weight, "bad_request: .* lacks 1 weights of a Sam2Model, such as no_memory_embedding"),
+        (of_another_shape, "bad_request: cannot load"),
+        (cut_short, "bad_request: .* is damaged"),
+        (without_processor, "bad_request: cannot load"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_loaded(tmp_path, picture, damage, said) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(checkpoint("sam2"), folder)
+    damage(folder)
+
+    async def work(endpoint: TransformersEndpoint) -> None:
+        for call in (endpoint.check(), endpoint.generate(request(segment(BOXES, picture)))):
+            with pytest.raises(CallError, match=said) as caught:
+                await call
+            assert "\n" not in str(caught.value)
+            shutil.copytree(checkpoint("sam2"), folder, dirs_exist_ok=True)  # what failed once is not tried again
+
+    use(tmp_path, folder, work)
+
+
+@pytest.mark.parametrize("library", ["torch", "transformers"])
+def test_without_the_libraries_the_error_says_what_to_install(tmp_path, picture, monkeypatch, library) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(CallError, match=r"unsupported: .*install the extra `vision`") as caught:
+        use(tmp_path, "sam2", lambda endpoint: one_by_one(endpoint, [segment(BOXES, picture)]))
+    assert caught.value.failure is Failure.UNSUPPORTED

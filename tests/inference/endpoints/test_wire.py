@@ -1,0 +1,73 @@
+"""What an error over HTTP means, whatever form the server gives it."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from inference.endpoints.wire import failure_of, message_of, retry_after_s
+from inference.errors import Failure
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"error": {"message": "too long", "type": "x"}}', "too long"),
+        (b'{"error": "too long"}', "too long"),
+        (b'{"message": "too long"}', "too long"),
+        (b'{"detail": "too long"}', "too long"),
+        (b'{"detail": [{"msg": "too long"}]}', '{"detail": [{"msg": "too long"}]}'),
+        (b'{"error": {"message": 3}}', '{"error": {"message": 3}}'),
+        (b"[]", "[]"),
+        (b"null", "null"),
+        (b"", ""),
+        (b"<html>bad gateway", "<html>bad gateway"),
+        (b"\xff\xfe", "\ufffd\ufffd"),
+        (b"x" * 10_000, "x" * 4000),
+        (b"[" * 100_000, "[" * 4000),
+    ],
+)
+def test_what_an_error_body_says(body: bytes, said: str) -> None:
+    assert message_of(body) == said
+
+
+@pytest.mark.parametrize(
+    ("statuses", "failure"),
+    [
+        ((401, 403), Failure.UNAUTHORISED),
+        ((408,), Failure.TIMEOUT),
+        ((429,), Failure.RATE_LIMITED),
+        ((503, 504, 529), Failure.OVERLOADED),
+        ((500, 501, 502, 507, 599), Failure.SERVER_ERROR),
+        ((400, 402, 404, 405, 409, 413, 422), Failure.BAD_REQUEST),
+        ((201, 204, 301, 307, 399), Failure.GARBLED),
+    ],
+)
+def test_statuses(statuses: tuple[int, ...], failure: Failure) -> None:
+    assert {failure_of(status) for status in statuses} == {failure}
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("2", 2.0),
+        ("0", 0.0),
+        ("0.5", 0.5),
+        ("-1", None),
+        ("nan", None),
+        ("inf", None),
+        ("1e999", None),
+        ("", None),
+        ("soon", None),
+        ("Fri, 02 Jan 2026 03:04:15 GMT", 10.0),
+        ("Fri, 02 Jan 2026 03:04:15 +0000", 10.0),
+        ("Fri, 02 Jan 2026 03:04:15 -0000", None),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
+        ("Fri, 02 Jan 99999 03:04:15 GMT", None),
+        ("Fri, 31 Feb 2026 03:04:15 GMT", None),
+        ("Fri, 02 Jan 2026 03:04:15 +9999999999", None),
+    ],
+)
+def test_retry_after(header: str, expected: float | None) -> None:
+    assert retry_after_s(header, NOW) == expected

@@ -1,0 +1,309 @@
+"""The one retry layer: what is sent again and when, how much at once, and what it all took."""
+
+import asyncio
+import selectors
+from collections.abc import Awaitable, Callable, Coroutine
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from inference.errors import NOT_SENT, RETRYABLE, CallError, Failure
+from inference.flow.limits import OPENING_GAP_S
+from inference.flow.requests import Flow
+from inference.request import Completion, Reply, Request, Sampling
+from inference.settings import EndpointSettings
+from prompts.loader import load_prompt
+
+PROMPT = load_prompt("judge_answer.v1").render(question="How many?", gold="3", predicted="three")
+
+
+class _Skipping(selectors.SelectSelector):
+    """Where an event loop would wait, its clock goes on instead."""
+
+    now_s = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        assert timeout is not None, "everything waits for ever"
+        self.now_s += max(0.0, timeout)
+        return super().select(0)
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self._skipping = _Skipping()
+        super().__init__(self._skipping)
+
+    def time(self) -> float:
+        return self._skipping.now_s
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run in no time what waits for the clock only."""
+    with asyncio.Runner(loop_factory=_Loop) as runner:
+        return runner.run(work)
+
+
+def now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def request(n: int = 1) -> Request:
+    return Request(PROMPT, Sampling(n=n), tuple(range(n)))
+
+
+def reply(*texts: str, tokens: int = 10, **fields: int) -> Reply:
+    return Reply(tuple(map(Completion, texts)), tokens_in=tokens, tokens_out=tokens, **fields)
+
+
+def error(failure: Failure = Failure.SERVER_ERROR, **fields: Any) -> CallError:
+    return CallError(failure, "no", **fields)
+
+
+class Script:
+    """Tries that end as the steps say, in turn, with when each began; after them all succeed."""
+
+    def __init__(self, *steps: Reply | BaseException, takes_s: float = 0.0) -> None:
+        self.steps, self.takes_s = list(steps), takes_s
+        self.began_s: list[float] = []
+        self.asked: list[int] = []
+        self.inside = self.most_inside = 0
+
+    async def __call__(self, _: Request, n: int) -> Reply:
+        self.began_s.append(now_s())
+        self.asked.append(n)
+        self.inside += 1
+        self.most_inside = max(self.most_inside, self.inside)
+        try:
+            await asyncio.sleep(self.takes_s)
+            step = self.steps.pop(0) if self.steps else reply(*["fine"] * n)
+            if isinstance(step, BaseException):
+                raise step
+            return step
+        finally:
+            self.inside -= 1
+
+
+def collect(send: Callable[[Request, int], Awaitable[Reply]], n: int = 1, **settings: Any) -> Reply:
+    return run(Flow(flow_settings(**settings)).collect(request(n), send))
+
+
+def flow_settings(**changes: Any) -> EndpointSettings:
+    return EndpointSettings(**{"kind": "openai", "model": "m", **changes})
+
+
+def failing(send: Callable[[Request, int], Awaitable[Reply]], n: int = 1, **settings: Any) -> CallError:
+    with pytest.raises(CallError) as caught:
+        collect(send, n, **settings)
+    return caught.value
+
+
+def texts(got: Reply) -> list[str]:
+    return [completion.text for completion in got.completions]
+
+
+@pytest.mark.parametrize("failures", [0, 1, 3])
+def test_counts_its_tries(failures: int) -> None:
+    got = collect(Script(*(error() for _ in range(failures))))
+    assert (texts(got), got.requests, got.retries) == (["fine"], failures + 1, failures)
+
+
+@pytest.mark.parametrize("max_retries", [0, 1, 4])
+def test_tries_are_bounded(max_retries: int) -> None:
+    send = Script(*(error() for _ in range(10)))
+    caught = failing(send, max_retries=max_retries)
+    assert len(send.asked) == caught.tries == caught.partial.requests == max_retries + 1
+    assert caught.partial.retries == max_retries
+
+
+@pytest.mark.parametrize("failure", list(Failure))
+def test_only_what_can_pass_is_sent_again(failure: Failure) -> None:
+    send = Script(error(failure))
+    if failure in RETRYABLE:
+        assert collect(send).requests == 2
+    else:
+        assert failing(send).failure is failure
+        assert len(send.asked) == 1
+
+
+def test_the_last_error_is_raised_with_all_tries() -> None:
+    send = Script(error(Failure.RATE_LIMITED), error(), error(Failure.BAD_REQUEST))
+    caught = failing(send)
+    assert (caught.failure, caught.tries, caught.partial.requests) == (Failure.BAD_REQUEST, 3, 3)
+    assert str(caught) == "bad_request: no (tried 3 times)"
+
+
+def test_a_try_that_was_not_sent_counts_as_none() -> None:
+    caught = failing(Script(error(), error(Failure.UNSUPPORTED, partial=NOT_SENT)))
+    assert (caught.tries, caught.partial.requests) == (2, 1)
+
+
+def test_a_defect_is_not_retried_and_gives_its_place_back() -> None:
+    async def main() -> Reply:
+        flow = Flow(flow_settings(max_concurrency=1))
+        with pytest.raises(KeyError):
+            await flow.collect(request(), Script(KeyError("defect")))
+        return await flow.collect(request(), Script())
+
+    assert run(main()).requests == 1
+
+
+def test_waits_as_long_as_the_server_asked() -> None:
+    send = Script(*(error(Failure.RATE_LIMITED, retry_after_s=wait_s) for wait_s in (2.0, 0.0, 7.5)))
+    collect(send)
+    assert send.began_s == pytest.approx([0.0, 2.0, 2.0 + OPENING_GAP_S, 9.5 + OPENING_GAP_S])
+
+
+def test_what_failed_tries_took_is_counted() -> None:
+    def spent(**fields: int) -> Reply:
+        return Reply((), tokens_in=100, tokens_out=7, **fields)
+
+    garbled = error(Failure.GARBLED, partial=spent(tokens_wasted=107, tokens_reasoning=2, tokens_cached=50))
+    got = collect(Script(garbled, error(Failure.EMPTY, partial=spent(tokens_wasted=107))))
+    assert (texts(got), got.requests, got.retries) == (["fine"], 3, 2)
+    assert (got.tokens_in, got.tokens_out, got.tokens_wasted) == (210, 24, 214)
+    assert (got.tokens_reasoning, got.tokens_cached) == (2, 50)
+
+
+def test_the_rest_is_asked_for_again() -> None:
+    send = Script(reply("a", "b"), reply("c"), reply("d", "e"))
+    got = collect(send, n=5)
+    assert (texts(got), send.asked) == (["a", "b", "c", "d", "e"], [5, 3, 2])
+    assert (got.requests, got.retries, got.tokens_in) == (3, 0, 30)
+
+
+def test_no_more_samples_a_try_than_declared() -> None:
+    send = Script()
+    assert len(collect(send, n=5, samples_per_request=2).completions) == 5
+    assert send.asked == [2, 2, 1]
+
+
+def test_a_failure_keeps_the_samples_that_arrived_and_what_all_took() -> None:
+    lost = error(Failure.REFUSED, partial=Reply((), tokens_in=10, tokens_out=3, tokens_wasted=13))
+    caught = failing(Script(reply("a"), error(), reply("b"), lost), n=4)
+    assert caught.failure is Failure.REFUSED
+    assert texts(caught.partial) == ["a", "b"]
+    assert (caught.partial.requests, caught.partial.retries) == (4, 1)
+    assert (caught.partial.tokens_in, caught.partial.tokens_out, caught.partial.tokens_wasted) == (30, 23, 13)
+
+
+def test_retries_are_bounded_for_each_request_of_a_call() -> None:
+    send = Script(error(), reply("a"), error(), reply("b"), error(), reply("c"))
+    assert collect(send, n=3, max_retries=1, samples_per_request=1).retries == 3
+
+
+def test_a_request_that_waits_to_be_sent_again_holds_no_place() -> None:
+    async def main() -> list[float]:
+        flow = Flow(flow_settings(max_concurrency=1))
+        waits = Script(error(Failure.RATE_LIMITED, retry_after_s=100.0), takes_s=1.0)
+        others = Script(takes_s=1.0)
+        await asyncio.gather(flow.collect(request(), waits), *(flow.collect(request(), others) for _ in range(5)))
+        assert waits.began_s == pytest.approx([0.0, 101.0])
+        return others.began_s
+
+    assert run(main()) == pytest.approx([1.0, 2.0, 3.0, 4.0, 5.0])
+
+
+def test_a_request_sent_again_goes_before_new_ones() -> None:
+    async def main() -> list[float]:
+        flow = Flow(flow_settings(max_concurrency=1))
+        again = Script(error(Failure.RATE_LIMITED, retry_after_s=1.5), takes_s=1.0)
+        others = Script(takes_s=1.0)
+        await asyncio.gather(flow.collect(request(), again), *(flow.collect(request(), others) for _ in range(5)))
+        return again.began_s
+
+    assert run(main()) == pytest.approx([0.0, 3.0])
+
+
+def test_a_try_ends_after_the_whole_timeout() -> None:
+    send = Script(takes_s=1000.0)
+    caught = failing(send, timeout_s=60.0, max_retries=1)
+    assert (caught.failure, caught.tries, caught.message) == (Failure.TIMEOUT, 2, "no whole reply within 60 s")
+    assert send.began_s[0] == 0.0
+    assert 60.025 <= send.began_s[1] <= 60.05
+    assert send.inside == 0
+
+
+def test_waiting_for_a_place_is_no_timeout() -> None:
+    async def main() -> list[Reply]:
+        flow, send = Flow(flow_settings(max_concurrency=1, timeout_s=2.0)), Script(takes_s=1.0)
+        return await asyncio.gather(*(flow.collect(request(), send) for _ in range(10)))
+
+    assert [got.retries for got in run(main())] == [0] * 10
+
+
+@pytest.mark.parametrize("failure", [Failure.OVERLOADED, Failure.RATE_LIMITED, Failure.TIMEOUT])
+def test_an_overloaded_server_gets_fewer_requests_at_once(failure: Failure) -> None:
+    assert limit_after(failure) == 44
+
+
+@pytest.mark.parametrize("failure", [Failure.SERVER_ERROR, Failure.CONNECTION, Failure.GARBLED, Failure.BAD_REQUEST])
+def test_other_faults_do_not_say_so(failure: Failure) -> None:
+    assert limit_after(failure) == 64
+
+
+def limit_after(failure: Failure) -> int:
+    """The limit after 64 tries at once that all failed."""
+
+    async def main() -> int:
+        flow, send = Flow(flow_settings(max_retries=0)), Script(*(error(failure) for _ in range(64)), takes_s=1.0)
+        await asyncio.gather(*(flow.collect(request(), send) for _ in range(64)), return_exceptions=True)
+        return flow.gate.limit
+
+    return run(main())
+
+
+OPENING = [number * OPENING_GAP_S for number in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({}, OPENING),
+        ({"requests_per_minute": 60}, [0.0, OPENING_GAP_S, 1.0, 2.0, 3.0]),
+        # the prompt is estimated at 200 tokens or more; the reply's true count is made up for afterwards
+        ({"tokens_per_minute": 600_000_000}, OPENING),
+    ],
+)
+def test_rates(limits: dict[str, int], expected: list[float]) -> None:
+    async def main() -> list[float]:
+        flow, send = Flow(flow_settings(**limits)), Script()
+        await asyncio.gather(*(flow.collect(request(), send) for _ in range(5)))
+        return send.began_s
+
+    assert run(main()) == pytest.approx(expected)
+
+
+def test_only_the_first_requests_are_spread() -> None:
+    async def main() -> list[float]:
+        flow, send = Flow(flow_settings(max_concurrency=3)), Script(takes_s=1.0)
+        await asyncio.gather(*(flow.collect(request(), send) for _ in range(5)))
+        return send.began_s
+
+    gap_s = OPENING_GAP_S
+    assert run(main()) == pytest.approx([0.0, gap_s, 2 * gap_s, 1.0, 1.0 + gap_s])
+
+
+def test_true_token_counts_replace_the_estimates() -> None:
+    """A thousand a second: the first reply took ten thousand, so the second request waits ten seconds less a burst."""
+
+    async def main() -> list[float]:
+        flow, send = Flow(flow_settings(tokens_per_minute=60_000)), Script(reply("a", tokens=5_000))
+        for _ in range(2):
+            await flow.collect(request(), send)
+        return send.began_s
+
+    assert run(main()) == pytest.approx([0.0, 9.0])
+
+
+def test_rates_hold_for_what_waited_for_a_place() -> None:
+    """One request holds the only place for a minute; the others must not be sent in a burst after it."""
+
+    async def main() -> list[float]:
+        flow = Flow(flow_settings(max_concurrency=1, requests_per_minute=60))
+        slow, others = Script(takes_s=60.0), Script()
+        await asyncio.gather(flow.collect(request(), slow), *(flow.collect(request(), others) for _ in range(30)))
+        return others.began_s
+
+    began_s = run(main())
+    assert all(later - sooner >= 1 - 1e-9 for sooner, later in pairwise(began_s[1:]))

@@ -1,0 +1,343 @@
+"""The ``beam`` command: help, validate, the forecast of a preview, and how each kind of error ends."""
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pipelines
+from pipelines.commands.cli import main, make_parser, namesakes
+from pipelines.commands.commands import summary_text
+
+PIPELINE = str(Path(pipelines.__file__).parent / "grounded_cot.py")
+COMMANDS = ("run", "preview", "validate", "inspect", "cache")
+
+
+@pytest.mark.parametrize("words", [(), *((command,) for command in COMMANDS)])
+def test_help(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--help"])
+    out = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert out.startswith(" ".join(("usage: beam", *words)))
+    assert all(command in out for command in COMMANDS if not words)
+    assert ("--input DATA" in out) is (words not in ((), ("inspect",), ("cache",)))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["rum"], "invalid choice: 'rum'"),
+        (["run", "p.py"], "the following arguments are required: --input, --output"),
+        (["validate", "p.py", "--inp", "x"], "the following arguments are required: --input"),
+        (["run", "p.py", "--input", "x", "--output", "y", "--limit", "few"], "invalid int value: 'few'"),
+        (["run", "p.py", "--input", "x", "--output", "y", "--resume", "always"], "invalid choice: 'always'"),
+    ],
+)
+def test_words_that_are_no_command(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def summary(sft: int, rl: int, seen: int, **roles: dict[str, Any]) -> dict[str, Any]:
+    return {"counts": {"input": seen, "sft": sft, "rl": rl, "rejected": {}}, "ledger": roles}
+
+
+def role(calls: int, cost_usd: float, stage: str) -> dict[str, Any]:
+    figures = {"calls": calls, "requests": calls, "cached": 0, "cost_usd": cost_usd}
+    return figures | {"stages": {stage: figures}}
+
+
+def test_the_end_of_a_run_in_a_few_lines() -> None:
+    rejected = {"attempt": {"call_failed": 2, "ungradable": 1}, "verify": {"wrong_answer": 4}}
+    given = summary(5, 1, 13, policy=role(10, 0.5, "attempt")) | {"wall_s": 3.21}
+    given["counts"]["rejected"] = rejected
+    assert summary_text(given, "RUN").splitlines() == [
+        "13 records: 5 sft, 1 rl, 7 rejected",
+        "  wrong_answer: 4",
+        "  call_failed: 2",
+        "  ungradable: 1",
+        "model calls: 10 sent, 0 replies from the cache, $0.50, 3.2 s",
+        "report: RUN/report.html",
+    ]
+
+
+ENDED = "the budget ended the run after $1.50 and 700 tokens: 4 records left as budget; the same command with a larger"
+
+
+def test_one_record_is_no_records() -> None:
+    assert summary_text(summary(1, 0, 1) | {"wall_s": 1.0}, "RUN").startswith("1 record: 1 sft")
+
+
+@pytest.mark.parametrize(
+    ("target", "budget", "lines"),
+    [
+        ({"sft": 5, "reached": True, "waves": [{}]}, None, ["target reached: 5 SFT rows in 1 wave"]),
+        ({"sft": 5, "reached": True, "waves": [{}, {}]}, False, ["target reached: 5 SFT rows in 2 waves"]),
+        ({"sft": 1000, "reached": False}, None, ["target not reached: 5 of 1000; the input is used up"]),
+        ({"sft": 9, "reached": False}, True, [ENDED, "target not reached: 5 of 9; the budget is used up"]),
+        (None, True, [ENDED]),
+        (None, False, []),
+    ],
+)
+def test_what_a_target_and_a_budget_say_of_the_end(
+    target: dict[str, Any] | None, budget: bool | None, lines: list[str]
+) -> None:
+    given = summary(5, 1, 6) | {"wall_s": 1.0}
+    if target is not None:
+        given["target"] = target
+    if budget is not None:
+        given["budget"] = {"used_up": budget, "spent_usd": 1.5, "spent_tokens": 700, "left": 4}
+    found = summary_text(given, "RUN").splitlines()
+    said = found[found.index("report: RUN/report.html") + 1 :]
+    assert len(said) == len(lines)
+    assert all(line.startswith(start) for line, start in zip(said, lines, strict=True))
+
+
+def test_a_budget_is_refused_where_it_cannot_be_kept(data: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> None:
+    ran = run_beam(data, tmp_path / "run", "--budget-usd", "5", "--", "--runner=FlinkRunner")
+    ran.check_refused(2, "a budget can only be kept on this machine")
+    assert not (tmp_path / "run").exists()
+
+
+def test_validate_says_what_an_endpoint_cannot_do(
+    data: Path, write_records: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    two = write_records(data, [{"id": "both", "media": ["0.png", "1.png"]}])
+    off = ("--set", "endpoints.coarse.multi_image=false", "--set", "endpoints.edges.structured_output=false")
+    assert validate(two, *off) == 2
+    lines = capsys.readouterr().out.splitlines()
+    [impossible] = [line for line in lines if line.startswith("NOT POSSIBLE: ")]
+    assert impossible.startswith("NOT POSSIBLE: coarse (policy) takes one picture a request, and the input has records")
+    assert [line for line in lines if line.startswith("note: edges (detector, segmenter) gets no reply schema")]
+
+
+def test_a_reason_of_two_stages_is_added_up() -> None:
+    given = summary(0, 0, 5) | {"wall_s": 1.0}
+    given["counts"]["rejected"] = {"attempt": {"call_failed": 2}, "trace": {"call_failed": 3}}
+    assert "  call_failed: 5" in summary_text(given, "RUN").splitlines()
+
+
+@pytest.fixture
+def data(tmp_path: Path, write_records: Callable[..., Path], write_scene: Callable[..., Path]) -> Path:
+    """Four pictures of three squares, each with its question."""
+    orders = (["red", "blue", "black"], ["blue", "red", "black"], ["black", "red", "blue"], ["yellow", "red", "blue"])
+    for number, squares in enumerate(orders):
+        write_scene(tmp_path / f"data/{number}.png", squares, width=400)
+    return write_records(tmp_path / "data", [{"id": f"q{n}", "media": f"{n}.png"} for n in range(4)])
+
+
+def test_a_preview(data: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> None:
+    settings = ("--records", "2", "--set", "split.sft_ratio=1.0", "--set", "difficulty.include_low=true")
+    ran = run_beam(data, tmp_path / "run", *settings, command="preview")
+    assert ran.code == 0, ran.err
+    assert (ran.counts["input"], ran.counts["sft"]) == (2, 2)
+    lines = ran.out.splitlines()
+    assert lines[0] == "2 records: 2 sft, 0 rl, 0 rejected"
+    assert lines[-6] == "forecast for 4 records from 2, at the prices of the config"
+    assert lines[-5].startswith("  calls: ")
+    assert lines[-4] == "  cost: $0.00 (95 %: $0.00 to $0.00)"
+    assert lines[-1] == "  rl rows: 0 (95 %: 0 to 3)"
+    assert lines[-2] == "  sft rows: 4 (95 %: 1 to 4)"
+
+
+def test_a_part_does_not_replace_a_finished_run_of_more(
+    data: Path, tmp_path: Path, run_beam: Callable[..., Any]
+) -> None:
+    def outcome(command: str, *words: str) -> tuple[int, int]:
+        ran = run_beam(data, tmp_path / "run", *words, command=command)
+        return ran.code, ran.counts["input"]
+
+    for command, records in (("preview", "2"), ("preview", "1"), ("preview", "3")):
+        assert outcome(command, "--records", records) == (0, int(records))
+    assert outcome("run", "--limit", "2") == (2, 3)
+    assert outcome("run") == (0, 4)
+    for command, words in (("preview", ["--records", "3"]), ("run", ["--limit", "3"])):
+        ran = run_beam(data, tmp_path / "run", *words, command=command)
+        ran.check_refused(2, "run holds a finished run of 4 records, and this one of fewer would replace it: choose")
+        assert ran.counts["input"] == 4
+    assert outcome("preview", "--records", "9") == (0, 4)
+    assert outcome("run", "--limit", "3", "--resume", "never") == (0, 3)
+
+
+def validate(data: Path, *extra: str) -> int:
+    return main(["validate", PIPELINE, "--input", str(data), *extra])
+
+
+def test_validate_says_what_is_there_and_writes_nothing(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "cwd").mkdir()
+    with contextlib.chdir(tmp_path / "cwd"):
+        assert validate(data) == 0
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert lines[:2] == ["pipeline: grounded_cot", f"input: {data}, 4 records"]
+    assert lines[2].startswith("prompts: answer_after_reasoning.v1, attempt.v1, attempt_as_trained.v1, detect.v1")
+    assert lines[3:] == [
+        "endpoint coarse (policy): embedded, colour, strength 0.75",
+        "endpoint colour (judge, pointer, teacher): embedded, colour, strength 0",
+        "endpoint edges (detector, segmenter): embedded, edges, strength 0",
+        "note: the judge is the teacher's endpoint",
+    ]
+    assert err == ""
+    assert list((tmp_path / "cwd").iterdir()) == []
+
+
+def test_validate_finds_an_endpoint_that_does_not_answer(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = ("kind=openai", "model=m", "base_url=http://127.0.0.1:9/v1")
+    settings = [word for field in own for word in ("--set", f"endpoints.own.{field}")]
+    assert validate(data, *settings, "--set", "roles.judge=own") == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if "NOT READY" in line] == [line for line in lines if "endpoint own (judge)" in line]
+    assert len([line for line in lines if "NOT READY: connection" in line]) == 1
+
+
+@pytest.mark.parametrize(
+    ("extra", "said"),
+    [
+        (["--set", "attempt.kk=3"], "unknown key attempt.kk; did you mean attempt.k?"),
+        (["--config", "/nowhere.toml"], "cannot read the config /nowhere.toml"),
+        (["--", "--direct_num_worker=2"], "did you mean --direct_num_workers?"),
+    ],
+)
+def test_mistakes_end_with_2(extra: list[str], said: str, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert validate(data, *extra) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("beam: ")
+    assert said in line
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "said"),
+    [
+        ("run", ["--limit", "0"], "--limit must be at least 1, got 0"),
+        ("run", ["--target-sft", "0"], "--target-sft must be at least 1, got 0"),
+        ("run", ["--budget-usd", "0"], "--budget-usd must be a positive number of dollars, got 0.0"),
+        ("preview", ["--budget-usd", "nan"], "--budget-usd must be a positive number of dollars, got nan"),
+        ("preview", ["--budget-tokens", "0"], "--budget-tokens must be at least 1, got 0"),
+        ("preview", ["--records", "-1"], "--records must be at least 1, got -1"),
+    ],
+)
+def test_counts_below_one(
+    command: str, words: list[str], said: str, data: Path, tmp_path: Path, run_beam: Callable[..., Any]
+) -> None:
+    run_beam(data, tmp_path / "run", *words, command=command).check_refused(2, said)
+    assert not (tmp_path / "run").exists()
+
+
+OWN = """
+from dataclasses import dataclass
+import apache_beam as beam
+from pipelines.running.context import Outcome
+from pipelines.running.settings import RunSettings
+from stages.ingest_records import IngestRecords
+from stages.mine_rubrics import MinedRubrics
+
+RECIPE = "own"
+
+@dataclass(frozen=True)
+class Settings(RunSettings):
+    pass
+
+def build(root, run, settings):
+    @@BODY@@
+    ingested = root | IngestRecords(run.sources, settings.input, run.roots, run.limit)
+    nothing = [root | name >> beam.Create([]) for name in ("NoSft", "NoRl")]
+    return Outcome(*nothing, ingested["rejected"], root | "NoRubrics" >> beam.Create([MinedRubrics()]))
+"""
+BODIES = {
+    "lossy": ("pass", 1, "conservation violated: 4 records were read, but 0 came out: sft 0, rl 0, rejected 0"),
+    "broken": ("raise RuntimeError('above\\nbelow')", 1, "RuntimeError: below (--verbose shows where)"),
+    "silent": ("raise RuntimeError", 1, "RuntimeError: no message (--verbose shows where)"),
+    "stopped": ("raise KeyboardInterrupt", 130, "interrupted; run the same command again to resume"),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_runs_that_fail_leave_no_outputs(
+    name: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body, code, said = BODIES[name]
+    path = tmp_path / f"own_{name}.py"
+    path.write_text(OWN.replace("@@BODY@@", body), "utf-8")
+    assert main(["run", str(path), "--input", str(data), "--output", str(tmp_path / "run")]) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines()[-1] == f"beam: {said}"
+    assert not (tmp_path / "run/run.json").exists()
+
+
+STOPPED_WHILE_LOADING = """
+import os, signal, sys
+class Stop:
+    def find_spec(self, name, path=None, target=None):
+        if name == "apache_beam":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Stop())
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
+from pipelines.commands.cli import main
+sys.exit(main(["inspect", "nothing"]))
+"""
+
+
+def test_ctrl_c_while_the_command_still_loads() -> None:
+    ended = subprocess.run([sys.executable, "-c", STOPPED_WHILE_LOADING], capture_output=True, text=True, check=False)
+    said = "beam: interrupted; run the same command again to resume\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", said)
+
+
+@pytest.mark.parametrize("at", [0, 1, 2, 6])
+def test_verbose_shows_where(at: int, data: Path, tmp_path: Path) -> None:
+    path = tmp_path / "own_loud.py"
+    path.write_text(OWN.replace("@@BODY@@", "raise RuntimeError('here')"), "utf-8")
+    words = ["run", str(path), "--input", str(data), "--output", str(tmp_path / "run")]
+    with pytest.raises(RuntimeError, match="here"):
+        main([*words[:at], "--verbose", *words[at:]])
+
+
+COMMAND_LINES = {
+    "preview": "preview p.py --input x --output y",
+    "validate": "validate p.py --input x",
+    "inspect": "inspect runs/x",
+    **{action: f"cache {action} runs/x" for action in ("stats", "prune")},
+    "export": "cache export runs/x --to x.jsonl",
+}
+
+
+@pytest.mark.parametrize("line", COMMAND_LINES.values(), ids=COMMAND_LINES)
+def test_verbose_stands_before_and_behind_a_command(line: str) -> None:
+    words = line.split()
+    assert [
+        make_parser().parse_args(words).verbose,
+        *(make_parser().parse_args([*words[:at], "--verbose", *words[at:]]).verbose for at in (0, 1, 2, len(words))),
+    ] == [False, True, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "there is no pipeline"),
+        ("RECIPE = 'x'", "is not a pipeline: it defines no Settings"),
+    ],
+)
+def test_files_that_are_no_pipeline(
+    content: str | None, said: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "own_nothing.py"
+    if content is not None:
+        path.write_text(content, "utf-8")
+    assert main(["validate", str(path), "--input", str(data)]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_packages_that_own_the_same_command_are_named() -> None:
+    assert namesakes() == []
+    assert namesakes(("no-such-package", "pytest")) == ["pytest"]

@@ -1,0 +1,240 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import stages
+from pipelines.commands import inspect
+from pipelines.commands.inspect import inspect_run, run_inspect
+from publishing import figures as run_figures
+from publishing.figures import InspectError, open_tables
+
+LEDGER = {
+    "calls": 3,
+    "requests": 2,
+    "cached": 1,
+    "retries": 0,
+    "tokens_in": 70,
+    "tokens_out": 9,
+    "cost_usd": 0.25,
+}
+
+
+def summary_of(sft: int, rl: int, rejected: dict[str, dict[str, int]]) -> dict[str, Any]:
+    return {
+        "recipe": "grounded_cot",
+        "input": "/data/questions",
+        "counts": {"input": sft + rl + sum(sum(r.values()) for r in rejected.values()), "sft": sft, "rl": rl}
+        | {"rejected": rejected},
+        "stages": {
+            "verify": {"in": 3, "kept": 2},
+            "ingest": {"in": 9, "kept": 8},
+            "rubric_judge": {"in": 2, "kept": 2},
+        },
+        "ledger": {"teacher": LEDGER | {"stages": {}}},
+        "roles": {"teacher": "big-model", "policy": "small-model"},
+        "self_judged": False,
+        "config_sha256": "c0ffee",
+        "revision": "abc123",
+        "prompts": {},
+        "finished": "2026-01-02T03:04:05+00:00",
+        "wall_s": 1.5,
+    }
+
+
+def write_run(folder: Path, sft: list[dict[str, Any]], rejected: list[dict[str, Any]] | None = None) -> Path:
+    counts: dict[str, dict[str, int]] = {}
+    for row in rejected or []:
+        counts.setdefault(row["stage"], {}).setdefault(row["reason"], 0)
+        counts[row["stage"]][row["reason"]] += 1
+    for name, rows in (("sft", sft), ("rl", []), ("rejected", rejected or [])):
+        (folder / name).mkdir(parents=True)
+        table = pa.Table.from_pylist(rows, schema=run_figures.SHARDS[name])
+        pq.write_table(table, folder / name / "train-00000-of-00001.parquet")
+    (folder / "run.json").write_text(json.dumps(summary_of(len(sft), 0, counts)), "utf-8")
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    sft = [
+        {
+            "id": f"q{n}",
+            "question": "why? " * 100,
+            "images": [{"bytes": b"x" * 5000, "path": "a.png"}],
+            "pass_rate": n / 4,
+            "scores": {"final": n / 4},
+        }
+        for n in (1, 2, 2, 3)
+    ]
+    rejected = [{"id": "r1", "stage": "verify", "reason": "low_grounding", "detail": "0.1"}]
+    rejected += [{"id": f"d{n}", "stage": "difficulty", "reason": "too_easy"} for n in range(3)]
+    return write_run(tmp_path / "run", sft, rejected)
+
+
+def figures(text: str, title: str) -> list[list[str]]:
+    return [line.split() for line in text.split(f"\n{title}\n", 1)[1].split("\n\n")[0].splitlines()[1:]]
+
+
+def test_the_figures_are_those_of_the_shards_and_run_json(run: Path) -> None:
+    text = inspect_run(run, None)
+    assert "8 records: 4 sft, 0 rl, 4 rejected" in text
+    stages_shown = [["ingest", "9", "8", "0"], ["difficulty", "0", "0", "3"], ["verify", "3", "2", "1"]]
+    assert figures(text, "funnel") == [*stages_shown, ["(rubric_judge)", "2", "2", "0"]]
+    reasons = [(row[0], row[1], row[2]) for row in figures(text, "rejections")]
+    assert reasons == [("difficulty", "too_easy", "3"), ("verify", "low_grounding", "1")]
+    assert figures(text, "difficulty") == [
+        ["too", "hard", "0", "0", "0"],
+        ["0.25", "1", "0", "0"],
+        ["0.50", "2", "0", "0"],
+        ["0.75", "1", "0", "0"],
+        ["too", "easy", "0", "0", "3"],
+    ]
+    policy, teacher = figures(text, "calls and cost by role")
+    assert policy == ["policy", "small-model", *["0"] * 7]
+    assert teacher == ["teacher", "big-model", "3", "2", "1", "0", "70", "9", "0.25"]
+
+
+def test_many_pass_rates_are_shown_by_tenths(tmp_path: Path) -> None:
+    rows = [{"id": str(n), "pass_rate": n / 20} for n in range(21)] + [{"id": "none"}]
+    bars = figures(inspect_run(write_run(tmp_path / "run", rows), None), "difficulty")[1:-1]
+    assert [bar[0] for bar in bars] == [f"{n / 10:.1f}–{(n + 1) / 10:.1f}" for n in range(10)]
+    assert [int(bar[1]) for bar in bars] == [2] * 9 + [3]
+
+
+def test_every_stage_with_a_place_in_the_funnel_exists() -> None:
+    sources = "".join(file.read_text("utf-8") for file in Path(stages.__path__[0]).glob("*.py"))
+    assert [name for name in run_figures.STAGE_ORDER if f'"{name}"' not in sources] == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT count(*) AS n FROM sft", "n: 4"),
+        ("SELECT id FROM sft WHERE scores.final > 0.5 AND pass_rate > 0.5", "id: q3"),
+        (
+            "SELECT reason, count(*) AS n FROM rejected GROUP BY 1 ORDER BY 2",
+            "low_grounding  1\ntoo_easy       3",
+        ),
+        ("SELECT sft, rl, rejected, cost_usd FROM runs", "sft: 4\nrl: 0\nrejected: 4\ncost_usd: 0.25"),
+        ("SELECT id FROM rl", "id"),
+        ("SELECT 'a' || chr(27) || '[31m' || chr(10) AS x", "x: a\\x1b[31m\\n"),
+        ("SELECT '[red]x[/red]' AS x", "x: [red]x[/red]"),
+        ("SELECT images FROM sft WHERE id = 'q1'", "images: [{bytes: <5000 bytes>, path: a.png}]"),
+        ("SELECT 7 AS n;", "n: 7"),
+        ("SELECT '\udcff' AS x", "x: ?"),
+    ],
+)
+def test_queries(run: Path, sql: str, expected: str) -> None:
+    assert inspect_run(run, sql).strip().endswith(expected)
+
+
+def test_long_cells_are_cut_in_a_table_and_whole_in_a_single_row(run: Path) -> None:
+    table = inspect_run(run, "SELECT * FROM sft ORDER BY id").splitlines()
+    assert len(table) == 5
+    assert "<5000 bytes>" in table[1]
+    assert "why? " * 20 not in table[1]
+    assert ("why? " * 100).strip() in inspect_run(run, "SELECT question FROM sft LIMIT 1")
+
+
+def test_a_long_result_is_cut_and_says_so(run: Path) -> None:
+    lines = inspect_run(run, "SELECT * FROM range(100000)").splitlines()
+    assert len(lines) == inspect.MAX_PRINTED_ROWS + 2
+    assert lines[-1].startswith("more than")
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("COPY sft TO '{folder}/out.csv'", "got COPY"),
+        ("COPY (SELECT 1) TO '{folder}/out.parquet'", "got COPY"),
+        ("SELECT 1; DROP VIEW sft", "got SELECT, DROP"),
+        ("ATTACH '{folder}/out.db'", "got ATTACH"),
+        ("SET enable_external_access = true", "got SET"),
+        ("INSTALL httpfs", "got LOAD"),
+        ("EXPLAIN ANALYZE SELECT 1", "got EXPLAIN"),
+        ("", "got nothing"),
+        ("SELECT * FROM read_text('/etc/hostname')", "disabled by configuration"),
+        ("SELECT * FROM '{folder}/sft/train-00000-of-00001.parquet'", "disabled by configuration"),
+        ("SELECT * FROM read_parquet('https://example.org/x.parquet')", "disabled by configuration"),
+        ("SELECT * FROM glob('/*')", "disabled by configuration"),
+        ("SELECT * FROM LEDGER", "does not exist"),
+        ("SELECT nope FROM sft", '"nope" not found'),
+        ("SELEC 1", "syntax error"),
+    ],
+)
+def test_refused_queries_say_why_in_one_line(run: Path, sql: str, message: str) -> None:
+    before = sorted(run.rglob("*"))
+    with pytest.raises(InspectError) as caught:
+        inspect_run(run, sql.replace("{folder}", str(run)))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert sorted(run.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "COPY sft TO '{0}/x.parquet'",
+        "EXPORT DATABASE '{0}/x'",
+        "ATTACH '{0}/x.db'",
+        "SET lock_configuration = false",
+    ],
+)
+def test_the_database_itself_is_closed(run: Path, sql: str) -> None:
+    with open_tables(run, run_figures.read_summary(run)) as tables, pytest.raises(duckdb.Error):
+        tables.execute(sql.format(run))
+    assert not list(run.glob("x*"))
+
+
+def test_a_run_without_rows_or_shards(tmp_path: Path) -> None:
+    empty = write_run(tmp_path / "empty", [])
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (bare / "run.json").write_text((empty / "run.json").read_text("utf-8"), "utf-8")
+    assert inspect_run(empty, None) == inspect_run(bare, None)
+    assert inspect_run(bare, "SELECT count(scores.final) AS n FROM sft") == "n: 0\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({}, "it is no run folder"),
+        ({"input.json": "{}"}, "repeat its `beam run`"),
+        ({"run.json": "{"}, "damaged"),
+        ({"run.json": "[]"}, "damaged"),
+        ({"run.json": '{"counts": {}}'}, "damaged"),
+    ],
+)
+def test_folders_that_are_no_run(tmp_path: Path, files: dict[str, str], message: str) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    with pytest.raises(InspectError, match=message):
+        inspect_run(tmp_path, None)
+    with pytest.raises(InspectError, match="there is no folder"):
+        inspect_run(tmp_path / "missing", None)
+
+
+def test_a_damaged_shard_is_named(run: Path) -> None:
+    (run / "rl" / "train-00000-of-00001.parquet").write_bytes(b"not parquet")
+    with pytest.raises(InspectError, match="rl"):
+        inspect_run(run, None)
+
+
+def test_off_a_terminal_plain_text_is_printed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_inspect(str(run), None)
+    out = capsys.readouterr().out
+    assert out == inspect_run(run, None)
+    assert "\x1b" not in out
+
+
+@given(st.text(max_size=200))
+def test_printed_text_cannot_drive_a_terminal(text: str) -> None:
+    shown = inspect._value_text([text, {"a": text.encode("utf-8", "replace")}], None)
+    assert shown.isprintable()

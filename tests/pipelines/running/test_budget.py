@@ -1,0 +1,74 @@
+"""A run's budget: its bounds, its shares, what was spent of it, and where it can be kept."""
+
+from typing import Any
+
+import pytest
+
+from inference.settings import EndpointSettings, ModelsSettings
+from pipelines.running.budget import RunBudget, Spent, is_local, is_used_up, spent_of, worker_processes
+from pipelines.running.runner import OptionError, pipeline_options
+
+MODELS = ModelsSettings((("e", EndpointSettings("classical", "colour")),), (("policy", "e"),), "c", "i", "r")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"usd": 0.0}, {"usd": -1.0}, {"usd": float("nan")}, {"usd": float("inf")}, {"tokens": 0}]
+)
+def test_budgets_that_make_no_sense(wrong: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match="--budget-"):
+        RunBudget(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("budget", "spent", "workers", "usd", "tokens"),
+    [
+        (RunBudget(), Spent(5.0, 100), 3, None, None),
+        (RunBudget(usd=6.0), Spent(), 1, 6.0, None),
+        (RunBudget(6.0, 100), Spent(2.0, 40), 2, 2.0, 30),
+        (RunBudget(6.0, 100), Spent(7.0, 101), 2, 0.0, 0),
+    ],
+)
+def test_each_worker_has_its_share_of_what_is_left(
+    budget: RunBudget, spent: Spent, workers: int, usd: float | None, tokens: int | None
+) -> None:
+    models = budget.share(MODELS, spent, workers)
+    assert (models.budget_usd, models.budget_tokens) == (usd, tokens)
+
+
+def test_what_was_spent() -> None:
+    counters = {
+        ("ledger/policy/attempt", "cost_microusd"): 1_500_000,
+        ("ledger/teacher/trace", "cost_microusd"): 250_000,
+        ("ledger/teacher/trace", "tokens_in"): 70,
+        ("ledger/teacher/trace", "tokens_out"): 9,
+        ("ledger/teacher/trace", "tokens_reasoning"): 5,
+        ("rejected/rubric_judge", "budget"): 2,
+    }
+    assert spent_of(counters) == Spent(1.75, 79)
+    assert is_used_up(counters)
+    assert not is_used_up({("rejected/attempt", "call_failed"): 1, ("rejected/attempt", "budget"): 0})
+    said = {"usd": 2.0, "tokens": None, "spent_usd": 1.75, "spent_tokens": 79, "used_up": True, "left": 4}
+    assert RunBudget(usd=2.0).summary(counters, 4) == said
+
+
+@pytest.mark.parametrize(
+    ("flags", "local", "processes"),
+    [
+        ([], True, 1),
+        (["--direct_num_workers=4"], True, 1),
+        (["--direct_num_workers=4", "--direct_running_mode=multi_threading"], True, 1),
+        (["--direct_num_workers=4", "--direct_running_mode=multi_processing"], True, 4),
+        (["--runner=DirectRunner"], True, 1),
+        (["--runner=FlinkRunner"], False, 1),
+        (["--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner"], True, 1),
+    ],
+)
+def test_where_the_workers_are(flags: list[str], local: bool, processes: int) -> None:
+    options = pipeline_options(flags)
+    assert (is_local(options), worker_processes(options)) == (local, processes)
+    RunBudget().check(options)
+    if local:
+        RunBudget(usd=1.0).check(options)
+    else:
+        with pytest.raises(OptionError, match="only be kept on this machine"):
+            RunBudget(usd=1.0).check(options)

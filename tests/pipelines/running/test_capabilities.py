@@ -1,0 +1,80 @@
+"""What endpoints can do beside what an input and a recipe ask of them."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from inference.settings import EndpointSettings, ModelsSettings
+from pipelines.running.capabilities import MediaScan, check_capabilities, scan_media
+from stages.sources.reading import RowSettings, Source
+
+ABLE = EndpointSettings("openai", "m", base_url="http://127.0.0.1:9/v1", video=True)
+ROLES = ("policy", "teacher", "pointer", "judge", "detector", "segmenter")
+ONE, TWO, FILM = MediaScan(9, 1, 0), MediaScan(9, 2, 0), MediaScan(9, 1, 3)
+
+
+def test_the_media_of_lines(tmp_path: Path) -> None:
+    rows: list[Any] = [
+        {"media": "a.png"}, {"media": ["a.png", "b.png", "c.MP4"]}, {"media": "clip.webm"}, {"id": 1}, [1], "x",
+        {"media": None}, {"media": [1, None]},
+    ]  # fmt: skip
+    lines = [*(json.dumps(row).encode() for row in rows), b"\xff{", b"", b"[" * 100_000]
+    (tmp_path / "records.jsonl").write_bytes(b"\n".join(lines))
+    sources = [Source("jsonl", str(tmp_path / "records.jsonl"))]
+    assert scan_media(sources, RowSettings()) == MediaScan(records=4, most_media=3, videos=2)
+    assert scan_media(sources, RowSettings(columns={"media": "id"})) == MediaScan(1, 1, 0)
+    assert scan_media(sources, RowSettings(), most_records=1) == MediaScan(1, 1, 0)
+    assert scan_media([Source("datasets", "org/name")], RowSettings()) == MediaScan()
+
+
+@pytest.mark.parametrize(
+    ("column", "rows", "settings", "scan"),
+    [
+        ("media", ["a.png", "b.mov"], RowSettings(), MediaScan(2, 1, 1)),
+        ("images", [[{"bytes": b"x", "path": "a.png"}] * 2, []], RowSettings(), MediaScan(2, 2, 0)),
+        ("pictures", [["a.png", "b.png"]], RowSettings(columns={"media": "pictures"}), MediaScan(1, 2, 0)),
+        ("other", ["a.png"], RowSettings(), MediaScan()),
+    ],
+)
+def test_the_media_of_parquet(
+    column: str, rows: list[Any], settings: RowSettings, scan: MediaScan, tmp_path: Path
+) -> None:
+    pq.write_table(pa.table({column: rows}), tmp_path / "a.parquet")
+    assert scan_media([Source("parquet", str(tmp_path / "a.parquet"))], settings) == scan
+
+
+@pytest.mark.parametrize(
+    ("changes", "scan", "unable", "noted"),
+    [
+        ({}, TWO, [], []),
+        ({"multi_image": False}, ONE, [], []),
+        ({"multi_image": False}, TWO, ["judge", "policy", "teacher"], []),
+        ({"video": False}, FILM, [], []),
+        ({"multi_image": False}, FILM, ["judge", "policy", "teacher"], []),
+        ({"structured_output": False}, TWO, [], ["detector", "judge", "segmenter", "teacher"]),
+        ({"samples_per_request": 1, "logprobs": False}, TWO, [], []),
+    ],
+)
+def test_what_an_endpoint_cannot_do(
+    changes: dict[str, Any], scan: MediaScan, unable: list[str], noted: list[str]
+) -> None:
+    endpoints = tuple((role, replace(ABLE, **changes)) for role in ROLES)
+    problems, notes = check_capabilities(
+        ModelsSettings(endpoints, tuple(zip(ROLES, ROLES, strict=True)), "c", "i", "r"), scan
+    )
+    assert [line.split()[0] for line in problems] == unable
+    assert [line.split()[0] for line in notes] == noted
+
+
+def test_roles_of_one_endpoint_are_told_together() -> None:
+    models = ModelsSettings(
+        (("e", replace(ABLE, multi_image=False)),), (("policy", "e"), ("pointer", "e")), "c", "i", "r"
+    )
+    [problem], notes = check_capabilities(models, TWO)
+    assert problem.startswith("e (policy) takes one picture a request, and the input has records with 2;")
+    assert notes == []

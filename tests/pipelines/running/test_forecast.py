@@ -1,0 +1,152 @@
+"""The forecast of a preview: what the intervals are, what grows with the records, and what the cache has."""
+
+import math
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.running.forecast import Sums, count_records, forecast_text, measured, t_quantile, wilson
+from stages.sources.reading import Source
+
+# n/(n + z²) and its complement at the ends; the others stand in Newcombe, Stat. Med. 17 (1998), tables I and II.
+SHARES = [
+    (0, 2, 0.0, 0.6576),
+    (2, 2, 0.3424, 1.0),
+    (0, 10, 0.0, 0.2775),
+    (10, 10, 0.7225, 1.0),
+    (5, 10, 0.2366, 0.7634),
+    (81, 263, 0.2553, 0.3662),
+    (15, 148, 0.0624, 0.1605),
+    (0, 20, 0.0, 0.1611),
+    (1, 29, 0.0061, 0.1718),
+]
+
+
+@pytest.mark.parametrize(("hits", "n", "low", "high"), SHARES)
+def test_wilsons_interval(hits: int, n: int, low: float, high: float) -> None:
+    assert wilson(hits, n) == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
+
+
+# Two-sided 95 % quantiles of Student's t, as in any printed table.
+QUANTILES = [
+    (1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (9, 2.2622), (10, 2.2281), (29, 2.0452), (30, 2.0423),
+    (100, 1.9840), (1000, 1.9623),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("degrees", "t"), QUANTILES)
+def test_students_quantile(degrees: int, t: float) -> None:
+    assert t_quantile(degrees) == pytest.approx(t, abs=1e-4)
+
+
+def test_students_quantile_has_no_step_where_the_formula_changes() -> None:
+    steps = [t_quantile(degrees) - t_quantile(degrees + 1) for degrees in (198, 199, 200, 201, 202)]
+    assert all(0 < step < 2e-4 for step in steps)
+    with pytest.raises(ValueError, match="at least 1"):
+        t_quantile(0)
+
+
+def test_the_interval_of_a_sum() -> None:
+    values = [4.0, 9.0, 5.0, 6.0]
+    found = Sums(4, sum(values), sum(v * v for v in values)).predict(100)
+    half = 3.1824 * statistics.stdev(values) * math.sqrt(96 * 100 / 4)
+    assert found == pytest.approx((600.0, max(24.0, 600 - half), 600 + half), rel=1e-4)
+    assert Sums(4, 24.0, 158.0).predict(4) == (24.0, 24.0, 24.0)
+    assert Sums(1, 24.0, 576.0).predict(3) == (72.0, 24.0, math.inf)
+    assert Sums(3, 12.0, 48.0).predict(300) == (1200.0, 1200.0, 1200.0)
+
+
+def test_the_figures_of_the_counters() -> None:
+    names = {"records": 3, "calls": 6, "calls_squared": 14, "worth_usd": 2_500_000, "worth_usd_squared": 4 * 10**12}
+    counters = {("forecast", name): value for name, value in names.items()} | {("stage/draw", "in"): 9}
+    wanted = {"records": 3, "calls": 6, "calls_squared": 14, "worth_usd": 2.5, "worth_usd_squared": 4.0}
+    assert measured(counters) == wanted
+
+
+def summary(sft: int, rl: int, seen: int, calls: list[int], worth_usd: list[float], **stages: Any) -> dict[str, Any]:
+    figures = {
+        "records": len(calls),
+        "calls": sum(calls),
+        "calls_squared": sum(c * c for c in calls),
+        "worth_usd": sum(worth_usd),
+        "worth_usd_squared": sum(w * w for w in worth_usd),
+    }
+    ledger = {f"role of {name}": {"stages": {name: value}} for name, value in stages.items()}
+    return {"counts": {"input": seen, "sft": sft, "rl": rl, "rejected": {}}, "ledger": ledger, "forecast": figures}
+
+
+def side(calls: int, worth_usd: float) -> dict[str, float]:
+    return {"calls": calls, "cost_usd": 0.0, "worth_usd": worth_usd}
+
+
+ALIKE = summary(5, 1, 10, [2, 1] * 5, [0.2, 0.15] * 5)
+FORECASTS = [
+    (summary(0, 0, 10, [1], [0.0]), None, "forecast: the size of this input is not known"),
+    (summary(0, 0, 0, [], []), 0, "forecast: the input has no records"),
+    (
+        ALIKE,
+        200,
+        "forecast for 200 records from 10, at the prices of the config\n"
+        "  calls: 300 (95 %: 227 to 373)\n"
+        "  cost: $35.00 (95 %: $31.33 to $38.67)\n"
+        "  of it in the cache by now: 15 calls, $1.75 (5%)\n"
+        "  sft rows: 100 (95 %: 47 to 153)\n"
+        "  rl rows: 20 (95 %: 4 to 81)",
+    ),
+    (
+        summary(3, 0, 3, [1, 1, 4], [0.0] * 3),
+        3,
+        "forecast for 3 records from 3, at the prices of the config\n"
+        "  calls: 6 (95 %: 6 to 6)\n"
+        "  cost: $0.00 (95 %: $0.00 to $0.00)\n"
+        "  of it in the cache by now: 6 calls, $0.00 (100%)\n"
+        "  sft rows: 3 (95 %: 1 to 3)\n"
+        "  rl rows: 0 (95 %: 0 to 2)",
+    ),
+    (
+        summary(1, 0, 1, [3], [0.5]),
+        10,
+        "forecast for 10 records from 1, at the prices of the config\n"
+        "  calls: 30 (95 %: 3 to unknown)\n"
+        "  cost: $5.00 (95 %: $0.50 to unknown)\n"
+        "  of it in the cache by now: 3 calls, $0.50 (10%)\n"
+        "  sft rows: 10 (95 %: 2 to 10)\n"
+        "  rl rows: 0 (95 %: 0 to 8)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "total", "text"), FORECASTS)
+def test_the_forecast(given: dict[str, Any], total: int | None, text: str) -> None:
+    assert forecast_text(given, total) == text
+
+
+@pytest.mark.parametrize(
+    ("stage", "made", "calls", "cost"),
+    [
+        ("rubric_candidates", 1, "1001", "$3.00"),
+        ("rubric_judge", 10, "1064", "$13.80"),
+        ("attempt", 10, "1000", "$1.00"),
+    ],
+)
+def test_what_grows_with_the_records(stage: str, made: int, calls: str, cost: str) -> None:
+    """Candidates are asked for once a run, and judged on 64 questions at most; records' own calls are measured."""
+    given = summary(5, 5, 10, [1] * 10, [0.001] * 10, **{stage: side(made, 2.0)})
+    lines = forecast_text(given, 1000, sample=64).splitlines()
+    assert lines[1].startswith(f"  calls: {calls} (")
+    assert lines[2].startswith(f"  cost: {cost} (")
+
+
+def test_the_records_of_an_input(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"{}\n\n  \n{}\nno record\n")
+    pq.write_table(pa.table({"id": ["a", "b"]}), tmp_path / "b.parquet")
+    jsonl, parquet = Source("jsonl", str(tmp_path / "a.jsonl")), Source("parquet", str(tmp_path / "b.parquet"))
+    assert count_records([jsonl, parquet]) == 5
+    assert count_records([jsonl], limit=2) == 2
+    shards = [Source("parquet", parquet.path, first) for first in (1, 3, 5)]
+    assert [count_records(shards, limit) for limit in (1, 2, 3, 5, 6, 7)] == [1, 2, 3, 5, 6, 6]
+    assert count_records([jsonl, Source("datasets", "org/name")]) is None

@@ -1,0 +1,105 @@
+"""The live view: totals, time left, and the lines and tables that show them."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from rich.console import Console
+
+from pipelines.running.progress import UPSTREAM, eta_s, progress_line, progress_table, show_progress, total_of
+from stages.plumbing.metrics import StageProgress, clear_board, progress
+
+
+@pytest.fixture(autouse=True)
+def empty_board() -> Iterator[None]:
+    clear_board()
+    yield
+    clear_board()
+
+
+@pytest.mark.parametrize(
+    ("kept", "rejected", "total", "left"),
+    [
+        (0, 0, 10, None),
+        (5, 0, None, None),
+        (10, 0, 10, None),
+        (12, 0, 10, None),
+        (5, 0, 10, 20.0),
+        (3, 2, 10, 20.0),
+        (1, 0, 11, 200.0),
+    ],
+)
+def test_the_time_left_at_the_rate_so_far(kept: int, rejected: int, total: int | None, left: float | None) -> None:
+    stage = StageProgress(started_s=100.0, kept=kept, rejected=rejected)
+    assert eta_s(stage, total, now_s=120.0) == left
+
+
+@pytest.mark.parametrize(
+    ("stage", "total"), [("clean", 7), ("dedup", 5), ("ingest", None), ("attempt", None), ("rubric_judge", None)]
+)
+def test_a_stages_total_is_what_the_one_before_kept(stage: str, total: int | None) -> None:
+    stages = {"ingest": StageProgress(kept=7), "clean": StageProgress(seen=7, kept=5), "dedup": StageProgress()}
+    assert total_of(stage, stages) == total
+
+
+def test_stages_lead_back_to_ingest() -> None:
+    for stage in UPSTREAM:
+        seen = [stage]
+        while seen[-1] in UPSTREAM:
+            seen.append(UPSTREAM[seen[-1]])
+            assert len(seen) == len(set(seen))
+        assert seen[-1] in ("ingest", "propose")
+
+
+STAGES = {
+    "ingest": StageProgress(kept=8, rejected=2),
+    "clean": StageProgress(kept=5, rejected=1, requests=3, cached=4),
+    "attempt": StageProgress(kept=1, rejected=1, in_flight=6, requests=5, cached=2),
+}
+
+
+def test_the_latest_stage_in_one_line() -> None:
+    assert progress_line({}) == ""
+    line = "clean: 6/8 done, 1 rejected; calls sent 3, from the cache 4"
+    assert progress_line({name: STAGES[name] for name in ("ingest", "clean")}) == line
+    assert progress_line(STAGES) == "attempt: 2 done, 1 rejected; calls sent 8, from the cache 6"
+
+
+def test_the_table_has_a_row_for_each_stage() -> None:
+    console = Console(width=120, record=True, file=None, quiet=False, force_terminal=False)
+    with console.capture() as captured:
+        console.print(progress_table(STAGES))
+    header, *rows = captured.get().splitlines()
+    assert header.split()[:4] == ["stage", "done", "of", "rejected"]
+    assert [row.split()[:3] for row in rows] == [["ingest", "10", "2"], ["clean", "6", "8"], ["attempt", "2", "1"]]
+
+
+def test_without_a_terminal_the_last_state_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with show_progress():
+        progress("ingest").kept = 3
+    assert capsys.readouterr().err == "ingest: 3 done, 0 rejected; calls sent 0, from the cache 0\n"
+
+
+def test_a_part_of_a_run_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with show_progress("wave 2: "):
+        progress("ingest").kept = 3
+    assert capsys.readouterr().err.startswith("wave 2: ingest: 3 done, ")
+    console = Console(width=120)
+    with console.capture() as shown:
+        console.print(progress_table(STAGES, "wave 2"))
+    assert shown.get().splitlines()[0].strip() == "wave 2"
+
+
+def test_nothing_is_printed_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with show_progress():
+        pass
+    assert capsys.readouterr().err == ""
+
+
+def test_the_view_ends_with_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    started = time.monotonic()
+    with pytest.raises(ZeroDivisionError), show_progress():
+        progress("ingest").rejected = 1
+        _ = 1 / 0
+    assert "1 rejected" in capsys.readouterr().err
+    assert time.monotonic() - started < 5

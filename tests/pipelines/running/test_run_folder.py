@@ -1,0 +1,196 @@
+"""The run folder: whose it is, who may write it, and how outputs are replaced."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.running.run_folder import STAGED, RunFolder, RunFolderError, lines_fingerprint, named_folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    """A folder made for the input ``data`` with fingerprint ``aa``."""
+    made = RunFolder(tmp_path / "deep/run")
+    made.prepare("data", "aa", resume=True)
+    return made
+
+
+def stage(folder: RunFolder, word: str, names: tuple[str, ...] = STAGED) -> None:
+    """Stage every output; what it holds says ``word``."""
+    for name in names:
+        if "." in name:
+            (folder.staging / name).write_text(word)
+        else:
+            (folder.staging / name).mkdir()
+            (folder.staging / name / f"{word}.parquet").write_text(word)
+
+
+def held(folder: RunFolder) -> dict[str, str]:
+    """Every file below the folder but the marker and the lock, with its text."""
+    files = (path for path in folder.root.rglob("*") if path.is_file() and path.name not in ("input.json", ".lock"))
+    return {str(path.relative_to(folder.root)): path.read_text() for path in files}
+
+
+def outputs(word: str) -> dict[str, str]:
+    return {name if "." in name else f"{name}/{word}.parquet": word for name in STAGED}
+
+
+def test_a_new_folder(folder: RunFolder) -> None:
+    assert json.loads((folder.root / "input.json").read_text()) == {"input": "data", "fingerprint": "aa"}
+    assert list(folder.staging.iterdir()) == []
+    assert folder.cache_path == folder.root / "cache/replies.sqlite"
+    assert folder.root.joinpath("input.json.writing").exists() is False
+
+
+def test_outputs_replace_the_old_ones(folder: RunFolder) -> None:
+    for word in ("old", "new"):
+        folder.prepare("data", "aa", resume=True)
+        stage(folder, word)
+        folder.commit()
+        assert held(folder) == outputs(word)
+    assert not folder.staging.exists()
+
+
+def test_nothing_changes_before_the_commit(folder: RunFolder) -> None:
+    stage(folder, "old")
+    folder.commit()
+    folder.prepare("data", "aa", resume=True)
+    stage(folder, "half", STAGED[:3])
+    assert {name: text for name, text in held(folder).items() if ".staging" not in name} == outputs("old")
+    folder.prepare("data", "aa", resume=True)
+    assert held(folder) == outputs("old"), "what an interrupted run left is cleared"
+
+
+def test_outputs_that_a_run_does_not_write_go_with_the_old_ones(folder: RunFolder) -> None:
+    stage(folder, "old")
+    folder.commit()
+    folder.prepare("data", "aa", resume=True)
+    stage(folder, "new", ("sft", "run.json"))
+    folder.commit()
+    assert held(folder) == {"sft/new.parquet": "new", "run.json": "new"}
+
+
+def test_another_inputs_folder_is_refused(folder: RunFolder) -> None:
+    stage(folder, "old")
+    folder.commit()
+    with pytest.raises(RunFolderError, match=r"belongs to the input data \(aa\).*--resume never"):
+        folder.prepare("other", "bb", resume=True)
+    assert held(folder) == outputs("old")
+    assert json.loads((folder.root / "input.json").read_text())["fingerprint"] == "aa"
+
+
+def test_resume_never_removes_outputs_and_keeps_the_cache(folder: RunFolder) -> None:
+    stage(folder, "old")
+    folder.commit()
+    folder.cache_path.parent.mkdir()
+    folder.cache_path.write_text("replies")
+    folder.prepare("other", "bb", resume=False)
+    assert held(folder) == {"cache/replies.sqlite": "replies"}
+    folder.prepare("other", "bb", resume=True)
+
+
+def test_the_same_input_elsewhere_may_go_on(folder: RunFolder) -> None:
+    folder.prepare("moved", "aa", resume=True)
+    assert json.loads((folder.root / "input.json").read_text()) == {"input": "moved", "fingerprint": "aa"}
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_folder_with_other_things_is_refused(resume: bool, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("words")
+    with pytest.raises(RunFolderError, match="is not empty and not a run folder"):
+        RunFolder(tmp_path).prepare("data", "aa", resume)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize("marker", ["", "{", "[]", "{}", '{"input": "data"}'])
+def test_a_damaged_marker_is_refused(marker: str, tmp_path: Path) -> None:
+    (tmp_path / "input.json").write_text(marker)
+    with pytest.raises(RunFolderError, match="is not a run folder"):
+        RunFolder(tmp_path).prepare("data", "aa", resume=True)
+
+
+def test_a_file_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("a file")
+    with pytest.raises(RunFolderError, match="cannot write"):
+        RunFolder(tmp_path / "run").prepare("data", "aa", resume=True)
+    with pytest.raises(RunFolderError, match="cannot write"), RunFolder(tmp_path / "run/below").locked():
+        pass
+    assert (tmp_path / "run").read_text() == "a file"
+
+
+def test_one_writer_at_a_time(folder: RunFolder) -> None:
+    program = (
+        "import sys; from pathlib import Path; from pipelines.running.run_folder import RunFolder, RunFolderError\n"
+        "try:\n    with RunFolder(Path(sys.argv[1])).locked(): print('held')\n"
+        "except RunFolderError as error: print(error)"
+    )
+
+    def other() -> str:
+        done = subprocess.run([sys.executable, "-c", program, folder.root], capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    with folder.locked():
+        assert other() == f"another process is writing {folder.root}"
+        with pytest.raises(RunFolderError, match="another process is writing"), folder.locked():
+            pass
+    assert other() == "held"
+
+
+def test_the_lock_goes_with_an_error(folder: RunFolder) -> None:
+    with pytest.raises(ZeroDivisionError), folder.locked():
+        _ = 1 / 0
+    with folder.locked():
+        assert (folder.root / ".lock").exists()
+
+
+LINES = st.lists(st.binary(max_size=6).filter(lambda line: b"\n" not in line and b"\r" not in line), max_size=6)
+
+
+@settings(max_examples=60)
+@given(LINES, st.randoms(use_true_random=False), st.sampled_from([b"\n", b"\r\n", b""]))
+def test_the_fingerprint_is_of_lines_in_any_order(lines: list[bytes], random: Random, end: bytes) -> None:
+    mixed = random.sample(lines, len(lines))
+    assert lines_fingerprint(iter(lines)) == lines_fingerprint(line + end for line in mixed)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [([], [b"a"]), ([b"a"], [b"b"]), ([b"a"], [b"a", b"a"]), ([b"ab"], [b"a", b"b"]), ([b"a"], [b"a "])],
+)
+def test_other_lines_have_another_fingerprint(one: list[bytes], other: list[bytes]) -> None:
+    assert lines_fingerprint(iter(one)) != lines_fingerprint(iter(other))
+    assert len(lines_fingerprint(iter(one))) == 64
+
+
+def test_the_spool_is_there_while_a_pipeline_runs_and_gone_behind_it(folder: RunFolder) -> None:
+    with folder.spool() as spool:
+        assert spool.parent == folder.staging and not list(spool.iterdir())
+        (spool / "crossing").write_bytes(b"data")
+    with pytest.raises(KeyError), folder.spool() as spool:
+        assert not list(spool.iterdir())
+        raise KeyError
+    assert not list(folder.staging.iterdir())
+
+
+NAMES = [("~", "home"), ("~/runs/a", "home/runs/a"), ("runs/a", "runs/a"), ("a~b", "a~b"), ("~no-such-user/a",) * 2]
+
+
+@pytest.mark.parametrize(("name", "path"), NAMES)
+def test_a_home_folder_is_expanded(name: str, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert named_folder(name).root == tmp_path / path
+
+
+@pytest.mark.parametrize("name", ["gs://bucket/run", "s3://bucket", "file:///tmp/run"])
+def test_a_url_is_no_run_folder(name: str) -> None:
+    with pytest.raises(
+        RunFolderError, match=rf"^cannot write {name}: a run folder has to be on a disk that all workers"
+    ):
+        named_folder(name)

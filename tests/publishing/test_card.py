@@ -1,0 +1,231 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from datasets import load_dataset
+
+from publishing.card import COLUMNS, HUB_LICENCES, licence_fields, size_category, write_card
+from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
+
+LINEAGE = {"prompts": [{"id": "trace.v1", "sha256": "ab"}], "models": [], "revision": "r", "cache_keys": []}
+CONFIG = """[roles]
+teacher = "big"
+policy = "small"
+[endpoints.big]
+kind = "openai"
+model = "/models/private/big-model"
+revision = "rev-9"
+base_url = "http://secret.internal:8000"
+[endpoints.small]
+kind = "classical"
+model = "colour"
+"""
+
+
+def row_of(number: int, source: str, licence: str | None) -> dict[str, Any]:
+    scores = {"outcome": 1.0, "spatial": 0.5, "reasoning": None, "final": 0.75}
+    return {
+        "id": f"q{number}",
+        "source": source,
+        "license": licence,
+        "k": 4,
+        "pass_rate": 0.5,
+        "scores": scores,
+    } | {
+        "lineage": LINEAGE,
+        "images": [{"bytes": None, "path": None}][:0],
+    }
+
+
+def write_staging(
+    folder: Path, sft: list[dict[str, Any]], rl: list[dict[str, Any]], **changes: Any
+) -> tuple[dict[str, Any], str, dict[str, Any]]:
+    """Write a run, make its card: the summary, the card's text and its front matter."""
+    for name, rows, schema in (
+        ("sft", sft, SFT_SCHEMA),
+        ("rl", rl, RL_SCHEMA),
+        ("rejected", [], REJECTED_SCHEMA),
+    ):
+        (folder / name).mkdir(parents=True)
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), folder / name / "train-00000-of-00001.parquet")
+    (folder / "config.toml").write_text(CONFIG, "utf-8")
+    rejected = {"difficulty": {"too_easy": 55, "too_hard": 16}}
+    summary = {
+        "recipe": "grounded_cot",
+        "input": "/home/someone/data/shapes",
+        "counts": {"input": len(sft) + len(rl) + 71, "sft": len(sft), "rl": len(rl), "rejected": rejected},
+        "stages": {"ingest": {"in": 120, "kept": 119}, "difficulty": {"in": 119, "kept": 48}},
+        "ledger": {"teacher": {"calls": 67, "requests": 66, "cached": 1, "retries": 0, "cost_usd": 0.5}},
+        "roles": {"teacher": "/models/private/big-model", "policy": "colour"},
+        "self_judged": True,
+        "config_sha256": "c0ffee",
+        "revision": "abc123",
+        "prompts": {"trace.v1": "ab" * 32, "gone.v7": "cd" * 32},
+        "finished": "2026-01-02T03:04:05+00:00",
+        "wall_s": 1.5,
+    } | changes
+    write_card(folder, summary)
+    text = (folder / "README.md").read_text("utf-8")
+    front = yaml.safe_load(text.split("---\n")[1])
+    return summary, text, front
+
+
+def table(text: str, first: str) -> list[list[str]]:
+    """The cells of the rows of the table whose header begins with ``first``."""
+    lines = text.split(f"\n| {first} |", 1)[1].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+def test_the_figures_of_the_run(tmp_path: Path) -> None:
+    sft = [row_of(n, "drawn", "CC0-1.0") for n in range(3)]
+    _, text, front = write_staging(tmp_path, sft, [row_of(9, "found", "MIT")])
+    assert front["license"] == ["cc0-1.0", "mit"]
+    assert front["configs"] == [
+        {"config_name": "sft", "data_files": "sft/*.parquet"},
+        {"config_name": "rl", "data_files": "rl/*.parquet"},
+    ]
+    assert front["size_categories"] == ["n<1K"]
+    assert front["pretty_name"] == "grounded_cot on shapes"
+    assert table(text, "source") == [["drawn", "CC0-1.0", "3", "0"], ["found", "MIT", "0", "1"]]
+    assert [row[-3:] for row in table(text, "stage")] == [["120", "119", "0"], ["119", "48", "71"]]
+    assert table(text, "pass rate") == [["0.50", "3", "1"]]
+    reasons = text.split("Why records were rejected:")[1]
+    assert [row[-1] for row in table(reasons, "stage")] == ["55", "16"]
+    prompts = {row[0]: row[2] for row in table(text, "prompt")}
+    assert prompts == {"gone.v7": "0", "trace.v1": "4"}
+    assert "0 have no outcome score" in text
+    assert "3 have no reasoning score" in text
+
+
+def test_models_and_what_bounds_their_word(tmp_path: Path) -> None:
+    _, text, _ = write_staging(tmp_path, [row_of(1, "drawn", "MIT")], [])
+    assert table(text, "role") == [
+        ["policy", "colour", "embedded engine", "none", "0"],
+        ["teacher", "big-model", "openai", "rev-9", "67"],
+    ]
+    assert "**Self-judged:**" in text
+    assert "The embedded engine played policy." in text
+    for private in ("secret.internal", "/models/private", "/home/someone"):
+        assert private not in text
+    _, other, _ = write_staging(tmp_path / "other", [], [], self_judged=False)
+    assert "Self-judged" not in other
+
+
+def test_an_empty_run(tmp_path: Path) -> None:
+    _, text, front = write_staging(tmp_path, [], [])
+    assert "license" not in front
+    assert table(text, "source") == [["none", "none", "0", "0"]]
+    assert "None" not in text
+
+
+def test_text_of_the_input_stays_text(tmp_path: Path) -> None:
+    hostile = "a|b\n---\n# x <script>alert(1)</script> [l](javascript:1) `c`"
+    rows = [row_of(1, hostile, "MIT")]
+    _, text, front = write_staging(tmp_path, rows, [], input="x: {y}\n---\nlicense: mit", recipe="r\n---\nlicense: gpl")
+    assert front["license"] == "mit"
+    assert "<script>" not in text
+    assert "\n# x" not in text
+    assert "\\[l\\](" in text
+    assert len([line for line in text.splitlines() if line == "---"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("recorded", "fields"),
+    [
+        (set(), {}),
+        ({"CC-BY-4.0"}, {"license": "cc-by-4.0"}),
+        ({" mit "}, {"license": "mit"}),
+        ({"MIT", "Apache-2.0"}, {"license": ["apache-2.0", "mit"]}),
+        ({"MIT", "MIT (repo); photos third-party"}, {"license": "other", "license_name": "per-row"}),
+        ({None}, {"license": "other", "license_name": "per-row"}),
+        ({""}, {"license": "other", "license_name": "per-row"}),
+    ],
+)
+def test_licences_are_never_made_up(recorded: set[str | None], fields: dict[str, object]) -> None:
+    assert licence_fields(recorded) == fields
+    assert all(licence == licence.lower() for licence in HUB_LICENCES)
+
+
+@pytest.mark.parametrize(
+    ("rows", "category"),
+    [(0, "n<1K"), (999, "n<1K"), (1000, "1K<n<10K"), (99_999, "10K<n<100K"), (10**6, "1M<n<10M")],
+)
+def test_size_categories(rows: int, category: str) -> None:
+    assert size_category(rows) == category
+
+
+def test_every_column_is_explained() -> None:
+    assert set(COLUMNS) == {*SFT_SCHEMA.names, *RL_SCHEMA.names}
+
+
+def test_the_ways_to_load_work(tmp_path: Path) -> None:
+    rows = [row_of(1, "drawn", "MIT")]
+    _, text, _ = write_staging(tmp_path, rows, rows)
+    loaded = load_dataset(
+        "parquet", data_files=str(tmp_path / "sft/*.parquet"), split="train", cache_dir=str(tmp_path / "c")
+    )
+    assert loaded["id"][:] == ["q1"]
+    sql = text.split("```sql\n")[1].split("```")[0].replace("'sft/", f"'{tmp_path}/sft/")
+    assert duckdb.execute(sql).fetchall() == [("q1", None, None, 0.5, 0.75)]
+
+
+@pytest.mark.parametrize(("filled", "empty"), [("sft", "rl"), ("rl", "sft")])
+def test_a_set_without_rows_is_not_to_be_loaded(filled: str, empty: str, tmp_path: Path) -> None:
+    sides: dict[str, Any] = {filled: [row_of(1, "drawn", "MIT")], empty: []}
+    _, text, front = write_staging(tmp_path, sides["sft"], sides["rl"])
+    assert front["configs"] == [{"config_name": filled, "data_files": f"{filled}/*.parquet"}]
+    assert f"the `{empty}` set is empty" in text
+    code = text.split("```python\n")[1].split("```")[0]
+    assert f"{empty} =" not in code
+    loaded: dict[str, Any] = {}
+    exec(code.replace('files="', f'files="{tmp_path}/').replace("split=", f'cache_dir="{tmp_path}/c", split='), loaded)
+    assert loaded[filled]["id"][:] == ["q1"]
+    by_config = load_dataset(str(tmp_path), filled, split="train", cache_dir=str(tmp_path / "c"))
+    assert by_config["id"][:] == ["q1"]
+    sql = text.split("```sql\n")[1].split("```")[0].replace(f"'{filled}/", f"'{tmp_path}/{filled}/")
+    assert duckdb.execute(sql).fetchall()[0][0] == "q1"
+
+
+def test_two_empty_sets_have_nothing_to_load(tmp_path: Path) -> None:
+    _, text, front = write_staging(tmp_path, [], [])
+    assert "configs" not in front
+    assert "load_dataset" not in text
+    assert "Both sets are empty" in text
+
+
+def test_stages_of_a_target_are_only_shown_with_one(tmp_path: Path) -> None:
+    stages = {name: {"in": 9, "kept": 9} for name in ("ingest", "draw", "cut")}
+    _, without, _ = write_staging(tmp_path / "a", [], [], stages=stages)
+    _, with_one, _ = write_staging(tmp_path / "b", [], [], stages=stages, target={"sft": 9})
+    assert [row[0] for row in table(without, "stage")] == ["ingest", "difficulty"]
+    shown = {row[0]: row[1] for row in table(with_one, "stage")}
+    assert list(shown) == ["ingest", "draw", "difficulty", "cut"]
+    assert "–" not in shown.values()
+
+
+def test_prompts_used_for_the_run_show_their_calls(tmp_path: Path) -> None:
+    def calls(**stages: tuple[int, int]) -> dict[str, Any]:
+        by_stage = {name: {"calls": made, "repairs": again} for name, (made, again) in stages.items()}
+        return {"calls": sum(made for made, _ in stages.values()), "stages": by_stage}
+
+    ledger = {"teacher": calls(rubric_candidates=(1, 0), trace=(4, 0)), "judge": calls(rubric_judge=(9, 2))}
+    prompts = {"rubric_candidates.v1": "ab", "rubric_judge.v1": "cd", "rubric_judge.v2": "ef", "trace.v1": "01"}
+    _, text, _ = write_staging(tmp_path, [], [row_of(1, "drawn", "MIT")], ledger=ledger, prompts=prompts)
+    assert {row[0].replace("\\", ""): row[2] for row in table(text, "prompt")} == {
+        "rubric_candidates.v1": "0 (1 call for the run)",
+        "rubric_judge.v1": "0",
+        "rubric_judge.v2": "0 (7 calls for the run)",
+        "trace.v1": "1",
+    }
+
+
+def test_the_summary_is_only_read(tmp_path: Path) -> None:
+    summary, text, _ = write_staging(tmp_path, [row_of(1, "drawn", "MIT")], [])
+    before = json.dumps(summary)
+    write_card(tmp_path, summary)
+    assert (json.dumps(summary), (tmp_path / "README.md").read_text("utf-8")) == (before, text)

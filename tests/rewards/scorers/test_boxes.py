@@ -1,0 +1,265 @@
+"""iVGR Eq. 2 by hand, the degenerate cases as documented, and its invariants."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rewards.scorers.boxes import FORMS, MAX_BOXES, iou_matrix, match_group, max_boxes, score_boxes, score_group
+from schemas.geometry import Box
+
+
+def box(x1: float, y1: float, x2: float, y2: float, media_index: int = 0, label: str = "cat") -> Box:
+    return Box(label, x1, y1, x2, y2, media_index)
+
+
+SQUARE = (0, 0, 10, 10)
+GOLD = (box(*SQUARE), box(100, 0, 110, 10))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        (SQUARE, SQUARE, 1.0),
+        # 5 x 10 shared of 100 + 100 - 50
+        (SQUARE, (5, 0, 15, 10), 1 / 3),
+        # 5 x 5 shared of 100 + 100 - 25
+        (SQUARE, (5, 5, 15, 15), 25 / 175),
+        # one within the other: 16 of 100
+        (SQUARE, (3, 3, 7, 7), 0.16),
+        # exclusive edges: boxes that touch share nothing, and a box of 0.5 pixels has an area
+        (SQUARE, (10, 0, 20, 10), 0.0),
+        ((0, 0, 0.5, 0.5), (0, 0, 0.5, 1.0), 0.5),
+        (SQUARE, (50, 50, 60, 60), 0.0),
+        # no area, corners in the wrong order, no numbers: no overlap, not even with itself
+        ((5, 5, 5, 9), (5, 5, 5, 9), 0.0),
+        ((0, 0, 0, 0), SQUARE, 0.0),
+        ((10, 10, 0, 0), SQUARE, 0.0),
+        ((math.nan, 0, 10, 10), SQUARE, 0.0),
+        ((-math.inf, -math.inf, math.inf, math.inf), SQUARE, 0.0),
+        ((math.inf,) * 4, (math.inf,) * 4, 0.0),
+        ((0, 0, 1e-200, 1e-200), (0, 0, 1e-200, 1e-200), 0.0),
+        ((0, 0, 1e200, 1e200), (0, 0, 1e200, 1e200), 0.0),
+    ],
+)
+def test_iou_of_two_boxes(a, b, expected) -> None:
+    assert iou_matrix([a], [b]).tolist() == [[pytest.approx(expected)]]
+
+
+def test_iou_matrix_shapes_and_order() -> None:
+    matrix = iou_matrix([SQUARE, (5, 0, 15, 10), (0, 0, 0, 0)], [SQUARE, (50, 50, 60, 60)])
+    assert matrix.tolist() == [[1.0, 0.0], [pytest.approx(1 / 3), 0.0], [0.0, 0.0]]
+    assert iou_matrix([], [SQUARE]).shape == (0, 1)
+    assert iou_matrix([SQUARE], np.zeros((0, 4))).shape == (1, 0)
+    assert iou_matrix([], []).shape == (0, 0)
+
+
+def test_iou_matrix_leaves_its_arguments_alone() -> None:
+    flat = np.array([[5.0, 5.0, 5.0, 9.0]])
+    iou_matrix(flat, flat)
+    assert flat.tolist() == [[5.0, 5.0, 5.0, 9.0]]
+
+
+@pytest.mark.parametrize("wrong", [[1, 2, 3, 4], [[1, 2, 3]], [[[1, 2, 3, 4]]]])
+def test_iou_matrix_wants_rows_of_four(wrong) -> None:
+    with pytest.raises(ValueError, match=r"\(n, 4\)"):
+        iou_matrix(wrong, [SQUARE])
+
+
+@pytest.mark.parametrize(
+    ("predicted", "recall", "precision"),
+    [
+        (GOLD, 1.0, 1.0),
+        # gold: 1 and 0; predicted: 1
+        ((box(*SQUARE),), 0.5, 1.0),
+        # gold: 1/3 and 0; predicted: 1/3
+        ((box(5, 0, 15, 10),), 1 / 6, 1 / 3),
+        # gold: 1 and 1; predicted: 1, 1, 0, 0
+        ((*GOLD, box(0, 50, 10, 60), box(0, 70, 10, 80)), 1.0, 0.5),
+        # gold: the better of 1/3 and 0.16, and 0; predicted: 1/3 and 0.16
+        ((box(5, 0, 15, 10), box(3, 3, 7, 7)), 1 / 6, (1 / 3 + 0.16) / 2),
+        ((box(50, 50, 60, 60),), 0.0, 0.0),
+    ],
+)
+def test_ivgr_eq2_by_hand(predicted, recall, precision) -> None:
+    assert score_boxes(predicted, GOLD).value == pytest.approx((recall + precision) / 2)
+    assert score_boxes(predicted, GOLD, "recall_only").value == pytest.approx(recall)
+    total = recall + precision
+    assert score_boxes(predicted, GOLD, "f1").value == pytest.approx(2 * recall * precision / total if total else 0)
+
+
+def test_ivgr_eq2_says_recall_and_precision() -> None:
+    verdict = score_boxes((box(*SQUARE),), GOLD)
+    assert (verdict.name, verdict.value) == ("boxes", 0.75)
+    assert verdict.reason == "1 boxes, of 2 gold boxes (bidirectional): recall 0.500, precision 1.000"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_predicted_box_scores_0_and_no_gold_box_is_not_applicable(form) -> None:
+    assert score_boxes((), GOLD, form).value == 0.0
+    assert score_boxes((), (), form).value is None
+    assert score_boxes(GOLD, (), form).value is None
+
+
+def test_labels_are_not_compared() -> None:
+    assert score_boxes((box(*SQUARE, label="dog"),), (box(*SQUARE, label="cat"),)).value == 1.0
+
+
+def test_boxes_on_different_media_do_not_overlap() -> None:
+    gold = (box(*SQUARE, media_index=0), box(*SQUARE, media_index=1))
+    assert score_boxes((box(*SQUARE, media_index=1),), gold).value == pytest.approx((0.5 + 1) / 2)
+    assert score_boxes((box(*SQUARE, media_index=2),), gold).value == 0.0
+    assert score_boxes((box(*SQUARE, media_index=1),), gold[:1]).value == 0.0
+    assert score_boxes(gold, gold).value == 1.0
+
+
+def test_ivgr_eq2_copies_of_a_good_box_do_not_hide_bad_ones() -> None:
+    good, bad = box(*SQUARE), box(50, 50, 60, 60)
+    once = score_boxes((good, bad), GOLD)
+    assert score_boxes((good,) * 100 + (bad,), GOLD).value == once.value == pytest.approx((0.5 + 0.5) / 2)
+
+
+def grid(count: int) -> tuple[Box, ...]:
+    return tuple(box(20 * i, 0, 20 * i + 10, 10) for i in range(count))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_box_spam_beyond_the_limit_scores_0(form) -> None:
+    gold = grid(2)
+    assert score_boxes(grid(MAX_BOXES), gold, form).value > 0  # type: ignore[operator]
+    verdict = score_boxes(grid(MAX_BOXES + 1), gold, form)
+    assert (verdict.value, verdict.reason) == (0.0, "257 boxes, more than 256")
+
+
+def test_a_crowded_picture_may_have_as_many_boxes_as_it_needs() -> None:
+    gold = grid(300)
+    assert max_boxes(gold) == 600
+    assert score_boxes(gold, gold).value == 1.0
+
+
+def test_a_group_is_scored_as_its_responses_one_by_one() -> None:
+    responses = [(), GOLD, (box(*SQUARE),), grid(MAX_BOXES + 1), grid(200), (box(*SQUARE, media_index=1),), GOLD]
+    together = score_group(responses, GOLD)
+    assert together == tuple(score_boxes(response, GOLD) for response in responses)
+    assert [verdict.value for verdict in together][:4] == [0.0, 1.0, 0.75, 0.0]
+    assert score_group([], GOLD) == ()
+    assert [verdict.value for verdict in score_group(responses, ())] == [None] * 7
+
+
+def test_a_group_larger_than_a_block_is_scored_alike() -> None:
+    gold = grid(130)
+    responses = [grid(count) for count in range(1, 250, 3)]
+    recall, precision = match_group(responses, gold)
+    for index, response in enumerate(responses):
+        hit = min(len(response), len(gold))
+        assert recall[index] == pytest.approx(hit / len(gold))
+        assert precision[index] == pytest.approx(hit / len(response))
+
+
+def test_matching_without_gold_is_an_error_and_an_unknown_form_too() -> None:
+    with pytest.raises(ValueError, match="gold"):
+        match_group([GOLD], ())
+    with pytest.raises(ValueError, match="unknown form 'precision'"):
+        score_boxes(GOLD, GOLD, "precision")
+
+
+SIDE = st.floats(-1e9, 1e9)
+ANY_BOX = st.builds(box, *[st.floats()] * 4, st.integers(0, 2))
+REAL_BOX = st.builds(
+    lambda x, y, w, h, medium: box(x, y, x + w, y + h, medium),
+    st.integers(0, 60),
+    st.integers(0, 60),
+    st.integers(1, 30),
+    st.integers(1, 30),
+    st.integers(0, 1),
+)
+
+
+@settings(max_examples=60)
+@given(st.tuples(*[SIDE] * 4), st.tuples(*[SIDE] * 4))
+def test_iou_is_in_0_1_symmetric_and_1_with_itself(a, b) -> None:
+    ab, ba = iou_matrix([a], [b])[0, 0], iou_matrix([b], [a])[0, 0]
+    assert 0 <= ab <= 1
+    assert ab == ba
+    has_area = a[2] > a[0] and a[3] > a[1] and (a[2] - a[0]) * (a[3] - a[1]) > 0
+    assert iou_matrix([a], [a])[0, 0] == float(has_area)
+
+
+@settings(max_examples=60)
+@given(st.lists(ANY_BOX, max_size=6), st.lists(ANY_BOX, max_size=6), st.sampled_from(list(FORMS)))
+def test_any_boxes_score_in_0_1_or_not_at_all(predicted, gold, form) -> None:
+    value = score_boxes(tuple(predicted), tuple(gold), form).value
+    assert value is None if not gold else value is not None and 0 <= value <= 1
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(REAL_BOX, min_size=1, max_size=6),
+    st.lists(REAL_BOX, min_size=1, max_size=6),
+    st.integers(1, 9),
+    st.sampled_from(["bidirectional", "f1"]),
+)
+def test_ivgr_eq2_boxes_off_all_gold_never_raise_the_score(predicted, gold, count, form) -> None:
+    off = tuple(box(1000 + 50 * i, 0, 1020 + 50 * i, 10) for i in range(count))
+    before = score_boxes(tuple(predicted), tuple(gold), form).value
+    after = score_boxes((*predicted, *off), tuple(gold), form).value
+    assert before is not None and after is not None
+    assert after <= before
+
+
+@settings(max_examples=60)
+@given(st.lists(REAL_BOX, max_size=6), st.lists(REAL_BOX, min_size=1, max_size=6), st.randoms())
+def test_ivgr_eq2_order_does_not_matter(predicted, gold, random) -> None:
+    value = score_boxes(tuple(predicted), tuple(gold)).value
+    random.shuffle(predicted)
+    random.shuffle(gold)
+    assert score_boxes(tuple(predicted), tuple(gold)).value == pytest.approx(value)
+
+
+def by_pairs(predicted: set[Box], gold: list[Box]) -> float:
+    """Eq. 2 written out."""
+
+    def iou(a: Box, b: Box) -> float:
+        width = max(0.0, min(a.x2, b.x2) - max(a.x1, b.x1))
+        height = max(0.0, min(a.y2, b.y2) - max(a.y1, b.y1))
+        shared = width * height * (a.media_index == b.media_index)
+        return shared / (a.width * a.height + b.width * b.height - shared)
+
+    recall = sum(max(iou(b, p) for p in predicted) for b in gold) / len(gold)
+    precision = sum(max(iou(p, b) for b in gold) for p in predicted) / len(predicted)
+    return (recall + precision) / 2
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.lists(REAL_BOX, min_size=1, max_size=5), min_size=1, max_size=5),
+    st.lists(REAL_BOX, min_size=1, max_size=5),
+)
+def test_ivgr_eq2_a_group_matches_the_equation_pair_by_pair(responses, gold) -> None:
+    scored = score_group([tuple(response) for response in responses], tuple(gold))
+    expected = [by_pairs(set(response), gold) for response in responses]
+    assert [verdict.value for verdict in scored] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("side", "far", "expected"),
+    [
+        # sides on both sides of the bounds that spare the closer look: sound boxes score alike
+        (1e-149, 0.0, 1.0),
+        (1e-151, 0.0, 1.0),
+        (1e-170, 0.0, 0.0),
+        (1e148, 0.0, 1.0),
+        (1e149, 0.0, 1.0),
+        (1e151, 0.0, 0.0),
+        # a corner far away with a side of its own length, beside a sound box
+        (10.0, 1e149, 0.5),
+        (10.0, math.inf, 0.5),
+    ],
+)
+def test_boxes_of_extreme_size_hide_no_sound_box_and_warn_of_nothing(side, far, expected, recwarn) -> None:
+    sound = box(0, 0, side, side)
+    gold = (sound, box(far, far, far, far)) if far else (sound,)
+    assert score_boxes(gold, gold, "recall_only").value == expected
+    assert not recwarn.list

@@ -1,0 +1,283 @@
+"""Many calls in flight inside Beam: results, typed rejections, windows and timestamps, and the ledger's counters."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import registry
+from apache_beam.metrics import MetricsFilter
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
+
+from inference.errors import BudgetUsedUp, CallError, Failure
+from inference.grounding import BadReply
+from inference.request import Sampling
+from inference.runtime import runtime
+from inference.session import Session
+from inference.settings import EndpointSettings, ModelsSettings
+from prompts.loader import load_prompt
+from schemas.coding import record
+from schemas.reasons import Reason
+from schemas.records import Call, Draft, Question, Rejected
+from stages.plumbing.calling import REJECTED, CallModels, MapDrafts, reject, with_calls
+
+CALL = Call(
+    "teacher",
+    "p.v1",
+    "0" * 64,
+    "m",
+    ("key of the call",),
+    requests=2,
+    cached=1,
+    retries=1,
+    tokens_in=30,
+    tokens_out=7,
+    tokens_reasoning=3,
+    tokens_cached=4,
+    tokens_wasted=5,
+    repairs=1,
+    cost_usd=0.25,
+    worth_usd=0.5,
+)
+
+
+@record
+class Item:
+    """An element with an id and what shall become of it."""
+
+    id: str
+    fate: str = ""
+
+
+def draft(name: str, *calls: Call) -> Draft:
+    return Draft(Question(name, "s", "l", (), "q", "a", "text"), calls=calls)
+
+
+def items(count: int) -> list[Item]:
+    return [Item(str(n)) for n in range(count)]
+
+
+async def work(element: Any, session: Session) -> Any:
+    """What the element's fate says; "slow" elements end after the others."""
+    fate = getattr(element, "fate", "")
+    if fate == "slow":
+        for _ in range(200):
+            await asyncio.sleep(0)
+    if fate == "call failed":
+        raise CallError(Failure.SERVER_ERROR, "HTTP 500", key="key of the failure")
+    if fate == "bad reply before any call":
+        raise BadReply("no boxes")
+    session.calls.append(CALL)
+    if fate == "bad reply":
+        raise BadReply("no boxes")
+    if fate == "late failure":
+        raise CallError(Failure.REFUSED, "no", key="key of the failure")
+    if fate == "budget":
+        raise BudgetUsedUp("the budget is used up: $1.0000 of $1")
+    if fate == "rejected":
+        return Rejected(element.id, "stage", Reason.TOO_HARD.value, "said so", None, 0.5, 2, 1.0)
+    if fate == "defect":
+        raise ZeroDivisionError("a defect")
+    return f"done {element.id}"
+
+
+async def with_calls_of(element: Draft, session: Session) -> Draft:
+    session.calls.append(CALL)
+    return with_calls(element, session, entities=("dog",))
+
+
+async def fail_draft(element: Draft, session: Session) -> Draft:
+    session.calls.append(CALL)
+    raise CallError(Failure.TIMEOUT, "no reply in time", key="k")
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Iterator[Callable[..., ModelsSettings]]:
+    """Settings for an endpoint; what was opened for them is closed at the end."""
+    made: list[ModelsSettings] = []
+
+    def build(**endpoint: Any) -> ModelsSettings:
+        fields = {"kind": "classical", "model": "colour", **endpoint}
+        made.append(
+            ModelsSettings(
+                (("e", EndpointSettings(**fields)),),
+                (("policy", "e"), ("judge", "e")),
+                str(tmp_path / "r.sqlite"),
+                str(tmp_path),
+                str(tmp_path),
+            )
+        )
+        return made[-1]
+
+    yield build
+    for settings in made:
+        runtime().close(settings)
+
+
+Outputs = dict[str, beam.PCollection]
+
+
+def run(elements: list[Any], calls: beam.DoFn, check: Callable[[Outputs], None]) -> Any:
+    """Run the stage on one bundle of elements in this process; ``check`` gets both outputs. Gives the result."""
+    options = PipelineOptions(["--direct_running_mode=in_memory"])
+    pipeline = beam.Pipeline("FnApiRunner", options=options)
+    done = pipeline | beam.Create(elements) | beam.ParDo(calls).with_outputs(REJECTED, main="kept")
+    check({"kept": done.kept, REJECTED: done[REJECTED]})
+    result = pipeline.run()
+    result.wait_until_finish()
+    return result
+
+
+def counters(result: Any) -> dict[tuple[str, str], int]:
+    found = result.metrics().query(MetricsFilter())["counters"]
+    return {(row.key.metric.namespace, row.key.metric.name): row.committed for row in found}
+
+
+def expect(kept: list[Any], rejected: list[Any]) -> Callable[[Outputs], None]:
+    def check(outputs: Outputs) -> None:
+        assert_that(outputs["kept"], equal_to(kept), label="kept")
+        assert_that(outputs[REJECTED], equal_to(rejected), label="rejected")
+
+    return check
+
+
+@pytest.mark.parametrize("in_flight", [1, 3, 64])
+@pytest.mark.parametrize("count", [0, 1, 10])
+def test_every_element_ends_once(models, in_flight, count) -> None:
+    elements = items(count)
+    kept = [f"done {n}" for n in range(count)]
+    run(elements, CallModels("stage", work, models(), in_flight), expect(kept, []))
+
+
+def test_a_slow_element_holds_nobody_up_and_is_not_lost(models) -> None:
+    elements = [Item("0", "slow"), *items(6)[1:], Item("6", "slow")]
+    run(elements, CallModels("stage", work, models(), 2), expect([f"done {n}" for n in range(7)], []))
+
+
+@pytest.mark.parametrize("in_flight", [1, 64])
+@pytest.mark.parametrize(
+    ("fate", "reason", "detail", "key", "calls"),
+    [
+        ("call failed", "call_failed", "server_error: HTTP 500", "key of the failure", 0),
+        ("late failure", "call_failed", "refused: no", "key of the failure", 1),
+        ("bad reply", "unparsable_reply", "no boxes", "key of the call", 1),
+        ("bad reply before any call", "unparsable_reply", "no boxes", None, 0),
+        ("budget", "budget", "the budget is used up: $1.0000 of $1", None, 1),
+        ("rejected", "too_hard", "said so", None, 2),
+    ],
+)
+def test_failures_are_typed_rejections(models, in_flight, fate, reason, detail, key, calls) -> None:
+    elements = [Item("a"), Item("b", fate), Item("c")]
+    rejected = [Rejected("b", "stage", reason, detail, key, 0.25 * calls, calls, 0.5 * calls)]
+    run(elements, CallModels("stage", work, models(), in_flight), expect(["done a", "done c"], rejected))
+
+
+@pytest.mark.parametrize("in_flight", [1, 64])
+def test_a_defect_fails_the_run(models, in_flight) -> None:
+    with pytest.raises(Exception, match="a defect"):
+        run([Item("a"), Item("b", "defect")], CallModels("stage", work, models(), in_flight), lambda _: None)
+
+
+def test_a_rejected_draft_carries_what_it_has_cost(models) -> None:
+    rejected = [Rejected("a", "stage", "call_failed", "timeout: no reply in time", "k", 0.75, 3, 1.5)]
+    run([draft("a", CALL, CALL)], CallModels("stage", fail_draft, models()), expect([], rejected))
+
+
+def test_a_kept_draft_has_all_calls(models) -> None:
+    kept = [Draft(draft("a").question, entities=("dog",), calls=(CALL, CALL))]
+    run([draft("a", CALL)], CallModels("stage", with_calls_of, models()), expect(kept, []))
+
+
+def test_reject_adds_up_the_cost() -> None:
+    given = reject(draft("a", CALL), "stage", Reason.NO_ENTITIES, "none", [CALL], "key")
+    assert given == Rejected("a", "stage", "no_entities", "none", "key", 0.5, 2, 1.0)
+
+
+class Stamp(beam.DoFn):
+    """The element with its timestamp and the start of its window, in seconds."""
+
+    def process(self, element, timestamp=beam.DoFn.TimestampParam, window=beam.DoFn.WindowParam):
+        name = element.id if isinstance(element, Rejected) else element.removeprefix("done ")
+        yield name, timestamp.micros / 1e6, window.start.micros / 1e6
+
+
+@pytest.mark.parametrize("in_flight", [1, 2, 64])
+def test_results_keep_their_own_window_and_timestamp(models, in_flight) -> None:
+    """Whether they leave while others arrive or when the bundle ends."""
+    elements = [Item(str(n), "call failed" if n % 3 == 0 else "slow" if n % 3 == 1 else "") for n in range(9)]
+    pipeline = beam.Pipeline("FnApiRunner", options=PipelineOptions(["--direct_running_mode=in_memory"]))
+    done = (
+        pipeline
+        | beam.Create([TimestampedValue(element, 7 * int(element.id)) for element in elements])
+        | beam.Map(lambda stamped: stamped)
+        | beam.WindowInto(FixedWindows(10))
+        | beam.ParDo(CallModels("stage", work, models(), in_flight)).with_outputs(REJECTED, main="kept")
+    )
+    stamped = (done.kept, done[REJECTED]) | beam.Flatten() | beam.ParDo(Stamp())
+    expected = [(str(n), 7.0 * n, float(7 * n // 10 * 10)) for n in range(9)]
+    assert_that(stamped | "Together" >> beam.WindowInto(GlobalWindows()), equal_to(expected))
+    pipeline.run().wait_until_finish()
+
+
+def test_the_ledger_counts_every_call(models) -> None:
+    elements = [Item("a"), Item("b"), Item("c", "bad reply"), Item("d", "call failed"), Item("e", "rejected")]
+    found = counters(run(elements, CallModels("stage", work, models()), lambda _: None))
+    calls = 4  # all but that of "d", which failed
+    assert {name: value for (space, name), value in found.items() if space == "ledger/teacher/stage"} == {
+        "calls": calls,
+        "requests": 2 * calls,
+        "cached": calls,
+        "retries": calls,
+        "repairs": calls,
+        "tokens_in": 30 * calls,
+        "tokens_out": 7 * calls,
+        "tokens_reasoning": 3 * calls,
+        "tokens_cached": 4 * calls,
+        "tokens_wasted": 5 * calls,
+        "cost_microusd": 250_000 * calls,
+        "worth_microusd": 500_000 * calls,
+    }
+    assert {key: value for key, value in found.items() if not key[0].startswith("ledger/")} == {
+        ("stage/stage", "in"): 5,
+        ("stage/stage", "kept"): 2,
+        ("rejected/stage", "unparsable_reply"): 1,
+        ("rejected/stage", "call_failed"): 1,
+        ("rejected/stage", "too_hard"): 1,
+    }
+
+
+async def ask_policy(element: Item, session: Session) -> str:
+    prompt = load_prompt("judge_answer.v1").render(question="q", gold="g", predicted=element.id)
+    return (await session.generate("policy", prompt, Sampling())).text
+
+
+def test_the_embedded_engine_in_a_stage(models) -> None:
+    detail = "unsupported: the embedded engine 'edges' cannot answer the prompt judge_answer.v1"
+
+    def check(outputs: Outputs) -> None:
+        seen = outputs[REJECTED] | beam.Map(lambda r: (r.id, r.reason, r.detail, len(r.cache_key)))
+        assert_that(seen, equal_to([("a", "call_failed", detail, 64)]))
+
+    run([Item("a")], CallModels("stage", ask_policy, models(model="edges")), check)
+
+
+def map_fate(element: Item) -> Any:
+    rejected = Rejected(element.id, "stage", Reason.TOO_EASY.value, "said so")
+    return rejected if element.fate == "rejected" else f"done {element.id}"
+
+
+def test_map_drafts() -> None:
+    rejected = [Rejected("b", "stage", "too_easy", "said so")]
+    result = run([Item("a"), Item("b", "rejected")], MapDrafts("stage", map_fate), expect(["done a"], rejected))
+    assert counters(result)["stage/stage", "in"] == 2
+    assert counters(result)["stage/stage", "kept"] == 1
+    assert counters(result)["rejected/stage", "too_easy"] == 1
+
+
+def test_items_cross_a_shuffle() -> None:
+    coder = registry.get_coder(Item)
+    assert coder.decode(coder.encode(Item("a", "b"))) == Item("a", "b")

@@ -1,0 +1,110 @@
+"""What calls over HTTP leave in the ledger when they fail, and how a stage ends when the budget is used up."""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.metrics import MetricsFilter
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.util import assert_that, equal_to
+
+from inference.request import Sampling
+from inference.session import Session
+from inference.settings import EndpointSettings, ModelsSettings
+from prompts.loader import load_prompt
+from rewards.scorers.outcome import score_outcome
+from schemas.records import Draft, Rejected
+from stages.plumbing.calling import REJECTED, CallModels, with_calls
+
+SAID = '{"reason": "the same", "same": true}'
+PARAPHRASE = "he sits on the back of a galloping brown animal"
+
+
+async def judge(draft: Draft, session: Session) -> Draft:
+    prompt = load_prompt("judge_answer.v1").render(question="q", gold="g", predicted=draft.id)
+    await session.generate("judge", prompt, Sampling())
+    return with_calls(draft, session)
+
+
+async def score(draft: Draft, session: Session) -> str:
+    verdict = await score_outcome(draft.question, PARAPHRASE, session)
+    return f"{draft.id} {verdict.value}"
+
+
+def run(drafts: list[Draft], work: Any, models: ModelsSettings, kept: list[Any], rejected: list[Any]) -> dict[Any, int]:
+    """Run the stage, assert what leaves it as (id, calls) and (id, reason, calls), and give the run's counters."""
+    pipeline = beam.Pipeline(FnApiRunner())
+    calls = CallModels("stage", work, models)
+    done = pipeline | beam.Create(drafts) | beam.ParDo(calls).with_outputs(REJECTED, main="kept")
+    assert_that(done.kept | "Show" >> beam.Map(shown), equal_to(kept), label="kept")
+    assert_that(done[REJECTED] | "ShowRejected" >> beam.Map(shown_rejected), equal_to(rejected), label="rejected")
+    result = pipeline.run()
+    result.wait_until_finish()
+    found = result.metrics().query(MetricsFilter())["counters"]
+    return {(row.key.metric.namespace, row.key.metric.name): row.committed for row in found}
+
+
+def shown(kept: Any) -> Any:
+    return (kept.id, len(kept.calls)) if isinstance(kept, Draft) else kept
+
+
+def shown_rejected(found: Rejected) -> tuple[str, str, int]:
+    return found.id, found.reason, found.calls
+
+
+def test_a_call_beyond_the_budget_is_a_typed_rejection(models, make_draft) -> None:
+    poor = replace(models("judge", says=lambda *_: SAID), budget_tokens=1)
+    counters = run([make_draft("a"), make_draft("b")], judge, poor, [], [("a", "budget", 1), ("b", "budget", 1)])
+    assert counters["rejected/stage", "budget"] == 2
+    assert ("ledger/judge/stage", "requests") not in counters
+
+
+def test_what_the_cache_has_is_served_beyond_the_budget(models, make_draft) -> None:
+    rich = models("judge", says=lambda *_: SAID)
+    run([make_draft("a")], judge, rich, [("a", 1)], [])
+    counters = run(
+        [make_draft("a"), make_draft("b")], judge, replace(rich, budget_tokens=1), [("a", 1)], [("b", "budget", 1)]
+    )
+    assert counters["ledger/judge/stage", "cached"] == 1
+
+
+def test_a_scorer_does_not_take_a_used_up_budget_for_a_failed_judge(models, make_draft) -> None:
+    """It would leave the answer unscored, and the record would end as if it could not be verified."""
+    draft = make_draft("a", answer="riding a horse", answer_type="text")
+    rich = models("judge", says=lambda *_: SAID)
+    run([draft], score, replace(rich, budget_usd=0.0, budget_tokens=1), [], [("a", "budget", 1)])
+    run([draft], score, rich, ["a 1.0"], [])
+
+
+class _Broken(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(500)
+        self.send_header("retry-after", "0")
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def broken() -> Iterator[EndpointSettings]:
+    """An endpoint whose server answers everything with status 500."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Broken) as http:
+        threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield EndpointSettings("openai", "m", base_url=f"http://127.0.0.1:{http.server_port}/v1", max_retries=2)
+        http.shutdown()
+
+
+def test_the_ledger_counts_the_requests_of_a_failed_call(
+    models: Callable[..., ModelsSettings], make_draft: Callable[..., Draft], broken: EndpointSettings
+) -> None:
+    settings = replace(models("judge"), endpoints=(("server", broken),))
+    counters = run([make_draft("a")], judge, settings, [], [("a", "call_failed", 1)])
+    assert counters["ledger/judge/stage", "requests"] == 3
+    assert counters["ledger/judge/stage", "retries"] == 2

@@ -1,0 +1,27 @@
+"""Memory that is free goes back to the system."""
+
+import subprocess
+import sys
+
+RELEASE = """
+import gc, resource
+from pathlib import Path
+from stages.plumbing.spreading import release_memory
+
+def rss_bytes():
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * resource.getpagesize()
+
+blocks = [bytearray(2000) for _ in range(30_000)]
+kept = blocks[::100]
+del blocks
+gc.collect()
+before = rss_bytes()
+release_memory()
+print(before - rss_bytes())
+"""
+
+
+def test_scattered_free_memory_goes_back() -> None:
+    """In a process of its own: what other tests have freed would be used again here."""
+    done = subprocess.run([sys.executable, "-c", RELEASE], capture_output=True, text=True, check=True)
+    assert int(done.stdout) > 20_000_000

@@ -1,0 +1,92 @@
+"""What is counted: metrics that a runner adds up, and the board of this process."""
+
+import threading
+from collections.abc import Iterator
+
+import apache_beam as beam
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+from schemas.records import Call, Rejected
+from stages.plumbing.metrics import (
+    board,
+    clear_board,
+    count_call,
+    count_in,
+    count_kept,
+    count_rejected,
+    progress,
+)
+
+
+@pytest.fixture(autouse=True)
+def empty_board() -> Iterator[None]:
+    clear_board()
+    yield
+    clear_board()
+
+
+CALL = Call("teacher", "trace.v1", "s", "m", ("a", "b"), 2, 1, 1, 100, 20, 7, cost_usd=0.0000125)
+CACHED = Call("teacher", "trace.v1", "s", "m", ("a",), cached=3)
+
+
+class Count(beam.DoFn):
+    """Counts even numbers as kept and odd ones as rejected, with a call each."""
+
+    def process(self, number: int) -> Iterator[int]:
+        count_in("sieve")
+        count_call("sieve", CALL if number % 2 else CACHED)
+        if number % 2:
+            count_rejected(Rejected(str(number), "sieve", "too_easy", "odd"))
+        else:
+            count_kept("sieve")
+            yield number
+
+
+def test_the_metrics_of_a_pipeline() -> None:
+    pipeline = beam.Pipeline(runner=FnApiRunner())
+    _ = pipeline | beam.Create(range(5)) | beam.ParDo(Count())
+    found = pipeline.run().metrics().query()["counters"]
+    counters = {(row.key.metric.namespace, row.key.metric.name): row.committed for row in found}
+    assert {key: value for key, value in counters.items() if "sieve" in key[0]} == {
+        ("stage/sieve", "in"): 5,
+        ("stage/sieve", "kept"): 3,
+        ("rejected/sieve", "too_easy"): 2,
+        ("ledger/teacher/sieve", "calls"): 5,
+        ("ledger/teacher/sieve", "requests"): 4,
+        ("ledger/teacher/sieve", "cached"): 2 + 9,
+        ("ledger/teacher/sieve", "retries"): 2,
+        ("ledger/teacher/sieve", "tokens_in"): 200,
+        ("ledger/teacher/sieve", "tokens_out"): 40,
+        ("ledger/teacher/sieve", "tokens_reasoning"): 14,
+        ("ledger/teacher/sieve", "cost_microusd"): 24,
+    }
+    live = board()["sieve"]
+    assert (live.seen, live.kept, live.rejected, live.requests, live.cached) == (5, 3, 2, 4, 11)
+
+
+def test_the_board_keeps_the_order_in_which_stages_began() -> None:
+    for stage in ("clean", "attempt", "clean", "verify"):
+        progress(stage).seen += 1
+    assert [(stage, live.seen) for stage, live in board().items()] == [("clean", 2), ("attempt", 1), ("verify", 1)]
+
+
+def test_the_board_given_out_is_a_copy() -> None:
+    progress("clean")
+    given = board()
+    progress("attempt")
+    assert list(given) == ["clean"]
+    clear_board()
+    assert board() == {}
+    assert list(given) == ["clean"]
+
+
+def test_threads_find_the_same_figures() -> None:
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(progress("clean"))) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 16
+    assert len({id(live) for live in found}) == 1

@@ -1,0 +1,86 @@
+"""Packing for shuffles: what is written comes back, is small, and is refused when it is something else."""
+
+import pickle
+import zlib
+from pathlib import Path
+
+import pytest
+from apache_beam.coders import RowCoder
+from apache_beam.coders.typecoders import registry
+
+from prompts.loader import load_prompt
+from schemas.geometry import Point
+from schemas.records import Attempt, Call, Draft, MediaRef, Question, RawRecord, Rejected
+from stages.ingest_records import CheckedMedium, IngestPart, InvalidRow
+from stages.plumbing.packing import PACKED, PackedCoder, packing, unpacked
+from stages.split_by_media_group import SplitPart
+
+
+def make_draft(number: int) -> Draft:
+    """A draft with the repetition of real ones."""
+    medium = MediaRef(f"input:{number}.png", "image", "ab" * 32, "cd" * 32, "0" * 16, 400, 300, 1, 9000)
+    question = Question(f"q{number}", "rendered", "CC0-1.0", (medium,), "几个 red squares?", "2", "numeric")
+    attempt = Attempt("<think>There are 2 red squares.</think>\n<answer>2</answer>", "2", True, "numeric", "")
+    sha256 = load_prompt("attempt.v1").sha256
+    call = Call("policy", "attempt.v1", sha256, "colour", tuple(f"{i:064x}" for i in range(4)))
+    return Draft(question, attempts=(attempt,) * 4, entities=("a", "b"), points=(Point("a", 1.5, 2.5),), calls=(call,))
+
+
+VALUES = [
+    make_draft(1),
+    Draft(Question("", "", "", (), "", "", "bool", choices=("yes", "no"))),
+    RawRecord(3, '{"id": "naïve 🟥"}'),
+    Rejected("q", "ingest", "media_missing", "gone.png"),
+    IngestPart(invalid=InvalidRow(1, "bad_field", "?")),
+    IngestPart(medium=CheckedMedium("input:a.png", make_draft(1).question.media[0], "", "")),
+    SplitPart(draft=make_draft(2)),
+    SplitPart(group="ab" * 32),
+]
+
+
+def test_the_values_are_of_every_packed_type() -> None:
+    assert {type(value) for value in VALUES} == set(PACKED)
+
+
+@pytest.mark.parametrize("spool", [False, True])
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+def test_a_value_comes_back_equal_even_from_another_workers_coder(value: object, spool: bool, tmp_path: Path) -> None:
+    with packing(str(tmp_path) if spool else ""):
+        coder = registry.get_coder(type(value))
+    assert isinstance(coder, PackedCoder)
+    elsewhere = pickle.loads(pickle.dumps(coder))
+    back = elsewhere.decode(coder.encode(value))
+    assert back == value and hash(back) == hash(value)
+    assert elsewhere == coder and hash(elsewhere) == hash(coder)
+    assert not coder.is_deterministic(), "packed values are never keys"
+    assert coder.to_type_hint() is type(value)
+
+
+def test_coders_of_other_types_and_other_spools_differ() -> None:
+    coders = [PackedCoder(kind, folder) for kind in (Draft, Rejected) for folder in ("", "a")]
+    assert len(set(coders)) == 4
+    assert coders[0] == PackedCoder(Draft, "")
+
+
+def test_records_are_rows_again_outside_of_packing(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), packing(str(tmp_path)):
+        assert isinstance(registry.get_coder(Draft), PackedCoder)
+        raise KeyError
+    assert {type(registry.get_coder(kind)) for kind in PACKED} == {RowCoder}
+
+
+def test_a_packed_draft_is_smaller_than_its_row_and_a_spooled_one_is_a_slip(tmp_path: Path) -> None:
+    draft = make_draft(1)
+    row = registry.get_coder(Draft).encode(draft)
+    assert len(PackedCoder(Draft, "").encode(draft)) < len(row) / 2
+    assert len(PackedCoder(Draft, str(tmp_path)).encode(draft)) < 32
+
+
+WHOLE = zlib.compress(b"some data" * 20)
+
+
+@pytest.mark.parametrize("data", [WHOLE[:-1], WHOLE + b"x", b"", b"no zlib data"])
+def test_other_data_is_refused(data: bytes) -> None:
+    assert unpacked(WHOLE) == b"some data" * 20
+    with pytest.raises(ValueError, match="packed"):
+        unpacked(data)

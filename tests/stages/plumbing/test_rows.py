@@ -1,0 +1,169 @@
+"""The rows of the shards: every column, what stands in it, and that it fits the schema."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
+from schemas.geometry import Box, Point
+from schemas.question_text import user_text
+from schemas.records import Attempt, Call, Draft, MediaRef, Overlay, Rejected, Rubric, Trace, Verdict
+from stages.plumbing.rows import RowContext, rejected_row, rl_row, sft_row
+
+CONTEXT = RowContext("grounded_cot", "abc123", False)
+MEDIA = tuple(MediaRef(f"input:{n}.png", "image", n * 64, n * 64, "0" * 16, 40, 30, 1, 99) for n in "ab")
+VERDICTS = (
+    Verdict("outcome", 1.0, "exact"),
+    Verdict("spatial", 0.5, "1 of 2"),
+    Verdict("reasoning", None, "cannot judge"),
+)
+TRACES = (
+    Trace(0, "wrong", "9", (), (), (Verdict("outcome", 0.0, "exact"),), 0.0),
+    Trace(1, "right", "3", (Point("dog", 1.5, 2, 1),), (Box("dog", 0, 1, 2, 3, 1),), VERDICTS, 0.75),
+)
+CALLS = (
+    Call("policy", "attempt.v1", "s1", "small", ("k1", "k2")),
+    Call("teacher", "trace.v1", "s3", "large", ("k3", "k4")),
+    Call("judge", "judge_answer.v1", "s2", "large", ("k2", "k5")),
+    Call("policy", "attempt.v1", "s1", "small", ("k1", "k2")),
+)
+
+
+@pytest.fixture
+def draft(make_draft: Callable[..., Draft]) -> Draft:
+    """A draft with something in every field."""
+    question = make_draft("q", gold_boxes=(Box("dog", 0, 0, 9, 9),)).question
+    return Draft(
+        replace(question, media=MEDIA),
+        attempts=(Attempt("t1", "3", True, "exact", ""), Attempt("t2", None, None, "judge", "unsure")),
+        overlays=(Overlay(1, "run:media/o.png", "o", 1),),
+        traces=TRACES,
+        best=1,
+        rubrics=(Rubric("r1", "d", "c", 1.0, 0.5, "hard"),),
+        calls=CALLS,
+    )
+
+
+COMMON: dict[str, Any] = {
+    "id": "q",
+    "source": "drawn",
+    "license": "CC0-1.0",
+    "recipe": "grounded_cot",
+    "images": ["input:a.png", "input:b.png"],
+    "frames": None,
+    "overlays": ["run:media/o.png"],
+    "question": "How many squares are there?",
+    "answer": "3",
+    "answer_type": "numeric",
+    "choices": None,
+    "gold_boxes": [{"label": "dog", "x1": 0, "y1": 0, "x2": 9, "y2": 9, "media_index": 0}],
+    "pass_rate": 1.0,
+    "k": 1,
+    "attempts": [
+        {"text": "t1", "answer": "3", "correct": True},
+        {"text": "t2", "answer": None, "correct": None},
+    ],
+    "lineage": {
+        "prompts": [
+            {"id": "attempt.v1", "sha256": "s1"},
+            {"id": "judge_answer.v1", "sha256": "s2"},
+            {"id": "trace.v1", "sha256": "s3"},
+        ],
+        "models": [
+            {"role": "judge", "model": "large"},
+            {"role": "policy", "model": "small"},
+            {"role": "teacher", "model": "large"},
+        ],
+        "revision": "abc123",
+        "self_judged": False,
+        "cache_keys": ["k1", "k2", "k3", "k4", "k5"],
+    },
+}
+ASKED = (
+    "<image><image>How many squares are there?\nThink inside <think> and </think>, and point at the things that you"
+    ' rely on as <points x1="X" y1="Y" alt="label">label</points>. Then give only the final answer inside <answer>'
+    " and </answer>. Where you point into another picture than the first, say which one: picture 2, picture 3. Answer"
+    " with a number alone."
+)
+
+
+def test_an_sft_row(draft: Draft) -> None:
+    assert sft_row(draft, CONTEXT) == COMMON | {
+        "points": [{"label": "dog", "x": 1.5, "y": 2, "media_index": 1, "frame": None, "t_s": None}],
+        "boxes": [{"label": "dog", "x1": 0, "y1": 1, "x2": 2, "y2": 3, "media_index": 1}],
+        "scores": {"outcome": 1.0, "spatial": 0.5, "temporal": None, "reasoning": None, "final": 0.75},
+        "messages": [{"role": "user", "content": ASKED}, {"role": "assistant", "content": "right"}],
+    }
+
+
+def test_an_rl_row(draft: Draft) -> None:
+    rubric = {"id": "r1", "description": "d", "criteria": "c", "applicability": 1.0, "pass_rate": 0.5}
+    assert rl_row(draft, CONTEXT) == COMMON | {
+        "rubrics": [rubric | {"stratum": "hard"}],
+        "prompt": [{"role": "user", "content": ASKED}],
+        "data_source": "drawn",
+        "ability": "numeric",
+        "reward_model": {"style": "rule", "ground_truth": "3"},
+        "extra_info": {"index": "q", "split": "train"},
+        "problem": ASKED,
+    }
+
+
+def test_an_unverified_draft_is_no_sft_row(draft: Draft) -> None:
+    with pytest.raises(ValueError, match="q: an SFT row needs a verified trace"):
+        sft_row(replace(draft, best=None), CONTEXT)
+
+
+@pytest.mark.parametrize(("rubrics", "written"), [(None, None), ((), [])])
+def test_no_rubrics_mined_and_none_kept_differ(rubrics: tuple | None, written: list | None, draft: Draft) -> None:
+    assert rl_row(replace(draft, rubrics=rubrics), CONTEXT)["rubrics"] == written
+
+
+@pytest.mark.parametrize(("make", "schema"), [(sft_row, SFT_SCHEMA), (rl_row, RL_SCHEMA)])
+def test_rows_fit_their_schema(make: Callable[..., dict[str, Any]], schema: pa.Schema, draft: Draft) -> None:
+    bare = replace(draft, question=replace(draft.question, gold_boxes=None), attempts=(), overlays=(), calls=())
+    for given in (draft, bare):
+        row = json.loads(json.dumps(make(given, CONTEXT)))
+        assert set(row) <= set(schema.names)
+        pictures = {"images": None, "overlays": None}
+        (back,) = pa.Table.from_pylist([row | pictures], schema=schema).to_pylist()
+        assert {name: value for name, value in back.items() if value is not None} == {
+            name: value for name, value in row.items() if value is not None and name not in pictures
+        }
+
+
+def test_a_rejected_row() -> None:
+    row = rejected_row(Rejected("q", "verify", "wrong_answer", "none is right", "key", 0.5, 3, 0.75))
+    assert pa.Table.from_pylist([row], schema=REJECTED_SCHEMA).to_pylist() == [row]
+    assert list(row) == REJECTED_SCHEMA.names
+
+
+@pytest.mark.parametrize(
+    ("fields", "lines"),
+    [
+        ({}, ["How many?"]),
+        ({"media": MEDIA[:1]}, ["<image>How many?"]),
+        ({"media": MEDIA[:1], "choices": ("2", "3")}, ["<image>How many?", "A. 2", "B. 3"]),
+    ],
+)
+def test_the_users_turn(fields: dict, lines: list[str], make_draft: Callable[..., Draft]) -> None:
+    question = replace(make_draft("q", question="How many?").question, **fields)
+    assert user_text(question).split("\n")[:-1] == lines
+
+
+@pytest.mark.parametrize(
+    ("answer_type", "form"),
+    [
+        ("mcq", "the text of the right choice"),
+        ("numeric", "a number alone"),
+        ("bool", "yes or no"),
+        ("text", "as briefly as the question allows"),
+        ("boxes", "<box>[x1,y1,x2,y2]</box>"),
+    ],
+)
+def test_the_form_of_the_answer(answer_type: str, form: str, make_draft: Callable[..., Draft]) -> None:
+    assert form in user_text(make_draft("q", answer_type=answer_type).question).split("\n")[-1]
