@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.running.run_folder import is_run_folder, lines_fingerprint, local_path
+from schemas.errors import UserError
 from stages.sources.reading import OPTIONAL_FIELDS, RowSettings, Source, open_data_set
 
 AS_IT_IS = RowSettings()
@@ -22,7 +23,7 @@ _LINES_LOOKED_AT = 1000
 _WILDCARD = re.compile(r"[*?\[]")
 
 
-class InputError(Exception):
+class InputError(UserError):
     """The input cannot be read; the message says why and what to do."""
 
 
