@@ -34,10 +34,8 @@ class RunSettings:
                 raise ValueError(f"roles.{role}: no such role; roles are {', '.join(ROLES)}")
             if endpoint and endpoint not in self.endpoints:
                 raise ValueError(f"roles.{role} = {endpoint!r}: endpoints are {', '.join(sorted(self.endpoints))}")
-        for role in ("policy", "teacher", "pointer"):
-            if not self.roles.get(role):
-                raise ValueError(f"roles.{role} must name an endpoint")
-        if self.roles.get("judge") == self.roles["teacher"] and not self.allow_self_judging:
+        judge = self.roles.get("judge")
+        if judge and judge == self.roles.get("teacher") and not self.allow_self_judging:
             raise ValueError("roles.judge is the teacher's endpoint: choose another or set allow_self_judging = true")
-        if self.roles.get("second_judge") and self.roles["second_judge"] == self.roles.get("judge"):
+        if judge and self.roles.get("second_judge") == judge:
             raise ValueError("roles.second_judge is the judge's endpoint: it would only repeat itself")
