@@ -20,6 +20,8 @@ import yaml
 
 from prompts.loader import PromptError, load_prompt
 from publishing.figures import SHARDS, Summary, funnel, open_tables, pass_rates, rejections, role_costs
+from schemas.answers.registry import ANSWER_TYPES
+from schemas.text import alternatives
 from stages.plumbing.malloc import release_memory
 
 TASKS = ("visual-question-answering", "image-text-to-text")
@@ -43,7 +45,7 @@ COLUMNS: Mapping[str, str] = {
     "frames": "of each image of a clip: medium, frame number among those sampled, seconds; null without clips",
     "question": "the question, without the form of the answer",
     "answer": "the gold answer",
-    "answer_type": "mcq, numeric, text, bool or boxes",
+    "answer_type": "{answer_types}",
     "choices": "the choices of a multiple-choice question",
     "points": "the points of the kept trace, in pixels of the upright original",
     "boxes": "the boxes of the kept trace, likewise",
@@ -265,7 +267,8 @@ def _columns() -> list[Column]:
     for name in names:
         sets = [side for side, schema in (("sft", sft), ("rl", rl)) if name in schema.names]
         kind = (sft if name in sft.names else rl).field(name).type
-        columns.append(Column(name, _kind(kind), " and ".join(sets), COLUMNS[name]))
+        meaning = COLUMNS[name].format(answer_types=alternatives(tuple(ANSWER_TYPES)))
+        columns.append(Column(name, _kind(kind), " and ".join(sets), meaning))
     return columns
 
 

@@ -1,4 +1,6 @@
-"""Text that UTF-8 can hold, and how a number of things is written."""
+"""Text that UTF-8 can hold, text that is compared loosely, and how values are written in messages."""
+
+from collections.abc import Sequence
 
 
 def counted(number: int, thing: str, things: str = "") -> str:
@@ -6,6 +8,22 @@ def counted(number: int, thing: str, things: str = "") -> str:
     return f"{number} {thing if number == 1 else things or thing + 's'}"
 
 
+def alternatives(names: Sequence[str]) -> str:
+    """Returns the names as ``a``, ``a or b``, ``a, b or c``; there is at least one."""
+    return " or ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+
+
 def storable(text: str) -> str:
     """The text with lone surrogates spelt out (``\\ud83d``): JSON can smuggle them in, no row or file can hold them."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def folded(text: str) -> str:
+    """Returns the text in lower case with single blanks, for a comparison that ignores both."""
+    return " ".join(text.casefold().split())
+
+
+def excerpt(value: object) -> str:
+    """Returns the value as a message shows it: its ``repr``, cut to 80 characters."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

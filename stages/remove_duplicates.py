@@ -13,6 +13,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
+from schemas.answers.registry import answer_type_named
 from schemas.ordering import order_key
 from schemas.records import Draft, Question
 from stages.ingest_records import MediaRoots
@@ -48,7 +49,7 @@ def question_key(question: Question) -> str:
     """
     answers = (question.answer, *(question.choices or ()))
     parts = [_fold(question.question, _WORD), question.answer_type, *(_fold(text, _ANSWER_WORD) for text in answers)]
-    if question.answer_type == "boxes":
+    if answer_type_named(question.answer_type).is_boxes:
         parts += sorted(map(repr, question.gold_boxes or ()))
     return order_key("\x00".join(parts))
 
