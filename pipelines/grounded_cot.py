@@ -8,7 +8,7 @@ Draw and cut let everything pass unless the run has a target. Every rejection of
 shards.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
@@ -16,6 +16,7 @@ from apache_beam.pvalue import AsSingleton
 from pipelines.running.context import Outcome, RunContext
 from pipelines.running.settings import RunSettings
 from rewards.rubrics import RubricSettings
+from schemas.config import settings
 from schemas.records import Draft
 from stages.attempt_questions import AttemptQuestions, AttemptSettings
 from stages.clean_questions import CleanQuestions, CleanSettings
@@ -37,7 +38,7 @@ from vision.clips import VideoSettings
 RECIPE = "grounded_cot"
 
 
-@dataclass(frozen=True)
+@settings
 class Settings(RunSettings):
     """The config of this pipeline: one section a stage."""
 
