@@ -8,12 +8,13 @@ Draw and cut let everything pass unless the run has a target. Every rejection of
 shards.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import apache_beam as beam
 
 from pipelines.running.settings import RunSettings
 from rewards.rubrics import RubricSettings
+from schemas.config import settings
 from stages.attempt_questions import AttemptQuestions, AttemptSettings
 from stages.clean_questions import CleanQuestions, CleanSettings
 from stages.decontaminate_questions import DecontaminateQuestions, DecontaminateSettings
@@ -33,7 +34,7 @@ from stages.verify_traces import VerifySettings, VerifyTraces
 from vision.clips import VideoSettings
 
 
-@dataclass(frozen=True)
+@settings
 class Settings(RunSettings):
     """The config of this pipeline: one section a stage."""
 

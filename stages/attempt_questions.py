@@ -6,14 +6,16 @@ In: drafts. Out: drafts with k attempts, each right, wrong or unscored, or a rej
 
 from dataclasses import dataclass, replace
 from functools import partial
-
 from inference.asking import Asks
-from inference.request import Sampling
+from typing import Annotated
+from pydantic import PositiveInt
+from inference.request import Sampling, Temperature
 from inference.session import Session
 from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt
 from rewards.scorers import outcome
 from rewards.scorers.outcome import score_outcome
+from schemas.config import settings
 from schemas.messages import shown
 from schemas.question_text import TRACE_INSTRUCTION, answer_format, lettered_choices
 from schemas.records import Attempt, Draft, Question, Verdict
@@ -25,27 +27,23 @@ UNGRADABLE = "ungradable"
 PROMPT, TRAINED_PROMPT = "attempt.v1", "attempt_as_trained.v1"
 
 
-@dataclass(frozen=True)
+@settings
 class AttemptSettings:
-    """``k`` attempts at ``temperature``; a question with fewer than ``k_min`` graded ones is ungradable.
+    """The policy's attempts at a question."""
 
-    ``as_trained`` asks in the words of the shards' user turns: for a policy that was trained on them.
-    """
-
-    k: int = 4
-    k_min: int = 3
-    temperature: float = 1.0
-    max_tokens: int = 2048
-    as_trained: bool = False
+    k: Annotated[PositiveInt, "attempts at each question"] = 4
+    k_min: Annotated[PositiveInt, "a question with fewer graded attempts is rejected as ungradable"] = 3
+    temperature: Annotated[Temperature, "of the policy"] = 1.0
+    max_tokens: Annotated[PositiveInt, "new tokens of an attempt"] = 2048
+    as_trained: Annotated[bool, "ask in the words of the shards' user turns, for a policy trained on them"] = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.k_min <= self.k:
-            raise ValueError(f"attempt.k_min must be 1 to k = {self.k}, got {self.k_min}")
-        _ = self.sampling
+        if self.k_min > self.k:
+            raise ValueError(f"k_min must be at most k = {self.k}, got {self.k_min}")
 
     @property
     def sampling(self) -> Sampling:
-        """How the attempts are sampled. Raises ValueError for what no model takes."""
+        """How the attempts are sampled."""
         return Sampling(self.k, self.temperature, max_tokens=self.max_tokens)
 
 

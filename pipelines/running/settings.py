@@ -1,16 +1,17 @@
 """The settings that every pipeline has: its input, its models and its shards."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from inference.embedded import embedded_endpoints, embedded_roles
 from inference.endpoint import KINDS, SERVED
 from inference.settings import ROLES, EndpointSettings
+from schemas.config import settings
 from stages.sources.reading import RowSettings
 from stages.write_shards import ShardSettings
 
 
-@dataclass(frozen=True)
+@settings
 class RunSettings:
     """Settings shared by all pipelines; each pipeline's own class adds its stages' sections.
 
@@ -25,10 +26,10 @@ class RunSettings:
     write: ShardSettings = field(default_factory=ShardSettings)
 
     def __post_init__(self) -> None:
-        for name, settings in self.endpoints.items():
-            if settings.kind not in (*KINDS, SERVED):
+        for name, endpoint in self.endpoints.items():
+            if endpoint.kind not in (*KINDS, SERVED):
                 known = ", ".join(sorted((*KINDS, SERVED)))
-                raise ValueError(f"endpoints.{name}.kind: unknown kind {settings.kind!r}; known are {known}")
+                raise ValueError(f"endpoints.{name}.kind: unknown kind {endpoint.kind!r}; known are {known}")
         for role, endpoint in self.roles.items():
             if role not in ROLES:
                 raise ValueError(f"roles.{role}: no such role; roles are {', '.join(ROLES)}")
