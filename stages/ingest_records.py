@@ -22,7 +22,8 @@ from schemas.text import storable
 from stages.plumbing.calling import REJECTED, split
 from stages.plumbing.metrics import count_in, count_kept, count_rejected
 from stages.plumbing.packing import packed
-from stages.sources.reading import RowSettings, Source, read_source
+from stages.sources.base import RowSettings, Source
+from stages.sources.registry import read_source
 from vision.clips import VideoSettings, clip_ref
 from vision.decode import UndecodableMedia, decode_image
 from vision.hashing import dhash, pixel_sha256, sha256_bytes

@@ -7,7 +7,7 @@ from apache_beam.pvalue import PCollection
 from inference.settings import ModelsSettings
 from stages.draw_questions import Draw
 from stages.ingest_records import MediaRoots
-from stages.sources.reading import Source
+from stages.sources.base import Source
 
 
 @dataclass(frozen=True)

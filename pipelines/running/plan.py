@@ -21,6 +21,7 @@ from publishing.figures import InspectError, read_summary
 from schemas.config import load_config
 from schemas.ordering import order_key
 from stages.ingest_records import MediaRoots
+from stages.sources.registry import format_of
 
 
 class PipelineError(Exception):
@@ -124,8 +125,8 @@ def check_plan(plan: Plan, arguments: RunArguments, is_local: bool) -> None:
 
 
 def _check_apart(plan: Plan) -> None:
-    """Refuse a run folder inside a folder that ``datasets`` reads whole: the next run would read it too."""
-    read_whole = any(source.kind == "datasets" for source in plan.input.sources)
+    """Refuse a run folder inside a folder that is read whole: the next run would read it too."""
+    read_whole = any(format_of(source).is_read_whole for source in plan.input.sources)
     if read_whole and plan.folder.root.is_relative_to(plan.input.media_root):
         raise RunFolderError(
             f"{plan.folder.root} is inside the input, which is read with all that is in it: choose another --output"
