@@ -6,9 +6,11 @@ In: drafts. Out: drafts with k attempts, each right, wrong or unscored, or a rej
 
 from dataclasses import dataclass, replace
 from functools import partial
-from inference.asking import Asks
 from typing import Annotated
+
 from pydantic import PositiveInt
+
+from inference.asking import Asks
 from inference.request import Sampling, Temperature
 from inference.session import Session
 from inference.settings import ModelsSettings

@@ -4,12 +4,12 @@ In: drafts. Out: drafts that share no run of 13 words with a benchmark question 
 record; each hit is a rejection that names what it matched. Without a benchmark folder everything passes.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from schemas.json_lines import NotAnObject, parse_object, read_lines
 from schemas.records import Draft, MediaRef
 from stages.ingest_records import STAGE_CACHE_BYTES, UNSUPPORTED_MEDIA, MediaRoots, check_medium
 from stages.plumbing.stage import DraftStage, Reject, Stage, Work
@@ -40,16 +40,12 @@ class DecontaminateSettings:
 def benchmark_records(folder: str) -> Iterator[tuple[int, Mapping[str, object]]]:
     """Line number and fields of each benchmark record. Raises ValueError for a line that is not a JSON object."""
     path = Path(folder) / "records.jsonl"
-    for number, line in enumerate(path.read_text("utf-8-sig", errors="replace").split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            fields = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"decontaminate.benchmark: {path}, line {number} is not JSON: {error}") from error
-        if not isinstance(fields, dict):
-            raise ValueError(f"decontaminate.benchmark: {path}, line {number} is not a JSON object")
-        yield number, fields
+    with path.open("rb") as stream:
+        for number, text in read_lines(stream):
+            try:
+                yield number, parse_object(text)
+            except NotAnObject as error:
+                raise ValueError(f"decontaminate.benchmark: {path}, line {number} is {error}") from error
 
 
 def check_benchmark(folder: str) -> None:

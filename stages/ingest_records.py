@@ -22,7 +22,8 @@ from schemas.text import storable
 from stages.plumbing.metrics import count_in
 from stages.plumbing.packing import packed
 from stages.plumbing.stage import REJECTED, DraftStage, Reject, Stage, apply, kept_output, rejected_output
-from stages.sources.reading import RowSettings, Source, read_source
+from stages.sources.base import RowSettings, Source
+from stages.sources.registry import read_source
 from vision.clips import VideoSettings, clip_ref
 from vision.decode import UndecodableMedia, decode_image
 from vision.hashing import dhash, pixel_sha256, sha256_bytes

@@ -1,18 +1,15 @@
 """Whether the endpoints can do what a recipe asks of them for this input, told without opening a medium."""
 
 import itertools
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import Any
-
-import pyarrow.parquet as pq
+from pathlib import PurePosixPath
 
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
 from stages.plumbing.recipe import Recipe
-from stages.sources.reading import RowSettings, Source
+from stages.sources.base import RowSettings, Source
+from stages.sources.registry import format_of
 
 SCANNED_RECORDS = 1000
 VIDEO_SUFFIXES = frozenset({".mp4", ".webm", ".mov", ".avi", ".mkv", ".m4v", ".mpeg", ".mpg"})
@@ -28,8 +25,8 @@ class MediaScan:
 
 
 def scan_media(sources: Sequence[Source], rows: RowSettings, most_records: int = SCANNED_RECORDS) -> MediaScan:
-    """Look at the first records of a jsonl or Parquet input. Lines that are no records are left to the run."""
-    found = itertools.chain.from_iterable(_media_fields(source, rows) for source in sources)
+    """Look at the media of the first records, where the input's format can tell them without reading media."""
+    found = itertools.chain.from_iterable(format_of(source).media(source, rows) for source in sources)
     records = most_media = videos = 0
     for field in itertools.islice(found, most_records):
         media = field if isinstance(field, list) else [field]
@@ -37,29 +34,6 @@ def scan_media(sources: Sequence[Source], rows: RowSettings, most_records: int =
         most_media = max(most_media, len(media))
         videos += any(_is_video(medium) for medium in media)
     return MediaScan(records, most_media, videos)
-
-
-def _media_fields(source: Source, rows: RowSettings) -> Iterator[Any]:
-    if source.kind == "jsonl":
-        with Path(source.path).open("rb") as stream:
-            yield from _media_of_lines(stream, rows.columns.get("media", "media"))
-    elif source.kind == "parquet":
-        file = pq.ParquetFile(source.path)
-        names = [rows.columns.get("media", "media"), "images", "image"]
-        column = next((name for name in names if name in file.schema_arrow.names), None)
-        if column is not None:
-            for batch in file.iter_batches(batch_size=16, columns=[column]):
-                yield from batch.column(0).to_pylist()
-
-
-def _media_of_lines(lines: Iterable[bytes], key: str) -> Iterator[Any]:
-    for line in lines:
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(record, dict) and record.get(key) is not None:
-            yield record[key]
 
 
 def _is_video(medium: object) -> bool:

@@ -4,33 +4,27 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-import pyarrow.parquet as pq
 
 from schemas.text import counted
 from stages.plumbing.recipe import Recipe, max_calls
 from stages.plumbing.stage import Stage
-from stages.sources.reading import Source
+from stages.sources.base import Source
+from stages.sources.registry import format_of
 
 NAMESPACE = "forecast"
 CONFIDENCE = 0.95
 
 
 def count_records(sources: Sequence[Source], limit: int | None = None) -> int | None:
-    """How many records the input holds, where that can be told without reading media; None for a data set by id.
+    """How many records the input holds, where that can be told without reading media; None where it cannot.
 
     ``limit`` keeps the first records of the whole input.
     """
     total = 0
     for source in sources:
-        if source.kind == "jsonl":
-            with Path(source.path).open("rb") as stream:
-                found = sum(1 for line in stream if line.strip())
-        elif source.kind == "parquet":
-            found = pq.read_metadata(source.path).num_rows
-        else:
+        found = format_of(source).count(source)
+        if found is None:
             return None
         share = source.share_of(limit)
         total += found if share is None else min(found, share)

@@ -39,7 +39,7 @@ def write_ends(
         for name, found in (*((name, drafts) for name, drafts, _, _ in sides), ("rejected", rejected)):
             _ = found | f"Measure{name.capitalize()}" >> beam.Map(_measure, run_prompts)
     for name, drafts, as_row, schema in sides:
-        rows = drafts | f"{name.capitalize()}Rows" >> beam.Map(_sized, as_row, shared)
+        rows: Any = drafts | f"{name.capitalize()}Rows" >> beam.Map(_sized, as_row, shared)
         _write(rows, name, schema, staging, roots, write)
     rejected_rows: Any = rejected | "RejectedRows" >> beam.Map(_rejected_row)
     _write(rejected_rows, "rejected", REJECTED_SCHEMA, staging, roots, write)

@@ -22,6 +22,7 @@ from schemas.config import ConfigError, load_config
 from stages.ingest_records import MediaRoots
 from stages.plumbing.recipe import Ends, Recipe, RunContext
 from stages.plumbing.stage import DraftStage
+from stages.sources.registry import format_of
 
 
 @dataclass(frozen=True)
@@ -133,8 +134,8 @@ def check_plan(plan: Plan, arguments: RunArguments, is_local: bool) -> None:
 
 
 def _check_apart(plan: Plan) -> None:
-    """Refuse a run folder inside a folder that ``datasets`` reads whole: the next run would read it too."""
-    read_whole = any(source.kind == "datasets" for source in plan.input.sources)
+    """Refuse a run folder inside a folder that is read whole: the next run would read it too."""
+    read_whole = any(format_of(source).is_read_whole for source in plan.input.sources)
     if read_whole and plan.folder.root.is_relative_to(plan.input.media_root):
         raise RunFolderError(
             f"{plan.folder.root} is inside the input, which is read with all that is in it: choose another --output"

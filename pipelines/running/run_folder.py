@@ -6,7 +6,6 @@ RUN/.lock        held by the process that writes        RUN/cache/, media/, sft/
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import shutil
 from collections.abc import Iterator
@@ -14,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.errors import UserError
+from stages.sources.base import RUN_MARKER
 
 _OURS = (".lock", "input.json.writing")
-_MARKER = "input.json"
 _FORMER_ARTIFACTS = ["rubrics.json"]  # of runs whose run.json does not name them
 SETS = ("sft", "rl", "rejected")
 STAGED = (*SETS, "config.toml", "README.md", "report.html", "run.json")
@@ -60,7 +59,7 @@ class RunFolder:
 
     def check(self, fingerprint: str, resume: bool) -> None:
         """Refuse a folder that is not a run folder, or that is another input's; touches nothing."""
-        marker = self.root / _MARKER
+        marker = self.root / RUN_MARKER
         if self.root.exists() and not self.root.is_dir():
             raise RunFolderError(f"cannot write {self.root}: it is a file")
         if not marker.exists():
@@ -79,7 +78,7 @@ class RunFolder:
             )
 
     def _claim(self, input_name: str, fingerprint: str) -> None:
-        marker = self.root / _MARKER
+        marker = self.root / RUN_MARKER
         if marker.exists() and json.loads(marker.read_text("utf-8"))["fingerprint"] != fingerprint:
             self._remove_outputs()
         _write_atomically(marker, json.dumps({"input": input_name, "fingerprint": fingerprint}, indent=1))
@@ -155,14 +154,6 @@ def named_folder(name: str) -> RunFolder:
     return RunFolder(local_path(name).resolve())
 
 
-def is_run_folder(path: Path) -> bool:
-    """Whether a folder has the marker of a run, which is there from its first moment."""
-    try:
-        return json.loads((path / _MARKER).read_text("utf-8")).keys() >= {"input", "fingerprint"}
-    except (OSError, ValueError, AttributeError):
-        return False
-
-
 def _write_atomically(path: Path, text: str) -> None:
     temporary = path.with_name(path.name + ".writing")
     try:
@@ -171,11 +162,3 @@ def _write_atomically(path: Path, text: str) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
-
-
-def lines_fingerprint(lines: Iterator[bytes]) -> str:
-    """A digest of a file's lines that does not depend on their order."""
-    total = 0
-    for line in lines:
-        total += int.from_bytes(hashlib.sha256(line.rstrip(b"\r\n")).digest(), "big")
-    return f"{total % 2**256:064x}"

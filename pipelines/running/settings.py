@@ -7,7 +7,7 @@ from inference.embedded import embedded_endpoints, embedded_roles
 from inference.endpoint import KINDS, SERVED
 from inference.settings import ROLES, EndpointSettings
 from schemas.config import settings
-from stages.sources.reading import RowSettings
+from stages.sources.base import RowSettings
 from stages.write_shards import ShardSettings
 
 

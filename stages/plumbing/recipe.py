@@ -17,7 +17,7 @@ from inference.settings import ModelsSettings
 from stages.draw_questions import Draw
 from stages.ingest_records import MediaRoots
 from stages.plumbing.stage import Stage
-from stages.sources.reading import Source
+from stages.sources.base import Source
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from schemas.input_record import parse_record
 from schemas.reasons import Reason
 from schemas.records import Draft, MediaRef, RawRecord, Rejected
 from stages.ingest_records import IngestRecords, MediaRoots, assemble, check_medium
-from stages.sources.reading import RowSettings, Source
+from stages.sources.base import RowSettings, Source
 from vision.media import MediaStore
 
 GREY = Image.new("RGB", (60, 40), (211, 211, 211))

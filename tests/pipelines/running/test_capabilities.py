@@ -11,7 +11,7 @@ import pytest
 
 from inference.settings import EndpointSettings, ModelsSettings
 from pipelines.running.capabilities import MediaScan, check_capabilities, scan_media
-from stages.sources.reading import RowSettings, Source
+from stages.sources.base import RowSettings, Source
 
 ABLE = EndpointSettings("openai", "m", base_url="http://127.0.0.1:9/v1", video=True)
 ROLES = ("policy", "teacher", "pointer", "judge", "detector", "segmenter")

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.running.forecast import Sums, count_records, forecast_text, measured, t_quantile, wilson
-from stages.sources.reading import Source
+from stages.sources.base import Source
 
 # n/(n + z²) and its complement at the ends; the others stand in Newcombe, Stat. Med. 17 (1998), tables I and II.
 SHARES = [

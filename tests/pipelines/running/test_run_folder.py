@@ -4,13 +4,10 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from random import Random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from pipelines.running.run_folder import STAGED, RunFolder, RunFolderError, lines_fingerprint, named_folder
+from pipelines.running.run_folder import STAGED, RunFolder, RunFolderError, named_folder
 
 
 @pytest.fixture
@@ -147,25 +144,6 @@ def test_the_lock_goes_with_an_error(folder: RunFolder) -> None:
         _ = 1 / 0
     with folder.locked():
         assert (folder.root / ".lock").exists()
-
-
-LINES = st.lists(st.binary(max_size=6).filter(lambda line: b"\n" not in line and b"\r" not in line), max_size=6)
-
-
-@settings(max_examples=60)
-@given(LINES, st.randoms(use_true_random=False), st.sampled_from([b"\n", b"\r\n", b""]))
-def test_the_fingerprint_is_of_lines_in_any_order(lines: list[bytes], random: Random, end: bytes) -> None:
-    mixed = random.sample(lines, len(lines))
-    assert lines_fingerprint(iter(lines)) == lines_fingerprint(line + end for line in mixed)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [([], [b"a"]), ([b"a"], [b"b"]), ([b"a"], [b"a", b"a"]), ([b"ab"], [b"a", b"b"]), ([b"a"], [b"a "])],
-)
-def test_other_lines_have_another_fingerprint(one: list[bytes], other: list[bytes]) -> None:
-    assert lines_fingerprint(iter(one)) != lines_fingerprint(iter(other))
-    assert len(lines_fingerprint(iter(one))) == 64
 
 
 def test_the_spool_is_there_while_a_pipeline_runs_and_gone_behind_it(folder: RunFolder) -> None:
