@@ -9,6 +9,7 @@ lie off their objects before the score falls below 0.7. ``min_spatial``, ``min_c
 floors under single verdicts; 0 turns a floor off, and all at 0 is the paper's rule.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -19,11 +20,14 @@ from apache_beam.pvalue import PCollection
 from inference.session import Session
 from inference.settings import ModelsSettings
 from rewards.aggregate import GateSettings
+from rewards.case import case_of
+from rewards.locating import ObjectMasks, Served, served_by
+from rewards.registry import SCORERS
+from rewards.scorer import Scorer
 from rewards.scorers import counting, outcome, spatial, temporal
-from rewards.scorers.spatial import ObjectMasks
 from rewards.second_judge import labels_of
-from rewards.selection import PLANNERS, Served, served_by
-from rewards.verifier import verify_trace
+from rewards.selection import PLANNERS
+from rewards.verifier import verify as verify_case
 from schemas.reasons import Reason
 from schemas.records import Draft, Rejected, Trace, Verdict
 from stages.plumbing.calling import CallModels, reject, split, with_calls
@@ -110,13 +114,17 @@ def why_rejected(traces: tuple[Trace, ...], best: int | None, settings: VerifySe
     return reason, f"best score {trace.score:.2f} below {settings.min_score}: {failing.name} {failing.reason}"
 
 
-async def verify(draft: Draft, session: Session, settings: VerifySettings, served: Served) -> Draft | Rejected:
+async def verify(
+    draft: Draft, session: Session, settings: VerifySettings, served: Served, scorers: Sequence[Scorer] = SCORERS
+) -> Draft | Rejected:
     """Score the draft's traces, equal ones once, and pick the best."""
     masks = ObjectMasks(draft.question, session, served)
     scored: dict[str, Trace] = {}
     for trace in draft.traces:
         if trace.text not in scored:
-            scored[trace.text] = await verify_trace(draft, trace, settings.gate, masks, settings.planner)
+            case = case_of(trace, masks, draft.entities, pointable=bool(draft.points))
+            verified = await verify_case(case, settings.gate, scorers, settings.planner)
+            scored[trace.text] = replace(trace, verdicts=verified.verdicts, score=verified.score)
     traces = tuple(replace(scored[trace.text], index=trace.index) for trace in draft.traces)
     for verdict in (verdict for trace in traces for verdict in trace.verdicts):
         if (labels := labels_of(verdict)) is not None:
@@ -135,6 +143,7 @@ class VerifyTraces(beam.PTransform):
 
     settings: VerifySettings
     models: ModelsSettings
+    scorers: tuple[Scorer, ...] = SCORERS
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -142,5 +151,5 @@ class VerifyTraces(beam.PTransform):
     def expand(self, drafts: PCollection) -> Any:
         """``kept`` drafts and ``rejected``."""
         served = served_by(self.models, self.settings.synthetic_sources)
-        work = partial(verify, settings=self.settings, served=served)
+        work = partial(verify, settings=self.settings, served=served, scorers=self.scorers)
         return split(drafts, "Call", CallModels(STAGE, work, self.models))
