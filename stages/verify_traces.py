@@ -9,17 +9,22 @@ lie off their objects before the score falls below 0.7. ``min_spatial``, ``min_c
 floors under single verdicts; 0 turns a floor off, and all at 0 is the paper's rule.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from inference.asking import Asks
 from inference.session import Session
 from inference.settings import ModelsSettings
 from rewards.aggregate import GateSettings
+from rewards.case import case_of
+from rewards.locating import ObjectMasks, Served, served_by
+from rewards.registry import SCORERS
+from rewards.scorer import Scorer
 from rewards.scorers import counting, outcome, spatial, temporal
-from rewards.scorers.spatial import ObjectMasks
 from rewards.second_judge import labels_of
-from rewards.selection import PLANNERS, Served, served_by
-from rewards.verifier import verify_trace
+from rewards.selection import PLAN_PROMPT, PLANNERS
+from rewards.verifier import verify as verify_case
 from schemas.records import Draft, Trace, Verdict
 from stages.plumbing.calling import CallingStage, Work
 from stages.plumbing.metrics import count_agreement
@@ -107,7 +112,9 @@ def why_rejected(traces: tuple[Trace, ...], best: int | None, settings: VerifySe
     return reason, f"best score {trace.score:.2f} below {settings.min_score}: {failing.name} {failing.reason}"
 
 
-async def verify(draft: Draft, session: Session, settings: VerifySettings, served: Served) -> Draft:
+async def verify(
+    draft: Draft, session: Session, settings: VerifySettings, served: Served, scorers: Sequence[Scorer] = SCORERS
+) -> Draft:
     """The draft with its traces scored, equal ones once, and the best one chosen.
 
     Raises :class:`Reject` where none is good enough.
@@ -116,7 +123,9 @@ async def verify(draft: Draft, session: Session, settings: VerifySettings, serve
     scored: dict[str, Trace] = {}
     for trace in draft.traces:
         if trace.text not in scored:
-            scored[trace.text] = await verify_trace(draft, trace, settings.gate, masks, settings.planner)
+            case = case_of(trace, masks, draft.entities, pointable=bool(draft.points))
+            verified = await verify_case(case, settings.gate, scorers, settings.planner)
+            scored[trace.text] = replace(trace, verdicts=verified.verdicts, score=verified.score)
     traces = tuple(replace(scored[trace.text], index=trace.index) for trace in draft.traces)
     for verdict in (verdict for trace in traces for verdict in trace.verdicts):
         if (labels := labels_of(verdict)) is not None:
@@ -129,18 +138,25 @@ async def verify(draft: Draft, session: Session, settings: VerifySettings, serve
     return replace(draft, traces=traces, best=best)
 
 
-STAGE = Stage(
-    "verify",
-    "traces are scored for answer, grounding and reasoning; the best one is kept if it is good enough",
-    reasons={
-        WRONG_ANSWER: "no trace reached the gold answer",
-        LOW_GROUNDING: "the best right trace points off the objects that it names",
-        LOW_REASONING: "the best right and grounded trace does not support its answer",
-        UNVERIFIABLE: "no scorer could judge the answer of any trace",
-    },
-    asks=(),
-    settings=VerifySettings,
-)
+def describe(scorers: Sequence[Scorer]) -> Stage:
+    """What the stage says of itself with these scorers; a recipe with scorers of its own lists this description."""
+    planning = Asks("judge", (PLAN_PROMPT,), required=False)
+    return Stage(
+        "verify",
+        "traces are scored for answer, grounding and reasoning; the best one is kept if it is good enough",
+        reasons={
+            WRONG_ANSWER: "no trace reached the gold answer",
+            LOW_GROUNDING: "the best right trace points off the objects that it names",
+            LOW_REASONING: "the best right and grounded trace does not support its answer",
+            UNVERIFIABLE: "no scorer could judge the answer of any trace",
+        },
+        asks=(*(replace(ask, required=False) for scorer in scorers for ask in scorer.asks), planning),
+        settings=VerifySettings,
+        scores=tuple(scorer.name for scorer in scorers),
+    )
+
+
+STAGE = describe(SCORERS)
 
 
 @dataclass
@@ -149,10 +165,11 @@ class VerifyTraces(CallingStage):
 
     settings: VerifySettings
     models: ModelsSettings
+    scorers: tuple[Scorer, ...] = SCORERS
     stage = STAGE
     spread = False
 
     def work(self) -> Work:
         """See :func:`verify`."""
         served = served_by(self.models, self.settings.synthetic_sources)
-        return partial(verify, settings=self.settings, served=served)
+        return partial(verify, settings=self.settings, served=served, scorers=self.scorers)

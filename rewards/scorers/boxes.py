@@ -22,6 +22,8 @@ from struct import pack_into
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rewards.case import Case
+from rewards.scorer import Scorer
 from schemas.geometry import Box
 from schemas.records import Verdict
 
@@ -245,3 +247,16 @@ def _iou(a: Values, b: Values) -> Values:
     union -= inner
     inner /= union
     return inner
+
+
+async def _score(case: Case) -> Verdict:
+    return score_boxes(case.boxes, case.question.gold_boxes or ())
+
+
+SCORER = Scorer(
+    NAME,
+    "there are gold boxes to lie on",
+    _score,
+    needs=((lambda case: bool(case.question.gold_boxes), "no gold boxes"),),
+)
+"""For training only: curation does not read gold boxes."""

@@ -17,8 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from inference.grounding import BadReply, Mask
-from rewards.scorers.spatial import ObjectMasks, find_instances
+from rewards import locating
+from rewards.case import Case
+from rewards.locating import ObjectMasks, find_instances
+from rewards.scorer import LOCATABLE, NO_CLIPS, Scorer
 from schemas.answers.numerals import read_numerals
+from schemas.answers.registry import answer_type_named
 from schemas.geometry import Point
 from schemas.records import Verdict
 
@@ -193,3 +197,28 @@ def _verdict(pairings: Sequence[Pairing], answer: int) -> Verdict:
     faults = {"without a point": total.missed, "pointed at twice": total.twice, "points on none": total.off}
     named = "".join(f"; {count} {fault}" for fault, count in faults.items() if count)
     return Verdict(NAME, total.value, f"{total.points} points for {total.instances} instances{named}", evidence)
+
+
+def _counted(case: Case) -> tuple[Point, ...] | None:
+    return counted_points(case.question.question, case.points)
+
+
+async def _score(case: Case) -> Verdict:
+    return await score_counting(case.points, case.answer, case.entities, case.masks)
+
+
+SCORER = Scorer(
+    NAME,
+    "points count what is asked for",
+    _score,
+    needs=(
+        NO_CLIPS,
+        (lambda case: answer_type_named(case.question.answer_type).is_number, "the answer is not a number"),
+        (lambda case: _counted(case) is not None, "the question does not ask how many"),
+        LOCATABLE,
+        (lambda case: bool(_counted(case)), "no point is on what is counted"),
+    ),
+    asks=locating.ASKS,
+    floor=1.0,
+    is_grounding=True,
+)

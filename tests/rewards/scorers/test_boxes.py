@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewards.scorers.boxes import FORMS, MAX_BOXES, iou_matrix, match_group, max_boxes, score_boxes, score_group
+from rewards.scorers.boxes import FORMS, MAX_BOXES, SCORER, iou_matrix, match_group, max_boxes, score_boxes, score_group
 from schemas.geometry import Box
 
 
@@ -263,3 +263,9 @@ def test_boxes_of_extreme_size_hide_no_sound_box_and_warn_of_nothing(side, far, 
     gold = (sound, box(far, far, far, far)) if far else (sound,)
     assert score_boxes(gold, gold, "recall_only").value == expected
     assert not recwarn.list
+
+
+def test_the_scorer_takes_the_boxes_of_the_response_and_of_the_question(run, case) -> None:
+    gold, other = Box("", 0, 0, 10, 10), Box("", 50, 50, 60, 60)
+    assert run(SCORER.score(case(boxes=(gold, other), gold_boxes=(gold,)))).value == 0.75
+    assert not any(holds(case(gold_boxes=none)) for none in ((), None) for holds, _ in SCORER.needs)

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from inference.errors import CallError, Failure
 from inference.grounding import Mask, encode_mask
+from rewards.locating import ObjectMasks, Served
 from rewards.scorers.counting import Pairing, counted_points, counted_words, distinct, is_counted, pair, score_counting
-from rewards.scorers.spatial import ObjectMasks
-from rewards.selection import Served
 from schemas.geometry import Point
 
 DETECTS = Served(frozenset({"detector", "segmenter"}))
