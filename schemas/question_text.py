@@ -22,7 +22,7 @@ def lettered_choices(question: Question) -> str:
     return "\n".join(f"{chr(65 + index)}. {choice}" for index, choice in enumerate(question.choices or ()))
 
 
-def hints_on_pictures(question: Question) -> list[str]:
+def image_hints(question: Question) -> list[str]:
     """Returns how to say which image is meant where there are several still images; else nothing."""
     several = len(question.media) > 1 and not any(medium.frames for medium in question.media)
     return [INSTRUCTION] if several else []
@@ -35,7 +35,7 @@ def user_text(question: Question) -> str:
     Each frame of a clip follows its number and time, as the teacher saw it.
     """
     parts = [_marks(question.media) + question.question, lettered_choices(question)]
-    parts.append(" ".join([TRACE_INSTRUCTION, *hints_on_pictures(question), answer_format(question)]))
+    parts.append(" ".join([TRACE_INSTRUCTION, *image_hints(question), answer_format(question)]))
     return "\n".join(part for part in parts if part)
 
 

@@ -57,7 +57,7 @@ class MediaRef:
     frames: tuple[FrameRef, ...] = ()
 
     @property
-    def pictures(self) -> tuple[str, ...]:
+    def image_uris(self) -> tuple[str, ...]:
         """The uris of what can be looked at: the image itself, or the frames."""
         return tuple(frame.uri for frame in self.frames) or (self.uri,)
 

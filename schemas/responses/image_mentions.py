@@ -30,7 +30,7 @@ class Mention:
     index: int
 
 
-def pictures_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
+def images_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
     """Returns for each tag of a text on several still images the index of the image that the text ties it to.
 
     That is the one named beside the tag (:func:`schemas.responses.anchors.anchor_tags`), else the one named last before
@@ -46,7 +46,7 @@ def pictures_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
     return found
 
 
-def place_in_pictures(text: str) -> tuple[tuple[Point, ...], tuple[Box, ...]]:
+def place_in_images(text: str) -> tuple[tuple[Point, ...], tuple[Box, ...]]:
     """Returns all points and boxes of a text on several still images, each with its image; coordinates are as written.
 
     An image that is named and does not exist is kept as stated: there is nothing to look at, so its points score 0.
@@ -55,7 +55,7 @@ def place_in_pictures(text: str) -> tuple[tuple[Point, ...], tuple[Box, ...]]:
     tags = scan_tags(text)
     points: list[Point] = []
     boxes: list[Box] = []
-    for tag, index in zip(tags, pictures_of_tags(text, tags), strict=True):
+    for tag, index in zip(tags, images_of_tags(text, tags), strict=True):
         written = text[tag.start : tag.end]
         points += (replace(point, media_index=index) for point in parse_points(written))
         boxes += (replace(box, media_index=index) for box in parse_boxes(written))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from schemas.geometry import Point
 from schemas.records import MediaRef, Trace
-from schemas.responses.image_mentions import place_in_pictures
+from schemas.responses.image_mentions import place_in_images
 from schemas.responses.response import normalise, parse_response
 from schemas.responses.times import anchor_points, resolve_moment
 
@@ -13,7 +13,7 @@ def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace
     """Returns the trace of a text in original pixels, rewritten in canonical tags. Never raises.
 
     On a clip each point has the frame that the text ties to it; on several images each point and box has its image
-    (:func:`schemas.responses.image_mentions.place_in_pictures`).
+    (:func:`schemas.responses.image_mentions.place_in_images`).
     """
     text = normalise(text)
     response = parse_response(text)
@@ -21,7 +21,7 @@ def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace
     if any(medium.frames for medium in media):
         points = _anchored_points(text, media)
     elif len(media) > 1:
-        points, boxes = place_in_pictures(text)
+        points, boxes = place_in_images(text)
     return Trace(index, text, response.answer, points, boxes)
 
 
