@@ -57,7 +57,7 @@ class MediaRef:
     frames: tuple[FrameRef, ...] = ()
 
     @property
-    def pictures(self) -> tuple[str, ...]:
+    def image_uris(self) -> tuple[str, ...]:
         """The uris of what can be looked at: the image itself, or the frames."""
         return tuple(frame.uri for frame in self.frames) or (self.uri,)
 
@@ -68,10 +68,10 @@ class MediaRef:
 
 @record
 class Question:
-    """A validated input record. ``choices`` is None unless the answer is one of them (``mcq``).
+    """A validated input record. ``choices`` is None unless it is asked with them (multiple choice).
 
-    ``opened_choices`` keeps the choices of a question that has some and is asked for a free response all the same.
-    ``gold_boxes`` come from the input and are read by no stage before the shards are written.
+    ``opened_choices`` keeps the choices of a question that is asked without them.
+    ``gold_boxes`` come from the input; no stage reads them before the shards are written.
     """
 
     id: str
@@ -90,9 +90,9 @@ class Question:
 class Call:
     """One call of a model as a stage made it: what the lineage and the ledger need.
 
-    ``cached`` counts samples that the cache or a call already in flight gave, ``requests`` those sent to the endpoint
-    (0 when none was), ``retries`` the requests sent again. ``repairs`` is 1 for a call that asked again for a reply
-    of the wrong form. ``tokens_cached`` were cached by the server, ``tokens_wasted`` went into unusable samples.
+    ``cached`` counts samples that came from the cache or from a call already in flight, ``requests`` those sent to the
+    endpoint (0 when none was), ``retries`` the requests sent again. ``repairs`` is 1 for a call that asked again for a
+    reply of the wrong form. ``tokens_cached`` were cached by the server, ``tokens_wasted`` went into unusable samples.
     ``cost_usd`` is what the call cost, ``worth_usd`` what it would have cost with nothing in the cache.
     """
 
@@ -127,9 +127,10 @@ class Attempt:
 
 @record
 class Verdict:
-    """The typed result of one scorer: ``value`` in [0, 1], or None (unscored) with the reason said.
+    """The typed result of one scorer: ``value`` in [0, 1], or None (unscored), and the reason.
 
-    ``evidence`` is for programs: what the value rests on, one JSON object a string, as the scorer documents it.
+    ``evidence`` is for programs: what the value is based on, one JSON object in each string; its fields are documented
+    by the scorer.
     """
 
     name: str
@@ -173,7 +174,7 @@ class Trace:
 
 @record
 class Rubric:
-    """One criterion with what was measured of it (RuCL §3.2): applicability η, pass rate p, stratum."""
+    """One criterion and what was measured for it (RuCL §3.2): applicability η, pass rate p, stratum."""
 
     id: str
     description: str
@@ -188,7 +189,7 @@ class Draft:
     """A question on its way to a shard, with what the stages have added to it so far.
 
     ``entities`` are the noun phrases to point at, ``events`` what happens in its clips, ``points`` what the pointer
-    said of the entities (numbered from 1 in order), ``overlays`` the drawn media, ``traces`` the teacher's, ``best``
+    found for the entities (numbered from 1 in order), ``overlays`` the drawn media, ``traces`` the teacher's, ``best``
     the index of the kept one.
     """
 
@@ -232,9 +233,9 @@ class Draft:
 
 @record
 class Rejected:
-    """An input record's end in ``rejected``. ``reason`` is a :class:`schemas.reasons.Reason` value.
+    """An input record that ended in ``rejected``. ``reason`` is a :class:`schemas.reasons.Reason` value.
 
-    ``calls`` and ``worth_usd`` are for the forecast and stand in no shard.
+    ``calls`` and ``worth_usd`` are for the forecast and are written to no shard.
     """
 
     id: str

@@ -61,7 +61,7 @@ def _common(draft: Draft, context: RowContext) -> Row:
         "source": question.source,
         "license": question.license,
         "recipe": context.recipe,
-        "images": [uri for medium in question.media for uri in medium.pictures],
+        "images": [uri for medium in question.media for uri in medium.image_uris],
         "frames": _frames(question),
         "overlays": [overlay.uri for overlay in draft.overlays],
         "question": question.question,
