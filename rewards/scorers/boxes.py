@@ -20,7 +20,7 @@ from operator import attrgetter
 from struct import pack_into
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from rewards.case import Case
 from rewards.scorer import Scorer
@@ -59,23 +59,6 @@ FORMS: dict[str, Callable[[Values, Values], Values]] = {
 }
 """From recall and precision, each (G,), to scores (G,). ``bidirectional`` is iVGR Eq. 2. ``f1`` is the harmonic mean of
 the same two, harsher where they differ. ``recall_only`` pays for more boxes and is there to compare with."""
-
-
-def iou_matrix(predicted: ArrayLike, gold: ArrayLike) -> Values:
-    """IoU of every pair of boxes: (n, 4) and (m, 4) in x1, y1, x2, y2 pixels give (n, m) in [0, 1], never NaN.
-
-    Raises:
-        ValueError: an array is not of that shape.
-    """
-    sides = [np.asarray(side, np.float64) for side in (predicted, gold)]
-    sides = [side if side.size else side.reshape(0, 4) for side in sides]
-    if any(side.ndim != 2 or side.shape[1] != 4 for side in sides):
-        raise ValueError(f"boxes must be (n, 4), got {sides[0].shape} and {sides[1].shape}")
-    columns = np.empty((5, sum(map(len, sides))))
-    np.concatenate(sides, out=columns[:4].T)
-    _set_areas(columns)
-    n = len(sides[0])
-    return _iou(columns[:, :n, None], columns[:, None, n:])
 
 
 def max_boxes(gold: Sequence[Box]) -> int:
