@@ -53,7 +53,7 @@ def _measure(end: Draft | Rejected) -> None:
         calls, worth_usd = end.calls, end.worth_usd
     else:
         own = [call for call in end.calls if not call.prompt.startswith(CANDIDATES_PROMPT)]
-        calls, worth_usd = len(own), sum(call.worth_usd for call in own)
+        calls, worth_usd = len(own), sum(call.usage.worth_usd for call in own)
     microusd = round(worth_usd * 1_000_000)
     values = {"calls": calls, "calls_squared": calls**2, "worth_usd": microusd, "worth_usd_squared": microusd**2}
     for name, value in ({"records": 1} | values).items():

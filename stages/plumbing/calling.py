@@ -106,7 +106,7 @@ def _rejection(element: Any, session: Session, stage: str, reason: Reason, detai
 def _rejected(
     record_id: str, stage: str, reason: Reason, detail: str, key: str | None, calls: Sequence[Call]
 ) -> Rejected:
-    cost_usd, worth_usd = sum(call.cost_usd for call in calls), sum(call.worth_usd for call in calls)
+    cost_usd, worth_usd = sum(call.usage.cost_usd for call in calls), sum(call.usage.worth_usd for call in calls)
     return Rejected(record_id, stage, reason.value, detail, key, cost_usd, len(calls), worth_usd)
 
 
