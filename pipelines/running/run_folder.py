@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.errors import UserError
+from schemas.files import is_unfinished, write_atomically
 
-_OURS = (".lock", "input.json.writing")
 _MARKER = "input.json"
 STAGED = ("sft", "rl", "rejected", "rubrics.json", "config.toml", "README.md", "report.html", "run.json")
 
@@ -61,7 +61,7 @@ class RunFolder:
         if self.root.exists() and not self.root.is_dir():
             raise RunFolderError(f"cannot write {self.root}: it is a file")
         if not marker.exists():
-            if self.root.exists() and any(entry.name not in _OURS for entry in self.root.iterdir()):
+            if self.root.exists() and any(not _is_ours(entry.name) for entry in self.root.iterdir()):
                 raise RunFolderError(f"{self.root} is not empty and not a run folder: choose another --output")
             return
         try:
@@ -79,7 +79,7 @@ class RunFolder:
         marker = self.root / _MARKER
         if marker.exists() and json.loads(marker.read_text("utf-8"))["fingerprint"] != fingerprint:
             self._remove_outputs()
-        _write_atomically(marker, json.dumps({"input": input_name, "fingerprint": fingerprint}, indent=1))
+        write_atomically(marker, json.dumps({"input": input_name, "fingerprint": fingerprint}, indent=1))
 
     def _remove_outputs(self) -> None:
         for name in STAGED:
@@ -124,6 +124,11 @@ class RunFolder:
         shutil.rmtree(self.staging)
 
 
+def _is_ours(name: str) -> bool:
+    """Whether a file in a folder without a marker is there because a run began to claim the folder."""
+    return name == ".lock" or is_unfinished(name)
+
+
 def local_path(name: str) -> Path:
     """The path that a command line names, with a leading ``~`` expanded where the shell has left it."""
     try:
@@ -147,16 +152,6 @@ def is_run_folder(path: Path) -> bool:
         return json.loads((path / _MARKER).read_text("utf-8")).keys() >= {"input", "fingerprint"}
     except (OSError, ValueError, AttributeError):
         return False
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".writing")
-    try:
-        temporary.write_text(text, "utf-8")
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def lines_fingerprint(lines: Iterator[bytes]) -> str:
