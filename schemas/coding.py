@@ -31,6 +31,15 @@ def record(cls: T) -> T:
     if sequences:
         cls.__post_init__ = restore_tuples  # type: ignore[attr-defined]
     made = dataclasses.dataclass(frozen=True)(cls)
-    made._beam_schema_id = f"{cls.__module__}.{cls.__qualname__}".replace(".", "_")  # type: ignore[attr-defined]
     RECORD_MODULES.add(cls.__module__)
-    return registry.register_row(made)  # type: ignore[return-value]
+    register_row(made)
+    return made
+
+
+def register_row(made: type) -> None:
+    """Let a frozen dataclass cross a shuffle as a field of a record, where its own module does without Beam.
+
+    The module that declares the record calls this, so that a worker which imports the one has the other.
+    """
+    made._beam_schema_id = f"{made.__module__}.{made.__qualname__}".replace(".", "_")  # type: ignore[attr-defined]
+    registry.register_row(made)

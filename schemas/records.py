@@ -4,10 +4,12 @@ All are frozen Beam rows (:mod:`schemas.coding`). Pixels are never in a record: 
 (``input:<path>`` under the input folder, ``run:media/<sha256>.<ext>`` for what a stage drew).
 """
 
-from schemas.coding import record
+from schemas.coding import record, register_row
 from schemas.geometry import Box, Point
 from schemas.passk import pass_rate
+from schemas.usage import NOTHING, ONE_CALL, Usage
 
+register_row(Usage)
 
 @record
 class RawRecord:
@@ -88,30 +90,14 @@ class Question:
 
 @record
 class Call:
-    """One call of a model as a stage made it: what the lineage and the ledger need.
-
-    ``cached`` counts samples that came from the cache or from a call already in flight, ``requests`` those sent to the
-    endpoint (0 when none was), ``retries`` the requests sent again. ``repairs`` is 1 for a call that asked again for a
-    reply of the wrong form. ``tokens_cached`` were cached by the server, ``tokens_wasted`` went into unusable samples.
-    ``cost_usd`` is what the call cost, ``worth_usd`` what it would have cost with nothing in the cache.
-    """
+    """One call of a model as a stage made it: what the lineage and the ledger need."""
 
     role: str
     prompt: str
     prompt_sha256: str
     model: str
     keys: tuple[str, ...]
-    requests: int = 0
-    cached: int = 0
-    retries: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    tokens_reasoning: int = 0
-    tokens_cached: int = 0
-    tokens_wasted: int = 0
-    repairs: int = 0
-    cost_usd: float = 0.0
-    worth_usd: float = 0.0
+    usage: Usage = ONE_CALL
 
 
 @record
@@ -210,14 +196,9 @@ class Draft:
         return self.question.id
 
     @property
-    def cost_usd(self) -> float:
-        """What the calls for this question have cost so far."""
-        return sum(call.cost_usd for call in self.calls)
-
-    @property
-    def worth_usd(self) -> float:
-        """What they would have cost with nothing in the cache."""
-        return sum(call.worth_usd for call in self.calls)
+    def usage(self) -> Usage:
+        """What the calls for this question have taken so far."""
+        return sum((call.usage for call in self.calls), NOTHING)
 
     @property
     def scored_attempts(self) -> int:

@@ -13,7 +13,6 @@ import sqlite3
 import sys
 import tempfile
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -34,6 +33,7 @@ from inference.cache.replies import CacheInUse, Logged, ReplyCache
 from inference.cache.shared import gathered, local_folder_of, prune_segments, shared_location
 from inference.cache.shared_files import SegmentFiles
 from schemas.errors import UserError
+from schemas.files import written_whole
 from schemas.text import counted, storable
 
 EXAMPLES = """examples:
@@ -283,13 +283,8 @@ def _export(parsed: argparse.Namespace) -> int:
     if target.is_dir():
         raise CacheCommandError(f"cannot write {parsed.to}: it is a folder")
     write = _write_jsonl if target.suffix == ".jsonl" else _write_parquet
-    unfinished = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
-    with _opened(find_cache(parsed.cache)) as cache:
-        try:
-            number = write(unfinished, (_row(logged) for logged in cache.entries()))
-            unfinished.replace(target)
-        finally:
-            unfinished.unlink(missing_ok=True)
+    with _opened(find_cache(parsed.cache)) as cache, written_whole(target) as unfinished:
+        number = write(unfinished, (_row(logged) for logged in cache.entries()))
     print(f"{counted(number, 'reply', 'replies')} written to {target}")
     return 0
 

@@ -19,6 +19,7 @@ from schemas.config import ConfigError, build
 from schemas.geometry import Point
 from schemas.reasons import Reason
 from schemas.records import Call, Draft, Rejected, Trace, Verdict
+from schemas.usage import Usage
 from stages.generate_traces import as_trace
 from stages.verify_traces import VerifySettings, VerifyTraces, best_trace, good_traces, why_rejected
 
@@ -183,7 +184,8 @@ def drafts(tmp_path: Path, make_draft: Callable[..., Draft], write_scene: Callab
     def draft(
         name: str, *texts: str, points: tuple[Point, ...] = ON, media: tuple[str, ...] = ("a.png",), **fields: Any
     ) -> Draft:
-        calls = (Call("teacher", "trace.v1", "s", "m", tuple(f"k{n}" for n in range(len(texts))), cost_usd=0.5),)
+        keys = tuple(f"k{n}" for n in range(len(texts)))
+        calls = (Call("teacher", "trace.v1", "s", "m", keys, Usage(calls=1, cost_usd=0.5)),)
         made = make_draft(name, tmp_path, media, **fields)
         traces = tuple(as_trace(index, Completion(text), made.question.media) for index, text in enumerate(texts))
         return replace(made, points=points, traces=traces, calls=calls)
