@@ -85,7 +85,7 @@ def texts_of(reply: Any) -> list[str]:
 
 async def ask(item: Item, session: Any) -> Any:
     """The work of the stage under test: four samples, parsed, repaired once."""
-    from inference.repair import ask_for
+    from inference.asking import ask_for
     from inference.request import Sampling
 
     texts, _ = await ask_for(session, "teacher", prompt_of(item.id), Sampling(SAMPLES, 1.0, 1.0, MAX_TOKENS), texts_of)
@@ -116,10 +116,10 @@ def ideal_side(arguments: argparse.Namespace) -> dict[str, Any]:
     """The bare client."""
     import aiohttp
 
+    from inference.asking import repair_prompt
     from inference.errors import CallError
     from inference.flow.limits import Gate
     from inference.grounding import BadReply
-    from inference.repair import repair_prompt
 
     gate = Gate(IN_FLIGHT, adaptive=False)
     prompt = prompt_of(TEMPLATE_ITEM)

@@ -16,6 +16,7 @@ import jinja2
 import jinja2.meta
 import yaml
 
+from schemas.errors import UserError
 from schemas.messages import MediaPart, Part, TextPart
 
 _FIELDS = {"id", "version", "purpose", "paper", "variables", "media", "system", "user", "reply_schema"}
@@ -28,7 +29,7 @@ _TEMPLATES = jinja2.Environment(
 )
 
 
-class PromptError(ValueError):
+class PromptError(UserError):
     """A prompt file is malformed, or it was filled with the wrong variables."""
 
 

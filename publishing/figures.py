@@ -16,6 +16,7 @@ import pyarrow.dataset as pads
 
 from inference.settings import ROLES
 from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
+from schemas.errors import UserError
 from schemas.reasons import MEANING, Reason
 
 SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
@@ -37,7 +38,7 @@ Summary = Mapping[str, Any]
 """The content of ``run.json``."""
 
 
-class InspectError(Exception):
+class InspectError(UserError):
     """The folder or the query cannot be used; the message is one line and says what to do."""
 
 

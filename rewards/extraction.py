@@ -13,9 +13,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
+from inference.asking import ask_for
 from inference.grounding import BadReply, json_object
 from inference.models import Answered, Caller
-from inference.repair import ask_for
 from inference.request import Sampling
 from prompts.loader import load_prompt
 from rewards.judge_guard import Quoted, quote

@@ -8,10 +8,10 @@ the paper's agent is always a model; a table costs nothing, and says of every sc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from inference.asking import ask_for
 from inference.errors import CallError
 from inference.grounding import BadReply, json_object
 from inference.models import Answered, Caller
-from inference.repair import ask_for
 from inference.request import Sampling
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt

@@ -13,10 +13,12 @@ from typing import Any, TypeVar
 
 import tomli_w
 
+from schemas.errors import UserError
+
 T = TypeVar("T")
 
 
-class ConfigError(ValueError):
+class ConfigError(UserError, ValueError):
     """A config that cannot be used; the message names the key and what to do."""
 
 

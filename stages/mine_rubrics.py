@@ -12,7 +12,7 @@ from functools import partial
 import apache_beam as beam
 from apache_beam.pvalue import AsList, PCollection
 
-from inference.repair import ask_for
+from inference.asking import ask_for
 from inference.request import Sampling
 from inference.session import Session
 from inference.settings import ModelsSettings

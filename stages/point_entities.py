@@ -13,8 +13,8 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
+from inference.asking import ask_for
 from inference.grounding import points_of_reply
-from inference.repair import ask_for
 from inference.request import Sampling
 from inference.session import Session
 from inference.settings import ModelsSettings

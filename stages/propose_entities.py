@@ -12,9 +12,9 @@ from typing import Any, TypeGuard
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
+from inference.asking import ask_for
 from inference.grounding import BadReply, json_object
 from inference.models import Answered
-from inference.repair import ask_for
 from inference.request import Sampling
 from inference.session import Session
 from inference.settings import ModelsSettings

@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 
 from inference.endpoints.keys import scrub
 from inference.settings import ModelsSettings
+from schemas.errors import UserError
 
 EXECUTABLE_ENV = "GROUNDTRACE_VLLM"
 START_TIMEOUT_S = 900.0
@@ -42,7 +43,7 @@ SECRETS_ENV = ("VLLM_API_KEY", "HF_TOKEN")
 GUARD = Path(__file__).with_name("process_guard.py")
 
 
-class VllmServerError(ValueError):
+class VllmServerError(UserError, ValueError):
     """A server could not be started; the message says why and what to do."""
 
 

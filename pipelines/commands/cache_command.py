@@ -33,6 +33,7 @@ from inference.cache.log import read_log
 from inference.cache.replies import CacheInUse, Logged, ReplyCache
 from inference.cache.shared import gathered, local_folder_of, prune_segments, shared_location
 from inference.cache.shared_files import SegmentFiles
+from schemas.errors import UserError
 from schemas.text import counted, storable
 
 EXAMPLES = """examples:
@@ -50,7 +51,7 @@ _SCHEMA = pa.schema(
 )
 
 
-class CacheCommandError(ValueError):
+class CacheCommandError(UserError):
     """A mistake in the command, or a cache that cannot be used; the message is one line."""
 
 

@@ -11,25 +11,19 @@ from inference.endpoint import SERVED
 from inference.errors import CallError
 from inference.models import Models
 from inference.runtime import runtime
-from pipelines.commands.cache_command import CacheCommandError, run_cache
+from pipelines.commands.cache_command import run_cache
 from pipelines.commands.inspect import run_inspect
 from pipelines.running.budget import RunBudget
 from pipelines.running.capabilities import check_capabilities, scan_media
 from pipelines.running.forecast import count_records, forecast_text
-from pipelines.running.inputs import InputError
 from pipelines.running.interrupts import is_interrupt
-from pipelines.running.plan import PipelineError, Plan, RunArguments, make_plan
+from pipelines.running.plan import Plan, RunArguments, make_plan
 from pipelines.running.run import ConservationError, execute
-from pipelines.running.run_folder import RunFolderError
-from pipelines.running.runner import OptionError, pipeline_options
-from prompts.loader import PromptError, load_prompt, prompt_names
-from publishing.figures import InspectError
+from pipelines.running.runner import pipeline_options
+from prompts.loader import load_prompt, prompt_names
 from schemas.config import ConfigError
+from schemas.errors import UserError
 from schemas.text import counted
-
-USER_ERRORS = (
-    CacheCommandError, ConfigError, InputError, InspectError, OptionError, PipelineError, PromptError, RunFolderError,
-)  # fmt: skip
 
 
 def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
@@ -40,7 +34,7 @@ def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     except Exception as error:
         if is_interrupt(error):
             raise
-        if isinstance(error, USER_ERRORS):
+        if isinstance(error, UserError):
             return _fail(str(error), 2)
         if isinstance(error, ConservationError):
             return _fail(f"conservation violated: {error}", 1)

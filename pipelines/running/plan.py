@@ -19,12 +19,13 @@ from pipelines.running.run_folder import RunFolder, RunFolderError, local_path, 
 from pipelines.running.runner import OptionError
 from publishing.figures import InspectError, read_summary
 from schemas.config import load_config
+from schemas.errors import UserError
 from schemas.ordering import order_key
 from stages.ingest_records import MediaRoots
 from stages.sources.registry import format_of
 
 
-class PipelineError(Exception):
+class PipelineError(UserError):
     """The pipeline file cannot be used."""
 
 

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from schemas.errors import UserError
 from stages.sources.base import RUN_MARKER
 
 _OURS = (".lock", "input.json.writing")
 STAGED = ("sft", "rl", "rejected", "rubrics.json", "config.toml", "README.md", "report.html", "run.json")
 
 
-class RunFolderError(Exception):
+class RunFolderError(UserError):
     """The folder cannot be used for this run; the message says why and what to do."""
 
 

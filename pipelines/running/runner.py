@@ -12,9 +12,10 @@ from apache_beam.runners.runner import PipelineRunner, create_runner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from schemas.coding import RECORD_MODULES
+from schemas.errors import UserError
 
 
-class OptionError(ValueError):
+class OptionError(UserError, ValueError):
     """An option of the run that cannot be used, such as one that no Beam option class knows."""
 
 

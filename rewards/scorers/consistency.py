@@ -4,10 +4,10 @@ A judge compares the two texts, without the picture, and places the candidate on
 the best grounded reasoning found so far for the question (the archive, Eq. 4, which the trainer keeps).
 """
 
+from inference.asking import ask_for
 from inference.errors import CallError
 from inference.grounding import BadReply, json_object
 from inference.models import Answered, Caller
-from inference.repair import ask_for
 from inference.request import Sampling
 from prompts.loader import load_prompt
 from rewards.judge_guard import agreed, question_text, quote

@@ -4,10 +4,10 @@ Rules decide where they can (:mod:`schemas.answers.grading`); free text goes to 
 that fails to give a verdict leaves the answer unscored: it is neither right nor wrong.
 """
 
+from inference.asking import ask_for
 from inference.errors import CallError
 from inference.grounding import BadReply, json_object
 from inference.models import Answered, Caller
-from inference.repair import ask_for
 from inference.request import Sampling
 from prompts.loader import load_prompt
 from rewards.judge_guard import quote

@@ -7,10 +7,10 @@ does not, a yes/no question stands for it, and the verdict says so.
 
 import math
 
+from inference.asking import ask_for
 from inference.errors import CallError
 from inference.grounding import BadReply, json_object
 from inference.models import Answered, Caller
-from inference.repair import ask_for
 from inference.request import Continuation, Sampling
 from prompts.loader import load_prompt
 from rewards.judge_guard import MAX_CHARS, question_text, quote

@@ -7,10 +7,10 @@ and a score; deviation: both are asked for at once, so that a rubric that does n
 import json
 from dataclasses import dataclass
 
+from inference.asking import ask_for
 from inference.errors import CallError
 from inference.grounding import BadReply, json_object
 from inference.models import Answered, Caller
-from inference.repair import ask_for
 from inference.request import Sampling
 from prompts.loader import load_prompt
 from rewards.judge_guard import question_text, quote

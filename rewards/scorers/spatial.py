@@ -13,10 +13,10 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from inference.asking import ask_for
 from inference.errors import CallError
 from inference.grounding import BadReply, Mask, boxes_of_reply, masks_of_reply, points_of_reply
 from inference.models import Caller
-from inference.repair import ask_for
 from inference.request import Sampling
 from prompts.loader import load_prompt
 from rewards.selection import Served

@@ -16,10 +16,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from inference.asking import ask_for
 from inference.errors import CallError
 from inference.grounding import BadReply, json_object
 from inference.models import Answered, Caller
-from inference.repair import ask_for
 from inference.request import Sampling
 from prompts.loader import RenderedPrompt, load_prompt
 from rewards.extraction import FrameStatement, SegmentStatement, Statements

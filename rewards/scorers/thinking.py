@@ -8,10 +8,10 @@ judge failed to answer leaves numerator and denominator.
 import asyncio
 from collections.abc import Sequence
 
+from inference.asking import ask_for
 from inference.errors import CallError
 from inference.grounding import BadReply, json_object
 from inference.models import Answered, Caller
-from inference.repair import ask_for
 from inference.request import Sampling
 from prompts.loader import RenderedPrompt, load_prompt
 from rewards.judge_guard import question_text, quote

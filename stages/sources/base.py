@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from schemas.errors import UserError
 from schemas.records import RawRecord
 from vision.media import MediaStore
 
@@ -16,7 +17,7 @@ RUN_MARKER = "input.json"
 """The file of a run folder that says which input the run belongs to; it is there from the run's first moment."""
 
 
-class InputError(Exception):
+class InputError(UserError):
     """The input cannot be read; the message says why and what to do."""
 
 

@@ -53,7 +53,7 @@ class ScriptedCaller:
         return Answered((completion,), Call(role, prompt.name, prompt.sha256, "m", ("key",)), self.frame)
 
     def repair_attempts(self, role: str) -> int:
-        """Each prepared reply is the only one: how bad ones are asked for again is tested with inference.repair."""
+        """Each prepared reply is the only one: how bad ones are asked for again is tested with inference.asking."""
         return 0
 
     def gives_logprobs(self, role: str) -> bool:
