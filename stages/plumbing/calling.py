@@ -22,6 +22,7 @@ from inference.session import Session
 from inference.settings import ModelsSettings
 from schemas.reasons import Reason
 from schemas.records import Call, Draft, Rejected
+from stages.plumbing import coding  # noqa: F401 (records cross the shuffles of all stages as rows)
 from stages.plumbing.metrics import count_call, count_in, count_kept, count_rejected, progress
 
 REJECTED = "rejected"
