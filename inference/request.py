@@ -4,11 +4,17 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from prompts.loader import RenderedPrompt
 from schemas.messages import MediaPart, Part
 
 KEY_VERSION = 1
+
+Temperature = Annotated[float, Field(ge=0, le=2)]
+"""What the servers take."""
 
 
 @dataclass(frozen=True)

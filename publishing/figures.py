@@ -17,14 +17,8 @@ import pyarrow.dataset as pads
 from inference.settings import ROLES
 from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 from schemas.errors import UserError
-from schemas.reasons import MEANING, Reason
 
 SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
-SIDE_STAGES = ("rubric_candidates", "rubric_judge")
-STAGE_ORDER = (
-    "ingest", "clean", "dedup", "decontaminate", "open_choices", "draw", "attempt", "difficulty",
-    "propose", "point", "overlay", "trace", "verify", "cut", *SIDE_STAGES,
-)  # fmt: skip
 _MAX_RATES = 11
 # Rows come in through Arrow, so a query needs no file and no network, and is given neither.
 _CLOSED: dict[str, str | bool | int | float | list[str]] = {
@@ -44,13 +38,18 @@ class InspectError(UserError):
 
 @dataclass(frozen=True)
 class StageFlow:
-    """Records that entered a stage, left it, and were rejected; a ``side`` stage only looks at a sample."""
+    """Records that entered a stage, left it, and were rejected, and what it ``does`` in the stage's own words.
+
+    A ``side`` stage only looks at a sample; one ``for_target`` matters only where a number of rows was asked for.
+    """
 
     name: str
+    does: str
     read: int
     kept: int
     rejected: int
     side: bool
+    for_target: bool
 
 
 @dataclass(frozen=True)
@@ -125,21 +124,22 @@ def open_tables(run: Path, summary: Summary) -> Iterator[duckdb.DuckDBPyConnecti
 
 
 def funnel(summary: Summary) -> list[StageFlow]:
-    """The stages in the order in which records pass them; stages not known here come after, by size."""
+    """The stages in the recipe's order; a run of earlier code does not tell it, and has them by size."""
     counts: Mapping[str, Mapping[str, int]] = summary["counts"]["rejected"]
-    rank = {name: place for place, name in enumerate(STAGE_ORDER)}
+    stages: Mapping[str, Mapping[str, Any]] = summary["stages"]
     flows = []
-    for name in {*summary["stages"], *counts}:
-        passed, rejected = summary["stages"].get(name, {}), sum(counts.get(name, {}).values())
-        read, kept = passed.get("in", 0), passed.get("kept", 0)
-        flows.append(StageFlow(name, read, kept, rejected, name in SIDE_STAGES))
-    return sorted(flows, key=lambda flow: (flow.side, rank.get(flow.name, len(rank)), -flow.read, flow.name))
+    for name in dict.fromkeys([*stages, *counts]):
+        told, rejected = stages.get(name, {}), sum(counts.get(name, {}).values())
+        read, kept = told.get("in", 0), told.get("kept", 0)
+        side, for_target = told.get("is_sample", False), told.get("for_target", False)
+        flows.append(StageFlow(name, told.get("does", ""), read, kept, rejected, side, for_target))
+    return flows if any(flow.does for flow in flows) else sorted(flows, key=lambda flow: (-flow.read, flow.name))
 
 
 def rejections(summary: Summary) -> list[Rejection]:
     """Rejections by stage, in the order of the funnel, and by reason, the most frequent first."""
     found = [
-        Rejection(stage, reason, rows, MEANING[Reason(reason)] if reason in set(Reason) else "")
+        Rejection(stage, reason, rows, summary["stages"].get(stage, {}).get("reasons", {}).get(reason, ""))
         for stage, reasons in summary["counts"]["rejected"].items()
         for reason, rows in reasons.items()
     ]

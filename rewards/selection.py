@@ -16,6 +16,7 @@ from inference.request import Sampling
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
 from rewards.judge_guard import question_text, quote
+from schemas.answers.registry import answer_type_named
 from schemas.coordinates import CoordinateFrame
 from schemas.messages import shown
 from schemas.records import Question
@@ -110,7 +111,7 @@ class Choice:
 
 _LOCATABLE: Need = (lambda c: c.locatable, "no detector and segmenter are configured")
 _IMAGES: Need = (lambda c: not c.clips, "the points of a clip are scored with its times")
-_NUMBER: Need = (lambda c: c.answer_type == "numeric", "the answer is not a number")
+_NUMBER: Need = (lambda c: answer_type_named(c.answer_type).is_number, "the answer is not a number")
 _CLIP: Need = (lambda c: c.clips > 0, "there is no clip")
 _ONE_CLIP: Need = (lambda c: c.clips == 1, "a time does not say which of several clips is meant")
 _TIMED: Need = (lambda c: c.times > 0, "no moment or span of time is named")

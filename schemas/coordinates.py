@@ -73,9 +73,6 @@ class ResizeRule:
 
 
 QWEN25_IMAGE = ResizeRule(28, 4 * 28**2, 16384 * 28**2)
-QWEN25_VIDEO = ResizeRule(28, 128 * 28**2, 768 * 28**2)
-QWEN3_IMAGE = ResizeRule(32, 4 * 32**2, 16384 * 32**2)
-QWEN3_VIDEO = ResizeRule(32, 128 * 32**2, 768 * 32**2)
 
 
 def smart_resize(width_px: float, height_px: float, rule: ResizeRule = QWEN25_IMAGE) -> tuple[int, int]:

@@ -1,5 +1,6 @@
 """How a question is put to a model in words: its choices, the form of its answer, and the user turn of a shard."""
 
+from schemas.answers.registry import answer_type_named
 from schemas.messages import clip_line
 from schemas.records import MediaRef, Question
 from schemas.responses.image_mentions import INSTRUCTION
@@ -10,18 +11,10 @@ TRACE_INSTRUCTION = (
     '<points x1="X" y1="Y" alt="label">label</points>. Then give only the final answer inside <answer> and </answer>.'
 )
 
-_FORMS = {
-    "mcq": "Answer with the text of the right choice.",
-    "numeric": "Answer with a number alone.",
-    "bool": "Answer yes or no.",
-    "text": "Answer as briefly as the question allows.",
-    "boxes": "Answer with one <box>[x1,y1,x2,y2]</box> for each object, in pixels.",
-}
-
 
 def answer_format(question: Question) -> str:
     """One sentence on the form of the final answer."""
-    return _FORMS[question.answer_type]
+    return answer_type_named(question.answer_type).form
 
 
 def lettered_choices(question: Question) -> str:

@@ -8,8 +8,6 @@ from schemas.coding import record
 from schemas.geometry import Box, Point
 from schemas.passk import pass_rate
 
-ANSWER_TYPES = ("mcq", "numeric", "text", "bool", "boxes")
-
 
 @record
 class RawRecord:

@@ -8,20 +8,15 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import apache_beam as beam
-from apache_beam.pvalue import PCollection
 
 from schemas.json_lines import NotAnObject, parse_object, read_lines
-from schemas.reasons import Reason
-from schemas.records import Draft, MediaRef, Rejected
-from stages.ingest_records import STAGE_CACHE_BYTES, MediaRoots, check_medium
-from stages.plumbing.calling import MapDrafts, reject, split
+from schemas.records import Draft, MediaRef
+from stages.ingest_records import STAGE_CACHE_BYTES, UNSUPPORTED_MEDIA, MediaRoots, check_medium
+from stages.plumbing.stage import DraftStage, Reject, Stage, Work
 from vision.hashing import hamming, same_picture
 from vision.media import MediaStore
 
-STAGE = "decontaminate"
+CONTAMINATED = "contaminated"
 _WORD = re.compile(r"\w+")
 
 
@@ -119,7 +114,7 @@ class BenchmarkIndex:
             checked = check_medium(uri, store)
             if checked.ref is not None:
                 self.pictures.append((record_id, checked.ref))
-            elif checked.reason != Reason.UNSUPPORTED_MEDIA.value:
+            elif checked.reason != UNSUPPORTED_MEDIA:
                 raise ValueError(f"{where}: {checked.detail}")
 
 
@@ -132,17 +127,17 @@ class _Decontaminate:
         self._store = roots.store()
         self._benchmark = MediaStore(settings.benchmark, settings.benchmark, cache_bytes=STAGE_CACHE_BYTES)
 
-    def __call__(self, draft: Draft) -> Draft | Rejected:
+    def __call__(self, draft: Draft) -> Draft:
         if self._index is None:
             self._index = BenchmarkIndex.load(self._settings)
         for gram in ngrams(draft.question.question, self._settings.ngram):
             if gram in self._index.grams:
                 detail = f"shares {self._settings.ngram} words with {self._index.grams[gram]!r}: {' '.join(gram)}"
-                return reject(draft, STAGE, Reason.CONTAMINATED, detail)
+                raise Reject(CONTAMINATED, detail)
         for medium in draft.question.media:
             for benchmark_id, picture in self._index.pictures:
                 if self._same(medium, picture):
-                    return reject(draft, STAGE, Reason.CONTAMINATED, f"shares a picture with {benchmark_id!r}")
+                    raise Reject(CONTAMINATED, f"shares a picture with {benchmark_id!r}")
         return draft
 
     def _same(self, medium: MediaRef, picture: MediaRef) -> bool:
@@ -156,20 +151,25 @@ class _Decontaminate:
         return all(same_picture(self._store.pixels(a), self._benchmark.pixels(b)) for a, b in pairs)
 
 
+STAGE = Stage(
+    "decontaminate",
+    "questions that overlap a benchmark are dropped, where one was given",
+    reasons={CONTAMINATED: "overlaps a benchmark record"},
+    settings=DecontaminateSettings,
+)
+
+
 @dataclass
-class DecontaminateQuestions(beam.PTransform):
-    """Reject what overlaps the benchmark; see the module."""
+class DecontaminateQuestions(DraftStage):
+    """Rejects what overlaps the benchmark; see the module."""
 
     settings: DecontaminateSettings
     roots: MediaRoots
+    stage = STAGE
 
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def expand(self, drafts: PCollection) -> Any:
-        """``kept`` drafts and ``rejected``."""
-        work = _Decontaminate(self.settings, self.roots) if self.settings.benchmark else _pass
-        return split(drafts, "Map", MapDrafts(STAGE, work))
+    def work(self) -> Work:
+        """A match against the benchmark, or nothing where there is none."""
+        return _Decontaminate(self.settings, self.roots) if self.settings.benchmark else _pass
 
 
 def _pass(draft: Draft) -> Draft:

@@ -9,11 +9,8 @@ copies, so that no frame has to be guessed.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
-import apache_beam as beam
-from apache_beam.pvalue import PCollection
-
+from inference.asking import Asks
 from inference.request import Completion, Sampling
 from inference.session import Session
 from inference.settings import ModelsSettings
@@ -26,10 +23,9 @@ from schemas.responses.placeholders import without_remnants
 from schemas.responses.times import format_moment, format_span
 from schemas.responses.traces import read_trace
 from stages.draw_overlays import mark_numbers
-from stages.plumbing.calling import CallModels, split, with_calls
-from stages.plumbing.spreading import SpreadDrafts
+from stages.plumbing.calling import CallingStage, Work
+from stages.plumbing.stage import Stage
 
-STAGE = "trace"
 PROMPT, CLIP_PROMPT = "trace.v1", "trace_video.v1"
 
 
@@ -109,22 +105,27 @@ def trace_prompt(draft: Draft) -> RenderedPrompt:
 
 
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
-    """Ask the teacher for ``n`` traces."""
+    """The draft with ``n`` traces of the teacher."""
     answered = await session.generate("teacher", trace_prompt(draft), settings.sampling)
-    return with_calls(draft, session, traces=as_traces(answered.completions, draft.question.media))
+    return replace(draft, traces=as_traces(answered.completions, draft.question.media))
+
+
+STAGE = Stage(
+    "trace",
+    "the teacher reasons over the marked image, citing points",
+    asks=(Asks("teacher", (PROMPT, CLIP_PROMPT)),),
+    settings=TraceSettings,
+)
 
 
 @dataclass
-class GenerateTraces(beam.PTransform):
-    """Write the traces of every draft; see the module."""
+class GenerateTraces(CallingStage):
+    """Writes the traces of every draft; see the module."""
 
     settings: TraceSettings
     models: ModelsSettings
+    stage = STAGE
 
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def expand(self, drafts: PCollection) -> Any:
-        """``kept`` drafts and ``rejected``."""
-        calls = CallModels(STAGE, partial(trace, settings=self.settings), self.models)
-        return split(drafts | SpreadDrafts(), "Call", calls)
+    def work(self) -> Work:
+        """See :func:`trace`."""
+        return partial(trace, settings=self.settings)

@@ -11,10 +11,6 @@ floors under single verdicts; 0 turns a floor off, and all at 0 is the paper's r
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
-
-import apache_beam as beam
-from apache_beam.pvalue import PCollection
 
 from inference.session import Session
 from inference.settings import ModelsSettings
@@ -24,12 +20,13 @@ from rewards.scorers.spatial import ObjectMasks
 from rewards.second_judge import labels_of
 from rewards.selection import PLANNERS, Served, served_by
 from rewards.verifier import verify_trace
-from schemas.reasons import Reason
-from schemas.records import Draft, Rejected, Trace, Verdict
-from stages.plumbing.calling import CallModels, reject, split, with_calls
+from schemas.records import Draft, Trace, Verdict
+from stages.plumbing.calling import CallingStage, Work
 from stages.plumbing.metrics import count_agreement
+from stages.plumbing.stage import Reject, Stage
 
-STAGE = "verify"
+UNVERIFIABLE, WRONG_ANSWER = "unverifiable", "wrong_answer"
+LOW_GROUNDING, LOW_REASONING = "low_grounding", "low_reasoning"
 
 
 @dataclass(frozen=True)
@@ -92,26 +89,29 @@ def best_trace(traces: tuple[Trace, ...]) -> int | None:
     return max(scored, key=lambda trace: (trace.score, -trace.index)).index if scored else None
 
 
-def why_rejected(traces: tuple[Trace, ...], best: int | None, settings: VerifySettings) -> tuple[Reason, str]:
+def why_rejected(traces: tuple[Trace, ...], best: int | None, settings: VerifySettings) -> tuple[str, str]:
     """The reason and detail for traces of which none is good enough."""
     if best is None:
-        return Reason.UNVERIFIABLE, f"no answer could be graded: {traces[0].verdicts[0].reason}"
+        return UNVERIFIABLE, f"no answer could be graded: {traces[0].verdicts[0].reason}"
     trace = traces[best]
     values = {verdict.name: verdict for verdict in trace.verdicts if verdict.value is not None}
     if (_outcome(trace).value or 0.0) < settings.gate.tau:
-        return Reason.WRONG_ANSWER, f"no trace of {len(traces)} is right: {_outcome(trace).reason}"
+        return WRONG_ANSWER, f"no trace of {len(traces)} is right: {_outcome(trace).reason}"
     low = below_floor(trace, settings)
     if low is not None and (trace.score or 0.0) >= settings.min_score:
         verdict, floor = low
         said = f"best score {trace.score:.2f}, but {verdict.name} below {floor:g}: {verdict.reason}"
-        return Reason.LOW_GROUNDING, said
+        return LOW_GROUNDING, said
     failing = min(values.values(), key=lambda verdict: verdict.value or 0.0)
-    reason = Reason.LOW_GROUNDING if failing.name in GROUNDING else Reason.LOW_REASONING
+    reason = LOW_GROUNDING if failing.name in GROUNDING else LOW_REASONING
     return reason, f"best score {trace.score:.2f} below {settings.min_score}: {failing.name} {failing.reason}"
 
 
-async def verify(draft: Draft, session: Session, settings: VerifySettings, served: Served) -> Draft | Rejected:
-    """Score the draft's traces, equal ones once, and pick the best."""
+async def verify(draft: Draft, session: Session, settings: VerifySettings, served: Served) -> Draft:
+    """The draft with its traces scored, equal ones once, and the best one chosen.
+
+    Raises :class:`Reject` where none is good enough.
+    """
     masks = ObjectMasks(draft.question, session, served)
     scored: dict[str, Trace] = {}
     for trace in draft.traces:
@@ -125,22 +125,34 @@ async def verify(draft: Draft, session: Session, settings: VerifySettings, serve
     if best is None:
         best = best_trace(traces)
         reason, detail = why_rejected(traces, best, settings)
-        return reject(draft, STAGE, reason, detail, session.calls, draft.calls[-1].keys[best or 0])
-    return with_calls(draft, session, traces=traces, best=best)
+        raise Reject(reason, detail, draft.calls[-1].keys[best or 0])
+    return replace(draft, traces=traces, best=best)
+
+
+STAGE = Stage(
+    "verify",
+    "traces are scored for answer, grounding and reasoning; the best one is kept if it is good enough",
+    reasons={
+        WRONG_ANSWER: "no trace reached the gold answer",
+        LOW_GROUNDING: "the best right trace points off the objects that it names",
+        LOW_REASONING: "the best right and grounded trace does not support its answer",
+        UNVERIFIABLE: "no scorer could judge the answer of any trace",
+    },
+    asks=(),
+    settings=VerifySettings,
+)
 
 
 @dataclass
-class VerifyTraces(beam.PTransform):
-    """Verify the traces of every draft; see the module."""
+class VerifyTraces(CallingStage):
+    """Verifies the traces of every draft; see the module."""
 
     settings: VerifySettings
     models: ModelsSettings
+    stage = STAGE
+    spread = False
 
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def expand(self, drafts: PCollection) -> Any:
-        """``kept`` drafts and ``rejected``."""
+    def work(self) -> Work:
+        """See :func:`verify`."""
         served = served_by(self.models, self.settings.synthetic_sources)
-        work = partial(verify, settings=self.settings, served=served)
-        return split(drafts, "Call", CallModels(STAGE, work, self.models))
+        return partial(verify, settings=self.settings, served=served)

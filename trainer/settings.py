@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from inference.embedded import embedded_endpoints, embedded_roles
 from inference.settings import EndpointSettings
 from rewards.aggregate import GateSettings
+from schemas.config import settings
 from schemas.coordinates import CoordinateFrame
 
 
@@ -212,7 +213,7 @@ class LogSettings:
             raise ValueError("log.keep must be at least 1, log.save_every and log.rollouts_every not negative")
 
 
-@dataclass(frozen=True)
+@settings
 class TrainerSettings:
     """A whole config. ``threads`` is for torch on a processor (0: as torch chooses)."""
 

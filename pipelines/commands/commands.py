@@ -20,7 +20,7 @@ from pipelines.running.interrupts import is_interrupt
 from pipelines.running.plan import Plan, RunArguments, make_plan
 from pipelines.running.run import ConservationError, execute
 from pipelines.running.runner import pipeline_options
-from prompts.loader import load_prompt, prompt_names
+from prompts.loader import load_prompt
 from schemas.config import ConfigError
 from schemas.errors import UserError
 from schemas.text import counted
@@ -129,7 +129,7 @@ def _preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     plan = make_plan(arguments)
     summary = execute(arguments, plan)
     print(summary_text(summary, parsed.output))
-    print(forecast_text(summary, count_records(plan.context.sources), plan.settings.rubrics.sample))
+    print(forecast_text(summary, count_records(plan.context.sources), plan.recipe, plan.settings))
     return 0
 
 
@@ -138,10 +138,10 @@ def _validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     plan = make_plan(
         RunArguments(parsed.pipeline, parsed.input, ".", parsed.config, parsed.overrides, beam_options=beam_options)
     )
-    print(f"pipeline: {plan.module.RECIPE}")
+    print(f"pipeline: {plan.recipe.name}")
     total = count_records(plan.context.sources)
     print(f"input: {plan.input.name}, {'unknown number of records' if total is None else counted(total, 'record')}")
-    print(f"prompts: {', '.join(load_prompt(name).name for name in prompt_names())}")
+    print(f"prompts: {', '.join(load_prompt(name).name for name in plan.recipe.prompts)}")
     healthy = True
     for name in sorted({endpoint for _, endpoint in plan.models.roles}):
         roles = sorted(role for role, endpoint in plan.models.roles if endpoint == name)
@@ -150,7 +150,9 @@ def _validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         except (CallError, ValueError) as error:
             health, healthy = f"NOT READY: {error}", False
         print(f"endpoint {name} ({', '.join(roles)}): {health}")
-    problems, notes = check_capabilities(plan.models, scan_media(plan.context.sources, plan.settings.input))
+    problems, notes = check_capabilities(
+        plan.recipe, plan.models, scan_media(plan.context.sources, plan.settings.input)
+    )
     for line in [*(f"NOT POSSIBLE: {problem}" for problem in problems), *(f"note: {note}" for note in notes)]:
         print(line)
     if plan.models.self_judging:

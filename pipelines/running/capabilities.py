@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from inference.settings import ModelsSettings
+from prompts.loader import load_prompt
+from stages.plumbing.recipe import Recipe
 from stages.sources.base import RowSettings, Source
 from stages.sources.registry import format_of
 
 SCANNED_RECORDS = 1000
 VIDEO_SUFFIXES = frozenset({".mp4", ".webm", ".mov", ".avi", ".mkv", ".m4v", ".mpeg", ".mpg"})
-SEES_ALL_MEDIA = ("policy", "teacher", "judge", "second_judge")
-"""Roles that see a question with all its media; the others look at one medium at a time."""
-ASKED_FOR_JSON = ("teacher", "judge", "second_judge", "detector", "segmenter")
-"""Roles with a prompt whose reply has a schema."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +41,15 @@ def _is_video(medium: object) -> bool:
     return isinstance(name, str) and PurePosixPath(name).suffix.lower() in VIDEO_SUFFIXES
 
 
-def check_capabilities(models: ModelsSettings, scan: MediaScan) -> tuple[list[str], list[str]]:
+def check_capabilities(recipe: Recipe, models: ModelsSettings, scan: MediaScan) -> tuple[list[str], list[str]]:
     """What an endpoint must do and cannot, and what is worth knowing all the same; one line each."""
     problems, notes = [], []
+    whole = {ask.role for ask in recipe.asks if ask.all_media}
+    with_schema = {ask.role for ask in recipe.asks if any(load_prompt(name).reply_schema for name in ask.prompts)}
     for name in sorted({endpoint for _, endpoint in models.roles}):
         roles = sorted(role for role, endpoint in models.roles if endpoint == name)
         settings = models.endpoint(roles[0])
-        seeing = [role for role in roles if role in SEES_ALL_MEDIA]
+        seeing = [role for role in roles if role in whole]
         several = f"{name} ({', '.join(seeing)}) takes one picture a request, and "
         remedy = f"set endpoints.{name}.multi_image if it takes more"
         if scan.most_media > 1 and seeing and not settings.multi_image:
@@ -58,7 +58,7 @@ def check_capabilities(models: ModelsSettings, scan: MediaScan) -> tuple[list[st
             problems.append(
                 f"{several}{scan.videos} of the first {scan.records} records have a clip, shown as frames; {remedy}"
             )
-        asked = [role for role in roles if role in ASKED_FOR_JSON]
+        asked = [role for role in roles if role in with_schema]
         if asked and not settings.structured_output:
             notes.append(
                 f"{name} ({', '.join(asked)}) gets no reply schema: JSON is asked for in words, and a reply of another "

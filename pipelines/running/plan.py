@@ -1,32 +1,28 @@
-"""What a run is made of, before anything is written: the pipeline's module, its settings, the input and the folder."""
+"""What a run is made of, before anything is written: the recipe, its settings, the input and the folder."""
 
-import importlib.util
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
+
+import apache_beam as beam
+from apache_beam.pipeline import PipelineVisitor
 
 from inference.endpoint import SERVED
 from inference.settings import ModelsSettings
 from pipelines.running.budget import RunBudget
-from pipelines.running.context import RunContext
 from pipelines.running.forecast import count_records
 from pipelines.running.inputs import Input, find_input
+from pipelines.running.loading import PipelineError, load_recipe
 from pipelines.running.run_folder import RunFolder, RunFolderError, local_path, named_folder
 from pipelines.running.runner import OptionError
 from publishing.figures import InspectError, read_summary
-from schemas.config import load_config
-from schemas.errors import UserError
-from schemas.ordering import order_key
+from schemas.config import ConfigError, load_config
 from stages.ingest_records import MediaRoots
+from stages.plumbing.recipe import Ends, Recipe, RunContext
+from stages.plumbing.stage import DraftStage
 from stages.sources.registry import format_of
-
-
-class PipelineError(UserError):
-    """The pipeline file cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +45,9 @@ class RunArguments:
 
 @dataclass(frozen=True)
 class Plan:
-    """A run made ready: the DAG's module, its settings, the input and the folder."""
+    """A run made ready: the recipe, its settings, the input and the folder."""
 
-    module: ModuleType
+    recipe: Recipe
     settings: Any
     input: Input
     folder: RunFolder
@@ -61,19 +57,22 @@ class Plan:
 
 def make_plan(arguments: RunArguments) -> Plan:
     """Load the pipeline, the config and the input; raises their errors, touches nothing."""
-    module = load_pipeline(arguments.pipeline)
-    settings = load_config(module.Settings, arguments.config, arguments.overrides)
+    recipe = load_recipe(arguments.pipeline)
+    settings = load_config(recipe.settings, arguments.config, arguments.overrides)
+    _check_roles(recipe, settings)
     found = find_input(arguments.input, settings.input)
     folder = named_folder(arguments.output)
     models = ModelsSettings(
         endpoints=tuple(sorted(settings.endpoints.items())),
-        roles=tuple(sorted((role, name) for role, name in settings.roles.items() if name)),
+        roles=tuple(
+            sorted((role, name) for role, name in settings.roles.items() if name and role in recipe.roles_asked)
+        ),
         cache_path=_cache_path(arguments.cache, folder),
         input_root=found.media_root,
         run_root=str(folder.root),
     )
     roots = MediaRoots(found.media_root, str(folder.root))
-    return Plan(module, settings, found, folder, models, RunContext(found.sources, roots, models, arguments.limit))
+    return Plan(recipe, settings, found, folder, models, RunContext(found.sources, roots, models, arguments.limit))
 
 
 def _cache_path(named: str | None, folder: RunFolder) -> str:
@@ -85,31 +84,40 @@ def _cache_path(named: str | None, folder: RunFolder) -> str:
     return str(local_path(named).resolve() / "replies.sqlite")
 
 
-def load_pipeline(path: str) -> ModuleType:
-    """The module of a pipeline file. Raises :class:`PipelineError` when it has no Settings, build and RECIPE."""
-    file = Path(path)
-    if not file.is_file():
-        raise PipelineError(f"there is no pipeline {path}; the bundled one is pipelines/grounded_cot.py")
-    bundled = file.resolve().parent == Path(__file__).resolve().parents[1]
-    name = f"pipelines.{file.stem}" if bundled else f"pipeline_{file.stem}_{order_key(str(file.resolve()))[:12]}"
-    module = sys.modules.get(name) or _import_file(name, file)
-    missing = [part for part in ("Settings", "build", "RECIPE") if not hasattr(module, part)]
-    if missing:
-        raise PipelineError(f"{path} is not a pipeline: it defines no {missing[0]}")
-    return module
+def _check_roles(recipe: Recipe, settings: Any) -> None:
+    """Refuse a config that gives no endpoint to a role that the recipe's stages ask."""
+    for stage in recipe.stages:
+        for ask in stage.asks:
+            if ask.required and not settings.roles.get(ask.role):
+                raise ConfigError(f"roles.{ask.role} must name an endpoint: the stage {stage.name} asks it")
 
 
-def _import_file(name: str, file: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise PipelineError(f"{file} is not a Python file")
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except (SyntaxError, ImportError) as error:
-        del sys.modules[name]
-        raise PipelineError(f"{file} cannot be imported: {error}") from error
-    return module
+def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> Ends:
+    """The recipe's DAG on a pipeline.
+
+    Raises :class:`pipelines.running.loading.PipelineError` when a stage that it wires is not among those it lists:
+    funnel, card and validation would not know of it.
+    """
+    ends = recipe.build(pipeline, context, settings)
+    if not isinstance(ends, Ends):
+        raise PipelineError(f"the recipe {recipe.name}: build returned {type(ends).__name__} instead of Ends")
+    finder = _Stages()
+    pipeline.visit(finder)
+    unlisted = sorted(finder.names - {stage.name for stage in recipe.stages})
+    if unlisted:
+        raise PipelineError(f"the recipe {recipe.name} wires the stage {unlisted[0]} and does not list it in stages")
+    return ends
+
+
+class _Stages(PipelineVisitor):
+    """Collects the names of the stages in a pipeline."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def enter_composite_transform(self, transform_node: Any) -> None:
+        if isinstance(transform_node.transform, DraftStage):
+            self.names.add(transform_node.transform.stage.name)
 
 
 def check_plan(plan: Plan, arguments: RunArguments, is_local: bool) -> None:

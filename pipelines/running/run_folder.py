@@ -16,7 +16,10 @@ from schemas.errors import UserError
 from stages.sources.base import RUN_MARKER
 
 _OURS = (".lock", "input.json.writing")
-STAGED = ("sft", "rl", "rejected", "rubrics.json", "config.toml", "README.md", "report.html", "run.json")
+_FORMER_ARTIFACTS = ["rubrics.json"]  # of runs whose run.json does not name them
+SETS = ("sft", "rl", "rejected")
+STAGED = (*SETS, "config.toml", "README.md", "report.html", "run.json")
+"""What every run may write; a recipe's artifacts stand beside them, named in ``run.json``."""
 
 
 class RunFolderError(UserError):
@@ -81,9 +84,19 @@ class RunFolder:
         _write_atomically(marker, json.dumps({"input": input_name, "fingerprint": fingerprint}, indent=1))
 
     def _remove_outputs(self) -> None:
-        for name in STAGED:
+        for name in self._outputs():
             path = self.root / name
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+    def _outputs(self) -> list[str]:
+        """The names of the outputs that stand in the folder, ``run.json`` last; artifacts are those it tells of."""
+        try:
+            summary = json.loads((self.root / "run.json").read_text("utf-8"))
+            artifacts = [str(name) for name in summary.get("artifacts", _FORMER_ARTIFACTS)]
+        except (OSError, ValueError, AttributeError):
+            artifacts = _FORMER_ARTIFACTS
+        names = [*(name for name in artifacts if name == Path(name).name), *STAGED]
+        return [name for name in names if (self.root / name).exists()]
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -114,12 +127,13 @@ class RunFolder:
         """Put the staged outputs in place of the old ones; ``run.json`` last, as the sign of a whole run."""
         replaced = self.staging / "replaced"
         replaced.mkdir()
-        for name in reversed(STAGED):
-            if (self.root / name).exists():
-                (self.root / name).rename(replaced / name)
-        for name in STAGED:
-            if (self.staging / name).exists():
-                (self.staging / name).rename(self.root / name)
+        for name in reversed(self._outputs()):
+            (self.root / name).rename(replaced / name)
+        staged = sorted(path.name for path in self.staging.iterdir() if path != replaced)
+        for name in sorted(staged, key="run.json".__eq__):
+            if name not in STAGED:
+                (self.root / name).unlink(missing_ok=True)  # an artifact that no run.json tells of any more
+            (self.staging / name).rename(self.root / name)
         shutil.rmtree(self.staging)
 
 

@@ -1,16 +1,17 @@
 """The settings that every pipeline has: its input, its models and its shards."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from inference.embedded import embedded_endpoints, embedded_roles
 from inference.endpoint import KINDS, SERVED
 from inference.settings import ROLES, EndpointSettings
+from schemas.config import settings
 from stages.sources.base import RowSettings
 from stages.write_shards import ShardSettings
 
 
-@dataclass(frozen=True)
+@settings
 class RunSettings:
     """Settings shared by all pipelines; each pipeline's own class adds its stages' sections.
 
@@ -25,19 +26,17 @@ class RunSettings:
     write: ShardSettings = field(default_factory=ShardSettings)
 
     def __post_init__(self) -> None:
-        for name, settings in self.endpoints.items():
-            if settings.kind not in (*KINDS, SERVED):
+        for name, endpoint in self.endpoints.items():
+            if endpoint.kind not in (*KINDS, SERVED):
                 known = ", ".join(sorted((*KINDS, SERVED)))
-                raise ValueError(f"endpoints.{name}.kind: unknown kind {settings.kind!r}; known are {known}")
+                raise ValueError(f"endpoints.{name}.kind: unknown kind {endpoint.kind!r}; known are {known}")
         for role, endpoint in self.roles.items():
             if role not in ROLES:
                 raise ValueError(f"roles.{role}: no such role; roles are {', '.join(ROLES)}")
             if endpoint and endpoint not in self.endpoints:
                 raise ValueError(f"roles.{role} = {endpoint!r}: endpoints are {', '.join(sorted(self.endpoints))}")
-        for role in ("policy", "teacher", "pointer"):
-            if not self.roles.get(role):
-                raise ValueError(f"roles.{role} must name an endpoint")
-        if self.roles.get("judge") == self.roles["teacher"] and not self.allow_self_judging:
+        judge = self.roles.get("judge")
+        if judge and judge == self.roles.get("teacher") and not self.allow_self_judging:
             raise ValueError("roles.judge is the teacher's endpoint: choose another or set allow_self_judging = true")
-        if self.roles.get("second_judge") and self.roles["second_judge"] == self.roles.get("judge"):
+        if judge and self.roles.get("second_judge") == judge:
             raise ValueError("roles.second_judge is the judge's endpoint: it would only repeat itself")

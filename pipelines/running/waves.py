@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.reasons import Reason
-from stages.draw_questions import CUT_STAGE, STAGE
+from stages.draw_questions import CUT, DRAW, OVER_QUOTA
 from stages.plumbing.metrics import LEDGER_FIELDS
 
 FEWEST_FIRST = 32
@@ -43,8 +42,8 @@ class Wave:
 
 def wave_of(counters: Counters, written: Written) -> Wave:
     """The wave that these counters and files tell of."""
-    accepted = written[0] + written[2].get(CUT_STAGE, {}).get(Reason.OVER_QUOTA.value, 0)
-    questions, drawn = (counters.get((f"stage/{STAGE}", name), 0) for name in ("in", "kept"))
+    accepted = written[0] + written[2].get(CUT.name, {}).get(OVER_QUOTA, 0)
+    questions, drawn = (counters.get((f"stage/{DRAW.name}", name), 0) for name in ("in", "kept"))
     return Wave(counters, written, questions, drawn, accepted)
 
 

@@ -4,7 +4,7 @@ Rules decide where they can (:mod:`schemas.answers.grading`); free text goes to 
 that fails to give a verdict leaves the answer unscored: it is neither right nor wrong.
 """
 
-from inference.asking import ask_for
+from inference.asking import Asks, ask_for
 from inference.errors import CallError
 from inference.grounding import BadReply, json_object
 from inference.models import Answered, Caller
@@ -17,6 +17,7 @@ from schemas.records import Question, Verdict
 NAME = "outcome"
 JUDGE_PROMPT = "judge_answer.v2"
 MAX_ANSWER_CHARS = 2000
+ASKS = (Asks("judge", (JUDGE_PROMPT,), required=False),)
 
 
 async def score_outcome(question: Question, predicted: str | None, caller: Caller | None) -> Verdict:

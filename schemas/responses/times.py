@@ -52,11 +52,6 @@ class Span:
     end: int
     text: str
 
-    @property
-    def is_reversed(self) -> bool:
-        """Whether it ends before it starts, in frames or in seconds: it contradicts itself."""
-        return _is_reversed(self.first_frame, self.last_frame) or _is_reversed(self.start_s, self.end_s)
-
 
 def parse_times(text: str) -> tuple[Moment | Span, ...]:
     """Every moment and span of the text, in order and without overlap; see the module. Never raises; linear."""
