@@ -4,12 +4,11 @@ All are frozen Beam rows (:mod:`schemas.coding`). Pixels are never in a record: 
 (``input:<path>`` under the input folder, ``run:media/<sha256>.<ext>`` for what a stage drew).
 """
 
-from schemas.coding import record, register_row
+from schemas.coding import record
 from schemas.geometry import Box, Point
 from schemas.passk import pass_rate
 from schemas.usage import NOTHING, ONE_CALL, Usage
 
-register_row(Usage)
 
 @record
 class RawRecord:

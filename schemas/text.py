@@ -1,4 +1,4 @@
-"""Text that UTF-8 can hold, text that is compared loosely, and how values are written in messages."""
+"""Text that UTF-8 can hold, that a terminal only shows, or that is compared loosely; and values in messages."""
 
 from collections.abc import Sequence
 
@@ -16,6 +16,11 @@ def alternatives(names: Sequence[str]) -> str:
 def storable(text: str) -> str:
     """Returns the text with lone surrogates spelt out (``\\ud83d``): JSON can hold them, rows and files cannot."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def printable(text: str) -> str:
+    """The text with every character spelt out that a terminal would obey: text of models and files is only shown."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def folded(text: str) -> str:

@@ -2,11 +2,13 @@
 
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
+from schemas.coding import record
 
-@dataclass(frozen=True)
+
+@record
 class Usage:
     """Counts of calls, requests and tokens, and what they cost in US dollars. A Beam row, as a field of a record.
 

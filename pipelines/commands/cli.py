@@ -118,7 +118,7 @@ def make_parser(with_cache: bool = True) -> argparse.ArgumentParser:
     inspect.add_argument("run", metavar="RUN", help="a run folder")
     inspect.add_argument("--sql", help="a query over the tables sft, rl and rejected")
     if with_cache:
-        from pipelines.commands.cache_command import add_cache_parser
+        from pipelines.commands.cache.command import add_cache_parser
 
         add_cache_parser(commands)
     else:

@@ -11,7 +11,7 @@ from inference.endpoint import SERVED
 from inference.errors import CallError
 from inference.models import Models
 from inference.runtime import runtime
-from pipelines.commands.cache_command import run_cache
+from pipelines.commands.cache.command import run_cache
 from pipelines.commands.inspect import run_inspect
 from pipelines.running.budget import RunBudget
 from pipelines.running.capabilities import check_capabilities, scan_media

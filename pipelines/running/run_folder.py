@@ -157,5 +157,3 @@ def named_folder(name: str) -> RunFolder:
             f"cannot write {name}: a run folder has to be on a disk that all workers see; name a folder there"
         )
     return RunFolder(local_path(name).resolve())
-
-

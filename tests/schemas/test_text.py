@@ -1,10 +1,10 @@
-"""Text that UTF-8 can hold, and numbers of things."""
+"""Text that UTF-8 can hold or a terminal only shows, and numbers of things."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.text import alternatives, counted, excerpt, folded, storable
+from schemas.text import alternatives, counted, excerpt, folded, printable, storable
 
 
 @given(st.text(st.characters()))
@@ -23,6 +23,10 @@ def test_different_surrogates_stay_different() -> None:
 def test_one_thing_and_several() -> None:
     assert [counted(number, "record") for number in (0, 1, 2)] == ["0 records", "1 record", "2 records"]
     assert [counted(number, "reply", "replies") for number in (1, 3)] == ["1 reply", "3 replies"]
+
+
+def test_what_a_terminal_would_obey_is_spelt_out() -> None:
+    assert printable("\x1b[2J\ud800 [b] ä\n") == "\\x1b[2J\\ud800 [b] ä\\n"
 
 
 @pytest.mark.parametrize(("names", "written"), [(("a",), "a"), (("a", "b"), "a or b"), (("a", "b", "c"), "a, b or c")])
