@@ -15,7 +15,7 @@ from trainer.memory import DoesNotFit
 from trainer.model import ModelError
 from trainer.optimiser import NotFinite
 from trainer.reward import JudgesDown
-from trainer.rollouts import SamplerError
+from trainer.sampling import SamplerError
 from trainer.settings import TrainerSettings
 from trainer.sft import train_sft
 from trainer.shards import ShardError
