@@ -256,7 +256,7 @@ def _players(summary: Summary, config: Mapping[str, Mapping[str, object]]) -> li
         endpoint = endpoints.get(str(names.get(cost.role)), {})
         settings = endpoint if isinstance(endpoint, dict) else {}
         kind, revision = str(settings.get("kind", "")), str(settings.get("revision", ""))
-        players.append(RolePlayer(cost.role, _public(cost.model), kind, revision, cost.calls))
+        players.append(RolePlayer(cost.role, _public(cost.model), kind, revision, cost.usage.calls))
     return players
 
 

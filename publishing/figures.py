@@ -17,6 +17,7 @@ import pyarrow.dataset as pads
 from inference.settings import ROLES
 from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 from schemas.errors import UserError
+from schemas.usage import Usage
 
 SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
 _MAX_RATES = 11
@@ -74,17 +75,11 @@ class PassRateBar:
 
 @dataclass(frozen=True)
 class RoleCost:
-    """What one role's model was asked. ``cached`` counts samples; cost is at the prices of the config."""
+    """What one role's model was asked; the cost is at the prices of the config."""
 
     role: str
     model: str
-    calls: int
-    requests: int
-    cached: int
-    retries: int
-    tokens_in: int
-    tokens_out: int
-    cost_usd: float
+    usage: Usage
 
 
 def read_summary(run: Path) -> Summary:
@@ -169,12 +164,8 @@ def role_costs(summary: Summary) -> list[RoleCost]:
     """The ledger by role; roles that have a model and were never asked are listed with zeros."""
     names = [role for role in ROLES if role in {*summary["ledger"], *summary["roles"]}]
     names += sorted(set(summary["ledger"]) - set(names))
-    fields = ("calls", "requests", "cached", "retries", "tokens_in", "tokens_out", "cost_usd")
     ledger, models = summary["ledger"], summary["roles"]
-    return [
-        RoleCost(role, models.get(role, ""), *(ledger.get(role, {}).get(field, 0) for field in fields))
-        for role in names
-    ]
+    return [RoleCost(role, models.get(role, ""), Usage.of(ledger.get(role, {}))) for role in names]
 
 
 def _runs_table(summary: Summary) -> pa.Table:
@@ -185,7 +176,7 @@ def _runs_table(summary: Summary) -> pa.Table:
         "sft": counts["sft"],
         "rl": counts["rl"],
         "rejected": sum(sum(reasons.values()) for reasons in counts["rejected"].values()),
-        "cost_usd": float(sum(cost.cost_usd for cost in role_costs(summary))),
+        "cost_usd": float(sum(cost.usage.cost_usd for cost in role_costs(summary))),
     }
     return pa.Table.from_pylist([row])
 

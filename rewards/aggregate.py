@@ -1,4 +1,4 @@
-"""From the verdicts of one response to one score; and how large a group that score calls for (Argos Remark 2).
+"""From the verdicts of one response to one score.
 
 The terms are verdicts by name: ``outcome``, ``spatial`` and ``reasoning`` (Argos), ``judging`` and ``thinking``
 (SAIL-RL), ``boxes`` and ``consistency`` (iVGR), ``format``. Verdicts of other names do not count, and one that is
@@ -8,45 +8,50 @@ and a product make of it is said there. RuCL's form is in :mod:`rewards.curricul
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 from schemas.records import Verdict
 
 
 @dataclass(frozen=True)
 class GateSettings:
-    """Weights and gate of Argos Eq. 9. The paper does not publish them; equal weights and τ = 1 are the default."""
+    """Weights and gate of Argos Eq. 9. The paper does not publish them; equal weights and τ = 1 are the default.
 
-    outcome_weight: float = 1.0
-    spatial_weight: float = 1.0
-    reasoning_weight: float = 1.0
+    ``weights`` are by the name of the scorer; one that stands not there has no part in the score. ``temporal`` takes
+    the weight of ``spatial`` unless it has its own: both are the grounding, of an image and of a clip.
+    """
+
+    RENAMED: ClassVar[Mapping[str, str]] = {
+        "outcome_weight": "weights.outcome",
+        "spatial_weight": "weights.spatial",
+        "reasoning_weight": "weights.reasoning",
+    }
+
+    weights: Mapping[str, float] = field(default_factory=lambda: dict(_EQUAL), hash=False)
     tau: float = 1.0
 
     def __post_init__(self) -> None:
-        weights = (self.outcome_weight, self.spatial_weight, self.reasoning_weight)
-        if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or self.outcome_weight == 0:
-            raise ValueError("verify.gate weights must be finite and not negative, and the outcome's positive")
+        _check_weights(tuple(self.weights.values()), self.weights.get("outcome", 0.0))
         if not 0 < self.tau <= 1:
-            raise ValueError(f"verify.gate.tau must be in (0, 1], got {self.tau}")
+            raise ValueError(f"tau must be in (0, 1], got {self.tau}")
+
+
+_EQUAL = {"outcome": 1.0, "spatial": 1.0, "reasoning": 1.0}
 
 
 def gated(verdicts: tuple[Verdict, ...], settings: GateSettings) -> float | None:
     """Argos Eq. 9: the outcome alone below τ, else the weighted mean of outcome, grounding and reasoning.
 
-    Grounding is ``spatial`` for pictures and ``temporal`` for clips. None when the outcome is unscored. Deviations:
-    Eq. 9 prints w_S above and w_G below the line, taken as one weight; unscored terms leave numerator and denominator.
+    Grounding is ``spatial`` for images and ``temporal`` for clips. None when the outcome is unscored. Deviations: Eq. 9
+    prints w_S above and w_G below the line, taken as one weight; unscored terms leave numerator and denominator.
     """
-    values = {verdict.name: verdict.value for verdict in verdicts}
+    values = _values(verdicts)
     outcome = values.get("outcome")
     if outcome is None or outcome < settings.tau:
         return outcome
-    weights = {
-        "outcome": settings.outcome_weight,
-        "spatial": settings.spatial_weight,
-        "temporal": settings.spatial_weight,
-        "reasoning": settings.reasoning_weight,
-    }
+    weights = {"temporal": settings.weights.get("spatial", 0.0), **settings.weights}
     scored = [(weights[name], value) for name, value in values.items() if name in weights and value is not None]
     return sum(weight * value for weight, value in scored) / sum(weight for weight, _ in scored)
 
@@ -59,7 +64,7 @@ class CascadeSettings:
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha <= 1:
-            raise ValueError(f"cascade.alpha must be in (0, 1], got {self.alpha}")
+            raise ValueError(f"alpha must be in (0, 1], got {self.alpha}")
 
 
 def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float | None:
@@ -91,7 +96,7 @@ class AdditiveSettings:
 
     def __post_init__(self) -> None:
         weights = (self.judging_weight, self.thinking_weight, self.outcome_weight, self.format_weight)
-        _check_weights("additive", weights, self.outcome_weight)
+        _check_weights(weights, self.outcome_weight)
 
 
 def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float | None:
@@ -123,7 +128,7 @@ class StreamSettings:
 
     def __post_init__(self) -> None:
         weights = (self.format_weight, self.outcome_weight, self.boxes_weight, self.consistency_weight)
-        _check_weights("streams", weights, self.outcome_weight)
+        _check_weights(weights, self.outcome_weight)
 
 
 def grounded_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
@@ -168,62 +173,6 @@ def _mean(terms: Sequence[tuple[float, float | None]]) -> float | None:
     return sum(weight * value for weight, value in scored) / total if total else None
 
 
-def _check_weights(section: str, weights: tuple[float, ...], outcome_weight: float) -> None:
+def _check_weights(weights: tuple[float, ...], outcome_weight: float) -> None:
     if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or outcome_weight == 0:
-        raise ValueError(f"{section} weights must be finite and not negative, and the outcome's positive")
-
-
-MAX_EXPONENT = 700.0
-"""The largest C·m of :func:`pareto_bound`: beyond it exp overflows, and no group is too large."""
-
-
-def pareto_bound(n: int, beta: float, exponent: float) -> float:
-    """H(n) of Argos Remark 2: a lower bound on the chance that the best-scored of n responses is Pareto-optimal.
-
-    H(n) = (1 - (1 - β)^n) · (1 - (n - 1) · exp(-C·m)). It is negative, and says nothing, beyond n = exp(C·m) + 1.
-
-    Args:
-        n: responses of the group, at least 1.
-        beta: the chance β in (0, 1) that one response is Pareto-optimal; a pass rate may stand for it.
-        exponent: C·m, more than 0: m reward terms, C = δ² / (4 σ²) · (smallest / largest weight)² (Theorem 1).
-
-    Raises:
-        ValueError: an argument is out of its range.
-    """
-    if n < 1 or not 0 < beta < 1 or not 0 < exponent <= MAX_EXPONENT:
-        raise ValueError(f"the bound needs n >= 1, 0 < beta < 1, 0 < C*m <= 700, got {n}, {beta}, {exponent}")
-    covered = -math.expm1(n * math.log1p(-beta))
-    return covered * (1 - (n - 1) * math.exp(-exponent))
-
-
-def best_group_size(beta: float, exponent: float) -> int:
-    """n* of Argos Remark 2: the smallest whole n for which H(n) is largest; arguments as in :func:`pareto_bound`.
-
-    Deviation: the remark gives log(1 + β·exp(C·m)) / β, an approximation for small β that leaves n out beside exp(C·m).
-    Here n* is exact: H(n + 1) <= H(n) holds just when β·(exp(C·m) - n) <= (1 - β)^-n - 1, of which one side falls and
-    the other rises with n, so that the first such n is found by bisection. Never above the remark's value, rounded up.
-    """
-    pareto_bound(1, beta, exponent)
-    per_response, reach = -math.log1p(-beta), math.exp(exponent)
-
-    def is_past_the_peak(n: int) -> bool:
-        return reach <= n or n * per_response >= math.log1p(beta * (reach - n))
-
-    return _first(is_past_the_peak, math.ceil(math.log1p(beta * reach) / per_response))
-
-
-def smallest_group_size(beta: float, exponent: float, target: float) -> int | None:
-    """The smallest n with H(n) >= ``target``, or None where even n* does not reach it (Argos Remark 2)."""
-    best = best_group_size(beta, exponent)
-    if pareto_bound(best, beta, exponent) < target:
-        return None
-    return _first(lambda n: pareto_bound(n, beta, exponent) >= target, best)
-
-
-def _first(holds: Callable[[int], bool], last: int) -> int:
-    """The first n in 1 … last for which a condition holds that stays true once it is; it holds for ``last``."""
-    low = 1
-    while low < last:
-        middle = (low + last) // 2
-        low, last = (low, middle) if holds(middle) else (middle + 1, last)
-    return low
+        raise ValueError("weights must be finite and not negative, and the outcome's positive")

@@ -1,10 +1,11 @@
 """Validation of one input record, field by field; no file is opened here.
 
-A record is a JSON object with id, source, license, media (a path or a list of paths), question, answer, answer_type
-(mcq | numeric | text | bool | boxes), choices (list or null) and boxes (list of {label, bbox} or null). A missing
-answer_type is derived from the other fields: mcq with choices, numeric for a plain number, bool for yes or no (or the
-JSON values true and false), else text. The answer is one of the choices wherever there are any, by its text or as the
-same number; a record declared to be of another type than mcq is asked freely, and its choices are kept aside.
+A record is a JSON object with id, source, license, media (a path or a list of paths), question, answer, answer_type (a
+name of :data:`schemas.answers.registry.ANSWER_TYPES`), choices (list or null) and boxes (list of {label, bbox} or
+null). A missing answer_type is derived from the other fields: multiple choice with choices, else a number, yes or no
+(also the JSON values true and false), else text. Where there are choices the answer is one of them, by its text or as
+the same number; a record that names a type without choices is asked freely, and its choices are kept beside the
+question.
 """
 
 import decimal
@@ -25,7 +26,7 @@ from schemas.text import excerpt, folded
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _BROKEN_LATEX = re.compile(r"\t(?=heta|imes|riangle|ext|an\b|au\b)|\r(?=ight|angle|ho\b)")
 _MADE_UP = re.compile(r"#\d+\Z")
-_LARGEST = 1e300
+_MAX_NUMBER = 1e300
 _NAMES = {"\x0c": "form feed (a broken \\f… such as \\frac?)", "\x08": "backspace (a broken \\b… such as \\beta?)"}
 _NAMES |= {
     "\x0b": "vertical tab (a broken \\v… such as \\vec?)",
@@ -63,7 +64,7 @@ class InputRecord:
 
 
 def parse_record(raw: RawRecord) -> InputRecord:
-    """The valid record of a line or row. Raises :class:`InvalidRecord` saying which field is wrong and how."""
+    """Returns the valid record of a line or row. Raises InvalidRecord that says which field is wrong and how."""
     fields = _json_object(raw.text)
     record_id = fields.get("id")
     if isinstance(record_id, int) and not isinstance(record_id, bool):
@@ -110,7 +111,7 @@ def _parse_fields(raw: RawRecord, record_id: str, fields: Mapping[str, object]) 
 
 def _json_object(text: str) -> Mapping[str, object]:
     try:
-        fields = json.loads(text)  # NaN and infinity pass here and are refused with the field that they stand in
+        fields = json.loads(text)  # NaN and infinity pass here and are refused with the field that holds them
     except (ValueError, RecursionError) as error:
         raise InvalidRecord(Reason.INVALID_RECORD, f"not JSON: {error}") from error
     if not isinstance(fields, dict):
@@ -221,4 +222,4 @@ def _refuse_control(name: str, text: str) -> None:
 def _finite(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return abs(value) <= _LARGEST  # false for NaN and infinity; an int may be too large for a float
+    return abs(value) <= _MAX_NUMBER  # false for NaN and infinity; an int may be too large for a float

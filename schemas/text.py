@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def counted(number: int, thing: str, things: str = "") -> str:
-    """``1 record``, ``2 records``; ``things`` is the plural where an s makes none."""
+    """Returns ``1 record``, ``2 records``; ``things`` is the plural where it is not ``thing`` and an s."""
     return f"{number} {thing if number == 1 else things or thing + 's'}"
 
 
@@ -14,7 +14,7 @@ def alternatives(names: Sequence[str]) -> str:
 
 
 def storable(text: str) -> str:
-    """The text with lone surrogates spelt out (``\\ud83d``): JSON can smuggle them in, no row or file can hold them."""
+    """Returns the text with lone surrogates spelt out (``\\ud83d``): JSON can hold them, rows and files cannot."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

@@ -145,9 +145,9 @@ class _Decontaminate:
             return True
         if hamming(int(medium.dhash, 16), int(picture.dhash, 16)) > self._settings.max_distance:
             return False
-        if len(medium.pictures) != len(picture.pictures):
+        if len(medium.image_uris) != len(picture.image_uris):
             return False
-        pairs = zip(medium.pictures, picture.pictures, strict=True)
+        pairs = zip(medium.image_uris, picture.image_uris, strict=True)
         return all(same_picture(self._store.pixels(a), self._benchmark.pixels(b)) for a, b in pairs)
 
 

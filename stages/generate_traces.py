@@ -17,7 +17,7 @@ from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt
 from schemas.geometry import Point
 from schemas.messages import Part, shown
-from schemas.question_text import answer_format, hints_on_pictures, lettered_choices
+from schemas.question_text import answer_format, image_hints, lettered_choices
 from schemas.records import Draft, Event, MediaRef, Trace
 from schemas.responses.placeholders import without_remnants
 from schemas.responses.times import format_moment, format_span
@@ -95,7 +95,7 @@ def trace_prompt(draft: Draft) -> RenderedPrompt:
     asked = {
         "question": question.question,
         "choices": lettered_choices(question),
-        "points": "\n".join([listed_points(draft.points), *hints_on_pictures(question)]),
+        "points": "\n".join([listed_points(draft.points), *image_hints(question)]),
         "answer_format": answer_format(question),
     }
     overlays = shown_overlays(draft)

@@ -139,7 +139,7 @@ class _FindDuplicates(beam.DoFn):
                 yield rejected_output(STAGE.rejected(draft.id, why, draft.calls))
 
     def _same(self, a: Question, b: Question) -> bool:
-        pictures = [(x.pictures, y.pictures) for x, y in zip(a.media, b.media, strict=True)]
+        pictures = [(x.image_uris, y.image_uris) for x, y in zip(a.media, b.media, strict=True)]
         if any(len(x) != len(y) for x, y in pictures):
             return False
         pairs = (pair for x, y in pictures for pair in zip(x, y, strict=True))

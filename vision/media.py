@@ -16,6 +16,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Final, Literal
 
+from schemas.files import write_atomically
 from vision.decode import DEFAULT_LIMITS, Limits, Pixels, UndecodableMedia, decode_image
 from vision.hashing import sha256_bytes
 
@@ -233,13 +234,7 @@ def _write_local(path: Path, data: bytes) -> None:
             return
     except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        unfinished.write_bytes(data)
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
+    write_atomically(path, data)
 
 
 def _write_remote(root: str, relative: str, data: bytes) -> None:

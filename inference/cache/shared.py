@@ -22,6 +22,7 @@ from inference.cache.log import encode_body, encode_line
 from inference.cache.mounts import on_network
 from inference.cache.replies import MEMORY, CacheEntry, Kept, Logged, ReplyCache
 from inference.cache.shared_files import CHUNK_BYTES, SegmentFiles, TornSegment
+from schemas.files import write_atomically
 
 UPLOAD_EVERY_S = 5.0
 SEGMENT_BYTES = 64 * 2**20
@@ -169,9 +170,7 @@ class _Own:
 
     def write(self, folder: Path) -> None:
         text = json.dumps({"logs": self.uploaded, "segments": sorted(self.segments)})
-        unfinished = folder / ".uploaded.json.tmp"  # one writer at a time: the caller holds the lock
-        unfinished.write_text(text, "utf-8")
-        unfinished.replace(folder / "uploaded.json")
+        write_atomically(folder / "uploaded.json", text)
 
     def new_parts(self, log_folder: Path) -> list[tuple[Path, int, int]]:
         """Whole lines not yet uploaded, as (log, from byte, to byte), up to about one segment's worth."""

@@ -112,8 +112,8 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     print(f"input: {plan.input.name}, {'unknown number of records' if total is None else counted(total, 'record')}")
     print(f"prompts: {', '.join(load_prompt(name).name for name in plan.recipe.prompts)}")
     healthy = True
-    for name in sorted({endpoint for _, endpoint in plan.models.roles}):
-        roles = sorted(role for role, endpoint in plan.models.roles if endpoint == name)
+    for name in sorted(set(plan.roles.values())):
+        roles = sorted(role for role, endpoint in plan.roles.items() if endpoint == name)
         try:
             health = _health(plan, roles[0])
         except (CallError, ValueError) as error:

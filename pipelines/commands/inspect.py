@@ -4,6 +4,7 @@ import io
 import sys
 from collections.abc import Sequence
 from dataclasses import astuple
+from operator import attrgetter
 from pathlib import Path
 
 import duckdb
@@ -72,8 +73,10 @@ def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summ
     _print_table(console, "rejections", ("stage", "reason", "rows", "meaning"), reasons)
     rates = [astuple(bar) for bar in pass_rates(connection, summary)]
     _print_table(console, "difficulty", ("pass rate", "sft", "rl", "rejected"), rates)
+    counts_of = attrgetter("calls", "requests", "cached", "retries", "tokens_in", "tokens_out")
+    rows = [(c.role, c.model, *counts_of(c.usage), c.usage.cost_usd or 0) for c in role_costs(summary)]
     columns = ("role", "model", "calls", "requests", "cached", "retries", "tokens in", "tokens out", "USD")
-    _print_table(console, "calls and cost by role", columns, [astuple(cost) for cost in role_costs(summary)])
+    _print_table(console, "calls and cost by role", columns, rows)
 
 
 def _print_query(console: Console, connection: duckdb.DuckDBPyConnection, sql: str) -> None:

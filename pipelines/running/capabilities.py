@@ -46,8 +46,9 @@ def check_capabilities(recipe: Recipe, models: ModelsSettings, scan: MediaScan) 
     problems, notes = [], []
     whole = {ask.role for ask in recipe.asks if ask.all_media}
     with_schema = {ask.role for ask in recipe.asks if any(load_prompt(name).reply_schema for name in ask.prompts)}
-    for name in sorted({endpoint for _, endpoint in models.roles}):
-        roles = sorted(role for role, endpoint in models.roles if endpoint == name)
+    used = {role: endpoint for role, endpoint in models.roles if role in recipe.roles_asked}
+    for name in sorted(set(used.values())):
+        roles = sorted(role for role, endpoint in used.items() if endpoint == name)
         settings = models.endpoint(roles[0])
         seeing = [role for role in roles if role in whole]
         several = f"{name} ({', '.join(seeing)}) takes one picture a request, and "

@@ -69,7 +69,7 @@ def _measure(end: Draft | Rejected, run_prompts: frozenset[str]) -> None:
         calls, worth_usd = end.calls, end.worth_usd
     else:
         own = [call for call in end.calls if call.prompt.split("+")[0] not in run_prompts]
-        calls, worth_usd = len(own), sum(call.worth_usd for call in own)
+        calls, worth_usd = len(own), sum(call.usage.worth_usd for call in own)
     microusd = round(worth_usd * 1_000_000)
     values = {"calls": calls, "calls_squared": calls**2, "worth_usd": microusd, "worth_usd_squared": microusd**2}
     for name, value in ({"records": 1} | values).items():

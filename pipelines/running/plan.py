@@ -54,6 +54,11 @@ class Plan:
     models: ModelsSettings
     context: RunContext
 
+    @property
+    def roles(self) -> dict[str, str]:
+        """The roles that the recipe asks and that have endpoints, with these endpoints' names."""
+        return {role: name for role, name in self.models.roles if role in self.recipe.roles_asked}
+
 
 def make_plan(arguments: RunArguments) -> Plan:
     """Load the pipeline, the config and the input; raises their errors, touches nothing."""
@@ -125,7 +130,7 @@ def check_plan(plan: Plan, arguments: RunArguments, is_local: bool) -> None:
 
     Raises :class:`pipelines.running.runner.OptionError` and :class:`pipelines.running.run_folder.RunFolderError`.
     """
-    if any(plan.models.endpoint(role).kind == SERVED for role, _ in plan.models.roles) and not is_local:
+    if any(plan.models.endpoint(role).kind == SERVED for role in plan.roles) and not is_local:
         raise OptionError(f"the endpoint kind {SERVED} starts a server on this machine only: drop --runner")
     _check_apart(plan)
     plan.folder.check(plan.input.fingerprint, arguments.resume)

@@ -68,12 +68,13 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> dict[str, Any]
 
 def _serve(plan: Plan, stack: contextlib.ExitStack) -> ModelsSettings:
     """The plan's models with the servers of ``vllm`` endpoints started; the stack stops them."""
-    if all(plan.models.endpoint(role).kind != SERVED for role, _ in plan.models.roles):
+    if all(plan.models.endpoint(role).kind != SERVED for role in plan.roles):
         return plan.models
     from inference.endpoints.vllm_server import VllmServerError, serving
 
     try:
-        return stack.enter_context(serving(plan.models, str(plan.folder.root / "logs")))
+        asked = replace(plan.models, roles=tuple(sorted(plan.roles.items())))
+        return stack.enter_context(serving(asked, str(plan.folder.root / "logs")))
     except VllmServerError as error:
         raise PipelineError(str(error)) from error
 
@@ -151,7 +152,7 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
         "stages": stage_figures(recipe, counters),
         "ledger": ledger(counters),
         "judges": agreements(counters),
-        "roles": {role: plan.models.endpoint(role).model for role, _ in plan.models.roles},
+        "roles": {role: plan.models.endpoint(role).model for role in plan.roles},
         "self_judged": plan.models.self_judging,
         "config_sha256": hashlib.sha256(to_toml(plan.settings).encode()).hexdigest(),
         "revision": code_revision(),

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.errors import UserError
+from schemas.files import is_unfinished, write_atomically
 from stages.sources.base import RUN_MARKER
 
-_OURS = (".lock", "input.json.writing")
 _FORMER_ARTIFACTS = ["rubrics.json"]  # of runs whose run.json does not name them
 SETS = ("sft", "rl", "rejected")
 STAGED = (*SETS, "config.toml", "README.md", "report.html", "run.json")
@@ -63,7 +63,7 @@ class RunFolder:
         if self.root.exists() and not self.root.is_dir():
             raise RunFolderError(f"cannot write {self.root}: it is a file")
         if not marker.exists():
-            if self.root.exists() and any(entry.name not in _OURS for entry in self.root.iterdir()):
+            if self.root.exists() and any(not _is_ours(entry.name) for entry in self.root.iterdir()):
                 raise RunFolderError(f"{self.root} is not empty and not a run folder: choose another --output")
             return
         try:
@@ -81,7 +81,7 @@ class RunFolder:
         marker = self.root / RUN_MARKER
         if marker.exists() and json.loads(marker.read_text("utf-8"))["fingerprint"] != fingerprint:
             self._remove_outputs()
-        _write_atomically(marker, json.dumps({"input": input_name, "fingerprint": fingerprint}, indent=1))
+        write_atomically(marker, json.dumps({"input": input_name, "fingerprint": fingerprint}, indent=1))
 
     def _remove_outputs(self) -> None:
         for name in self._outputs():
@@ -137,6 +137,11 @@ class RunFolder:
         shutil.rmtree(self.staging)
 
 
+def _is_ours(name: str) -> bool:
+    """Whether a file in a folder without a marker is there because a run began to claim the folder."""
+    return name == ".lock" or is_unfinished(name)
+
+
 def local_path(name: str) -> Path:
     """The path that a command line names, with a leading ``~`` expanded where the shell has left it."""
     try:
@@ -152,13 +157,3 @@ def named_folder(name: str) -> RunFolder:
             f"cannot write {name}: a run folder has to be on a disk that all workers see; name a folder there"
         )
     return RunFolder(local_path(name).resolve())
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".writing")
-    try:
-        temporary.write_text(text, "utf-8")
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise

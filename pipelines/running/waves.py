@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from schemas.usage import USAGE_FIELDS
 from stages.draw_questions import CUT, DRAW, OVER_QUOTA
-from stages.plumbing.metrics import LEDGER_FIELDS
 
 FEWEST_FIRST = 32
 FIRST_PER_ROW = 4
 LEAST_GROWTH, MOST_GROWTH = 1.5, 8.0
-SENT_FIELDS = (*(set(LEDGER_FIELDS) - {"calls", "cached", "repairs"}), "cost_microusd")
+SENT_FIELDS = (*(set(USAGE_FIELDS) - {"calls", "cached", "repairs", "cost_usd", "worth_usd"}), "cost_microusd")
 _HASH_BITS = 64
 
 Counters = Mapping[tuple[str, str], int]

@@ -20,7 +20,7 @@ from inference.errors import BudgetUsedUp, CallError
 from inference.runtime import runtime
 from inference.session import Session
 from inference.settings import ModelsSettings
-from schemas.records import Draft, Rejected
+from schemas.records import Call, Draft, Rejected
 from stages.plumbing.metrics import count_call, count_in, count_kept, count_rejected, progress
 from stages.plumbing.spreading import SpreadDrafts
 from stages.plumbing.stage import (
@@ -87,6 +87,7 @@ class CallModels(beam.DoFn):
         progress(self._stage.name).in_flight = len(self._pending)
         result, session = finished.result()
         for call in session.calls:
+            _check_declared(self._stage, call)
             count_call(self._stage.name, call)
         if isinstance(result, Rejected):
             count_rejected(result)
@@ -95,6 +96,15 @@ class CallModels(beam.DoFn):
         if isinstance(result, Route):
             return TaggedOutput(result.output, WindowedValue(result.draft, timestamp, (window,)))
         return WindowedValue(result, timestamp, (window,))
+
+
+def _check_declared(stage: Stage, call: Call) -> None:
+    """Raises ValueError for a call that the stage's description does not name: card and validation would not tell."""
+    prompt = call.prompt.partition("+")[0]
+    if not any(ask.role == call.role and prompt in ask.prompts for ask in stage.asks):
+        raise ValueError(
+            f"the stage {stage.name} asks the {call.role} with {prompt}: add it to asks in its description"
+        )
 
 
 async def _run(work: Work, element: Any, session: Session, stage: Stage) -> tuple[Any, Session]:

@@ -79,7 +79,7 @@ class Stage:
         """The record's end, with what its ``calls`` have cost. Raises ValueError for a reason that is not declared."""
         if why.reason not in self.meanings:
             raise ValueError(f"the stage {self.name} declares no reason {why.reason!r}: add it to its description")
-        cost_usd, worth_usd = sum(call.cost_usd for call in calls), sum(call.worth_usd for call in calls)
+        cost_usd, worth_usd = sum(call.usage.cost_usd for call in calls), sum(call.usage.worth_usd for call in calls)
         return Rejected(record_id, self.name, why.reason, why.detail, why.key, cost_usd, len(calls), worth_usd)
 
 

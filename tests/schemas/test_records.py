@@ -27,6 +27,7 @@ from schemas.records import (
     Trace,
     Verdict,
 )
+from schemas.usage import Usage
 
 TYPES = (
     Attempt,
@@ -42,6 +43,7 @@ TYPES = (
     Rejected,
     Rubric,
     Trace,
+    Usage,
     Verdict,
 )
 LEAVES: dict[Any, st.SearchStrategy[Any]] = {
@@ -135,5 +137,5 @@ def test_an_unscored_attempt_is_not_counted(correct: tuple[bool | None, ...], k:
 
 
 def test_the_cost_is_that_of_all_calls() -> None:
-    calls = tuple(Call("policy", "p", "s", "m", (), cost_usd=cost) for cost in (0.25, 0.0, 0.5))
-    assert Draft(smallest(Question), calls=calls).cost_usd == 0.75
+    calls = tuple(Call("policy", "p", "s", "m", (), Usage(calls=1, cost_usd=cost)) for cost in (0.25, 0.0, 0.5))
+    assert Draft(smallest(Question), calls=calls).usage == Usage(calls=3, cost_usd=0.75)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from schemas.reasons import Reason
 from schemas.records import Attempt, Call, Draft
+from schemas.usage import Usage
 from stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty, side_of_band
 
 EASY, HARD = Reason.TOO_EASY, Reason.TOO_HARD
@@ -63,7 +64,7 @@ def test_bands_that_make_no_sense(wrong: dict, said: str) -> None:
 
 def drafts(make_draft: Callable[..., Draft], k: int) -> list[Draft]:
     """One draft for each count of right answers of ``k``; each cost a quarter dollar and has an unscored attempt."""
-    call = Call("policy", "attempt.v1", "s", "m", ("key",), cost_usd=0.25)
+    call = Call("policy", "attempt.v1", "s", "m", ("key",), Usage(calls=1, cost_usd=0.25))
     found = []
     for right in range(k + 1):
         scored = [Attempt("t", "a", number < right, "exact", "") for number in range(k)]

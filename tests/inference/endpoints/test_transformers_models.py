@@ -206,7 +206,7 @@ def test_masks_of_a_label_through_the_models_argos_eq_1(tmp_path, picture) -> No
         boxes = boxes_px(detected.text, picture).tolist()
         segmented = await models.generate("segmenter", segment(boxes, picture), Sampling())
         masks = masks_of_reply(segmented.text, len(boxes), picture)
-        return [whole(mask).tobytes() for mask in masks], detected.call.requests + segmented.call.requests
+        return [whole(mask).tobytes() for mask in masks], detected.call.usage.requests + segmented.call.usage.requests
 
     masks, requests = call(settings, ask)
     assert masks

@@ -42,7 +42,7 @@ def test_a_new_folder(folder: RunFolder) -> None:
     assert json.loads((folder.root / "input.json").read_text()) == {"input": "data", "fingerprint": "aa"}
     assert list(folder.staging.iterdir()) == []
     assert folder.cache_path == folder.root / "cache/replies.sqlite"
-    assert folder.root.joinpath("input.json.writing").exists() is False
+    assert not list(folder.root.glob("*.tmp"))
 
 
 def test_outputs_replace_the_old_ones(folder: RunFolder) -> None:
@@ -103,6 +103,13 @@ def test_a_folder_with_other_things_is_refused(resume: bool, tmp_path: Path) -> 
     with pytest.raises(RunFolderError, match="is not empty and not a run folder"):
         RunFolder(tmp_path).prepare("data", "aa", resume)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_folder_that_a_killed_run_began_to_claim_is_claimed(tmp_path: Path) -> None:
+    for name in (".lock", f".input.json.{'0' * 32}.tmp"):
+        (tmp_path / name).write_text("")
+    RunFolder(tmp_path).prepare("data", "aa", resume=True)
+    assert json.loads((tmp_path / "input.json").read_text()) == {"input": "data", "fingerprint": "aa"}
 
 
 @pytest.mark.parametrize("marker", ["", "{", "[]", "{}", '{"input": "data"}'])

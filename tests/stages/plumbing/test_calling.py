@@ -23,6 +23,7 @@ from prompts.loader import load_prompt
 from schemas.coding import record
 from schemas.reasons import Reason
 from schemas.records import Call, Draft, Question, Rejected
+from schemas.usage import Usage
 from stages.plumbing.calling import REJECTED, CallModels, MapDrafts, reject, with_calls
 
 CALL = Call(
@@ -31,17 +32,20 @@ CALL = Call(
     "0" * 64,
     "m",
     ("key of the call",),
-    requests=2,
-    cached=1,
-    retries=1,
-    tokens_in=30,
-    tokens_out=7,
-    tokens_reasoning=3,
-    tokens_cached=4,
-    tokens_wasted=5,
-    repairs=1,
-    cost_usd=0.25,
-    worth_usd=0.5,
+    Usage(
+        calls=1,
+        requests=2,
+        cached=1,
+        retries=1,
+        tokens_in=30,
+        tokens_out=7,
+        tokens_reasoning=3,
+        tokens_cached=4,
+        tokens_wasted=5,
+        repairs=1,
+        cost_usd=0.25,
+        worth_usd=0.5,
+    ),
 )
 
 
