@@ -195,7 +195,8 @@ STAGE = describe(SCORERS)
 
 @dataclass
 class VerifyTraces(CallingStage):
-    """Verifies the traces of every draft; see the module."""
+    """Verifies the traces of every draft; see the module. A recipe with other scorers lists :func:`describe` of them.
+    """
 
     settings: VerifySettings
     models: ModelsSettings
@@ -206,6 +207,8 @@ class VerifyTraces(CallingStage):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_scorers(self.settings, self.scorers)
+        if self.scorers != SCORERS:
+            self.stage = describe(self.scorers)  # pyright: ignore[reportAttributeAccessIssue]
 
     def work(self) -> Work:
         """See :func:`verify`."""

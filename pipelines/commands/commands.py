@@ -13,7 +13,7 @@ from inference.runtime import runtime
 from pipelines.running.budget import RunBudget
 from pipelines.running.capabilities import check_capabilities, scan_media
 from pipelines.running.forecast import count_records, forecast_text
-from pipelines.running.plan import Plan, RunArguments, make_plan
+from pipelines.running.plan import Plan, RunArguments, check_wiring, make_plan
 from pipelines.running.run import execute
 from pipelines.running.runner import pipeline_options
 from prompts.loader import load_prompt
@@ -107,6 +107,7 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     plan = make_plan(
         RunArguments(parsed.pipeline, parsed.input, ".", parsed.config, parsed.overrides, beam_options=beam_options)
     )
+    check_wiring(plan)
     print(f"pipeline: {plan.recipe.name}")
     total = count_records(plan.context.sources)
     print(f"input: {plan.input.name}, {'unknown number of records' if total is None else counted(total, 'record')}")

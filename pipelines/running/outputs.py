@@ -9,7 +9,7 @@ from apache_beam.metrics.metric import Metrics
 from apache_beam.pvalue import PCollection
 
 from pipelines.running.forecast import NAMESPACE
-from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
+from schemas.arrow import REJECTED_SCHEMA, rl_schema, sft_schema
 from schemas.records import Draft, Rejected
 from stages.ingest_records import MediaRoots
 from stages.plumbing.recipe import Ends
@@ -31,8 +31,11 @@ def write_ends(
     """
     rejected: Any = ends.rejected | "AllRejected" >> beam.Flatten()
     sides: list[tuple[str, PCollection, Callable[..., Row], Any]] = [
-        (name, drafts, as_row, schema)
-        for name, drafts, as_row, schema in (("sft", ends.sft, sft_row, SFT_SCHEMA), ("rl", ends.rl, rl_row, RL_SCHEMA))
+        (name, drafts, as_row, schema_with(shared.extra_scores))
+        for name, drafts, as_row, schema_with in (
+            ("sft", ends.sft, sft_row, sft_schema),
+            ("rl", ends.rl, rl_row, rl_schema),
+        )
         if drafts is not None
     ]
     if run_prompts is not None:

@@ -1,7 +1,9 @@
 """What a run is made of, before anything is written: the recipe, its settings, the input and the folder."""
 
+import inspect
 import os
-from collections.abc import Sequence
+import traceback
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,9 +21,10 @@ from pipelines.running.run_folder import RunFolder, RunFolderError, local_path, 
 from pipelines.running.runner import OptionError
 from publishing.figures import InspectError, read_summary
 from schemas.config import ConfigError, load_config
+from schemas.errors import UserError
 from stages.ingest_records import MediaRoots
 from stages.plumbing.recipe import Ends, Recipe, RunContext
-from stages.plumbing.stage import DraftStage
+from stages.plumbing.stage import REJECTED, DraftStage, Stage
 from stages.sources.registry import format_of
 
 
@@ -100,29 +103,79 @@ def _check_roles(recipe: Recipe, settings: Any) -> None:
 def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> Ends:
     """The recipe's DAG on a pipeline.
 
-    Raises :class:`pipelines.running.loading.PipelineError` when a stage that it wires is not among those it lists:
-    funnel, card and validation would not know of it.
+    Raises :class:`pipelines.running.loading.PipelineError` when it cannot be wired, when a stage that it wires is not
+    among those it lists (funnel, card and validation would not know of it), and when records get lost on the way.
     """
-    ends = recipe.build(pipeline, context, settings)
+    try:
+        ends = recipe.build(pipeline, context, settings)
+    except UserError:
+        raise
+    except Exception as error:  # whatever the author of a DAG has got wrong
+        raise PipelineError(f"{_place(recipe, error)} cannot be wired: {_said(error)}") from error
     if not isinstance(ends, Ends):
         raise PipelineError(f"the recipe {recipe.name}: build returned {type(ends).__name__} instead of Ends")
-    finder = _Stages()
-    pipeline.visit(finder)
-    unlisted = sorted(finder.names - {stage.name for stage in recipe.stages})
-    if unlisted:
-        raise PipelineError(f"the recipe {recipe.name} wires the stage {unlisted[0]} and does not list it in stages")
+    wired = _Wired()
+    pipeline.visit(wired)
+    for stage, outputs in wired.stages:
+        _check_described(recipe, stage)
+        _check_ended(recipe, stage, outputs, [*wired.taken, *ends.rejected, ends.sft, ends.rl])
     return ends
 
 
-class _Stages(PipelineVisitor):
-    """Collects the names of the stages in a pipeline."""
+def _check_described(recipe: Recipe, stage: Stage) -> None:
+    listed = recipe.stage(stage.name)
+    if listed is None:
+        raise PipelineError(f"the recipe {recipe.name} wires the stage {stage.name} and does not list it in stages")
+    if listed != stage:
+        raise PipelineError(
+            f"the recipe {recipe.name} lists the stage {stage.name} with another description than the one it wires: "
+            "list that of the stage as build makes it"
+        )
+
+
+def _check_ended(recipe: Recipe, stage: Stage, outputs: Mapping[str | None, Any], taken: Sequence[Any]) -> None:
+    """Refuse to lose records: what leaves a stage goes to another transform or to an end."""
+    lost = {tag for tag, output in outputs.items() if not any(output is each for each in taken)}
+    if REJECTED in lost:
+        raise PipelineError(
+            f"the recipe {recipe.name} loses what the stage {stage.name} rejects: list it in Ends(rejected=…)"
+        )
+    if lost >= outputs.keys() - {REJECTED}:
+        raise PipelineError(
+            f"the recipe {recipe.name} loses what the stage {stage.name} keeps: no stage takes it and it is no end"
+        )
+
+
+def _place(recipe: Recipe, error: Exception) -> str:
+    """The recipe, with the file and line of its ``build`` at which it went wrong."""
+    file = recipe.build.__code__.co_filename if inspect.isfunction(recipe.build) else ""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f"the recipe {recipe.name}" + (f" ({file}:{lines[-1]})" if lines else "")
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def check_wiring(plan: Plan) -> None:
+    """Wire the plan's DAG and throw it away. Raises :class:`pipelines.running.loading.PipelineError` as a run would."""
+    wire(plan.recipe, beam.Pipeline(), plan.context, plan.settings)
+
+
+class _Wired(PipelineVisitor):
+    """Collects the stages in a pipeline with their outputs, and all that some transform takes."""
 
     def __init__(self) -> None:
-        self.names: set[str] = set()
+        self.stages: list[tuple[Stage, Mapping[str | None, Any]]] = []
+        self.taken: list[Any] = []
 
     def enter_composite_transform(self, transform_node: Any) -> None:
+        self.visit_transform(transform_node)
         if isinstance(transform_node.transform, DraftStage):
-            self.names.add(transform_node.transform.stage.name)
+            self.stages.append((transform_node.transform.stage, transform_node.outputs))
+
+    def visit_transform(self, transform_node: Any) -> None:
+        self.taken += [*transform_node.inputs, *(side.pvalue for side in transform_node.side_inputs)]
 
 
 def check_plan(plan: Plan, arguments: RunArguments, is_local: bool) -> None:

@@ -20,7 +20,7 @@ from pipelines.running.budget import Spent, is_local, is_used_up, spent_of, work
 from pipelines.running.counts import agreements, ledger, metric_counters, unbalanced, written_counts
 from pipelines.running.errors import ConservationError
 from pipelines.running.forecast import count_records, measured
-from pipelines.running.loading import PipelineError
+from pipelines.running.loading import PipelineError, recipe_file
 from pipelines.running.outputs import write_ends
 from pipelines.running.plan import Plan, RunArguments, check_cache, check_plan, make_plan, wire
 from pipelines.running.progress import show_progress
@@ -36,7 +36,7 @@ from stages.draw_questions import Draw
 from stages.plumbing.metrics import clear_board
 from stages.plumbing.packing import packing
 from stages.plumbing.recipe import Recipe
-from stages.plumbing.rows import RowContext
+from stages.plumbing.rows import RowContext, has_extra_scores
 from stages.plumbing.stage import BUDGET
 
 
@@ -110,9 +110,10 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
     clear_board()
     context = replace(plan.context, models=models, draw=draw)
     recipe = plan.recipe
-    shared = RowContext(recipe.name, code_revision(), models.self_judging)
+    extra_scores = has_extra_scores(recipe.scores)
+    shared = RowContext(recipe.name, code_revision(), models.self_judging, extra_scores)
     with plan.folder.spool() as spool, packing(str(spool) if is_local(options) else ""):
-        pipeline = beam.Pipeline(runner=choose_runner(options), options=options)
+        pipeline = beam.Pipeline(runner=choose_runner(options, recipe_file(arguments.pipeline)), options=options)
         ends = wire(recipe, pipeline, context, plan.settings)
         run_prompts = _run_prompts(recipe) if arguments.measure else None
         write_ends(ends, shared, staging, context.roots, plan.settings.write, run_prompts)

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from rewards.scorer import Scorer
 from schemas.arrow import REJECTED_SCHEMA
 from schemas.question_text import user_text
 from schemas.records import Draft, Question, Rejected, Trace
@@ -15,9 +14,9 @@ UNSTORED = ("counting",)
 """Scorers that decide what is kept and whose values stand in no row."""
 
 
-def has_extra_scores(scorers: Iterable[Scorer]) -> bool:
-    """Whether rows of traces that these scorers verified have the column ``extra_scores``."""
-    return any(scorer.name not in (*SCORES, *UNSTORED) for scorer in scorers)
+def has_extra_scores(names: Iterable[str]) -> bool:
+    """Whether rows of traces with verdicts of these names have the column ``extra_scores``."""
+    return any(name not in (*SCORES, *UNSTORED) for name in names)
 
 
 @dataclass(frozen=True)
