@@ -9,26 +9,22 @@ and a product make of it is said there. RuCL's form is in :mod:`rewards.curricul
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import Annotated
 
+from pydantic import Field
+
+from schemas.config import PositiveWeight, Weight, settings
 from schemas.records import Verdict
 
 
-@dataclass(frozen=True)
+@settings
 class GateSettings:
     """Weights and gate of Argos Eq. 9. The paper does not publish them; equal weights and τ = 1 are the default."""
 
-    outcome_weight: float = 1.0
-    spatial_weight: float = 1.0
-    reasoning_weight: float = 1.0
-    tau: float = 1.0
-
-    def __post_init__(self) -> None:
-        weights = (self.outcome_weight, self.spatial_weight, self.reasoning_weight)
-        if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or self.outcome_weight == 0:
-            raise ValueError("verify.gate weights must be finite and not negative, and the outcome's positive")
-        if not 0 < self.tau <= 1:
-            raise ValueError(f"verify.gate.tau must be in (0, 1], got {self.tau}")
+    outcome_weight: PositiveWeight = 1.0
+    spatial_weight: Annotated[Weight, "of the points in an image, and of the times in a clip"] = 1.0
+    reasoning_weight: Weight = 1.0
+    tau: Annotated[float, Field(gt=0, le=1), "the outcome alone counts below this"] = 1.0
 
 
 def gated(verdicts: tuple[Verdict, ...], settings: GateSettings) -> float | None:
@@ -51,15 +47,11 @@ def gated(verdicts: tuple[Verdict, ...], settings: GateSettings) -> float | None
     return sum(weight * value for weight, value in scored) / sum(weight for weight, _ in scored)
 
 
-@dataclass(frozen=True)
+@settings
 class CascadeSettings:
-    """α of SAIL-RL Eq. 1: the share of the product; the rest is the format's."""
+    """SAIL-RL Eq. 1."""
 
-    alpha: float = 0.9
-
-    def __post_init__(self) -> None:
-        if not 0 < self.alpha <= 1:
-            raise ValueError(f"cascade.alpha must be in (0, 1], got {self.alpha}")
+    alpha: Annotated[float, Field(gt=0, le=1), "the share of the product; the rest is the format's"] = 0.9
 
 
 def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float | None:
@@ -80,18 +72,14 @@ def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float
     return _mean([(settings.alpha, math.prod(scored)), (1 - settings.alpha, values.get("format"))])
 
 
-@dataclass(frozen=True)
+@settings
 class AdditiveSettings:
     """Weights of the additive form; equal ones are the baseline of SAIL-RL §4.5, which leaves the format out."""
 
-    judging_weight: float = 1.0
-    thinking_weight: float = 1.0
-    outcome_weight: float = 1.0
-    format_weight: float = 0.0
-
-    def __post_init__(self) -> None:
-        weights = (self.judging_weight, self.thinking_weight, self.outcome_weight, self.format_weight)
-        _check_weights("additive", weights, self.outcome_weight)
+    judging_weight: Weight = 1.0
+    thinking_weight: Weight = 1.0
+    outcome_weight: PositiveWeight = 1.0
+    format_weight: Weight = 0.0
 
 
 def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float | None:
@@ -112,18 +100,14 @@ def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float
     )
 
 
-@dataclass(frozen=True)
+@settings
 class StreamSettings:
     """Weights of the terms of iVGR's two streams; the paper adds them as they are."""
 
-    format_weight: float = 1.0
-    outcome_weight: float = 1.0
-    boxes_weight: float = 1.0
-    consistency_weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        weights = (self.format_weight, self.outcome_weight, self.boxes_weight, self.consistency_weight)
-        _check_weights("streams", weights, self.outcome_weight)
+    format_weight: Weight = 1.0
+    outcome_weight: PositiveWeight = 1.0
+    boxes_weight: Weight = 1.0
+    consistency_weight: Weight = 1.0
 
 
 def grounded_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
@@ -166,11 +150,6 @@ def _mean(terms: Sequence[tuple[float, float | None]]) -> float | None:
     scored = [(weight, value) for weight, value in terms if value is not None]
     total = sum(weight for weight, _ in scored)
     return sum(weight * value for weight, value in scored) / total if total else None
-
-
-def _check_weights(section: str, weights: tuple[float, ...], outcome_weight: float) -> None:
-    if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or outcome_weight == 0:
-        raise ValueError(f"{section} weights must be finite and not negative, and the outcome's positive")
 
 
 MAX_EXPONENT = 700.0

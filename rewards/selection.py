@@ -7,6 +7,7 @@ the paper's agent is always a model; a table costs nothing, and says of every sc
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from inference.errors import CallError
 from inference.grounding import BadReply, json_object
@@ -21,7 +22,7 @@ from schemas.messages import shown
 from schemas.records import Question
 
 PLAN_PROMPT = "plan_scorers.v1"
-PLANNERS = ("rules", "judge")
+Planner = Literal["rules", "judge"]
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ async def verify_trace(
 ) -> Trace:
     """The trace with its verdicts and score. Below the gate only the outcome is scored: the others cannot matter.
 
-    ``planner`` is one of :data:`rewards.selection.PLANNERS`; ``masks.served`` says what the run can serve.
+    ``planner`` is a :data:`rewards.selection.Planner`; ``masks.served`` says what the run can serve.
     """
     served = masks.served
     case = _Case(draft, trace, masks)

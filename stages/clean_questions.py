@@ -7,11 +7,13 @@ answer's form that conflicts with the one this pipeline gives; or a rejection wh
 import re
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
+from pydantic import PositiveInt
 
+from schemas.config import settings
 from schemas.reasons import Reason
 from schemas.records import Draft, Rejected
 from schemas.responses.placeholders import has_remnants, without_remnants
@@ -55,15 +57,11 @@ def clean_text(text: str, media_count: int = 1) -> str:
     return text
 
 
-@dataclass(frozen=True)
+@settings
 class CleanSettings:
-    """``max_question_chars`` bounds the cleaned question's length."""
+    """What a cleaned question may be."""
 
-    max_question_chars: int = 20_000
-
-    def __post_init__(self) -> None:
-        if self.max_question_chars < 1:
-            raise ValueError("clean.max_question_chars must be at least 1")
+    max_question_chars: Annotated[PositiveInt, "a longer question is rejected"] = 20_000
 
 
 def clean(draft: Draft, settings: CleanSettings) -> Draft | Rejected:

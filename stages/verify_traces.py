@@ -22,8 +22,9 @@ from rewards.aggregate import GateSettings
 from rewards.scorers import counting, outcome, spatial, temporal
 from rewards.scorers.spatial import ObjectMasks
 from rewards.second_judge import labels_of
-from rewards.selection import PLANNERS, Served, served_by
+from rewards.selection import Planner, Served, served_by
 from rewards.verifier import verify_trace
+from schemas.config import Share, settings
 from schemas.reasons import Reason
 from schemas.records import Draft, Rejected, Trace, Verdict
 from stages.plumbing.calling import CallModels, reject, split, with_calls
@@ -32,7 +33,7 @@ from stages.plumbing.metrics import count_agreement
 STAGE = "verify"
 
 
-@dataclass(frozen=True)
+@settings
 class VerifySettings:
     """``min_score`` is the paper's 0.7; ``gate`` holds the weights and threshold of Eq. 9.
 
@@ -43,20 +44,13 @@ class VerifySettings:
     maps and the like, whose objects the pointer looks for instead of the detector.
     """
 
-    min_score: float = 0.7
-    min_spatial: float = 1.0
-    min_counting: float = 1.0
-    min_temporal: float = 0.7
+    min_score: Share = 0.7
+    min_spatial: Share = 1.0
+    min_counting: Share = 1.0
+    min_temporal: Share = 0.7
     gate: GateSettings = field(default_factory=GateSettings)
-    planner: str = "rules"
+    planner: Planner = "rules"
     synthetic_sources: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("min_score", "min_spatial", "min_counting", "min_temporal"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"verify.{name} must be in [0, 1], got {getattr(self, name)}")
-        if self.planner not in PLANNERS:
-            raise ValueError(f"verify.planner must be one of {', '.join(PLANNERS)}, got {self.planner!r}")
 
 
 GROUNDING = (spatial.NAME, counting.NAME, temporal.NAME)

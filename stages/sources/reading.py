@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow.parquet as pq
 from apache_beam.io.filesystems import FileSystems
 
+from schemas.config import OneOf, settings
 from schemas.records import RawRecord
 from vision.media import MediaStore
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _PLAIN_SUFFIX = re.compile(r"[a-z0-9]{1,8}")
 FIELDS = ("id", "source", "license", "media", "question", "answer", "answer_type", "choices", "boxes")
+FieldName = Annotated[str, OneOf(FIELDS)]
 OPTIONAL_FIELDS = ("answer_type", "choices", "boxes")
 
 
@@ -38,27 +40,19 @@ class Source:
         return None if limit is None else max(0, limit - self.first_number + 1)
 
 
-@dataclass(frozen=True)
+@settings
 class RowSettings:
-    """How what an input holds becomes records.
+    """How the rows of an input become records.
 
-    ``columns`` maps our field names to the input's column names (the keys of a jsonl line); ``constants`` gives fields
-    that the input lacks; ``split`` and ``name`` choose the part of a data set. Rows of Parquet and of data sets without
-    an id column have the id ``row-<number>``.
+    Rows of Parquet and of data sets without an id column have the id ``row-<number>``.
     """
 
-    columns: Mapping[str, str] = field(default_factory=dict)
-    constants: Mapping[str, str] = field(default_factory=dict)
-    split: str = "train"
-    name: str = ""
-
-    def __post_init__(self) -> None:
-        for section, names in (("columns", self.columns), ("constants", self.constants)):
-            unknown = sorted(set(names) - set(FIELDS))
-            if unknown:
-                raise ValueError(
-                    f"input.{section}: {unknown[0]!r} is not a record field; fields are {', '.join(FIELDS)}"
-                )
+    columns: Annotated[Mapping[FieldName, str], "which of the input's columns, or keys, holds which field"] = field(
+        default_factory=dict
+    )
+    constants: Annotated[Mapping[FieldName, str], "values of fields that the input lacks"] = field(default_factory=dict)
+    split: Annotated[str, "the split of a data set"] = "train"
+    name: Annotated[str, "the configuration of a data set"] = ""
 
 
 def read_source(source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:

@@ -97,14 +97,14 @@ def test_argos_eq9_stays_between_its_terms(outcome, spatial, reasoning, weights,
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"outcome_weight": 0.0}, "weights"),
-        ({"outcome_weight": -1.0}, "weights"),
-        ({"spatial_weight": -0.1}, "weights"),
-        ({"reasoning_weight": -0.1}, "weights"),
+        ({"outcome_weight": 0.0}, "outcome_weight must be greater than 0, got 0.0"),
+        ({"outcome_weight": -1.0}, "outcome_weight must be greater than 0, got -1.0"),
+        ({"spatial_weight": -0.1}, "spatial_weight must be at least 0, got -0.1"),
+        ({"reasoning_weight": -0.1}, "reasoning_weight must be at least 0, got -0.1"),
         ({"tau": 0.0}, "tau"),
         ({"tau": 1.1}, "tau"),
         ({"tau": float("nan")}, "tau"),
-        ({"spatial_weight": float("nan")}, "weights"),
+        ({"spatial_weight": float("nan")}, "spatial_weight must be .*, got nan"),
     ],
 )
 def test_impossible_settings(fields, said) -> None:

@@ -113,7 +113,7 @@ def test_a_named_id_column_is_not_made_up_where_it_is_empty(tmp_path: Path, stor
 
 @pytest.mark.parametrize("section", ["columns", "constants"])
 def test_unknown_fields_in_the_column_map(section: str) -> None:
-    with pytest.raises(ValueError, match=rf"input\.{section}: 'qeustion' is not a record field; fields are id, "):
+    with pytest.raises(ValueError, match=rf"{section}\.qeustion must be one of id, source, .*, got 'qeustion'"):
         RowSettings(**{section: {"qeustion": "q"}})
 
 
