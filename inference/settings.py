@@ -38,8 +38,8 @@ class EndpointSettings:
     frame: Annotated[FrameName, "the coordinate frame that the model speaks"] = CoordinateFrame.PX
     max_concurrency: Annotated[PositiveInt, "requests at once"] = 64
     adaptive: Annotated[bool, "lower the concurrency while the server is overloaded"] = True
-    requests_per_minute: Annotated[NonNegativeInt, "0: no limit"] = 0
-    tokens_per_minute: Annotated[NonNegativeInt, "0: no limit"] = 0
+    requests_per_minute: Annotated[NonNegativeInt, "at most so many (0: no limit)"] = 0
+    tokens_per_minute: Annotated[NonNegativeInt, "at most so many (0: no limit)"] = 0
     max_bytes_in_flight: Annotated[PositiveInt, "bytes of request bodies at once"] = 256_000_000
     connect_timeout_s: Annotated[PositiveFloat, "for a connection to open"] = 10.0
     read_timeout_s: Annotated[PositiveFloat, "for the silence within a request"] = 300.0
@@ -62,10 +62,10 @@ class EndpointSettings:
     strength: Annotated[float, "classical: how coarse and jittered its view of an image is (0: exact)"] = 0.0
     threshold: Annotated[Share, "detectors of transformers: boxes that score no higher are left out"] = 0.3
     serve_args: Annotated[tuple[str, ...], "vllm: further arguments of vllm serve"] = ()
-    usd_per_million_tokens_in: float = 0.0
-    usd_per_million_tokens_out: float = 0.0
+    usd_per_million_tokens_in: Annotated[float, "the price of input tokens"] = 0.0
+    usd_per_million_tokens_out: Annotated[float, "the price of output tokens"] = 0.0
     usd_per_million_tokens_cached: Annotated[
-        float | None, "of input tokens that the server had cached; left out: as much as other input tokens"
+        float | None, "the price of input tokens that the server had cached; left out: that of the others"
     ] = None
 
     def __post_init__(self) -> None:

@@ -48,14 +48,15 @@ class OptimiserSettings:
 
     lr: Annotated[PositiveFloat, "the learning rate of AdamW"] = 1e-5
     muon_lr: Annotated[NonNegativeFloat, "the learning rate of Muon (0: AdamW alone)"] = 0.0
-    beta1: Annotated[float, "of AdamW"] = 0.9
-    beta2: Annotated[float, "of AdamW"] = 0.999
-    weight_decay: Annotated[float, "of both"] = 0.0
+    beta1: Annotated[float, "AdamW's decay of the mean of gradients"] = 0.9
+    beta2: Annotated[float, "AdamW's decay of the mean of their squares"] = 0.999
+    weight_decay: Annotated[float, "of both optimisers"] = 0.0
     warmup_steps: Annotated[NonNegativeInt, "steps over which the learning rate rises"] = 0
     schedule: Annotated[
-        Literal["constant", "cosine", "linear"], "after that: it stays, or falls along a half cosine or a line"
+        Literal["constant", "cosine", "linear"],
+        "what the learning rate does then: it stays, or falls along a half cosine or a line",
     ] = "constant"
-    final_share: Annotated[Share, "what is left of it at the last step"] = 0.0
+    final_share: Annotated[Share, "the share of the learning rate that is left at the last step"] = 0.0
     max_grad_norm: Annotated[PositiveFloat, "longer gradients are scaled down to this norm"] = 1.0
 
 
@@ -76,15 +77,15 @@ class GrpoSettings:
     group_size: Annotated[int, Field(ge=2), "rollouts of each question"] = 8
     clip_low: Annotated[float, Field(ge=0, lt=1), "the ratio is clipped below 1 minus this"] = 0.2
     clip_high: Annotated[NonNegativeFloat, "the ratio is clipped above 1 plus this"] = 0.28
-    clip_high_end: Annotated[float | None, "where clip_high has moved to at the last step; left out: it stays"] = None
+    clip_high_end: Annotated[float | None, "clip_high moves to this over the run; left out: it stays"] = None
     advantage_scale: Annotated[
         Literal["std", "none", "fixed"],
         "what divides the reward minus the group's mean: the group's deviation (GRPO), nothing, or advantage_unit",
     ] = "std"
-    advantage_unit: Annotated[PositiveFloat, "see advantage_scale"] = 0.4
+    advantage_unit: Annotated[PositiveFloat, "the divisor of advantage_scale fixed"] = 0.4
     kl_beta: Annotated[NonNegativeFloat, "the weight of the KL term (0: no reference model is needed)"] = 0.0
     dynamic_sampling: Annotated[bool, "replace groups whose raw outcomes are all alike by other questions"] = True
-    max_draws: Annotated[PositiveInt, "how often a step may draw questions for that"] = 3
+    max_draws: Annotated[PositiveInt, "how often a step may draw questions for dynamic_sampling"] = 3
     overlong: Annotated[
         Literal["mask", "keep", "soft"],
         "rollouts that were cut off: left out of the loss, kept, or kept with a lower reward",
@@ -104,7 +105,7 @@ class RolloutSettings:
     """How answers are sampled; :mod:`trainer.vllm_rollouts` says how a vLLM server must be started for it."""
 
     kind: Annotated[Literal["transformers", "vllm"], "what samples"] = "transformers"
-    temperature: PositiveFloat = 1.0
+    temperature: Annotated[PositiveFloat, "of the sampling"] = 1.0
     max_new_tokens: Annotated[PositiveInt, "tokens of an answer"] = 1024
     prompts_at_once: Annotated[PositiveInt, "prompts of one generate call, or requests at once to a server"] = 64
     base_url: Annotated[str, "vllm: where the server answers, up to /v1"] = "http://127.0.0.1:8000/v1"
@@ -165,7 +166,7 @@ class TrainerSettings:
     """A whole config."""
 
     model: ModelSettings
-    seed: int = 0
+    seed: Annotated[int, "of sampling and shuffling"] = 0
     threads: Annotated[NonNegativeInt, "threads of torch on a processor (0: as torch chooses)"] = 0
     batch: BatchSettings = field(default_factory=BatchSettings)
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
