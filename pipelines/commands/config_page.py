@@ -6,8 +6,8 @@ from pipelines.grounded_cot import Settings
 from schemas.config_docs import config_reference
 from trainer.settings import TrainerSettings
 
-PAGE = Path(__file__).parents[2] / "docs" / "config.md" _INTRODUCTION = """<!-- Written by `python -m
-pipelines.commands.config_page` from the settings classes: change those. -->
+PAGE = Path(__file__).parents[2] / "docs" / "config.md"
+_INTRODUCTION = """<!-- Written by `python -m pipelines.commands.config_page` from the settings; change those. -->
 
 # Configs
 
