@@ -7,7 +7,7 @@ from schemas.config_docs import config_reference
 from trainer.settings import TrainerSettings
 
 PAGE = Path(__file__).parents[2] / "docs" / "config.md"
-_INTRODUCTION = """<!-- Written by `python -m pipelines.commands.config_page` from the settings classes: change those. -->
+_INTRODUCTION = """<!-- Written by `python -m pipelines.commands.config_page` from the settings; change those. -->
 
 # Configs
 
