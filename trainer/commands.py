@@ -13,7 +13,7 @@ from trainer.evaluate import evaluate
 from trainer.grpo import train_grpo
 from trainer.optimiser import NotFinite
 from trainer.reward import JudgesDown
-from trainer.rollouts import SamplerError
+from trainer.sampling import SamplerError
 from trainer.settings import TrainerSettings
 from trainer.sft import train_sft
 

@@ -13,7 +13,7 @@ from schemas.geometry import Box, Point
 from schemas.passk import pass_at_k
 from schemas.responses.response import parse_points, parse_response
 from trainer.reward import Scored
-from trainer.rollouts import Rollout
+from trainer.sampling import Rollout
 from trainer.shards import TrainingRow
 
 SHOWN_QUESTIONS, SHOWN_ANSWERS = 24, 2

@@ -7,7 +7,6 @@ local log, and the next one on that machine uploads them. A machine that is lost
 of the last ``upload_every_s`` seconds and of the upload then under way.
 """
 
-import fcntl
 import hashlib
 import json
 import logging
@@ -17,6 +16,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import FileLock
 
 from inference.cache.log import encode_body, encode_line
 from inference.cache.mounts import on_network
@@ -122,8 +123,7 @@ class SegmentStore:
     @contextmanager
     def _state(self) -> Iterator["_Own"]:
         """What this machine has uploaded, held against its other processes and written back at the end."""
-        with (self._folder / ".segments.lock").open("a") as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        with FileLock(self._folder / ".segments.lock"):
             own = _Own.read(self._folder)
             try:
                 yield own

@@ -1,4 +1,4 @@
-"""The flow of requests to one endpoint: the one retry layer, behind adaptive concurrency and rate limits.
+"""The flow of requests to one endpoint: retries, behind adaptive concurrency and rate limits.
 
 An endpoint makes single tries; :class:`Flow` decides when each is made and whether it is made again. A request that
 waits to be sent again holds no place, so nothing waits behind it; when its time comes it goes before new ones.
@@ -6,14 +6,13 @@ waits to be sent again holds no place, so nothing waits behind it; when its time
 
 import asyncio
 import contextlib
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
 
 from inference.errors import NOT_SENT, OVERLOADED, CallError, Failure
 from inference.flow.limits import BytesInFlight, Gate, Opening, Rate
-from inference.flow.retry import wait_s
+from inference.flow.retry import retried
 from inference.request import Reply, Request, estimated_tokens, joined
 from inference.settings import EndpointSettings
 from schemas.usage import Usage
@@ -72,17 +71,17 @@ class Flow:
 
     async def _with_retries(self, request: Request, n: int, send: Send) -> Reply:
         failed: list[Reply] = []
-        while True:
+
+        async def attempt() -> Reply:
             try:
-                reply = await self._hedged(request, n, send, rank=-len(failed))
-                return _retried(joined([*failed, reply]), len(failed))
+                return await self._hedged(request, n, send, rank=-len(failed))
             except CallError as error:
                 failed.append(error.partial)
                 error.partial = _retried(joined(failed), len(failed) - 1)
-                error.tries = len(failed)
-                if not error.retryable or len(failed) > self._settings.max_retries:
-                    raise
-                await asyncio.sleep(wait_s(len(failed), error, random.random()))
+                raise
+
+        reply = await retried(attempt, self._settings.max_retries)
+        return _retried(joined([*failed, reply]), len(failed))
 
     async def _hedged(self, request: Request, n: int, send: Send, rank: int) -> Reply:
         """One try, and a second beside it when the first is silent for long: the first to succeed counts.

@@ -41,12 +41,13 @@ def inspect_run(run: Path, sql: str | None) -> str:
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 
-def run_inspect(run: str, sql: str | None) -> None:
-    """Print the run's figures, or the rows of a query, to stdout. Raises :class:`InspectError`."""
+def run_inspect(run: str, sql: str | None) -> int:
+    """Print the run's figures, or the rows of a query; returns the exit code. Raises :class:`InspectError`."""
     if sys.stdout.isatty():
         _print_run(Console(), Path(run), sql)
     else:
         sys.stdout.write(inspect_run(Path(run), sql))
+    return 0
 
 
 def _print_run(console: Console, run: Path, sql: str | None) -> None:

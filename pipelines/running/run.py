@@ -18,6 +18,7 @@ from inference.runtime import runtime
 from inference.settings import ModelsSettings
 from pipelines.running.budget import Spent, is_local, is_used_up, spent_of, worker_processes
 from pipelines.running.counts import agreements, ledger, metric_counters, unbalanced, written_counts
+from pipelines.running.errors import ConservationError
 from pipelines.running.forecast import count_records, measured
 from pipelines.running.loading import PipelineError, recipe_file
 from pipelines.running.outputs import write_ends
@@ -38,10 +39,6 @@ from stages.plumbing.packing import packing
 from stages.plumbing.recipe import Recipe
 from stages.plumbing.rows import RowContext, has_extra_scores
 from stages.plumbing.stage import BUDGET
-
-
-class ConservationError(Exception):
-    """Records were lost or made up; the outputs were not put in place."""
 
 
 def execute(arguments: RunArguments, plan: Plan | None = None) -> dict[str, Any]:

@@ -5,12 +5,13 @@ RUN/.lock        held by the process that writes        RUN/cache/, media/, sft/
 """
 
 import contextlib
-import fcntl
 import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from schemas.errors import UserError
 from schemas.files import is_unfinished, write_atomically
@@ -101,17 +102,18 @@ class RunFolder:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the folder for one writing process. Raises :class:`RunFolderError` when another holds it."""
+        lock = FileLock(self.root / ".lock", blocking=False)
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            handle = (self.root / ".lock").open("w")
+            lock.acquire()
+        except Timeout as error:
+            raise RunFolderError(f"another process is writing {self.root}") from error
         except OSError as error:
             raise RunFolderError(f"cannot write {self.root}: {error.strerror or error}") from error
-        with handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise RunFolderError(f"another process is writing {self.root}") from error
+        try:
             yield
+        finally:
+            lock.release()
 
     @contextlib.contextmanager
     def spool(self) -> Iterator[Path]:

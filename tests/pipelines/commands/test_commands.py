@@ -284,7 +284,7 @@ class Stop:
 sys.meta_path.insert(0, Stop())
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
 from pipelines.commands.cli import main
-sys.exit(main(["inspect", "nothing"]))
+sys.exit(main(["validate", "nothing.py", "--input", "nothing"]))
 """
 
 
