@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset as pads
+import pyarrow.parquet as pq
 
 from inference.settings import ROLES
 from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
@@ -20,6 +21,7 @@ from schemas.errors import UserError
 from schemas.usage import Usage
 
 SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
+SETS = ("sft", "rl")
 _MAX_RATES = 11
 # Rows come in through Arrow, so a query needs no file and no network, and is given neither.
 _CLOSED: dict[str, str | bool | int | float | list[str]] = {
@@ -97,6 +99,31 @@ def read_summary(run: Path) -> Summary:
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise InspectError(f"{file} is damaged ({type(error).__name__}): repeat the run") from error
     return summary
+
+
+def sets_of(summary: Summary) -> tuple[str, ...]:
+    """The sets to train on that the run's recipe makes, with or without rows; a run of earlier code made both."""
+    return tuple(name for name in SETS if name in summary.get("sets", SETS))
+
+
+def columns_of(run: Path, name: str) -> pa.Schema:
+    """The columns of a set: those of its shards, which all have the same."""
+    file = min((run / name).glob("*.parquet"), default=None)
+    return SHARDS[name] if file is None else pq.read_schema(file)
+
+
+def used_columns(run: Path, name: str) -> frozenset[str]:
+    """The columns of a set in which some row has something, by what the shards' footers count; all for no rows."""
+    used, rows = set[str](), 0
+    for file in (run / name).glob("*.parquet"):
+        footer = pq.read_metadata(file)
+        rows += footer.num_rows
+        for group in map(footer.row_group, range(footer.num_row_groups)):
+            for column in map(group.column, range(group.num_columns)):
+                counted = column.statistics
+                if counted is None or not counted.has_null_count or counted.null_count < column.num_values:
+                    used.add(column.path_in_schema.split(".")[0])
+    return frozenset(used if rows else columns_of(run, name).names)
 
 
 @contextmanager

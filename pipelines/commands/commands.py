@@ -17,6 +17,7 @@ from pipelines.running.plan import Plan, RunArguments, check_wiring, make_plan
 from pipelines.running.run import execute
 from pipelines.running.runner import pipeline_options
 from prompts.loader import load_prompt
+from publishing.figures import sets_of
 from schemas.config import ConfigError
 from schemas.text import counted
 
@@ -58,7 +59,8 @@ def summary_text(summary: dict[str, Any], output: str) -> str:
     sent = sum(role["requests"] for role in summary["ledger"].values())
     cached = sum(role["cached"] for role in summary["ledger"].values())
     cost = sum(role["cost_usd"] for role in summary["ledger"].values())
-    lines = [f"{counted(counts['input'], 'record')}: {counts['sft']} sft, {counts['rl']} rl, {rejected} rejected"]
+    ends = [f"{counts[name]} {name}" for name in sets_of(summary)]
+    lines = [f"{counted(counts['input'], 'record')}: {', '.join([*ends, f'{rejected} rejected'])}"]
     reasons: collections.Counter[str] = collections.Counter()
     for by_reason in counts["rejected"].values():
         reasons.update(by_reason)

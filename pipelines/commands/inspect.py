@@ -24,6 +24,7 @@ from publishing.figures import (
     read_summary,
     rejections,
     role_costs,
+    sets_of,
 )
 from schemas.text import counted, printable
 
@@ -62,17 +63,19 @@ def _print_run(console: Console, run: Path, sql: str | None) -> None:
 
 
 def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summary: Summary) -> None:
-    counts, flows = summary["counts"], funnel(summary)
+    counts, flows, sets = summary["counts"], funnel(summary), sets_of(summary)
     facts = [str(summary[name]) for name in ("recipe", "input", "finished", "revision")]
-    ends = f"{counts['sft']} sft, {counts['rl']} rl, {sum(flow.rejected for flow in flows)} rejected"
-    head = f"{printable(' · '.join(facts))}\n{counted(counts['input'], 'record')}: {ends}"
+    ends = [*(f"{counts[name]} {name}" for name in sets), f"{sum(flow.rejected for flow in flows)} rejected"]
+    head = f"{printable(' · '.join(facts))}\n{counted(counts['input'], 'record')}: {', '.join(ends)}"
     console.print(Text(head), soft_wrap=True)
     stages = [(f"({f.name})" if f.side else f.name, f.read, f.kept, f.rejected) for f in flows]
     _print_table(console, "funnel", ("stage", "in", "kept", "rejected"), stages)
     reasons = [astuple(entry) for entry in rejections(summary)]
     _print_table(console, "rejections", ("stage", "reason", "rows", "meaning"), reasons)
-    rates = [astuple(bar) for bar in pass_rates(connection, summary)]
-    _print_table(console, "difficulty", ("pass rate", "sft", "rl", "rejected"), rates)
+    bars = pass_rates(connection, summary)
+    if bars:
+        rates = [attrgetter("label", *sets, "rejected")(bar) for bar in bars]
+        _print_table(console, "difficulty", ("pass rate", *sets, "rejected"), rates)
     counts_of = attrgetter("calls", "requests", "cached", "retries", "tokens_in", "tokens_out")
     rows = [(c.role, c.model, *counts_of(c.usage), c.usage.cost_usd or 0) for c in role_costs(summary)]
     columns = ("role", "model", "calls", "requests", "cached", "retries", "tokens in", "tokens out", "USD")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from publishing.figures import sets_of
 from schemas.text import counted
 from stages.plumbing.recipe import Recipe, max_calls
 from stages.plumbing.stage import Stage
@@ -133,7 +134,7 @@ def forecast_text(summary: Mapping[str, Any], total: int | None, recipe: Recipe,
     lines.append(f"  calls: {calls[0]:.0f} (95 %: {calls[1]:.0f} to {_number(calls[2])})")
     lines.append(f"  cost: ${cost[0]:.2f} (95 %: ${cost[1]:.2f} to {_dollars(cost[2])})")
     lines.append(f"  of it in the cache by now: {known.calls} calls, ${known.worth_usd:.2f} ({share:.0%})")
-    for name in ("sft", "rl"):
+    for name in sets_of(summary):
         low, high = wilson(counts[name], seen)
         lines.append(
             f"  {name} rows: {counts[name] / seen * total:.0f} (95 %: {low * total:.0f} to {high * total:.0f})"

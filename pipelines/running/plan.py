@@ -1,8 +1,6 @@
 """What a run is made of, before anything is written: the recipe, its settings, the input and the folder."""
 
-import inspect
 import os
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +19,6 @@ from pipelines.running.run_folder import RunFolder, RunFolderError, local_path, 
 from pipelines.running.runner import OptionError
 from publishing.figures import InspectError, read_summary
 from schemas.config import ConfigError, load_config
-from schemas.errors import UserError
 from stages.ingest_records import MediaRoots
 from stages.plumbing.recipe import Ends, Recipe, RunContext
 from stages.plumbing.stage import REJECTED, DraftStage, Stage
@@ -103,15 +100,10 @@ def _check_roles(recipe: Recipe, settings: Any) -> None:
 def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> Ends:
     """The recipe's DAG on a pipeline.
 
-    Raises :class:`pipelines.running.loading.PipelineError` when it cannot be wired, when a stage that it wires is not
-    among those it lists (funnel, card and validation would not know of it), and when records get lost on the way.
+    Raises :class:`pipelines.running.loading.PipelineError` when a stage that it wires is not among those it lists
+    (funnel, card and validation would not know of it), and when records would get lost; and what ``build`` raises.
     """
-    try:
-        ends = recipe.build(pipeline, context, settings)
-    except UserError:
-        raise
-    except Exception as error:  # whatever the author of a DAG has got wrong
-        raise PipelineError(f"{_place(recipe, error)} cannot be wired: {_said(error)}") from error
+    ends = recipe.build(pipeline, context, settings)
     if not isinstance(ends, Ends):
         raise PipelineError(f"the recipe {recipe.name}: build returned {type(ends).__name__} instead of Ends")
     wired = _Wired()
@@ -144,17 +136,6 @@ def _check_ended(recipe: Recipe, stage: Stage, outputs: Mapping[str | None, Any]
         raise PipelineError(
             f"the recipe {recipe.name} loses what the stage {stage.name} keeps: no stage takes it and it is no end"
         )
-
-
-def _place(recipe: Recipe, error: Exception) -> str:
-    """The recipe, with the file and line of its ``build`` at which it went wrong."""
-    file = recipe.build.__code__.co_filename if inspect.isfunction(recipe.build) else ""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    return f"the recipe {recipe.name}" + (f" ({file}:{lines[-1]})" if lines else "")
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def check_wiring(plan: Plan) -> None:

@@ -29,6 +29,7 @@ from pipelines.running.runner import choose_runner, pipeline_options
 from pipelines.running.waves import Wave, first_share, joined_counters, next_share, threshold, wave_of
 from prompts.loader import load_prompt
 from publishing.card import write_card
+from publishing.figures import SETS as TRAINING_SETS
 from publishing.report import write_report
 from schemas.config import to_toml
 from schemas.revision import code_revision
@@ -150,6 +151,7 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
         "makes": recipe.makes,
         "input": plan.input.name,
         "counts": {"input": read, "sft": sft, "rl": rl, "rejected": rejected},
+        "sets": [name for name in TRAINING_SETS if (plan.folder.staging / name).is_dir()],
         "stages": stage_figures(recipe, counters),
         "ledger": ledger(counters),
         "judges": agreements(counters),
