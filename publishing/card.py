@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 import yaml
 
 from prompts.loader import PromptError, load_prompt
-from publishing.figures import SHARDS, Summary, funnel, open_tables, pass_rates, rejections, role_costs
+from publishing.figures import SHARDS, funnel, open_tables, pass_rates, rejections, role_costs
 from schemas.answers.registry import ANSWER_TYPES
+from schemas.run_summary import RunSummary
 from schemas.text import alternatives
 from stages.plumbing.malloc import release_memory
 
@@ -117,7 +118,7 @@ class Column:
     meaning: str
 
 
-def write_card(staging: Path, summary: Summary) -> None:
+def write_card(staging: Path, summary: RunSummary) -> None:
     """Write ``README.md`` into ``staging`` from its shards, ``config.toml`` and the summary.
 
     Raises :class:`publishing.figures.InspectError` for shards that cannot be read.
@@ -136,7 +137,7 @@ def write_card(staging: Path, summary: Summary) -> None:
         }
     config = staging / "config.toml"
     players = _players(summary, tomllib.loads(config.read_text("utf-8")) if config.is_file() else {})
-    name = " ".join(f"{summary['recipe']} on {_public(summary['input'])}".split())
+    name = " ".join(f"{summary.recipe} on {_public(summary.input)}".split())
     environment = jinja2.Environment(
         autoescape=False,
         undefined=jinja2.StrictUndefined,
@@ -151,8 +152,8 @@ def write_card(staging: Path, summary: Summary) -> None:
         filled=filled_sets(summary),
         name=name,
         run=summary,
-        makes=Raw(summary.get("makes", "")),
-        flows=[flow for flow in funnel(summary) if "target" in summary or not flow.for_target],
+        makes=Raw(summary.makes),
+        flows=[flow for flow in funnel(summary) if summary.target is not None or not flow.for_target],
         rejections=rejections(summary),
         players=players,
         columns=_columns(),
@@ -165,20 +166,20 @@ class Raw(str):
     """Text that is Markdown already and is not escaped."""
 
 
-def filled_sets(summary: Summary) -> list[str]:
+def filled_sets(summary: RunSummary) -> list[str]:
     """Of the sets to train on those that have rows."""
-    return [side for side in ("sft", "rl") if summary["counts"][side]]
+    return [name for name in summary.sets if summary.counts.rows(name)]
 
 
-def front_matter(name: str, summary: Summary, sources: list[SourceRows]) -> str:
+def front_matter(name: str, summary: RunSummary, sources: list[SourceRows]) -> str:
     """The YAML between the dashes that the Hub reads; a set without rows, which ``datasets`` refuses, has no config."""
-    rows = summary["counts"]["sft"] + summary["counts"]["rl"]
+    rows = summary.counts.sft + summary.counts.rl
     front: dict[str, object] = {**licence_fields({row.licence for row in sources})}
     front |= {
         "pretty_name": name,
         "task_categories": list(TASKS),
         "size_categories": [size_category(rows)],
-        "tags": [*TAGS, "-".join(summary["recipe"].replace("_", " ").split())],
+        "tags": [*TAGS, "-".join(summary.recipe.replace("_", " ").split())],
     }
     sides = filled_sets(summary)
     if sides:
@@ -209,7 +210,7 @@ def _sources(tables: duckdb.DuckDBPyConnection) -> list[SourceRows]:
     return [SourceRows(*row) for row in tables.execute(query).fetchall()]
 
 
-def _prompts(staging: Path, summary: Summary) -> list[PromptUse]:
+def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
     """The prompts with their rows. Of the lineage, which is most of a row's text, only the names are read."""
     rows = Counter[str]()
     for file in sorted(staging.glob("sft/*.parquet")) + sorted(staging.glob("rl/*.parquet")):
@@ -219,20 +220,20 @@ def _prompts(staging: Path, summary: Summary) -> list[PromptUse]:
                 rows.update(prompt["id"] for prompt in prompts.flatten().to_pylist())
     calls = {
         prompt: _run_calls(summary, name)
-        for name, told in summary["stages"].items()
-        if told.get("is_sample")
-        for prompt in told["prompts"]
+        for name, told in summary.stages.items()
+        if told.is_sample
+        for prompt in told.prompts
     }
     return [
         PromptUse(name, sha256, _purpose(name), rows[name], calls.get(name, 0))
-        for name, sha256 in sorted(summary["prompts"].items())
+        for name, sha256 in sorted(summary.prompts.items())
     ]
 
 
-def _run_calls(summary: Summary, stage: str) -> int:
+def _run_calls(summary: RunSummary, stage: str) -> int:
     """The stage's calls with its own prompt: those that asked again had another."""
-    figures = [role["stages"][stage] for role in summary["ledger"].values() if stage in role.get("stages", {})]
-    return sum(each["calls"] - each["repairs"] for each in figures)
+    figures = [role.stages[stage] for role in summary.ledger.values() if stage in role.stages]
+    return sum(each.calls - each.repairs for each in figures)
 
 
 def _purpose(name: str) -> str:
@@ -249,7 +250,7 @@ def _unscored(tables: duckdb.DuckDBPyConnection) -> dict[str, int]:
     return dict(zip(names, tables.execute(f"SELECT {counts} FROM sft").fetchall()[0], strict=True))
 
 
-def _players(summary: Summary, config: Mapping[str, Mapping[str, object]]) -> list[RolePlayer]:
+def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) -> list[RolePlayer]:
     names, endpoints = config.get("roles", {}), config.get("endpoints", {})
     players = []
     for cost in role_costs(summary):

@@ -19,9 +19,10 @@ import duckdb
 import jinja2
 import pyarrow.parquet as pq
 
-from publishing.figures import Summary, funnel, open_tables, pass_rates, rejections, role_costs
+from publishing.figures import funnel, open_tables, pass_rates, rejections, role_costs
 from schemas.responses.response import parse_boxes, parse_points
 from schemas.responses.tags import Tag, format_number, scan_tags
+from schemas.run_summary import RunSummary
 from stages.plumbing.malloc import release_memory
 from vision.decode import Pixels, UndecodableMedia, decode_image
 
@@ -115,7 +116,7 @@ class PictureRoom:
         return None
 
 
-def write_report(staging: Path, run_root: Path, summary: Summary) -> None:
+def write_report(staging: Path, run_root: Path, summary: RunSummary) -> None:
     """Write ``report.html`` into ``staging`` from its shards and ``rubrics.json``, named after ``run_root``.
 
     Raises :class:`publishing.figures.InspectError` for shards that cannot be read.
