@@ -4,6 +4,7 @@ Rows are counted in the shards through DuckDB; calls and costs stand in ``run.js
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from schemas.run_summary import RoleLedger, RunSummary, StageFigures
 from schemas.usage import Usage
 
 SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
+BATCH_ROWS = 1000
 _MAX_RATES = 11
 # Rows come in through Arrow, so a query needs no file and no network, and is given neither.
 _CLOSED: dict[str, str | bool | int | float | list[str]] = {
@@ -102,17 +104,33 @@ def columns_of(run: Path, name: str) -> pa.Schema:
 
 
 def used_columns(run: Path, name: str) -> frozenset[str]:
-    """The columns of a set in which some row has something, by what the shards' footers count; all for no rows."""
+    """The columns of a set in which some row has something; all of them for a set without rows."""
     used, rows = set[str](), 0
-    for file in (run / name).glob("*.parquet"):
-        footer = pq.read_metadata(file)
-        rows += footer.num_rows
-        for group in map(footer.row_group, range(footer.num_row_groups)):
-            for column in map(group.column, range(group.num_columns)):
-                counted = column.statistics
-                if counted is None or not counted.has_null_count or counted.null_count < column.num_values:
-                    used.add(column.path_in_schema.split(".")[0])
+    for file in sorted((run / name).glob("*.parquet")):
+        with pq.ParquetFile(file) as shard:
+            rows += shard.metadata.num_rows
+            for leaf in _leaves(shard.metadata):  # the smallest first: pixels are read where all else is empty
+                column = leaf.split(".")[0]
+                batches = shard.iter_batches(BATCH_ROWS, columns=[leaf]) if column not in used else ()
+                if any(_holds(batch.column(0)) for batch in batches):
+                    used.add(column)
     return frozenset(used if rows else columns_of(run, name).names)
+
+
+def _leaves(footer: pq.FileMetaData) -> list[str]:
+    """The paths of the innermost columns, those of fewer bytes first."""
+    groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
+    sizes = Counter[str]()
+    for column in (group.column(index) for group in groups for index in range(group.num_columns)):
+        sizes[column.path_in_schema] += column.total_compressed_size
+    return sorted(sizes, key=lambda path: (sizes[path], path))
+
+
+def _holds(values: pa.Array) -> bool:
+    """Whether there is any value in an array of one innermost column."""
+    while pa.types.is_list(values.type) or pa.types.is_struct(values.type):
+        values = values.flatten() if pa.types.is_list(values.type) else values.flatten()[0]
+    return values.null_count < len(values)
 
 
 @contextmanager
@@ -158,7 +176,7 @@ def rejections(summary: RunSummary) -> list[Rejection]:
 def pass_rates(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> list[PassRateBar]:
     """The histogram of pass rates over the shards, between what was rejected as too hard and as too easy.
 
-    Each rate has its own bar, or, when more than eleven differ, each tenth.
+    Each rate has its own bar, or, when more than eleven differ, each tenth. Empty where no question has a pass rate.
     """
     query = f"""
         WITH rates AS (SELECT 'sft' AS side, pass_rate FROM sft UNION ALL SELECT 'rl', pass_rate FROM rl),
@@ -170,6 +188,8 @@ def pass_rates(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> li
     bars = [PassRateBar(label, sft, rl, 0) for label, sft, rl in connection.execute(query).fetchall()]
     rejected = summary.counts.by_reason
     too_hard, too_easy = rejected["too_hard"], rejected["too_easy"]
+    if not bars and not too_hard and not too_easy:
+        return []
     return [PassRateBar("too hard", 0, 0, too_hard), *bars, PassRateBar("too easy", 0, 0, too_easy)]
 
 
