@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from inference.endpoint import SERVED
+from inference.serving import kinds_to_serve
 from inference.settings import ModelsSettings
 from pipelines.running.budget import RunBudget
 from pipelines.running.context import RunContext
@@ -116,8 +116,8 @@ def check_plan(plan: Plan, arguments: RunArguments, is_local: bool) -> None:
 
     Raises :class:`pipelines.running.runner.OptionError` and :class:`pipelines.running.run_folder.RunFolderError`.
     """
-    if any(plan.models.endpoint(role).kind == SERVED for role, _ in plan.models.roles) and not is_local:
-        raise OptionError(f"the endpoint kind {SERVED} starts a server on this machine only: drop --runner")
+    if (served := kinds_to_serve(plan.models)) and not is_local:
+        raise OptionError(f"the endpoint kind {served[0]} starts a server on this machine only: drop --runner")
     _check_apart(plan)
     plan.folder.check(plan.input.fingerprint, arguments.resume)
     if arguments.limit is not None and arguments.resume:

@@ -13,9 +13,8 @@ from typing import Any
 
 import apache_beam as beam
 
-from inference.endpoint import SERVED
 from inference.runtime import runtime
-from inference.settings import ModelsSettings
+from inference.serving import started_servers
 from pipelines.running.budget import Spent, is_local, is_used_up, spent_of, worker_processes
 from pipelines.running.context import Outcome
 from pipelines.running.counts import agreements, ledger, metric_counters, unbalanced, written_counts
@@ -55,7 +54,8 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> dict[str, Any]
         if arguments.cache and is_local(options):
             check_cache(arguments.cache, Path(plan.models.cache_path))
         started = time.monotonic()
-        served = replace(plan, models=_serve(plan, stack))
+        models = stack.enter_context(started_servers(plan.models, str(plan.folder.root / "logs")))
+        served = replace(plan, models=models)
         waves = _run_waves(served, arguments)
         summary = _summarise(plan, waves, arguments, time.monotonic() - started)
         staging = plan.folder.staging
@@ -65,18 +65,6 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> dict[str, Any]
         write_report(staging, plan.folder.root, summary)
         plan.folder.commit()
     return summary
-
-
-def _serve(plan: Plan, stack: contextlib.ExitStack) -> ModelsSettings:
-    """The plan's models with the servers of ``vllm`` endpoints started; the stack stops them."""
-    if all(plan.models.endpoint(role).kind != SERVED for role, _ in plan.models.roles):
-        return plan.models
-    from inference.endpoints.vllm_server import VllmServerError, serving
-
-    try:
-        return stack.enter_context(serving(plan.models, str(plan.folder.root / "logs")))
-    except VllmServerError as error:
-        raise PipelineError(str(error)) from error
 
 
 def _run_waves(plan: Plan, arguments: RunArguments) -> list[Wave]:

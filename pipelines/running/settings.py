@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from inference.embedded import embedded_endpoints, embedded_roles
-from inference.endpoint import KINDS, SERVED
+from inference.endpoint import EndpointError, kind_of
 from inference.settings import ROLES, EndpointSettings
 from stages.sources.reading import RowSettings
 from stages.write_shards import ShardSettings
@@ -26,9 +26,10 @@ class RunSettings:
 
     def __post_init__(self) -> None:
         for name, settings in self.endpoints.items():
-            if settings.kind not in (*KINDS, SERVED):
-                known = ", ".join(sorted((*KINDS, SERVED)))
-                raise ValueError(f"endpoints.{name}.kind: unknown kind {settings.kind!r}; known are {known}")
+            try:
+                kind_of(settings.kind)
+            except EndpointError as error:
+                raise ValueError(f"endpoints.{name}.kind: {error}") from error
         for role, endpoint in self.roles.items():
             if role not in ROLES:
                 raise ValueError(f"roles.{role}: no such role; roles are {', '.join(ROLES)}")
