@@ -187,7 +187,10 @@ STAGE = describe(SCORERS)
 
 @dataclass
 class VerifyTraces(CallingStage):
-    """Verifies the traces of every draft; see the module. A recipe with other scorers lists :func:`describe` of them."""
+    """Verifies the traces of every draft; see the module.
+
+    A recipe with other scorers lists what :func:`describe` says of them.
+    """
 
     settings: VerifySettings
     models: ModelsSettings
