@@ -30,9 +30,9 @@ from inference.models import Models
 from inference.session import Session
 from inference.settings import ModelsSettings
 from rewards.aggregate import gated
-from rewards.scorers.spatial import ObjectMasks
-from rewards.selection import Served, served_by
-from rewards.verifier import verify_trace
+from rewards.case import case_of
+from rewards.locating import ObjectMasks, Served, served_by
+from rewards.verifier import verify
 from schemas.geometry import Box
 from schemas.input_record import InvalidRecord, parse_record
 from schemas.records import Attempt, Draft, RawRecord
@@ -101,7 +101,9 @@ class Seen:
 async def verified(case: Case, models: Models, served: Served) -> Seen:
     """The verifier's word on a case, with and without the reasoning judge."""
     masks = ObjectMasks(case.question, Session(models), served)
-    scored = await verify_trace(case.draft, case.trace, SETTINGS.gate, masks)
+    under_test = case_of(case.trace, masks, case.draft.entities, pointable=bool(case.draft.points))
+    found = await verify(under_test, SETTINGS.gate)
+    scored = replace(case.trace, verdicts=found.verdicts, score=found.score)
     others = tuple(verdict for verdict in scored.verdicts if verdict.name != "reasoning")
     without = replace(scored, verdicts=others, score=gated(others, SETTINGS.gate))
     failing = tuple(verdict.name for verdict in scored.verdicts if verdict.value is not None and verdict.value < 1)

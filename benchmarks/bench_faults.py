@@ -85,7 +85,7 @@ def texts_of(reply: Any) -> list[str]:
 
 async def ask(item: Item, session: Any) -> Any:
     """The work of the stage under test: four samples, parsed, repaired once."""
-    from inference.repair import ask_for
+    from inference.asking import ask_for
     from inference.request import Sampling
 
     texts, _ = await ask_for(session, "teacher", prompt_of(item.id), Sampling(SAMPLES, 1.0, 1.0, MAX_TOKENS), texts_of)
@@ -94,9 +94,11 @@ async def ask(item: Item, session: Any) -> Any:
 
 def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
     """The stage in a Beam run."""
+    from inference.asking import Asks
     from inference.runtime import runtime
     from pipelines.running.counts import metric_counters
     from stages.plumbing.calling import CallModels
+    from stages.plumbing.stage import Stage
 
     settings = models_settings(
         arguments.url,
@@ -107,7 +109,9 @@ def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
         repair_attempts=REPAIRS,
         max_tokens_limit=2 * MAX_TOKENS,
     )
-    metrics = run_beam(arguments.items, CallModels("ask", ask, settings), arguments.folder)
+    metrics = run_beam(
+        arguments.items, CallModels(Stage("ask", "asks", asks=(Asks("policy", ()),)), ask, settings), arguments.folder
+    )
     runtime().close(settings)
     return {"sent": metric_counters(metrics)["ledger/teacher/ask", "requests"]}
 
@@ -116,10 +120,10 @@ def ideal_side(arguments: argparse.Namespace) -> dict[str, Any]:
     """The bare client."""
     import aiohttp
 
+    from inference.asking import repair_prompt
     from inference.errors import CallError
     from inference.flow.limits import Gate
     from inference.grounding import BadReply
-    from inference.repair import repair_prompt
 
     gate = Gate(IN_FLIGHT, adaptive=False)
     prompt = prompt_of(TEMPLATE_ITEM)

@@ -119,4 +119,5 @@ class ModelsSettings:
     @property
     def self_judging(self) -> bool:
         """Whether the judge is the teacher's endpoint."""
-        return self.has_role("judge") and self.endpoint_name("judge") == self.endpoint_name("teacher")
+        both = self.has_role("judge") and self.has_role("teacher")
+        return both and self.endpoint_name("judge") == self.endpoint_name("teacher")

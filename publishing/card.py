@@ -20,16 +20,12 @@ import yaml
 
 from prompts.loader import PromptError, load_prompt
 from publishing.figures import SHARDS, Summary, funnel, open_tables, pass_rates, rejections, role_costs
-from rewards.scorers.rubric_scores import PROMPT as JUDGE_PROMPT
-from stages.draw_questions import CUT_STAGE
-from stages.draw_questions import STAGE as DRAW_STAGE
-from stages.mine_rubrics import CANDIDATES, CANDIDATES_PROMPT, JUDGE
+from schemas.answers.registry import ANSWER_TYPES
+from schemas.text import alternatives
 from stages.plumbing.malloc import release_memory
 
 TASKS = ("visual-question-answering", "image-text-to-text")
 PROMPT_ROWS = 1000
-RUN_PROMPTS = {CANDIDATES: CANDIDATES_PROMPT, JUDGE: JUDGE_PROMPT}
-TARGET_STAGES = (DRAW_STAGE, CUT_STAGE)
 TAGS = ("groundtrace", "visual-grounding", "grounded-reasoning", "chain-of-thought", "synthetic")
 HUB_LICENCES = frozenset((
     "apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause", "cc0-1.0", "cc-by-2.0", "cc-by-2.5", "cc-by-3.0",
@@ -49,7 +45,7 @@ COLUMNS: Mapping[str, str] = {
     "frames": "of each image of a clip: medium, frame number among those sampled, seconds; null without clips",
     "question": "the question, without the form of the answer",
     "answer": "the gold answer",
-    "answer_type": "mcq, numeric, text, bool or boxes",
+    "answer_type": "{answer_types}",
     "choices": "the choices of a multiple-choice question",
     "points": "the points of the kept trace, in pixels of the upright original",
     "boxes": "the boxes of the kept trace, likewise",
@@ -155,7 +151,8 @@ def write_card(staging: Path, summary: Summary) -> None:
         filled=filled_sets(summary),
         name=name,
         run=summary,
-        flows=[flow for flow in funnel(summary) if "target" in summary or flow.name not in TARGET_STAGES],
+        makes=Raw(summary.get("makes", "")),
+        flows=[flow for flow in funnel(summary) if "target" in summary or not flow.for_target],
         rejections=rejections(summary),
         players=players,
         columns=_columns(),
@@ -220,7 +217,12 @@ def _prompts(staging: Path, summary: Summary) -> list[PromptUse]:
             for batch in shard.iter_batches(PROMPT_ROWS, columns=["lineage.prompts.list.element.id"]):
                 [prompts] = batch["lineage"].flatten()
                 rows.update(prompt["id"] for prompt in prompts.flatten().to_pylist())
-    calls = {prompt: _run_calls(summary, stage) for stage, prompt in RUN_PROMPTS.items()}
+    calls = {
+        prompt: _run_calls(summary, name)
+        for name, told in summary["stages"].items()
+        if told.get("is_sample")
+        for prompt in told["prompts"]
+    }
     return [
         PromptUse(name, sha256, _purpose(name), rows[name], calls.get(name, 0))
         for name, sha256 in sorted(summary["prompts"].items())
@@ -254,7 +256,7 @@ def _players(summary: Summary, config: Mapping[str, Mapping[str, object]]) -> li
         endpoint = endpoints.get(str(names.get(cost.role)), {})
         settings = endpoint if isinstance(endpoint, dict) else {}
         kind, revision = str(settings.get("kind", "")), str(settings.get("revision", ""))
-        players.append(RolePlayer(cost.role, _public(cost.model), kind, revision, cost.calls))
+        players.append(RolePlayer(cost.role, _public(cost.model), kind, revision, cost.usage.calls))
     return players
 
 
@@ -265,7 +267,8 @@ def _columns() -> list[Column]:
     for name in names:
         sets = [side for side, schema in (("sft", sft), ("rl", rl)) if name in schema.names]
         kind = (sft if name in sft.names else rl).field(name).type
-        columns.append(Column(name, _kind(kind), " and ".join(sets), COLUMNS[name]))
+        meaning = COLUMNS[name].format(answer_types=alternatives(tuple(ANSWER_TYPES)))
+        columns.append(Column(name, _kind(kind), " and ".join(sets), meaning))
     return columns
 
 

@@ -16,14 +16,10 @@ import pyarrow.dataset as pads
 
 from inference.settings import ROLES
 from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
-from schemas.reasons import MEANING, Reason
+from schemas.errors import UserError
+from schemas.usage import Usage
 
 SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
-SIDE_STAGES = ("rubric_candidates", "rubric_judge")
-STAGE_ORDER = (
-    "ingest", "clean", "dedup", "decontaminate", "open_choices", "draw", "attempt", "difficulty",
-    "propose", "point", "overlay", "trace", "verify", "cut", *SIDE_STAGES,
-)  # fmt: skip
 _MAX_RATES = 11
 # Rows come in through Arrow, so a query needs no file and no network, and is given neither.
 _CLOSED: dict[str, str | bool | int | float | list[str]] = {
@@ -37,19 +33,24 @@ Summary = Mapping[str, Any]
 """The content of ``run.json``."""
 
 
-class InspectError(Exception):
+class InspectError(UserError):
     """The folder or the query cannot be used; the message is one line and says what to do."""
 
 
 @dataclass(frozen=True)
 class StageFlow:
-    """Records that entered a stage, left it, and were rejected; a ``side`` stage only looks at a sample."""
+    """Records that entered a stage, left it, and were rejected, and what it ``does`` in the stage's own words.
+
+    A ``side`` stage only looks at a sample; one ``for_target`` matters only where a number of rows was asked for.
+    """
 
     name: str
+    does: str
     read: int
     kept: int
     rejected: int
     side: bool
+    for_target: bool
 
 
 @dataclass(frozen=True)
@@ -74,17 +75,11 @@ class PassRateBar:
 
 @dataclass(frozen=True)
 class RoleCost:
-    """What one role's model was asked. ``cached`` counts samples; cost is at the prices of the config."""
+    """What one role's model was asked; the cost is at the prices of the config."""
 
     role: str
     model: str
-    calls: int
-    requests: int
-    cached: int
-    retries: int
-    tokens_in: int
-    tokens_out: int
-    cost_usd: float
+    usage: Usage
 
 
 def read_summary(run: Path) -> Summary:
@@ -124,21 +119,22 @@ def open_tables(run: Path, summary: Summary) -> Iterator[duckdb.DuckDBPyConnecti
 
 
 def funnel(summary: Summary) -> list[StageFlow]:
-    """The stages in the order in which records pass them; stages not known here come after, by size."""
+    """The stages in the recipe's order; a run of earlier code does not tell it, and has them by size."""
     counts: Mapping[str, Mapping[str, int]] = summary["counts"]["rejected"]
-    rank = {name: place for place, name in enumerate(STAGE_ORDER)}
+    stages: Mapping[str, Mapping[str, Any]] = summary["stages"]
     flows = []
-    for name in {*summary["stages"], *counts}:
-        passed, rejected = summary["stages"].get(name, {}), sum(counts.get(name, {}).values())
-        read, kept = passed.get("in", 0), passed.get("kept", 0)
-        flows.append(StageFlow(name, read, kept, rejected, name in SIDE_STAGES))
-    return sorted(flows, key=lambda flow: (flow.side, rank.get(flow.name, len(rank)), -flow.read, flow.name))
+    for name in dict.fromkeys([*stages, *counts]):
+        told, rejected = stages.get(name, {}), sum(counts.get(name, {}).values())
+        read, kept = told.get("in", 0), told.get("kept", 0)
+        side, for_target = told.get("is_sample", False), told.get("for_target", False)
+        flows.append(StageFlow(name, told.get("does", ""), read, kept, rejected, side, for_target))
+    return flows if any(flow.does for flow in flows) else sorted(flows, key=lambda flow: (-flow.read, flow.name))
 
 
 def rejections(summary: Summary) -> list[Rejection]:
     """Rejections by stage, in the order of the funnel, and by reason, the most frequent first."""
     found = [
-        Rejection(stage, reason, rows, MEANING[Reason(reason)] if reason in set(Reason) else "")
+        Rejection(stage, reason, rows, summary["stages"].get(stage, {}).get("reasons", {}).get(reason, ""))
         for stage, reasons in summary["counts"]["rejected"].items()
         for reason, rows in reasons.items()
     ]
@@ -168,12 +164,8 @@ def role_costs(summary: Summary) -> list[RoleCost]:
     """The ledger by role; roles that have a model and were never asked are listed with zeros."""
     names = [role for role in ROLES if role in {*summary["ledger"], *summary["roles"]}]
     names += sorted(set(summary["ledger"]) - set(names))
-    fields = ("calls", "requests", "cached", "retries", "tokens_in", "tokens_out", "cost_usd")
     ledger, models = summary["ledger"], summary["roles"]
-    return [
-        RoleCost(role, models.get(role, ""), *(ledger.get(role, {}).get(field, 0) for field in fields))
-        for role in names
-    ]
+    return [RoleCost(role, models.get(role, ""), Usage.of(ledger.get(role, {}))) for role in names]
 
 
 def _runs_table(summary: Summary) -> pa.Table:
@@ -184,7 +176,7 @@ def _runs_table(summary: Summary) -> pa.Table:
         "sft": counts["sft"],
         "rl": counts["rl"],
         "rejected": sum(sum(reasons.values()) for reasons in counts["rejected"].values()),
-        "cost_usd": float(sum(cost.cost_usd for cost in role_costs(summary))),
+        "cost_usd": float(sum(cost.usage.cost_usd for cost in role_costs(summary))),
     }
     return pa.Table.from_pylist([row])
 

@@ -1,4 +1,4 @@
-"""From the verdicts of one response to one score; and how large a group that score calls for (Argos Remark 2).
+"""From the verdicts of one response to one score.
 
 The terms are verdicts by name: ``outcome``, ``spatial`` and ``reasoning`` (Argos), ``judging`` and ``thinking``
 (SAIL-RL), ``boxes`` and ``consistency`` (iVGR), ``format``. Verdicts of other names do not count, and one that is
@@ -8,8 +8,9 @@ and a product make of it is said there. RuCL's form is in :mod:`rewards.curricul
 """
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -19,30 +20,42 @@ from schemas.records import Verdict
 
 @settings
 class GateSettings:
-    """Weights and gate of Argos Eq. 9. The paper does not publish them; equal weights and τ = 1 are the default."""
+    """Weights and gate of Argos Eq. 9. The paper does not publish them; equal weights and τ = 1 are the default.
 
-    outcome_weight: PositiveWeight = 1.0
-    spatial_weight: Annotated[Weight, "of the points in an image, and of the times in a clip"] = 1.0
-    reasoning_weight: Weight = 1.0
+    Weights are by the name of the scorer; one that stands not there has no part in the score. ``temporal`` takes the
+    weight of ``spatial`` unless it has its own: both are the grounding, of an image and of a clip.
+    """
+
+    RENAMED: ClassVar[Mapping[str, str]] = {
+        "outcome_weight": "weights.outcome",
+        "spatial_weight": "weights.spatial",
+        "reasoning_weight": "weights.reasoning",
+    }
+
+    weights: Annotated[Mapping[str, Weight], "by the name of the scorer; that of outcome is more than 0"] = field(
+        default_factory=lambda: dict(_EQUAL), hash=False
+    )
     tau: Annotated[float, Field(gt=0, le=1), "the outcome alone counts below this"] = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.weights.get("outcome"):
+            raise ValueError(f"weights.outcome must be greater than 0, got {self.weights.get('outcome')}")
+
+
+_EQUAL = {"outcome": 1.0, "spatial": 1.0, "reasoning": 1.0}
 
 
 def gated(verdicts: tuple[Verdict, ...], settings: GateSettings) -> float | None:
     """Argos Eq. 9: the outcome alone below τ, else the weighted mean of outcome, grounding and reasoning.
 
-    Grounding is ``spatial`` for pictures and ``temporal`` for clips. None when the outcome is unscored. Deviations:
-    Eq. 9 prints w_S above and w_G below the line, taken as one weight; unscored terms leave numerator and denominator.
+    Grounding is ``spatial`` for images and ``temporal`` for clips. None when the outcome is unscored. Deviations: Eq. 9
+    prints w_S above and w_G below the line, taken as one weight; unscored terms leave numerator and denominator.
     """
-    values = {verdict.name: verdict.value for verdict in verdicts}
+    values = _values(verdicts)
     outcome = values.get("outcome")
     if outcome is None or outcome < settings.tau:
         return outcome
-    weights = {
-        "outcome": settings.outcome_weight,
-        "spatial": settings.spatial_weight,
-        "temporal": settings.spatial_weight,
-        "reasoning": settings.reasoning_weight,
-    }
+    weights = {"temporal": settings.weights.get("spatial", 0.0), **settings.weights}
     scored = [(weights[name], value) for name, value in values.items() if name in weights and value is not None]
     return sum(weight * value for weight, value in scored) / sum(weight for weight, _ in scored)
 
@@ -150,59 +163,3 @@ def _mean(terms: Sequence[tuple[float, float | None]]) -> float | None:
     scored = [(weight, value) for weight, value in terms if value is not None]
     total = sum(weight for weight, _ in scored)
     return sum(weight * value for weight, value in scored) / total if total else None
-
-
-MAX_EXPONENT = 700.0
-"""The largest C·m of :func:`pareto_bound`: beyond it exp overflows, and no group is too large."""
-
-
-def pareto_bound(n: int, beta: float, exponent: float) -> float:
-    """H(n) of Argos Remark 2: a lower bound on the chance that the best-scored of n responses is Pareto-optimal.
-
-    H(n) = (1 - (1 - β)^n) · (1 - (n - 1) · exp(-C·m)). It is negative, and says nothing, beyond n = exp(C·m) + 1.
-
-    Args:
-        n: responses of the group, at least 1.
-        beta: the chance β in (0, 1) that one response is Pareto-optimal; a pass rate may stand for it.
-        exponent: C·m, more than 0: m reward terms, C = δ² / (4 σ²) · (smallest / largest weight)² (Theorem 1).
-
-    Raises:
-        ValueError: an argument is out of its range.
-    """
-    if n < 1 or not 0 < beta < 1 or not 0 < exponent <= MAX_EXPONENT:
-        raise ValueError(f"the bound needs n >= 1, 0 < beta < 1, 0 < C*m <= 700, got {n}, {beta}, {exponent}")
-    covered = -math.expm1(n * math.log1p(-beta))
-    return covered * (1 - (n - 1) * math.exp(-exponent))
-
-
-def best_group_size(beta: float, exponent: float) -> int:
-    """n* of Argos Remark 2: the smallest whole n for which H(n) is largest; arguments as in :func:`pareto_bound`.
-
-    Deviation: the remark gives log(1 + β·exp(C·m)) / β, an approximation for small β that leaves n out beside exp(C·m).
-    Here n* is exact: H(n + 1) <= H(n) holds just when β·(exp(C·m) - n) <= (1 - β)^-n - 1, of which one side falls and
-    the other rises with n, so that the first such n is found by bisection. Never above the remark's value, rounded up.
-    """
-    pareto_bound(1, beta, exponent)
-    per_response, reach = -math.log1p(-beta), math.exp(exponent)
-
-    def is_past_the_peak(n: int) -> bool:
-        return reach <= n or n * per_response >= math.log1p(beta * (reach - n))
-
-    return _first(is_past_the_peak, math.ceil(math.log1p(beta * reach) / per_response))
-
-
-def smallest_group_size(beta: float, exponent: float, target: float) -> int | None:
-    """The smallest n with H(n) >= ``target``, or None where even n* does not reach it (Argos Remark 2)."""
-    best = best_group_size(beta, exponent)
-    if pareto_bound(best, beta, exponent) < target:
-        return None
-    return _first(lambda n: pareto_bound(n, beta, exponent) >= target, best)
-
-
-def _first(holds: Callable[[int], bool], last: int) -> int:
-    """The first n in 1 … last for which a condition holds that stays true once it is; it holds for ``last``."""
-    low = 1
-    while low < last:
-        middle = (low + last) // 2
-        low, last = (low, middle) if holds(middle) else (middle + 1, last)
-    return low

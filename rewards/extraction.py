@@ -15,9 +15,8 @@ from typing import Any
 
 from inference.grounding import BadReply, json_object
 from inference.models import Answered, Caller
-from inference.repair import ask_for
 from inference.request import Sampling
-from prompts.loader import load_prompt
+from rewards.judge import JudgeTask, ask_judge
 from rewards.judge_guard import Quoted, quote
 from schemas.geometry import Point
 from schemas.responses.response import parse_points
@@ -70,10 +69,11 @@ async def extract_statements(response: str, caller: Caller) -> Statements:
     """
     if not parse_times(response) and not parse_points(response):
         return Statements()
-    quoted = quote(response)
-    prompt = load_prompt(PROMPT).render(response=quoted.texts[0], mark=quoted.mark)
-    statements, _ = await ask_for(caller, "judge", prompt, _SAMPLING, lambda reply: _checked(reply, response, quoted))
-    return statements
+    quoted = quote(response)  # as the judge is shown it
+    task = JudgeTask(
+        PROMPT, {"response": response}, lambda reply: _checked(reply, response, quoted), sampling=_SAMPLING
+    )
+    return await ask_judge(task, caller)
 
 
 def _checked(reply: Answered, response: str, quoted: Quoted) -> Statements:

@@ -1,10 +1,10 @@
 """The explicit Arrow schemas of the shards: one superset for SFT and RL, and one for rejections.
 
 ``images`` holds the original files and carries the ``huggingface`` metadata that declares it a list of images;
-``overlays`` the drawn ones. Of a clip ``images`` holds the sampled frames, and ``frames`` says for each image which
+``overlays`` the drawn ones. For a clip ``images`` holds the sampled frames, and ``frames`` says for each image which
 medium, frame and time it is (null where there is no clip). RL rows carry verl's columns (prompt, data_source, ability,
 reward_model, extra_info) and EasyR1's (problem, answer); SFT rows carry ``messages``. Columns that a recipe does not
-use are null.
+use are null; ``extra_scores``, what further scorers gave the kept trace, is there only where a recipe has such scorers.
 """
 
 import json
@@ -35,6 +35,7 @@ _BOX = pa.struct(
 )
 _FRAME = pa.struct([("media_index", pa.int32()), ("frame", pa.int32()), ("t_s", pa.float64())])
 _SCORES = pa.struct([(name, pa.float64()) for name in ("outcome", "spatial", "temporal", "reasoning", "final")])
+_EXTRA_SCORES = pa.list_(pa.struct([("name", pa.string()), ("value", pa.float64())]))
 _ATTEMPT = pa.struct([("text", pa.string()), ("answer", pa.string()), ("correct", pa.bool_())])
 _RUBRIC = pa.struct(
     [
@@ -119,6 +120,24 @@ def _schema(columns: list[tuple[str, pa.DataType]]) -> pa.Schema:
     return pa.schema([pa.field(name, kind) for name, kind in columns], metadata=metadata)
 
 
-SFT_SCHEMA = _schema(_COMMON + _SFT)
-RL_SCHEMA = _schema(_COMMON + _RL)
+def _common(extra_scores: bool) -> list[tuple[str, pa.DataType]]:
+    """The columns of both sides, with ``extra_scores`` beside ``scores`` or without."""
+    if not extra_scores:
+        return _COMMON
+    after = [name for name, _ in _COMMON].index("scores") + 1
+    return [*_COMMON[:after], ("extra_scores", _EXTRA_SCORES), *_COMMON[after:]]
+
+
+def sft_schema(extra_scores: bool = False) -> pa.Schema:
+    """The schema of SFT rows; with ``extra_scores`` it has a column for the verdicts of further scorers."""
+    return _schema(_common(extra_scores) + _SFT)
+
+
+def rl_schema(extra_scores: bool = False) -> pa.Schema:
+    """The schema of RL rows, likewise."""
+    return _schema(_common(extra_scores) + _RL)
+
+
+SFT_SCHEMA = sft_schema()
+RL_SCHEMA = rl_schema()
 REJECTED_SCHEMA = _schema(_REJECTED)

@@ -21,6 +21,8 @@ from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandl
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 from pydantic_core import CoreSchema, core_schema
 
+from schemas.errors import UserError
+
 T = TypeVar("T")
 NonEmpty = Annotated[str, Field(min_length=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -41,7 +43,7 @@ EXPECTED = {
 """What TOML calls the types; pydantic's own messages say the rest."""
 
 
-class ConfigError(ValueError):
+class ConfigError(UserError, ValueError):
     """A config that cannot be used; the message names the key and what to do."""
 
 
@@ -109,7 +111,9 @@ def build(cls: type[T], values: Mapping[str, Any]) -> T:
     Raises :class:`ConfigError` like :func:`load_config`.
     """
     if "__pydantic_validator__" not in vars(cls):
-        raise TypeError(f"{cls.__name__} must be decorated with @settings, as its base is")
+        raise ConfigError(
+            f"the class {cls.__name__} must be decorated with @settings of schemas.config, not @dataclass"
+        )
     text = json.dumps(_with_defaults(cls, values, ""), default=_plain)
     try:  # JSON, where a list may stand for a tuple and a word for an enum's member; all else stays strict
         return TypeAdapter(cls).validate_json(text)

@@ -5,75 +5,101 @@ In: drafts with traces. Out: drafts with verdicts and the index of the best trac
 failed. Ties go to the earlier trace.
 
 Deviation from the paper: Eq. 9 is a mean, so that at equal weights a right answer lets up to nine tenths of the points
-lie off their objects before the score falls below 0.7. ``min_spatial``, ``min_counting`` and ``min_temporal`` are
-floors under single verdicts; 0 turns a floor off, and all at 0 is the paper's rule.
+lie off their objects before the score falls below 0.7. ``floors`` stand under single verdicts; 0 turns a floor off,
+and all at 0 is the paper's rule.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import ClassVar
 
-import apache_beam as beam
-from apache_beam.pvalue import PCollection
-
+from inference.asking import Asks
 from inference.session import Session
 from inference.settings import ModelsSettings
 from rewards.aggregate import GateSettings
-from rewards.scorers import counting, outcome, spatial, temporal
-from rewards.scorers.spatial import ObjectMasks
+from rewards.case import case_of
+from rewards.locating import ObjectMasks, Served, served_by
+from rewards.registry import SCORERS
+from rewards.scorer import Scorer
+from rewards.scorers import outcome
 from rewards.second_judge import labels_of
-from rewards.selection import Planner, Served, served_by
-from rewards.verifier import verify_trace
-from schemas.config import Share, settings
-from schemas.reasons import Reason
-from schemas.records import Draft, Rejected, Trace, Verdict
-from stages.plumbing.calling import CallModels, reject, split, with_calls
+from rewards.selection import PLAN_PROMPT, Planner
+from rewards.verifier import verify as verify_case
+from schemas.config import ConfigError, Share, settings
+from schemas.records import Draft, Trace, Verdict
+from stages.plumbing.calling import CallingStage, Work
 from stages.plumbing.metrics import count_agreement
+from stages.plumbing.stage import Reject, Stage
 
-STAGE = "verify"
+UNVERIFIABLE, WRONG_ANSWER = "unverifiable", "wrong_answer"
+LOW_GROUNDING, LOW_REASONING = "low_grounding", "low_reasoning"
+
+
+def _default_floors() -> dict[str, float]:
+    return {scorer.name: scorer.floor for scorer in SCORERS if scorer.floor is not None}
 
 
 @settings
 class VerifySettings:
     """``min_score`` is the paper's 0.7; ``gate`` holds the weights and threshold of Eq. 9.
 
-    ``min_spatial`` is the least share of points on their objects, ``min_counting`` the least pairing of points and
-    counted objects, ``min_temporal`` the least share of what is said of a clip that its frames bear out (lower, since a
-    judge's word is behind it); an unscored verdict passes its floor. ``planner`` chooses the scorers: ``rules``, or
-    ``judge`` for a call of the judge per trace. ``synthetic_sources`` are sources (the records' ``source``) of charts,
-    maps and the like, whose objects the pointer looks for instead of the detector.
+    ``floors`` are the least values of single verdicts by the scorer's name: of ``spatial`` the share of points on their
+    objects, of ``counting`` the pairing of points and counted objects, of ``temporal`` the share of what is said of a
+    clip that its frames show. A scorer that is not listed has its own floor. An unscored verdict passes. ``planner``
+    chooses the scorers: ``rules``, or ``judge`` for a call of the judge per trace. ``synthetic_sources`` are sources
+    (the records' ``source``) of charts, maps and the like, whose objects the pointer looks for instead of the detector.
     """
 
+    RENAMED: ClassVar[Mapping[str, str]] = {
+        "min_spatial": "floors.spatial",
+        "min_counting": "floors.counting",
+        "min_temporal": "floors.temporal",
+    }
+
     min_score: Share = 0.7
-    min_spatial: Share = 1.0
-    min_counting: Share = 1.0
-    min_temporal: Share = 0.7
+    floors: Mapping[str, Share] = field(default_factory=_default_floors, hash=False)
     gate: GateSettings = field(default_factory=GateSettings)
     planner: Planner = "rules"
     synthetic_sources: tuple[str, ...] = ()
 
+    def floor_of(self, scorer: Scorer) -> float:
+        """The least value at which a trace is kept; 0 is no floor."""
+        return self.floors.get(scorer.name, scorer.floor or 0.0)
 
-GROUNDING = (spatial.NAME, counting.NAME, temporal.NAME)
+
+def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
+    """Raises ConfigError for floors and weights of scorers that there are none of, and ValueError for scorers of which
+    two have one name, or none grades the outcome."""
+    names = [scorer.name for scorer in scorers]
+    if len(set(names)) < len(names) or outcome.NAME not in names:
+        raise ValueError(f"scorers need names of their own, and one named {outcome.NAME}; got {', '.join(names)}")
+    known = list(dict.fromkeys([*names, *(scorer.name for scorer in SCORERS)]))
+    for key, given in (("verify.floors", settings.floors), ("verify.gate.weights", settings.gate.weights)):
+        unknown = next((name for name in given if name not in known), None)
+        if unknown is not None:
+            raise ConfigError(f"{key}.{unknown}: there is no such scorer; there are {', '.join(known)}")
 
 
-def below_floor(trace: Trace, settings: VerifySettings) -> tuple[Verdict, float] | None:
-    """The first grounding verdict that is below its floor, and the floor; None when there is none."""
-    floors = {
-        spatial.NAME: settings.min_spatial,
-        counting.NAME: settings.min_counting,
-        temporal.NAME: settings.min_temporal,
-    }
+def below_floor(
+    trace: Trace, settings: VerifySettings, scorers: Sequence[Scorer] = SCORERS
+) -> tuple[Scorer, Verdict] | None:
+    """The first verdict that is below its scorer's floor, with the scorer; None when there is none."""
+    by_name = {scorer.name: scorer for scorer in scorers}
     for verdict in trace.verdicts:
-        if verdict.value is not None and verdict.value < floors.get(verdict.name, 0.0):
-            return verdict, floors[verdict.name]
+        scorer = by_name.get(verdict.name)
+        if scorer is not None and verdict.value is not None and verdict.value < settings.floor_of(scorer):
+            return scorer, verdict
     return None
 
 
-def good_traces(traces: tuple[Trace, ...], settings: VerifySettings) -> tuple[Trace, ...]:
+def good_traces(
+    traces: tuple[Trace, ...], settings: VerifySettings, scorers: Sequence[Scorer] = SCORERS
+) -> tuple[Trace, ...]:
     """The traces that may be kept: right, whatever ``min_score`` is, of a high enough score, and above the floors."""
     passed = (trace for trace in traces if trace.score is not None and trace.score >= settings.min_score)
     right = (trace for trace in passed if (_outcome(trace).value or 0.0) >= settings.gate.tau)
-    return tuple(trace for trace in right if below_floor(trace, settings) is None)
+    return tuple(trace for trace in right if below_floor(trace, settings, scorers) is None)
 
 
 def _outcome(trace: Trace) -> Verdict:
@@ -86,55 +112,96 @@ def best_trace(traces: tuple[Trace, ...]) -> int | None:
     return max(scored, key=lambda trace: (trace.score, -trace.index)).index if scored else None
 
 
-def why_rejected(traces: tuple[Trace, ...], best: int | None, settings: VerifySettings) -> tuple[Reason, str]:
+def why_rejected(
+    traces: tuple[Trace, ...], best: int | None, settings: VerifySettings, scorers: Sequence[Scorer] = SCORERS
+) -> tuple[str, str]:
     """The reason and detail for traces of which none is good enough."""
     if best is None:
-        return Reason.UNVERIFIABLE, f"no answer could be graded: {traces[0].verdicts[0].reason}"
+        return UNVERIFIABLE, f"no answer could be graded: {traces[0].verdicts[0].reason}"
     trace = traces[best]
     values = {verdict.name: verdict for verdict in trace.verdicts if verdict.value is not None}
     if (_outcome(trace).value or 0.0) < settings.gate.tau:
-        return Reason.WRONG_ANSWER, f"no trace of {len(traces)} is right: {_outcome(trace).reason}"
-    low = below_floor(trace, settings)
+        return WRONG_ANSWER, f"no trace of {len(traces)} is right: {_outcome(trace).reason}"
+    low = below_floor(trace, settings, scorers)
     if low is not None and (trace.score or 0.0) >= settings.min_score:
-        verdict, floor = low
+        scorer, verdict = low
+        floor = settings.floor_of(scorer)
         said = f"best score {trace.score:.2f}, but {verdict.name} below {floor:g}: {verdict.reason}"
-        return Reason.LOW_GROUNDING, said
+        return _reason_for(verdict, scorers), said
     failing = min(values.values(), key=lambda verdict: verdict.value or 0.0)
-    reason = Reason.LOW_GROUNDING if failing.name in GROUNDING else Reason.LOW_REASONING
-    return reason, f"best score {trace.score:.2f} below {settings.min_score}: {failing.name} {failing.reason}"
+    said = f"best score {trace.score:.2f} below {settings.min_score}: {failing.name} {failing.reason}"
+    return _reason_for(failing, scorers), said
 
 
-async def verify(draft: Draft, session: Session, settings: VerifySettings, served: Served) -> Draft | Rejected:
-    """Score the draft's traces, equal ones once, and pick the best."""
+def _reason_for(failing: Verdict, scorers: Sequence[Scorer]) -> str:
+    is_grounding = any(scorer.is_grounding for scorer in scorers if scorer.name == failing.name)
+    return LOW_GROUNDING if is_grounding else LOW_REASONING
+
+
+async def verify(
+    draft: Draft, session: Session, settings: VerifySettings, served: Served, scorers: Sequence[Scorer] = SCORERS
+) -> Draft:
+    """The draft with its traces scored, equal ones once, and the best one chosen.
+
+    Raises :class:`Reject` where none is good enough.
+    """
     masks = ObjectMasks(draft.question, session, served)
     scored: dict[str, Trace] = {}
     for trace in draft.traces:
         if trace.text not in scored:
-            scored[trace.text] = await verify_trace(draft, trace, settings.gate, masks, settings.planner)
+            case = case_of(trace, masks, draft.entities, pointable=bool(draft.points))
+            verified = await verify_case(case, settings.gate, scorers, settings.planner)
+            scored[trace.text] = replace(trace, verdicts=verified.verdicts, score=verified.score)
     traces = tuple(replace(scored[trace.text], index=trace.index) for trace in draft.traces)
     for verdict in (verdict for trace in traces for verdict in trace.verdicts):
         if (labels := labels_of(verdict)) is not None:
             count_agreement(verdict.name, *labels)
-    best = best_trace(good_traces(traces, settings))
+    best = best_trace(good_traces(traces, settings, scorers))
     if best is None:
         best = best_trace(traces)
-        reason, detail = why_rejected(traces, best, settings)
-        return reject(draft, STAGE, reason, detail, session.calls, draft.calls[-1].keys[best or 0])
-    return with_calls(draft, session, traces=traces, best=best)
+        reason, detail = why_rejected(traces, best, settings, scorers)
+        raise Reject(reason, detail, draft.calls[-1].keys[best or 0])
+    return replace(draft, traces=traces, best=best)
+
+
+def describe(scorers: Sequence[Scorer]) -> Stage:
+    """What the stage says of itself with these scorers; a recipe with scorers of its own lists this description."""
+    planning = Asks("judge", (PLAN_PROMPT,), required=False)
+    return Stage(
+        "verify",
+        "traces are scored for answer, grounding and reasoning; the best one is kept if it is good enough",
+        reasons={
+            WRONG_ANSWER: "no trace reached the gold answer",
+            LOW_GROUNDING: "the best right trace points off the objects that it names",
+            LOW_REASONING: "the best right and grounded trace does not support its answer",
+            UNVERIFIABLE: "no scorer could judge the answer of any trace",
+        },
+        asks=(*(replace(ask, required=False) for scorer in scorers for ask in scorer.asks), planning),
+        settings=VerifySettings,
+        scores=tuple(scorer.name for scorer in scorers),
+    )
+
+
+STAGE = describe(SCORERS)
 
 
 @dataclass
-class VerifyTraces(beam.PTransform):
-    """Verify the traces of every draft; see the module."""
+class VerifyTraces(CallingStage):
+    """Verifies the traces of every draft; see the module. A recipe with other scorers lists their :func:`describe`."""
 
     settings: VerifySettings
     models: ModelsSettings
+    scorers: tuple[Scorer, ...] = SCORERS
+    stage = STAGE
+    spread = False
 
     def __post_init__(self) -> None:
-        super().__init__()
+        super().__post_init__()
+        check_scorers(self.settings, self.scorers)
+        if self.scorers != SCORERS:
+            self.stage = describe(self.scorers)  # pyright: ignore[reportAttributeAccessIssue]
 
-    def expand(self, drafts: PCollection) -> Any:
-        """``kept`` drafts and ``rejected``."""
+    def work(self) -> Work:
+        """See :func:`verify`."""
         served = served_by(self.models, self.settings.synthetic_sources)
-        work = partial(verify, settings=self.settings, served=served)
-        return split(drafts, "Call", CallModels(STAGE, work, self.models))
+        return partial(verify, settings=self.settings, served=served, scorers=self.scorers)

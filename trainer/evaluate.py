@@ -12,8 +12,9 @@ from trainer.model import VisionLanguageModel, load_model
 from trainer.monitor import Monitor
 from trainer.records import Records
 from trainer.reward import ArgosReward
-from trainer.rollouts import Rollout, make_sampler
+from trainer.rollouts import make_sampler
 from trainer.sample import BadRow, Sample
+from trainer.sampling import Rollout
 from trainer.settings import TrainerSettings
 from trainer.shards import ShardError, Shards, TrainingRow, prompt_sample, side_of
 

@@ -1,20 +1,15 @@
 """A sample of a step's rollouts to look at: what was asked, what was said, what it earned, and where it pointed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from schemas.responses.response import parse_boxes, parse_points
+from trainer.group import Group
 from trainer.reward import Scored
 from trainer.shards import TrainingRow
 from vision.decode import decode_image
 from vision.overlay import BoxMark, Mark, draw_overlay, encode_png
-
-if TYPE_CHECKING:
-    from trainer.grpo import Group
 
 SHOWN_GROUPS, SHOWN_ROLLOUTS = 2, 2
 

@@ -18,36 +18,23 @@ from trainer.collate import Batch, collate, micro_batches
 from trainer.drawing import Draws, Room
 from trainer.encode import with_response
 from trainer.gallery import save_rollouts
-from trainer.loss import Clipping, advantages, clip_high_at, is_mixed, overlong_penalty, policy_loss
+from trainer.group import Group
+from trainer.loss import Clipping, advantages, clip_high_at, overlong_penalty, policy_loss
 from trainer.memory import available_bytes, estimate, refuse_if_too_large
 from trainer.model import VisionLanguageModel, load_model
 from trainer.monitor import Monitor, run_sha256
 from trainer.optimiser import NotFinite, Optimiser
 from trainer.policy import Scores, score
 from trainer.reward import ArgosReward, Scored
-from trainer.rollouts import Rollout, Sampler, make_sampler
+from trainer.rollouts import make_sampler
 from trainer.sample import Sample
+from trainer.sampling import Rollout, Sampler
 from trainer.settings import GrpoSettings, TrainerSettings
-from trainer.shards import Shards, TrainingRow, prompt_sample
+from trainer.shards import Shards, prompt_sample
 
 SHOWN = ("reward", "outcome", "spatial", "entropy")
 SEEDS_PER_STEP = 1000
 """Each ``sample`` call of a run has a seed of its own: this many are set aside for a step."""
-
-
-@dataclass(frozen=True)
-class Group:
-    """A question with its rollouts and what they earned."""
-
-    row: TrainingRow
-    prompt: Sample
-    rollouts: tuple[Rollout, ...]
-    scored: tuple[Scored, ...]
-
-    @property
-    def is_mixed(self) -> bool:
-        """Whether its raw outcomes differ."""
-        return is_mixed([scored.outcome for scored in self.scored])
 
 
 @dataclass

@@ -19,10 +19,10 @@ from inference.errors import Failure
 from inference.runtime import runtime
 from inference.session import Session
 from inference.settings import ModelsSettings
-from rewards.scorers.spatial import ObjectMasks
-from rewards.selection import served_by
-from rewards.verifier import verify_trace
-from schemas.records import Draft, FrameRef, MediaRef, Question, Verdict
+from rewards.case import case_of
+from rewards.locating import ObjectMasks, served_by
+from rewards.verifier import verify
+from schemas.records import FrameRef, MediaRef, Question, Verdict
 from schemas.responses.traces import read_trace
 from trainer.model import VisionLanguageModel
 from trainer.sample import Picture, Sample
@@ -113,12 +113,12 @@ class ArgosReward:
 
     async def _group(self, row: TrainingRow, question: Question, texts: list[str], session: Session) -> list[Scored]:
         masks = ObjectMasks(question, session, self._served)
-        draft = Draft(question, points=row.pointed)
 
         async def one(index: int, text: str) -> Scored:
-            trace = await verify_trace(draft, read_trace(index, text, question.media), self._settings.gate, masks)
-            outcome = next(verdict.value for verdict in trace.verdicts if verdict.name == "outcome")
-            return Scored(trace.score, outcome, trace.text, trace.verdicts)
+            case = case_of(read_trace(index, text, question.media), masks, pointable=bool(row.pointed))
+            verified = await verify(case, self._settings.gate)
+            outcome = next(verdict.value for verdict in verified.verdicts if verdict.name == "outcome")
+            return Scored(verified.score, outcome, case.text, verified.verdicts)
 
         return list(await asyncio.gather(*(one(*each) for each in enumerate(texts))))
 

@@ -11,6 +11,7 @@ drawn from; without the fourth, patches would be normalised a second time. Check
 """
 
 import asyncio
+import datetime
 import hashlib
 import os
 from collections.abc import AsyncIterator, Sequence
@@ -20,16 +21,18 @@ from typing import Any
 
 import aiohttp
 
+from inference.endpoints.wire import failure_of, retry_after_s
+from inference.errors import CallError, Failure
+from inference.flow.retry import retried
 from trainer.model import VisionLanguageModel
-from trainer.rollouts import Rollout, SamplerError
 from trainer.sample import Sample
+from trainer.sampling import Rollout, SamplerError
 from trainer.settings import RolloutSettings
 from trainer.vllm_wire import packed_picture
 
 GENERATE = "/inference/v1/generate"
 KEY_ENV = "VLLM_API_KEY"
-TRIES = 6
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
+MAX_RETRIES = 9
 BUSY = (429, 503)
 NEVER = -1e9
 """Added to a banned token's logit: in float32 nothing is left of its probability."""
@@ -52,7 +55,7 @@ class VllmSampler:
         self._is_checked = False
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """See :class:`trainer.rollouts.Sampler`; each answer has its log-probabilities. Raises SamplerError."""
+        """See :class:`trainer.sampling.Sampler`; each answer has its log-probabilities. Raises SamplerError."""
         bodies = [self.request(prompt, n, _seed(seed, index)) for index, prompt in enumerate(prompts)]
         return asyncio.run(self._sample(bodies, n))
 
@@ -141,27 +144,31 @@ class VllmSampler:
         self._is_checked = True
 
     async def _ask(self, session: aiohttp.ClientSession, path: str, body: Any = None, method: str = "POST") -> Any:
-        """The reply's JSON. Asks again, a few times, a server that is not there or too busy. Raises SamplerError."""
-        cause = ""
-        for attempt in range(TRIES):
-            if attempt:
-                await asyncio.sleep(min(FIRST_WAIT_S * 2 ** (attempt - 1), LONGEST_WAIT_S))
-            try:
-                async with session.request(method, self._root + path, json=body) as reply:
-                    if reply.status == 200:
-                        return await reply.json(content_type=None)
-                    cause = f"status {reply.status}: {_line(await reply.text())}"
-                    if reply.status == 404 and path != GENERATE:
-                        cause += "; start it with VLLM_SERVER_DEV_MODE=1"
-                    if reply.status not in BUSY:
-                        break
-            except TimeoutError as error:
-                raise self._error(path, f"no answer within {self._settings.timeout_s:g} s") from error
-            except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
-                cause = _line(f"{type(error).__name__}: {error}")
-            except (aiohttp.ClientError, ValueError) as error:
-                raise self._error(path, f"no JSON: {_line(str(error))}") from error
-        raise self._error(path, cause)
+        """Returns the reply's JSON. A server that is not there or too busy is asked again. Raises SamplerError."""
+        try:
+            return await retried(lambda: self._ask_once(session, path, body, method), MAX_RETRIES)
+        except CallError as error:
+            raise self._error(path, error.message) from error
+
+    async def _ask_once(self, session: aiohttp.ClientSession, path: str, body: Any, method: str) -> Any:
+        """Raises CallError where asking again can help, else SamplerError."""
+        try:
+            async with session.request(method, self._root + path, json=body) as reply:
+                if reply.status == 200:
+                    return await reply.json(content_type=None)
+                cause = f"status {reply.status}: {_line(await reply.text())}"
+                if reply.status in BUSY:
+                    after_s = retry_after_s(reply.headers.get("retry-after", ""), datetime.datetime.now(datetime.UTC))
+                    raise CallError(failure_of(reply.status), cause, retry_after_s=after_s)
+                if reply.status == 404 and path != GENERATE:
+                    cause += "; start it with VLLM_SERVER_DEV_MODE=1"
+                raise self._error(path, cause)
+        except TimeoutError as error:
+            raise self._error(path, f"no answer within {self._settings.timeout_s:g} s") from error
+        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
+            raise CallError(Failure.CONNECTION, _line(f"{type(error).__name__}: {error}")) from error
+        except (aiohttp.ClientError, ValueError) as error:
+            raise self._error(path, f"no JSON: {_line(str(error))}") from error
 
     def _rollouts(self, body: dict[str, Any], reply: Any, n: int) -> list[Rollout]:
         try:

@@ -21,6 +21,7 @@ from inference.flow.requests import Flow
 from inference.request import Completion, Reply, Request
 from inference.settings import EndpointSettings
 from schemas.messages import MediaPart, TextPart
+from schemas.usage import Usage
 from vision.media import MediaStore
 
 MAX_MESSAGE_CHARS = 300
@@ -61,7 +62,8 @@ class OpenAIEndpoint:
     async def _send(self, request: Request, n: int, messages: list[dict[str, Any]]) -> Reply:
         if request.continuation is not None:
             logprobs, tokens_in = await score(self._post, self.settings.model, messages, request.continuation)
-            return Reply((Completion(request.continuation.text, logprobs=logprobs),), tokens_in=tokens_in)
+            completion = Completion(request.continuation.text, logprobs=logprobs)
+            return Reply((completion,), Usage(requests=1, tokens_in=tokens_in))
         return reply_of(await self._post("chat/completions", self._body(request, n, messages)), n, self._key)
 
     def _body(self, request: Request, n: int, messages: list[dict[str, Any]]) -> dict[str, Any]:

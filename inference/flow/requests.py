@@ -1,4 +1,4 @@
-"""The flow of requests to one endpoint: the one retry layer, behind adaptive concurrency and rate limits.
+"""The flow of requests to one endpoint: retries, behind adaptive concurrency and rate limits.
 
 An endpoint makes single tries; :class:`Flow` decides when each is made and whether it is made again. A request that
 waits to be sent again holds no place, so nothing waits behind it; when its time comes it goes before new ones.
@@ -6,16 +6,16 @@ waits to be sent again holds no place, so nothing waits behind it; when its time
 
 import asyncio
 import contextlib
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
 
 from inference.errors import NOT_SENT, OVERLOADED, CallError, Failure
 from inference.flow.limits import BytesInFlight, Gate, Opening, Rate
-from inference.flow.retry import wait_s
+from inference.flow.retry import retried
 from inference.request import Reply, Request, estimated_tokens, joined
 from inference.settings import EndpointSettings
+from schemas.usage import Usage
 
 T = TypeVar("T")
 READ_AT_ONCE = 4
@@ -71,17 +71,17 @@ class Flow:
 
     async def _with_retries(self, request: Request, n: int, send: Send) -> Reply:
         failed: list[Reply] = []
-        while True:
+
+        async def attempt() -> Reply:
             try:
-                reply = await self._hedged(request, n, send, rank=-len(failed))
-                return replace(joined([*failed, reply]), retries=len(failed))
+                return await self._hedged(request, n, send, rank=-len(failed))
             except CallError as error:
                 failed.append(error.partial)
-                error.partial = replace(joined(failed), retries=len(failed) - 1)
-                error.tries = len(failed)
-                if not error.retryable or len(failed) > self._settings.max_retries:
-                    raise
-                await asyncio.sleep(wait_s(len(failed), error, random.random()))
+                error.partial = _retried(joined(failed), len(failed) - 1)
+                raise
+
+        reply = await retried(attempt, self._settings.max_retries)
+        return _retried(joined([*failed, reply]), len(failed))
 
     async def _hedged(self, request: Request, n: int, send: Send, rank: int) -> Reply:
         """One try, and a second beside it when the first is silent for long: the first to succeed counts.
@@ -116,7 +116,7 @@ class Flow:
             for one in tries:
                 one.cancel()
             await asyncio.gather(*tries, return_exceptions=True)
-        given_up = Reply((), requests=sent - len(replies) - len(errors))
+        given_up = Reply((), Usage(requests=sent - len(replies) - len(errors)))
         lost = [*(error.partial for error in errors), *map(_wasted, replies[1:]), given_up]
         if replies:
             return joined([replies[0], *lost])
@@ -141,13 +141,20 @@ class Flow:
             raise
         finally:
             self.gate.leave(token, overloaded)
-        self._tokens.delay_s(reply.tokens_in + reply.tokens_out - estimate, asyncio.get_running_loop().time())
+        taken = reply.usage.tokens_in + reply.usage.tokens_out
+        self._tokens.delay_s(taken - estimate, asyncio.get_running_loop().time())
         return reply
 
 
 def _wasted(reply: Reply) -> Reply:
     """What a reply took that nobody wants any more."""
-    return replace(reply, completions=(), tokens_wasted=reply.tokens_in + reply.tokens_out)
+    wasted = reply.usage.tokens_in + reply.usage.tokens_out
+    return Reply((), replace(reply.usage, tokens_wasted=wasted))
+
+
+def _retried(reply: Reply, retries: int) -> Reply:
+    """The reply of all tries of one request, the last of which came after so many others."""
+    return replace(reply, usage=replace(reply.usage, retries=retries))
 
 
 def _undeclared(settings: EndpointSettings, request: Request) -> str | None:

@@ -1,7 +1,15 @@
-"""How long to wait before a request is sent again: exponential with jitter, a server's Retry-After honoured."""
+"""The one retry layer: which failed try is made again and after how long: exponential with jitter, a server's
+Retry-After honoured.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from inference.errors import CallError, Failure
 
+T = TypeVar("T")
 REFUSED_FOR_LOAD = frozenset({Failure.RATE_LIMITED, Failure.OVERLOADED})
 FIRST_WAIT_S = 0.2
 FIRST_WAIT_AFTER_FAULT_S = 0.05
@@ -22,3 +30,21 @@ def wait_s(tries: int, error: CallError, jitter: float) -> float:
     first_s = FIRST_WAIT_S if error.failure in REFUSED_FOR_LOAD else FIRST_WAIT_AFTER_FAULT_S
     longest_s = min(LONGEST_WAIT_S, first_s * 2 ** (tries - 1))
     return longest_s * (0.5 + 0.5 * jitter)
+
+
+async def retried(attempt: Callable[[], Awaitable[T]], max_retries: int) -> T:
+    """Returns the result of the first try that succeeds, of at most 1 + ``max_retries``.
+
+    Raises the last :class:`inference.errors.CallError`, with the number of tries: the one after which there are no more
+    retries, or one that sending again cannot help.
+    """
+    tries = 0
+    while True:
+        try:
+            return await attempt()
+        except CallError as error:
+            tries += 1
+            error.tries = tries
+            if not error.retryable or tries > max_retries:
+                raise
+            await asyncio.sleep(wait_s(tries, error, random.random()))

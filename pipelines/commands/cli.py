@@ -12,6 +12,8 @@ import sys
 import warnings
 from collections.abc import Sequence
 
+from pipelines.commands.cache.command import add_cache_parser
+from pipelines.commands.dispatch import dispatch
 from pipelines.running.interrupts import is_interrupt
 
 NAMESAKES = ("beam", "beam-client")
@@ -51,13 +53,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_command(arguments: Sequence[str], beam_options: Sequence[str]) -> int:
-    parsed = make_parser("cache" in arguments).parse_args(arguments)
+    parsed = make_parser().parse_args(arguments)
     for name in namesakes():
         print(f"beam: the package {name} has a `beam` command too; uninstall it if the wrong one runs", file=sys.stderr)
     warnings.filterwarnings("ignore", category=FutureWarning)
-    from pipelines.commands import commands  # takes seconds, so after what needs none of it, and where Ctrl-C is caught
-
-    return commands.dispatch(parsed, beam_options)
+    return dispatch(parsed, beam_options)
 
 
 def namesakes(names: Sequence[str] = NAMESAKES) -> list[str]:
@@ -69,8 +69,8 @@ def namesakes(names: Sequence[str] = NAMESAKES) -> list[str]:
     return found
 
 
-def make_parser(with_cache: bool = True) -> argparse.ArgumentParser:
-    """The parser of the ``beam`` command; without ``with_cache`` it only names ``cache``, which is slow to import."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the ``beam`` command."""
     parser = argparse.ArgumentParser(
         prog="beam",
         description="Turn image questions into verified, visually grounded reasoning data.",
@@ -117,12 +117,7 @@ def make_parser(with_cache: bool = True) -> argparse.ArgumentParser:
     inspect = commands.add_parser("inspect", help="look into a finished run", allow_abbrev=False)
     inspect.add_argument("run", metavar="RUN", help="a run folder")
     inspect.add_argument("--sql", help="a query over the tables sft, rl and rejected")
-    if with_cache:
-        from pipelines.commands.cache_command import add_cache_parser
-
-        add_cache_parser(commands)
-    else:
-        commands.add_parser("cache", help="look into a reply cache, prune or export it")
+    add_cache_parser(commands)
     for command in commands.choices.values():  # suppressed, or the default would undo a --verbose before the command
         command.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help=VERBOSE)
     return parser

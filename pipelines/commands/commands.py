@@ -1,8 +1,7 @@
-"""What each command does, and how errors reach the user: one line, no traceback for a user's mistake."""
+"""The commands that read an input: run, preview and validate."""
 
 import argparse
 import collections
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,54 +10,15 @@ from inference.endpoint import SERVED
 from inference.errors import CallError
 from inference.models import Models
 from inference.runtime import runtime
-from pipelines.commands.cache_command import CacheCommandError, run_cache
-from pipelines.commands.inspect import run_inspect
 from pipelines.running.budget import RunBudget
 from pipelines.running.capabilities import check_capabilities, scan_media
 from pipelines.running.forecast import count_records, forecast_text
-from pipelines.running.inputs import InputError
-from pipelines.running.interrupts import is_interrupt
-from pipelines.running.plan import PipelineError, Plan, RunArguments, make_plan
-from pipelines.running.run import ConservationError, execute
-from pipelines.running.run_folder import RunFolderError
-from pipelines.running.runner import OptionError, pipeline_options
-from prompts.loader import PromptError, load_prompt, prompt_names
-from publishing.figures import InspectError
+from pipelines.running.plan import Plan, RunArguments, check_wiring, make_plan
+from pipelines.running.run import execute
+from pipelines.running.runner import pipeline_options
+from prompts.loader import load_prompt
 from schemas.config import ConfigError
 from schemas.text import counted
-
-USER_ERRORS = (
-    CacheCommandError, ConfigError, InputError, InspectError, OptionError, PipelineError, PromptError, RunFolderError,
-)  # fmt: skip
-
-
-def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
-    """Run the parsed command; returns the exit code. Raises what Ctrl-C led to, and with --verbose other failures."""
-    commands = {"run": _run, "preview": _preview, "validate": _validate, "inspect": _inspect, "cache": _cache}
-    try:
-        return commands[parsed.command](parsed, beam_options)
-    except Exception as error:
-        if is_interrupt(error):
-            raise
-        if isinstance(error, USER_ERRORS):
-            return _fail(str(error), 2)
-        if isinstance(error, ConservationError):
-            return _fail(f"conservation violated: {error}", 1)
-        if parsed.verbose:  # a defect or a broken machine: say it in one line, and how to see more
-            raise
-        return _fail(f"{_root_cause(error)} (--verbose shows where)", 1)
-
-
-def _root_cause(error: BaseException) -> str:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[-1] if lines else 'no message'}"
-
-
-def _fail(message: str, code: int) -> int:
-    print(f"beam: {message}", file=sys.stderr)
-    return code
 
 
 def _run_arguments(
@@ -80,7 +40,8 @@ def _run_arguments(
     )
 
 
-def _run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
+def run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
+    """Run the pipeline and print its end; returns the exit code."""
     if parsed.limit is not None and parsed.limit < 1:
         raise ConfigError(f"--limit must be at least 1, got {parsed.limit}")
     if parsed.target_sft is not None and parsed.target_sft < 1:
@@ -128,35 +89,40 @@ def _ended_by(summary: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
+def preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
+    """Run the first records end to end and print the forecast for all; returns the exit code."""
     if parsed.records < 1:
         raise ConfigError(f"--records must be at least 1, got {parsed.records}")
     arguments = _run_arguments(parsed, beam_options, parsed.records, measure=True)
     plan = make_plan(arguments)
     summary = execute(arguments, plan)
     print(summary_text(summary, parsed.output))
-    print(forecast_text(summary, count_records(plan.context.sources), plan.settings.rubrics.sample))
+    print(forecast_text(summary, count_records(plan.context.sources), plan.recipe, plan.settings))
     return 0
 
 
-def _validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
+def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
+    """Print what a run would be made of and whether it can be done; returns the exit code."""
     pipeline_options(beam_options)
     plan = make_plan(
         RunArguments(parsed.pipeline, parsed.input, ".", parsed.config, parsed.overrides, beam_options=beam_options)
     )
-    print(f"pipeline: {plan.module.RECIPE}")
+    check_wiring(plan)
+    print(f"pipeline: {plan.recipe.name}")
     total = count_records(plan.context.sources)
     print(f"input: {plan.input.name}, {'unknown number of records' if total is None else counted(total, 'record')}")
-    print(f"prompts: {', '.join(load_prompt(name).name for name in prompt_names())}")
+    print(f"prompts: {', '.join(load_prompt(name).name for name in plan.recipe.prompts)}")
     healthy = True
-    for name in sorted({endpoint for _, endpoint in plan.models.roles}):
-        roles = sorted(role for role, endpoint in plan.models.roles if endpoint == name)
+    for name in sorted(set(plan.roles.values())):
+        roles = sorted(role for role, endpoint in plan.roles.items() if endpoint == name)
         try:
             health = _health(plan, roles[0])
         except (CallError, ValueError) as error:
             health, healthy = f"NOT READY: {error}", False
         print(f"endpoint {name} ({', '.join(roles)}): {health}")
-    problems, notes = check_capabilities(plan.models, scan_media(plan.context.sources, plan.settings.input))
+    problems, notes = check_capabilities(
+        plan.recipe, plan.models, scan_media(plan.context.sources, plan.settings.input)
+    )
     for line in [*(f"NOT POSSIBLE: {problem}" for problem in problems), *(f"note: {note}" for note in notes)]:
         print(line)
     if plan.models.self_judging:
@@ -179,12 +145,3 @@ async def _check(plan: Plan, role: str) -> str:
         return await models.endpoint(role).check()
     finally:
         await models.close()
-
-
-def _inspect(parsed: argparse.Namespace, _: Sequence[str]) -> int:
-    run_inspect(parsed.run, parsed.sql)
-    return 0
-
-
-def _cache(parsed: argparse.Namespace, _: Sequence[str]) -> int:
-    return run_cache(parsed)

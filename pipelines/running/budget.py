@@ -9,7 +9,7 @@ from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions,
 
 from inference.settings import ModelsSettings
 from pipelines.running.runner import OptionError
-from schemas.reasons import Reason
+from stages.plumbing.stage import BUDGET
 
 LOCAL_RUNNERS = ("directrunner", "fnapirunner", "bundlebaseddirectrunner")
 
@@ -76,7 +76,7 @@ def spent_of(counters: Mapping[tuple[str, str], int]) -> Spent:
 def is_used_up(counters: Mapping[tuple[str, str], int]) -> bool:
     """Whether a call was refused because of the budget, in any stage."""
     return any(
-        value > 0 and namespace.startswith("rejected/") and name == Reason.BUDGET.value
+        value > 0 and namespace.startswith("rejected/") and name == BUDGET
         for (namespace, name), value in counters.items()
     )
 

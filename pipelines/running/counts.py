@@ -12,7 +12,7 @@ from apache_beam.metrics.metric import MetricResults
 
 from rewards.agreement import agreement
 from rewards.second_judge import UNSCORED
-from stages.plumbing.metrics import LEDGER_FIELDS
+from schemas.usage import USAGE_FIELDS
 
 
 def written_counts(folder: Path) -> tuple[int, int, dict[str, dict[str, int]]]:
@@ -45,7 +45,6 @@ def ledger(counters: dict[tuple[str, str], int]) -> dict[str, dict[str, object]]
     ``worth_usd`` is what the calls would have cost with nothing in the cache.
     """
     roles: dict[str, dict[str, Any]] = {}
-    names = (*LEDGER_FIELDS, "cost_usd", "worth_usd")
     for (namespace, name), value in sorted(counters.items()):
         if not namespace.startswith("ledger/"):
             continue
@@ -54,10 +53,10 @@ def ledger(counters: dict[tuple[str, str], int]) -> dict[str, dict[str, object]]
             name, amount = name.replace("_microusd", "_usd"), value / 1_000_000
         else:
             amount = value
-        entry = roles.setdefault(role, dict.fromkeys(names, 0) | {"stages": {}})
+        entry = roles.setdefault(role, dict.fromkeys(USAGE_FIELDS, 0) | {"stages": {}})
         entry[name] += amount  # type: ignore[operator]
         stages: dict[str, dict[str, object]] = entry["stages"]  # type: ignore[assignment]
-        stage_entry = stages.setdefault(stage, dict.fromkeys(names, 0))
+        stage_entry = stages.setdefault(stage, dict.fromkeys(USAGE_FIELDS, 0))
         stage_entry[name] += amount  # type: ignore[operator]
     return roles
 

@@ -4,33 +4,27 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
-from rewards.rubrics import RubricSettings
 from schemas.text import counted
-from stages.mine_rubrics import CANDIDATES, JUDGE
-from stages.sources.reading import Source
+from stages.plumbing.recipe import Recipe, max_calls
+from stages.plumbing.stage import Stage
+from stages.sources.base import Source
+from stages.sources.registry import format_of
 
 NAMESPACE = "forecast"
 CONFIDENCE = 0.95
 
 
 def count_records(sources: Sequence[Source], limit: int | None = None) -> int | None:
-    """How many records the input holds, where that can be told without reading media; None for a data set by id.
+    """How many records the input holds, where that can be told without reading media; None where it cannot.
 
     ``limit`` keeps the first records of the whole input.
     """
     total = 0
     for source in sources:
-        if source.kind == "jsonl":
-            with Path(source.path).open("rb") as stream:
-                found = sum(1 for line in stream if line.strip())
-        elif source.kind == "parquet":
-            found = pq.read_metadata(source.path).num_rows
-        else:
+        found = format_of(source).count(source)
+        if found is None:
             return None
         share = source.share_of(limit)
         total += found if share is None else min(found, share)
@@ -111,10 +105,10 @@ def measured(counters: Mapping[tuple[str, str], int]) -> dict[str, float]:
     return {name: counters.get((NAMESPACE, name), 0) / millionths.get(name, 1) for name in names}
 
 
-def forecast_text(summary: Mapping[str, Any], total: int | None, sample: int = RubricSettings().sample) -> str:
+def forecast_text(summary: Mapping[str, Any], total: int | None, recipe: Recipe, settings: Any) -> str:
     """What an input of ``total`` records would take and give, from the previewed ones.
 
-    Rubrics are proposed once a run and judged on at most ``sample`` questions; every other call grows with the records.
+    The calls of stages that look at a sample grow up to what the stage says; every other call grows with the records.
     Prices are those of the calls as if all were sent, so a preview from the cache forecasts the same. The interval of
     calls and cost is Student's for the sum over the records not seen, that of the yield Wilson's for a share; with few
     records they are wide, and say so by being wide.
@@ -129,8 +123,8 @@ def forecast_text(summary: Mapping[str, Any], total: int | None, sample: int = R
     calls = Sums(n, figures["calls"], figures["calls_squared"]).predict(total)
     cost = Sums(n, figures["worth_usd"], figures["worth_usd_squared"]).predict(total)
     known = Side(int(figures["calls"]), figures["worth_usd"])
-    for stage, side in _side_calls(summary):
-        factor = _growth(stage, side.calls, total / seen, sample)
+    for stage, side in _side_calls(summary, recipe):
+        factor = _growth(side.calls, total / seen, max_calls(stage, settings))
         calls = _shifted(calls, side.calls * factor)
         cost = _shifted(cost, side.worth_usd * factor)
         known = Side(known.calls + side.calls, known.worth_usd + side.worth_usd)
@@ -155,21 +149,20 @@ class Side:
     worth_usd: float
 
 
-def _side_calls(summary: Mapping[str, Any]) -> list[tuple[str, Side]]:
-    """The calls that belong to the run and to no record: those of rubric mining."""
+def _side_calls(summary: Mapping[str, Any], recipe: Recipe) -> list[tuple[Stage, Side]]:
+    """The calls that belong to the run and to no record: those of the stages that look at a sample."""
+    samples = {stage.name: stage for stage in recipe.stages if stage.is_sample}
     return [
-        (stage, Side(figures["calls"], figures["worth_usd"]))
+        (samples[name], Side(figures["calls"], figures["worth_usd"]))
         for role in summary["ledger"].values()
-        for stage, figures in role["stages"].items()
-        if stage in (CANDIDATES, JUDGE)
+        for name, figures in role["stages"].items()
+        if name in samples
     ]
 
 
-def _growth(stage: str, calls: int, records: float, sample: int) -> float:
-    """By how much a side stage's calls grow when the records grow by a factor."""
-    if stage == CANDIDATES:
-        return 1.0
-    return min(records, sample / calls) if calls else records
+def _growth(calls: int, records: float, most: int | None) -> float:
+    """By how much a sample stage's calls grow when the records grow by a factor."""
+    return min(records, max(1.0, most / calls)) if calls and most is not None else records
 
 
 def _shifted(interval: tuple[float, float, float], by: float) -> tuple[float, float, float]:

@@ -8,7 +8,7 @@ from inference.embedded import embedded_endpoints, embedded_roles
 from inference.endpoint import check_access
 from inference.settings import EndpointSettings, Role
 from schemas.config import settings
-from stages.sources.reading import RowSettings
+from stages.sources.base import RowSettings
 from stages.write_shards import ShardSettings
 
 
@@ -32,10 +32,8 @@ class RunSettings:
 
     def __post_init__(self) -> None:
         check_access(self.endpoints, {role: name for role, name in self.roles.items() if name})
-        for role in ("policy", "teacher", "pointer"):
-            if not self.roles.get(role):
-                raise ValueError(f"roles.{role} must name an endpoint")
-        if self.roles.get("judge") == self.roles["teacher"] and not self.allow_self_judging:
+        judge = self.roles.get("judge")
+        if judge and judge == self.roles.get("teacher") and not self.allow_self_judging:
             raise ValueError("roles.judge is the teacher's endpoint: choose another or set allow_self_judging = true")
-        if self.roles.get("second_judge") and self.roles["second_judge"] == self.roles.get("judge"):
+        if judge and self.roles.get("second_judge") == judge:
             raise ValueError("roles.second_judge is the judge's endpoint: it would only repeat itself")

@@ -20,8 +20,10 @@ from operator import attrgetter
 from struct import pack_into
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from rewards.case import Case
+from rewards.scorer import Scorer
 from schemas.geometry import Box
 from schemas.records import Verdict
 
@@ -57,23 +59,6 @@ FORMS: dict[str, Callable[[Values, Values], Values]] = {
 }
 """From recall and precision, each (G,), to scores (G,). ``bidirectional`` is iVGR Eq. 2. ``f1`` is the harmonic mean of
 the same two, harsher where they differ. ``recall_only`` pays for more boxes and is there to compare with."""
-
-
-def iou_matrix(predicted: ArrayLike, gold: ArrayLike) -> Values:
-    """IoU of every pair of boxes: (n, 4) and (m, 4) in x1, y1, x2, y2 pixels give (n, m) in [0, 1], never NaN.
-
-    Raises:
-        ValueError: an array is not of that shape.
-    """
-    sides = [np.asarray(side, np.float64) for side in (predicted, gold)]
-    sides = [side if side.size else side.reshape(0, 4) for side in sides]
-    if any(side.ndim != 2 or side.shape[1] != 4 for side in sides):
-        raise ValueError(f"boxes must be (n, 4), got {sides[0].shape} and {sides[1].shape}")
-    columns = np.empty((5, sum(map(len, sides))))
-    np.concatenate(sides, out=columns[:4].T)
-    _set_areas(columns)
-    n = len(sides[0])
-    return _iou(columns[:, :n, None], columns[:, None, n:])
 
 
 def max_boxes(gold: Sequence[Box]) -> int:
@@ -245,3 +230,16 @@ def _iou(a: Values, b: Values) -> Values:
     union -= inner
     inner /= union
     return inner
+
+
+async def _score(case: Case) -> Verdict:
+    return score_boxes(case.boxes, case.question.gold_boxes or ())
+
+
+SCORER = Scorer(
+    NAME,
+    "there are gold boxes to lie on",
+    _score,
+    needs=((lambda case: bool(case.question.gold_boxes), "no gold boxes"),),
+)
+"""For training only: curation does not read gold boxes."""

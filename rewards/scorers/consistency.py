@@ -4,13 +4,14 @@ A judge compares the two texts, without the picture, and places the candidate on
 the best grounded reasoning found so far for the question (the archive, Eq. 4, which the trainer keeps).
 """
 
-from inference.errors import CallError
+from inference.asking import Asks
 from inference.grounding import BadReply, json_object
 from inference.models import Answered, Caller
-from inference.repair import ask_for
 from inference.request import Sampling
-from prompts.loader import load_prompt
-from rewards.judge_guard import agreed, question_text, quote
+from rewards.case import Case
+from rewards.judge import ROLE, JudgeTask, Reading, judge, reason_of
+from rewards.judge_guard import agreed, question_text
+from rewards.scorer import Scorer
 from schemas.records import Question, Verdict
 from schemas.responses.response import Response
 
@@ -71,28 +72,18 @@ async def score_consistency(
 async def _judged(texts: tuple[tuple[str, str], ...], question: Question, caller: Caller, judgements: int) -> Verdict:
     """The verdict with the texts in this order."""
     (first_name, first), (second_name, second) = texts
-    quoted = quote(first, second)
-    prompt = load_prompt(PROMPT).render(
-        question=question_text(question),
-        mark=quoted.mark,
-        first_name=first_name,
-        first=quoted.texts[0],
-        second_name=second_name,
-        second=quoted.texts[1],
+    task = JudgeTask(
+        PROMPT,
+        {"first": first, "second": second},
+        mean_of_reply,
+        fields={"question": question_text(question), "first_name": first_name, "second_name": second_name},
+        sampling=Sampling(judgements, SEVERAL_TEMPERATURE if judgements > 1 else 0.0, max_tokens=512),
     )
-    temperature = SEVERAL_TEMPERATURE if judgements > 1 else 0.0
-    sampling = Sampling(n=judgements, temperature=temperature, max_tokens=512)
-    try:
-        levels, _ = await ask_for(caller, "judge", prompt, sampling, levels_of_reply)
-    except (CallError, BadReply) as error:
-        return Verdict(NAME, None, f"judge: {error}")
-    value = sum(LEVELS[level] for level, _ in levels) / len(levels)
-    said = "; ".join(f"{level}: {reason}" for level, reason in levels)
-    return Verdict(NAME, value, f"{len(levels)} of {judgements} judgements: {said}")
+    return await judge(NAME, task, caller)
 
 
-def levels_of_reply(reply: Answered) -> list[tuple[str, str]]:
-    """Level and reason of each sample that gives one; raises BadReply when fewer than half of the samples do."""
+def mean_of_reply(reply: Answered) -> Reading:
+    """The mean level of the samples that give one; raises BadReply when fewer than half of the samples do."""
     levels, faults = [], []
     for completion in reply.completions:
         try:
@@ -101,7 +92,9 @@ def levels_of_reply(reply: Answered) -> list[tuple[str, str]]:
             faults.append(error)
     if 2 * len(levels) < len(reply.completions):
         raise BadReply(f"{len(faults)} of {len(reply.completions)} judgements cannot be read: {faults[0]}")
-    return levels
+    value = sum(LEVELS[level] for level, _ in levels) / len(levels)
+    said = "; ".join(f"{level}: {reason}" for level, reason in levels)
+    return value, f"{len(levels)} of {len(reply.completions)} judgements: {said}"
 
 
 def _level(text: str) -> tuple[str, str]:
@@ -109,4 +102,23 @@ def _level(text: str) -> tuple[str, str]:
     level = fields.get("verdict")
     if not isinstance(level, str) or level not in LEVELS:
         raise BadReply(f"verdict: expected one of {', '.join(LEVELS)}, got {level!r:.80}")
-    return level, str(fields.get("reason", ""))[:200]
+    return level, reason_of(fields)
+
+
+def consistency_scorer(judgements: int = 1) -> Scorer:
+    """Returns the scorer that takes the mean of so many judgements."""
+
+    async def score(case: Case) -> Verdict:
+        context = case.context
+        return await score_consistency(context.reference, case.response.think, case.question, case.caller, judgements)
+
+    return Scorer(
+        NAME,
+        "there can be a grounded reference to agree with",
+        score,
+        needs=((lambda case: bool(case.question.gold_boxes), "without gold boxes there is no grounded reference"),),
+        asks=(Asks(ROLE, (PROMPT,), all_media=False),),
+    )
+
+
+SCORER = consistency_scorer()

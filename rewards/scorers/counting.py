@@ -11,14 +11,19 @@ verdict is given only where the number of instances is the answer, which the out
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from inference.grounding import BadReply, Mask
-from rewards.scorers.spatial import ObjectMasks, find_instances
+from rewards import locating
+from rewards.case import Case
+from rewards.locating import ObjectMasks, find_instances
+from rewards.scorer import LOCATABLE, NO_CLIPS, Scorer
 from schemas.answers.numerals import read_numerals
+from schemas.answers.registry import answer_type_named
 from schemas.geometry import Point
 from schemas.records import Verdict
 
@@ -85,8 +90,8 @@ def _singular(word: str) -> str:
 
 @dataclass(frozen=True)
 class Pairing:
-    """Points against instances. ``missed`` and ``twice`` count instances without a point and with several, ``off``
-    points on none."""
+    """Points against instances. ``missed`` counts instances without a point, ``twice`` instances with one too many,
+    ``off`` points on none."""
 
     points: int
     instances: int
@@ -104,28 +109,57 @@ class Pairing:
         return pointed / (self.points + self.instances - pointed)
 
 
-def pair(places: Sequence[tuple[float, float]], masks: Sequence[Mask]) -> Pairing:
-    """Pair positions in pixels with the masks that hold them, those with the fewest masks to choose from first."""
-    options = [[index for index, mask in enumerate(masks) if mask.holds(*place)] for place in places]
-    taken: set[int] = set()
-    twice: set[int] = set()
-    for held in sorted(filter(None, options), key=len):
-        free = next((index for index in held if index not in taken), None)
-        if free is None:
-            twice.add(held[0])
-        else:
-            taken.add(free)
-    off = sum(not held for held in options)
-    return Pairing(len(places), len(masks), len(masks) - len(taken), len(twice), off)
+def pair(places_px: Sequence[tuple[float, float]], masks: Sequence[Mask]) -> Pairing:
+    """Pairs as many positions as possible with masks that hold them, each with one: a maximum matching.
+
+    The order of the positions changes nothing.
+    """
+    options = [[index for index, mask in enumerate(masks) if mask.holds(*place)] for place in places_px]
+    # Positions on the same masks are alike, so that the sorted ones are the same for every order of positions.
+    on = sorted(filter(None, options))
+    taken = _matched(on)
+    crowded = {held[0] for number, held in enumerate(on) if number not in taken}
+    return Pairing(len(places_px), len(masks), len(masks) - len(taken), len(crowded), len(options) - len(on))
+
+
+def _matched(options: Sequence[Sequence[int]]) -> dict[int, int]:
+    """A maximum matching by augmenting paths: for positions by number one mask of their options, each mask once.
+
+    A position whose masks are all taken gets one where those that have them can move on, one after another, to a mask
+    that is free. One that was matched stays so.
+    """
+    mask_of: dict[int, int] = {}
+    holder: dict[int, int] = {}
+    for start in range(len(options)):
+        reached: dict[int, int] = {}  # of each mask the position that would move there
+        waiting, free = deque([start]), None
+        while waiting and free is None:
+            position = waiting.popleft()
+            for mask in options[position]:
+                if mask in reached:
+                    continue
+                reached[mask] = position
+                if mask not in holder:
+                    free = mask
+                    break
+                waiting.append(holder[mask])
+        while free is not None:  # from the free mask back to the start, each position moves one mask on
+            position = reached[free]
+            holder[free], mask_of[position], free = position, free, mask_of.get(position)
+    return mask_of
 
 
 def distinct(masks: Iterable[Mask]) -> tuple[Mask, ...]:
-    """The masks without those that show an object once more."""
+    """The masks without those that show an object once more; of such the largest stays, whatever their order."""
     kept: list[Mask] = []
-    for mask in masks:
+    for mask in sorted(masks, key=_size_and_place, reverse=True):
         if all(_iou(mask, other) < SAME_OBJECT_IOU for other in kept):
             kept.append(mask)
     return tuple(kept)
+
+
+def _size_and_place(mask: Mask) -> tuple[int, int, int, tuple[int, ...], bytes]:
+    return int(np.count_nonzero(mask.pixels)), mask.x, mask.y, mask.pixels.shape, mask.pixels.tobytes()
 
 
 def _iou(a: Mask, b: Mask) -> float:
@@ -193,3 +227,28 @@ def _verdict(pairings: Sequence[Pairing], answer: int) -> Verdict:
     faults = {"without a point": total.missed, "pointed at twice": total.twice, "points on none": total.off}
     named = "".join(f"; {count} {fault}" for fault, count in faults.items() if count)
     return Verdict(NAME, total.value, f"{total.points} points for {total.instances} instances{named}", evidence)
+
+
+def _counted(case: Case) -> tuple[Point, ...] | None:
+    return counted_points(case.question.question, case.points)
+
+
+async def _score(case: Case) -> Verdict:
+    return await score_counting(case.points, case.answer, case.entities, case.masks)
+
+
+SCORER = Scorer(
+    NAME,
+    "points count what is asked for",
+    _score,
+    needs=(
+        NO_CLIPS,
+        (lambda case: answer_type_named(case.question.answer_type).is_number, "the answer is not a number"),
+        (lambda case: _counted(case) is not None, "the question does not ask how many"),
+        LOCATABLE,
+        (lambda case: bool(_counted(case)), "no point is on what is counted"),
+    ),
+    asks=locating.ASKS,
+    floor=1.0,
+    is_grounding=True,
+)

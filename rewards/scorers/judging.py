@@ -1,4 +1,4 @@
-"""The judging and the format reward of SAIL-RL (§3.2, §3.3): was the choice to think or not to think the right one?
+"""The judging reward of SAIL-RL (§3.2, §3.3): was the choice to think or not to think the right one?
 
 The paper has a model read the ``<judge>`` section and label the question at the same time. Deviation: the label comes
 with the question, and the section is read by rules, so that the reward costs no call and does not change with a judge.
@@ -6,11 +6,13 @@ with the question, and the section is read by rules, so that the reward costs no
 
 import re
 
+from rewards.case import Case
 from rewards.judge_guard import visible
+from rewards.scorer import Scorer
 from schemas.records import Verdict
 from schemas.responses.response import Response
 
-JUDGING, FORMAT = "judging", "format"
+NAME = "judging"
 SIMPLE, COMPLEX = "simple", "complex"
 """The complexity of a question, and the decision that fits it: to answer directly, or to think first."""
 MAX_JUDGE_CHARS = 2000
@@ -59,18 +61,24 @@ def score_judging(response: Response, complexity: str | None) -> Verdict:
     a label that is neither ``simple`` nor ``complex``.
     """
     if complexity is None:
-        return Verdict(JUDGING, None, "the question has no complexity label")
+        return Verdict(NAME, None, "the question has no complexity label")
     if complexity not in (SIMPLE, COMPLEX):
         raise ValueError(f"complexity is simple or complex, got {complexity!r}")
     decision = decision_of(response.judge)
     if response.judge is None:
-        return Verdict(JUDGING, 0.0, "malformed: the response has no judge section")
+        return Verdict(NAME, 0.0, "malformed: the response has no judge section")
     if decision is None:
-        return Verdict(JUDGING, 0.0, f"malformed: the judge section decides nothing: {response.judge!r:.80}")
-    return Verdict(JUDGING, float(decision == complexity), f"judged {decision}, labelled {complexity}")
+        return Verdict(NAME, 0.0, f"malformed: the judge section decides nothing: {response.judge!r:.80}")
+    return Verdict(NAME, float(decision == complexity), f"judged {decision}, labelled {complexity}")
 
 
-def score_format(response: Response) -> Verdict:
-    """R_format (SAIL-RL Eq. 1; also iVGR §3.2): 1 when the sections are as :attr:`Response.has_format` says, else 0."""
-    reason = "the sections are as asked for" if response.has_format else "the sections are not as asked for"
-    return Verdict(FORMAT, float(response.has_format), reason)
+async def _score(case: Case) -> Verdict:
+    return score_judging(case.response, case.context.complexity)
+
+
+SCORER = Scorer(
+    NAME,
+    "the question is labelled as simple or complex",
+    _score,
+    needs=((lambda case: case.context.complexity is not None, "the question has no complexity label"),),
+)

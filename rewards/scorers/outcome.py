@@ -4,19 +4,19 @@ Rules decide where they can (:mod:`schemas.answers.grading`); free text goes to 
 that fails to give a verdict leaves the answer unscored: it is neither right nor wrong.
 """
 
-from inference.errors import CallError
-from inference.grounding import BadReply, json_object
-from inference.models import Answered, Caller
-from inference.repair import ask_for
+from inference.asking import Asks
+from inference.models import Caller
 from inference.request import Sampling
-from prompts.loader import load_prompt
-from rewards.judge_guard import quote
+from rewards.case import Case
+from rewards.judge import JudgeTask, judge, true_or_false
+from rewards.scorer import Scorer
 from schemas.answers.grading import grade_answer
 from schemas.records import Question, Verdict
 
 NAME = "outcome"
 JUDGE_PROMPT = "judge_answer.v2"
 MAX_ANSWER_CHARS = 2000
+ASKS = (Asks("judge", (JUDGE_PROMPT,), required=False),)
 
 
 async def score_outcome(question: Question, predicted: str | None, caller: Caller | None) -> Verdict:
@@ -29,20 +29,24 @@ async def score_outcome(question: Question, predicted: str | None, caller: Calle
         return Verdict(NAME, grade.value, f"{grade.method}: {grade.reason}")
     if caller is None:
         return Verdict(NAME, None, "judge: no judge is configured for free text")
-    quoted = quote(predicted, limit=MAX_ANSWER_CHARS)
-    prompt = load_prompt(JUDGE_PROMPT).render(
-        question=question.question, gold=question.answer, predicted=quoted.texts[0], mark=quoted.mark
+    task = JudgeTask(
+        JUDGE_PROMPT,
+        {"predicted": predicted},
+        true_or_false("same"),
+        fields={"question": question.question, "gold": question.answer},
+        max_chars=MAX_ANSWER_CHARS,
+        sampling=Sampling(max_tokens=512),
     )
-    try:
-        (same, reason), _ = await ask_for(caller, "judge", prompt, Sampling(max_tokens=512), _judged)
-    except (CallError, BadReply) as error:
-        return Verdict(NAME, None, f"judge: {error}")
-    return Verdict(NAME, float(same), f"judge: {reason}")
+    return await judge(NAME, task, caller, said="judge: ")
 
 
-def _judged(reply: Answered) -> tuple[bool, str]:
-    fields = json_object(reply.text)
-    same = fields.get("same")
-    if not isinstance(same, bool):
-        raise BadReply(f"expected true or false, got {same!r:.80}")
-    return same, str(fields.get("reason", ""))[:200]
+async def _score(case: Case) -> Verdict:
+    return await score_outcome(case.question, case.answer, case.judge)
+
+
+SCORER = Scorer(
+    NAME,
+    "every response has its answer graded",
+    _score,
+    asks=(Asks("judge", (JUDGE_PROMPT,), required=False, all_media=False),),
+)

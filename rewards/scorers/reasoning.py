@@ -7,24 +7,26 @@ does not, a yes/no question stands for it, and the verdict says so.
 
 import math
 
+from inference.asking import Asks
 from inference.errors import CallError
-from inference.grounding import BadReply, json_object
-from inference.models import Answered, Caller
-from inference.repair import ask_for
+from inference.models import Caller
 from inference.request import Continuation, Sampling
 from prompts.loader import load_prompt
-from rewards.judge_guard import MAX_CHARS, question_text, quote
+from rewards import second_judge
+from rewards.case import Case
+from rewards.judge import ROLE, JudgeTask, judge, yes_or_no
+from rewards.judge_guard import MAX_CHARS, question_text
+from rewards.scorer import Scorer
 from schemas.messages import shown
 from schemas.records import Question, Verdict
 
 NAME = "reasoning"
 JUDGE_PROMPT, PROBABILITY_PROMPT = "judge_reasoning.v2", "answer_after_reasoning.v1"
-VALUES = {"yes": 1.0, "no": 0.0, "cannot_judge": None}
 ANSWER_END = "</answer>"
 
 
 async def score_reasoning(
-    question: Question, reasoning: str | None, predicted: str | None, caller: Caller, role: str = "judge"
+    question: Question, reasoning: str | None, predicted: str | None, caller: Caller, role: str = ROLE
 ) -> Verdict:
     """P(answer | question, reasoning, image) in [0, 1], or the judge's yes (1) or no (0); else unscored.
 
@@ -56,24 +58,30 @@ async def _probability(question: Question, reasoning: str, predicted: str, calle
 
 
 async def _judgement(question: Question, reasoning: str, predicted: str, caller: Caller, role: str) -> Verdict:
-    quoted = quote(reasoning, predicted)
-    prompt = load_prompt(JUDGE_PROMPT).render(
-        {"original": shown(question.media)},
-        question=question_text(question),
-        reasoning=quoted.texts[0],
-        predicted=quoted.texts[1],
-        mark=quoted.mark,
+    task = JudgeTask(
+        JUDGE_PROMPT,
+        {"reasoning": reasoning, "predicted": predicted},
+        yes_or_no("supports"),
+        fields={"question": question_text(question)},
+        media={"original": shown(question.media)},
     )
-    try:
-        (value, reason), _ = await ask_for(caller, role, prompt, Sampling(max_tokens=1024), _judged)
-    except (CallError, BadReply) as error:
-        return Verdict(NAME, None, f"{role}: {error}")
-    return Verdict(NAME, value, f"judge yes/no for Eq. 5: {reason}")
+    return await judge(NAME, task, caller, role, said="judge yes/no for Eq. 5: ")
 
 
-def _judged(reply: Answered) -> tuple[float | None, str]:
-    fields = json_object(reply.text)
-    supports = str(fields.get("supports"))
-    if supports not in VALUES:
-        raise BadReply(f"expected yes, no or cannot_judge, got {supports!r:.80}")
-    return VALUES[supports], str(fields.get("reason", ""))[:200]
+async def _score(case: Case) -> Verdict:
+    """The first judge's verdict; where there is a second judge, its word stands in the evidence."""
+    judged = (case.question, case.response.think, case.answer)
+    verdict = await score_reasoning(*judged, case.caller)
+    if second_judge.ROLE not in case.served.roles:
+        return verdict
+    return second_judge.with_second(verdict, await score_reasoning(*judged, case.caller, second_judge.ROLE))
+
+
+_PROMPTS = (JUDGE_PROMPT, PROBABILITY_PROMPT)
+SCORER = Scorer(
+    NAME,
+    "the response reasons before it answers",
+    _score,
+    needs=((lambda case: bool((case.response.think or "").strip()), "no reasoning to judge"),),
+    asks=(Asks(ROLE, _PROMPTS), Asks(second_judge.ROLE, _PROMPTS, required=False)),
+)

@@ -7,17 +7,20 @@ and a score; deviation: both are asked for at once, so that a rubric that does n
 import json
 from dataclasses import dataclass
 
+from inference.asking import Asks
 from inference.errors import CallError
 from inference.grounding import BadReply, json_object
 from inference.models import Answered, Caller
-from inference.repair import ask_for
 from inference.request import Sampling
-from prompts.loader import load_prompt
-from rewards.judge_guard import question_text, quote
+from rewards.case import Case
+from rewards.judge import ROLE, JudgeTask, ask_judge
+from rewards.judge_guard import question_text
 from rewards.rubrics import RubricScore, scores_of_reply
+from rewards.scorer import Scorer
 from schemas.messages import shown
 from schemas.records import Question, Rubric, Verdict
 
+NAME = "rubrics"
 PROMPT = "rubric_judge.v2"
 MAX_RATIONALE_CHARS = 300
 
@@ -30,17 +33,27 @@ class JudgedRubric:
     rationale: str
 
 
-async def score_rubrics(
-    question: Question, attempt: str, rubrics: tuple[Rubric, ...], caller: Caller
-) -> tuple[Verdict, ...]:
-    """One verdict ``rubric:<id>`` for each rubric, in their order: 1 met, 0 not met, unscored where it does not apply
-    or where the judge failed. Raises BudgetUsedUp.
+async def score_rubrics(question: Question, attempt: str, rubrics: tuple[Rubric, ...], caller: Caller) -> Verdict:
+    """Returns the share of rubrics met among those that apply; unscored where none applies or the judge failed.
+
+    Evidence: one JSON object per rubric, in their order, as :func:`scores_of_verdict` reads them. Raises BudgetUsedUp.
     """
     try:
         judged = await judge_rubrics(question, attempt, rubrics, caller)
     except (CallError, BadReply) as error:
-        return tuple(Verdict(_name(rubric.id), None, f"judge: {error}") for rubric in rubrics)
-    return tuple(_verdict(each) for each in judged)
+        return Verdict(NAME, None, f"judge: {error}")
+    met = [each.score.score for each in judged if each.score.score is not None]
+    evidence = tuple(
+        json.dumps(vars(each.score) | {"rationale": each.rationale}, ensure_ascii=False) for each in judged
+    )
+    said = f"{sum(met)} of {len(met)} rubrics that apply, of {len(judged)}"
+    return Verdict(NAME, sum(met) / len(met) if met else None, said, evidence)
+
+
+def scores_of_verdict(verdict: Verdict) -> tuple[RubricScore, ...]:
+    """The score of each rubric, out of the verdict's evidence; none where the judge failed."""
+    rows = [row for row in map(json.loads, verdict.evidence) if "rubric_id" in row]
+    return tuple(RubricScore(row["rubric_id"], row["applicable"], row["score"]) for row in rows)
 
 
 async def judge_rubrics(
@@ -53,21 +66,20 @@ async def judge_rubrics(
     if not rubrics:
         return ()
     listed = [{"id": r.id, "description": r.description, "criteria": r.criteria} for r in rubrics]
-    quoted = quote(attempt)
-    prompt = load_prompt(PROMPT).render(
-        {"original": shown(question.media)},
-        question=question_text(question),
-        answer=question.answer,
-        attempt=quoted.texts[0],
-        mark=quoted.mark,
-        rubrics=json.dumps(listed, ensure_ascii=False),
-    )
+    fields = {"question": question_text(question), "answer": question.answer}
 
     def read(reply: Answered) -> tuple[JudgedRubric, ...]:
         return judged_of_reply(reply.text, rubrics)
 
-    judged, _ = await ask_for(caller, "judge", prompt, Sampling(max_tokens=4096), read)
-    return judged
+    task = JudgeTask(
+        PROMPT,
+        {"attempt": attempt},
+        read,
+        fields=fields | {"rubrics": json.dumps(listed, ensure_ascii=False)},
+        media={"original": shown(question.media)},
+        sampling=Sampling(max_tokens=4096),
+    )
+    return await ask_judge(task, caller)
 
 
 def judged_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[JudgedRubric, ...]:
@@ -94,12 +106,14 @@ def _rationale(row: dict[str, object], score: RubricScore) -> str:
     return written[:MAX_RATIONALE_CHARS]
 
 
-def _verdict(judged: JudgedRubric) -> Verdict:
-    score = judged.score
-    if score.score is None:
-        return Verdict(_name(score.rubric_id), None, f"not applicable: {judged.rationale}")
-    return Verdict(_name(score.rubric_id), float(score.score), judged.rationale)
+async def _score(case: Case) -> Verdict:
+    return await score_rubrics(case.question, case.text, case.context.rubrics or (), case.caller)
 
 
-def _name(rubric_id: str) -> str:
-    return f"rubric:{rubric_id}"
+SCORER = Scorer(
+    NAME,
+    "there are rubrics to judge it by",
+    _score,
+    needs=((lambda case: bool(case.context.rubrics), "the question has no rubrics"),),
+    asks=(Asks(ROLE, (PROMPT,)),),
+)

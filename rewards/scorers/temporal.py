@@ -16,21 +16,23 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from inference.asking import Asks
 from inference.errors import CallError
-from inference.grounding import BadReply, json_object
-from inference.models import Answered, Caller
-from inference.repair import ask_for
-from inference.request import Sampling
-from prompts.loader import RenderedPrompt, load_prompt
-from rewards.extraction import FrameStatement, SegmentStatement, Statements
-from rewards.judge_guard import quote
+from inference.grounding import BadReply
+from inference.models import Caller
+from rewards import extraction, locating
+from rewards.case import Case
+from rewards.extraction import FrameStatement, SegmentStatement, Statements, extract_statements
+from rewards.judge import ROLE, JudgeTask, judge, yes_or_no
+from rewards.scorer import Scorer
+from rewards.scorers.spatial import point_checker
 from schemas.geometry import Point
-from schemas.messages import MediaPart, Part, TextPart
+from schemas.messages import MediaPart, Part, TextPart, media_part
 from schemas.ordering import thinned
 from schemas.records import Verdict
 from schemas.responses.response import parse_points
 from schemas.responses.tags import scan_tags
-from schemas.responses.times import format_moment, resolve_moment, resolve_span
+from schemas.responses.times import format_moment, parse_times, resolve_moment, resolve_span
 
 NAME = "temporal"
 FRAME_PROMPT, SEGMENT_PROMPT = "judge_frame.v1", "judge_segment.v1"
@@ -40,7 +42,6 @@ MAX_OF_A_CATEGORY = 32
 cannot push out another."""
 MAX_DESCRIPTION_CHARS = 2000
 MAX_SHOWN_FRAMES = 32
-VALUES = {"yes": 1.0, "no": 0.0, "cannot_judge": None}
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class ItemScore:
 
 
 Spatial = Callable[[Point], Awaitable[bool | None]]
+Media = dict[str, Sequence[Part]]
 
 
 async def score_temporal(
@@ -82,11 +84,11 @@ async def score_temporal(
     """
     if not clip:
         return Verdict(NAME, None, "the clip has no frames to look at")
-    case = _Case(tuple(clip), caller, spatial)
+    seen = _Seen(tuple(clip), caller, spatial)
     work = [
-        *(case.point(point) for point in statements.points[:MAX_OF_A_CATEGORY]),
-        *(case.frame(statement) for statement in statements.frames[:MAX_OF_A_CATEGORY]),
-        *(case.segment(statement) for statement in statements.segments[:MAX_OF_A_CATEGORY]),
+        *(seen.point(point) for point in statements.points[:MAX_OF_A_CATEGORY]),
+        *(seen.frame(statement) for statement in statements.frames[:MAX_OF_A_CATEGORY]),
+        *(seen.segment(statement) for statement in statements.segments[:MAX_OF_A_CATEGORY]),
     ]
     items = await _all(work)
     means: list[float] = []
@@ -130,7 +132,7 @@ def _reason(said: list[str], items: list[ItemScore], statements: Statements) -> 
 
 
 @dataclass(frozen=True)
-class _Case:
+class _Seen:
     """One clip under question, and who may be asked about it."""
 
     clip: tuple[ClipFrame, ...]
@@ -166,11 +168,8 @@ class _Case:
         if index is None:
             return ItemScore("frames", f"{statement.description!r:.80}", 0.0, (), reason)
         frame = self.clip[index]
-        quoted = quote(_plain(statement.description), limit=MAX_DESCRIPTION_CHARS)
-        prompt = load_prompt(FRAME_PROMPT).render(
-            {"frame": [frame.part]}, description=quoted.texts[0], mark=quoted.mark
-        )
-        return await self._judged("frames", statement.description, prompt, (frame.number,))
+        media: Media = {"frame": [frame.part]}
+        return await self._judged("frames", statement.description, FRAME_PROMPT, media, (frame.number,))
 
     async def segment(self, statement: SegmentStatement) -> ItemScore:
         """Eq. 4: the frames of a span, in order, and what is said to happen in it."""
@@ -182,19 +181,16 @@ class _Case:
         shown: list[Part] = []
         for frame in frames:
             shown += TextPart(f"{format_moment(frame.number, frame.t_s).capitalize()}:"), frame.part
-        quoted = quote(_plain(statement.description), limit=MAX_DESCRIPTION_CHARS)
-        prompt = load_prompt(SEGMENT_PROMPT).render({"frames": shown}, description=quoted.texts[0], mark=quoted.mark)
-        return await self._judged("segments", statement.description, prompt, tuple(frame.number for frame in frames))
+        numbers = tuple(frame.number for frame in frames)
+        return await self._judged("segments", statement.description, SEGMENT_PROMPT, {"frames": shown}, numbers)
 
     async def _judged(
-        self, category: str, description: str, prompt: RenderedPrompt, frames: tuple[int, ...]
+        self, category: str, description: str, prompt: str, media: Media, frames: tuple[int, ...]
     ) -> ItemScore:
-        item = f"{description!r:.80}"
-        try:
-            (value, reason), _ = await ask_for(self.caller, "judge", prompt, Sampling(max_tokens=1024), _read)
-        except (CallError, BadReply) as error:
-            return ItemScore(category, item, None, frames, f"judge: {error}")
-        return ItemScore(category, item, value, frames, f"judge: {reason}")
+        texts = {"description": _plain(description)}
+        task = JudgeTask(prompt, texts, yes_or_no("shown"), media=media, max_chars=MAX_DESCRIPTION_CHARS)
+        verdict = await judge(NAME, task, self.caller, said="judge: ")
+        return ItemScore(category, f"{description!r:.80}", verdict.value, frames, verdict.reason)
 
 
 def _plain(description: str) -> str:
@@ -208,9 +204,29 @@ def _plain(description: str) -> str:
     return "".join(pieces) + description[done:]
 
 
-def _read(reply: Answered) -> tuple[float | None, str]:
-    fields = json_object(reply.text)
-    shown = str(fields.get("shown"))
-    if shown not in VALUES:
-        raise BadReply(f"expected yes, no or cannot_judge, got {shown!r:.80}")
-    return VALUES[shown], str(fields.get("reason", ""))[:200]
+async def _score(case: Case) -> Verdict:
+    """The frames that the models saw are the clip; its points are checked on them like points on images."""
+    (index,) = (index for index, medium in enumerate(case.question.media) if medium.frames)
+    clip = [ClipFrame(frame.number, frame.t_s, media_part(frame)) for frame in case.question.media[index].frames]
+    try:
+        statements = await extract_statements(case.text, case.caller)
+    except (CallError, BadReply) as error:
+        return Verdict(NAME, None, f"extraction: {error}")
+    checker = point_checker(case.masks, index) if case.locatable else None
+    return await score_temporal(statements, clip, case.caller, checker)
+
+
+SCORER = Scorer(
+    NAME,
+    "the response speaks of times in a clip",
+    _score,
+    needs=(
+        (lambda case: case.clips > 0, "there is no clip"),
+        (lambda case: case.clips == 1, "a time does not say which of several clips is meant"),
+        (lambda case: bool(parse_times(case.text)), "no moment or span of time is named"),
+    ),
+    asks=(Asks(ROLE, (extraction.PROMPT, FRAME_PROMPT, SEGMENT_PROMPT)), *locating.ASKS),
+    floor=0.7,
+    is_grounding=True,
+)
+"""The floor is below 1, since a judge's word is behind it."""

@@ -6,15 +6,14 @@ judge failed to answer leaves numerator and denominator.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from inference.errors import CallError
-from inference.grounding import BadReply, json_object
+from inference.asking import Asks
 from inference.models import Answered, Caller
-from inference.repair import ask_for
-from inference.request import Sampling
-from prompts.loader import RenderedPrompt, load_prompt
-from rewards.judge_guard import question_text, quote
+from rewards.case import Case
+from rewards.judge import ROLE, JudgeTask, Reading, judge, true_or_false
+from rewards.judge_guard import question_text
+from rewards.scorer import Scorer
 from rewards.scorers.judging import COMPLEX, SIMPLE, decision_of
 from schemas.messages import shown
 from schemas.records import Question, Verdict
@@ -61,12 +60,13 @@ async def score_aspects(question: Question, response: Response, caller: Caller) 
     A response without an answer has nothing that its reasoning leads to: d3 is 0. Raises BudgetUsedUp, once no question
     is under way any more.
     """
-    quoted, asked = quote(response.think or ""), question_text(question)
-    fields = {"question": asked, "reasoning": quoted.texts[0], "mark": quoted.mark}
+    texts, asked = {"reasoning": response.think or ""}, {"question": question_text(question)}
     media = {"original": shown(question.media)}
+    logical = JudgeTask(LOGIC_PROMPT, texts, _reader("sound"), asked, media)
+    grounded = JudgeTask(GROUNDING_PROMPT, texts, _reader("true_to_sources"), asked, media)
     answers = await asyncio.gather(
-        _ask(LOGIC, load_prompt(LOGIC_PROMPT).render(media, **fields), "sound", caller),
-        _ask(GROUNDING, load_prompt(GROUNDING_PROMPT).render(media, **fields), "true_to_sources", caller),
+        judge(LOGIC, logical, caller),
+        judge(GROUNDING, grounded, caller),
         _consistency(asked, response, caller),
         return_exceptions=True,
     )
@@ -85,27 +85,25 @@ def _without_reasoning(response: Response, complexity: str | None, correct: bool
     return Verdict(NAME, None, "no reasoning to judge")
 
 
-async def _consistency(asked: str, response: Response, caller: Caller) -> Verdict:
+async def _consistency(asked: dict[str, str], response: Response, caller: Caller) -> Verdict:
     if response.answer is None or not response.answer.strip():
         return Verdict(CONSISTENCY, 0.0, "there is no answer that the reasoning could lead to")
-    quoted = quote(response.think or "", response.answer)
-    reasoning, predicted = quoted.texts
-    prompt = load_prompt(CONSISTENCY_PROMPT).render(
-        question=asked, reasoning=reasoning, predicted=predicted, mark=quoted.mark
-    )
-    return await _ask(CONSISTENCY, prompt, "supported", caller)
+    texts = {"reasoning": response.think or "", "predicted": response.answer}
+    return await judge(CONSISTENCY, JudgeTask(CONSISTENCY_PROMPT, texts, _reader("supported"), asked), caller)
 
 
-async def _ask(name: str, prompt: RenderedPrompt, field: str, caller: Caller) -> Verdict:
-    def judged(reply: Answered) -> tuple[bool, str]:
-        fields = json_object(reply.text)
-        value = fields.get(field)
-        if not isinstance(value, bool):
-            raise BadReply(f"{field}: expected true or false, got {value!r:.80}")
-        return value, str(fields.get("reason", ""))[:200]
+def _reader(field: str) -> Callable[[Answered], Reading]:
+    return true_or_false(field, f"{field}: ")
 
-    try:
-        (value, reason), _ = await ask_for(caller, "judge", prompt, Sampling(max_tokens=1024), judged)
-    except (CallError, BadReply) as error:
-        return Verdict(name, None, f"judge: {error}")
-    return Verdict(name, float(value), reason)
+
+async def _score(case: Case) -> Verdict:
+    correct = None if case.outcome is None or case.outcome.value is None else case.outcome.value == 1
+    return await score_thinking(case.question, case.response, case.caller, case.context.complexity, correct)
+
+
+SCORER = Scorer(
+    NAME,
+    "the response chooses whether to think",
+    _score,
+    asks=(Asks(ROLE, (LOGIC_PROMPT, GROUNDING_PROMPT, CONSISTENCY_PROMPT)),),
+)

@@ -1,5 +1,6 @@
 """From drafts to the rows of the shards. Image columns hold URIs here; the shard writer replaces them by bytes."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from schemas.arrow import REJECTED_SCHEMA
@@ -7,15 +8,25 @@ from schemas.question_text import user_text
 from schemas.records import Draft, Question, Rejected, Trace
 
 Row = dict[str, object]
+SCORES = ("outcome", "spatial", "temporal", "reasoning")
+"""The scorers whose values have a field of their own in ``scores``."""
+UNSTORED = ("counting",)
+"""Scorers that decide what is kept and whose values stand in no row."""
+
+
+def has_extra_scores(names: Iterable[str]) -> bool:
+    """Whether rows of traces with verdicts of these names have the column ``extra_scores``."""
+    return any(name not in (*SCORES, *UNSTORED) for name in names)
 
 
 @dataclass(frozen=True)
 class RowContext:
-    """What all rows of a run share."""
+    """What all rows of a run share. ``extra_scores``: whether they have that column (:func:`has_extra_scores`)."""
 
     recipe: str
     revision: str
     self_judged: bool
+    extra_scores: bool = False
 
 
 def sft_row(draft: Draft, context: RowContext) -> Row:
@@ -27,6 +38,8 @@ def sft_row(draft: Draft, context: RowContext) -> Row:
     row["points"] = [asdict(point) for point in trace.points]
     row["boxes"] = [asdict(box) for box in trace.boxes]
     row["scores"] = _scores(trace)
+    if context.extra_scores:
+        row["extra_scores"] = _extra_scores(trace)
     row["messages"] = [
         {"role": "user", "content": user_text(draft.question)},
         {"role": "assistant", "content": trace.text},
@@ -61,7 +74,7 @@ def _common(draft: Draft, context: RowContext) -> Row:
         "source": question.source,
         "license": question.license,
         "recipe": context.recipe,
-        "images": [uri for medium in question.media for uri in medium.pictures],
+        "images": [uri for medium in question.media for uri in medium.image_uris],
         "frames": _frames(question),
         "overlays": [overlay.uri for overlay in draft.overlays],
         "question": question.question,
@@ -89,7 +102,13 @@ def _frames(question: Question) -> list[Row] | None:
 
 def _scores(trace: Trace) -> Row:
     values: Row = {verdict.name: verdict.value for verdict in trace.verdicts}
-    return {name: values.get(name) for name in ("outcome", "spatial", "temporal", "reasoning")} | {"final": trace.score}
+    return {name: values.get(name) for name in SCORES} | {"final": trace.score}
+
+
+def _extra_scores(trace: Trace) -> list[Row]:
+    """What further scorers gave the trace, in their order; null is unscored."""
+    further = (verdict for verdict in trace.verdicts if verdict.name not in (*SCORES, *UNSTORED))
+    return [{"name": verdict.name, "value": verdict.value} for verdict in further]
 
 
 def _lineage(draft: Draft, context: RowContext) -> Row:

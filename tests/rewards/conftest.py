@@ -1,6 +1,7 @@
 """A scripted caller, a drawn scene, and the real models of the embedded engine on it."""
 
 import asyncio
+import dataclasses
 import functools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -15,11 +16,15 @@ from inference.models import Answered, Models
 from inference.request import Completion, Continuation, Sampling
 from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import RenderedPrompt
+from rewards.case import Case
+from rewards.locating import ObjectMasks, Served
 from schemas.coordinates import CoordinateFrame
-from schemas.records import Call, Draft, MediaRef, Question, Verdict
+from schemas.records import Call, MediaRef, Question, Verdict
+from schemas.responses.response import parse_response
 
 from ..inference.asking import call
 
+NOBODY = Served()
 YELLOW, BLUE, GREY = (255, 255, 0), (0, 0, 255), (211, 211, 211)
 
 
@@ -53,7 +58,7 @@ class ScriptedCaller:
         return Answered((completion,), Call(role, prompt.name, prompt.sha256, "m", ("key",)), self.frame)
 
     def repair_attempts(self, role: str) -> int:
-        """Each prepared reply is the only one: how bad ones are asked for again is tested with inference.repair."""
+        """Each prepared reply is the only one: how bad ones are asked for again is tested with inference.asking."""
         return 0
 
     def gives_logprobs(self, role: str) -> bool:
@@ -83,9 +88,19 @@ def question() -> Callable[..., Question]:
 
 
 @pytest.fixture
-def draft(question: Callable[..., Question]) -> Callable[..., Draft]:
-    """A draft of that question, with changes to the draft."""
-    return lambda **changes: Draft(question(), **changes)
+def case(question: Callable[..., Question]) -> Callable[..., Case]:
+    """A response to that question; what is not a field of :class:`Case` changes the question, ``gold`` its answer."""
+    own = {field.name for field in dataclasses.fields(Case)} - {"question", "masks"}
+
+    def build(text: str = "<answer>2</answer>", caller: Any = None, served: Served = NOBODY, **changes: Any) -> Case:
+        fields = {name: changes.pop(name) for name in own & changes.keys()}
+        if "gold" in changes:
+            changes["answer"] = changes.pop("gold")
+        asked = question(**changes)
+        read = {"answer": parse_response(text).answer, "points": (), "boxes": ()} | fields
+        return Case(asked, text, masks=ObjectMasks(asked, caller, served), **read)
+
+    return build
 
 
 @pytest.fixture

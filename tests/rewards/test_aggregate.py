@@ -1,5 +1,8 @@
 """Argos Eq. 9 by hand, with what leaves it and what it does not hold for."""
 
+import dataclasses
+import pickle
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,6 +11,12 @@ from rewards.aggregate import GateSettings, gated
 from schemas.records import Verdict
 
 EQUAL = GateSettings()
+NAMES = ("outcome", "spatial", "reasoning")
+
+
+def weighing(**weights: float) -> dict[str, float]:
+    """The default weights with these in place of some."""
+    return {**EQUAL.weights, **weights}
 
 
 @pytest.mark.parametrize(
@@ -32,7 +41,7 @@ def test_argos_eq9_gated_equal_weights(verdicts, spatial, reasoning, expected) -
 )
 def test_argos_eq9_gated_weights(verdicts, weights, values, expected) -> None:
     scored = verdicts(outcome=values[0], spatial=values[1], reasoning=values[2])
-    assert gated(scored, GateSettings(*weights)) == pytest.approx(expected)
+    assert gated(scored, GateSettings(dict(zip(NAMES, weights, strict=True)))) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +71,7 @@ def test_argos_eq9_below_the_gate_the_outcome_stands_alone(verdicts, tau, outcom
 )
 def test_argos_eq9_unscored_terms_leave_numerator_and_denominator(verdicts, spatial, reasoning, expected) -> None:
     scored = verdicts(outcome=1.0, spatial=spatial, reasoning=reasoning)
-    assert gated(scored, GateSettings(2.0, 3.0, 5.0)) == pytest.approx(expected)
+    assert gated(scored, GateSettings(dict(zip(NAMES, (2.0, 3.0, 5.0), strict=True)))) == pytest.approx(expected)
 
 
 def test_argos_eq9_absent_terms_are_as_unscored(verdicts) -> None:
@@ -87,7 +96,8 @@ UNIT = st.floats(0, 1)
 @given(UNIT, UNIT | st.none(), UNIT | st.none(), st.tuples(*[st.floats(0.01, 10)] * 3), st.floats(0.01, 1))
 def test_argos_eq9_stays_between_its_terms(outcome, spatial, reasoning, weights, tau) -> None:
     named = {"outcome": outcome, "spatial": spatial, "reasoning": reasoning}
-    score = gated(tuple(Verdict(name, value, "") for name, value in named.items()), GateSettings(*weights, tau))
+    gate = GateSettings(dict(zip(NAMES, weights, strict=True)), tau)
+    score = gated(tuple(Verdict(name, value, "") for name, value in named.items()), gate)
     values = [value for value in named.values() if value is not None]
     assert score is not None
     assert min(values) - 1e-9 <= score <= max(values) + 1e-9
@@ -97,16 +107,50 @@ def test_argos_eq9_stays_between_its_terms(outcome, spatial, reasoning, weights,
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"outcome_weight": 0.0}, "outcome_weight must be greater than 0, got 0.0"),
-        ({"outcome_weight": -1.0}, "outcome_weight must be greater than 0, got -1.0"),
-        ({"spatial_weight": -0.1}, "spatial_weight must be at least 0, got -0.1"),
-        ({"reasoning_weight": -0.1}, "reasoning_weight must be at least 0, got -0.1"),
+        ({"weights": weighing(outcome=0.0)}, "weights.outcome must be greater than 0, got 0.0"),
+        ({"weights": weighing(outcome=-1.0)}, "weights.outcome must be at least 0, got -1.0"),
+        ({"weights": weighing(spatial=-0.1)}, "weights.spatial must be at least 0, got -0.1"),
+        ({"weights": weighing(reasoning=-0.1)}, "weights.reasoning must be at least 0, got -0.1"),
+        ({"weights": {"spatial": 1.0}}, "weights.outcome must be greater than 0, got None"),
         ({"tau": 0.0}, "tau"),
         ({"tau": 1.1}, "tau"),
         ({"tau": float("nan")}, "tau"),
-        ({"spatial_weight": float("nan")}, "spatial_weight must be .*, got nan"),
+        ({"weights": weighing(spatial=float("nan"))}, "weights.spatial must be .*, got nan"),
     ],
 )
 def test_impossible_settings(fields, said) -> None:
     with pytest.raises(ValueError, match=said):
         GateSettings(**fields)
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        # the weight of the grounding: (1*1 + 3*0.2) / 4
+        (weighing(spatial=3.0), 0.4),
+        # its own: (1*1 + 2*0.2) / 3
+        (weighing(spatial=3.0, temporal=2.0), 1.4 / 3),
+        (weighing(temporal=0.0), 1.0),
+        ({"outcome": 1.0}, 1.0),
+    ],
+)
+def test_argos_eq9_the_grounding_of_a_clip_is_temporal(verdicts, weights, expected) -> None:
+    assert gated(verdicts(outcome=1.0, temporal=0.2), GateSettings(weights)) == pytest.approx(expected)
+
+
+def test_a_scorer_of_ones_own_counts_by_its_weight(verdicts) -> None:
+    scored = verdicts(outcome=1.0, spatial=0.5, colours=0.0)
+    # (1*1 + 1*0.5 + 2*0) / 4
+    assert gated(scored, GateSettings(weighing(colours=2.0))) == pytest.approx(0.375)
+
+
+def test_the_settings_are_hashable_and_pickle() -> None:
+    assert hash(GateSettings()) == hash(GateSettings())
+    assert pickle.loads(pickle.dumps(GateSettings(weighing(spatial=2.0)))) == GateSettings(weighing(spatial=2.0))
+    assert GateSettings() != GateSettings(weighing(spatial=2.0))
+
+
+def test_former_names_have_successors() -> None:
+    fields = {field.name for field in dataclasses.fields(GateSettings)}
+    assert not fields & set(GateSettings.RENAMED)
+    assert {name.partition(".")[0] for name in GateSettings.RENAMED.values()} <= fields

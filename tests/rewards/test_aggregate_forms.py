@@ -1,4 +1,4 @@
-"""SAIL-RL Eq. 1 and its additive baseline, iVGR Eq. 1 and 3, and Argos' Remark 2, by hand."""
+"""SAIL-RL Eq. 1 and its additive baseline, and iVGR Eq. 1 and 3, by hand."""
 
 import math
 
@@ -11,11 +11,8 @@ from rewards.aggregate import (
     CascadeSettings,
     StreamSettings,
     additive,
-    best_group_size,
     cascading,
     grounded_stream,
-    pareto_bound,
-    smallest_group_size,
     textual_stream,
 )
 from schemas.records import Verdict
@@ -149,59 +146,3 @@ def test_ivgr_eq1_eq3_weights(verdicts) -> None:
 def test_impossible_settings(make) -> None:
     with pytest.raises(ValueError, match=r"(alpha|\w+_weight) must be "):
         make()
-
-
-def test_argos_remark2_bound_by_hand() -> None:
-    # β = 1/2, exp(C·m) = 8: H(1) = 1/2, H(2) = 3/4 * 7/8, H(3) = 7/8 * 6/8, H(4) = 15/16 * 5/8
-    values = [pareto_bound(n, 0.5, math.log(8)) for n in (1, 2, 3, 4)]
-    assert values == pytest.approx([0.5, 0.65625, 0.65625, 0.5859375])
-    assert pareto_bound(10, 0.5, math.log(8)) < 0
-
-
-@pytest.mark.parametrize(
-    ("beta", "reach", "best"),
-    [
-        # H(2) = H(3) above: the smaller
-        (0.5, 8, 2),
-        # 1 - 0.1 = 0.9: H(1) = 0.9, H(2) = 0.99 * 0.5
-        (0.9, 2, 1),
-        # H(2) = 0.99 * 99/100 > H(1) = 0.9; H(3) = 0.999 * 98/100 is less than H(2) = 0.9801
-        (0.9, 100, 2),
-    ],
-)
-def test_argos_remark2_best_group_by_hand(beta, reach, best) -> None:
-    assert best_group_size(beta, math.log(reach)) == best
-
-
-@settings(max_examples=60)
-@given(st.floats(0.01, 0.99), st.floats(0.05, 8))
-def test_argos_remark2_best_group_is_the_first_maximum(beta, exponent) -> None:
-    best = best_group_size(beta, exponent)
-    bounds = [pareto_bound(n, beta, exponent) for n in range(1, best + 200)]
-    assert bounds[best - 1] >= max(bounds) - 1e-12
-    assert all(bound <= bounds[best - 1] + 1e-12 for bound in bounds)
-    assert best == 1 or bounds[best - 2] < bounds[best - 1] + 1e-12
-    assert best <= math.ceil(math.log1p(beta * math.exp(exponent)) / beta)
-
-
-def test_argos_remark2_better_policies_need_smaller_groups() -> None:
-    sizes = [best_group_size(beta, 6.0) for beta in (0.01, 0.05, 0.1, 0.3, 0.6, 0.9, 0.99)]
-    assert sizes == sorted(sizes, reverse=True)
-    assert best_group_size(0.5, 700.0) > best_group_size(0.5, 70.0)
-
-
-@settings(max_examples=60)
-@given(st.floats(0.01, 0.99), st.floats(0.05, 8), st.floats(0.01, 1))
-def test_argos_remark2_smallest_group_that_meets_a_bound(beta, exponent, target) -> None:
-    size, best = smallest_group_size(beta, exponent, target), best_group_size(beta, exponent)
-    if size is None:
-        assert pareto_bound(best, beta, exponent) < target
-    else:
-        assert pareto_bound(size, beta, exponent) >= target
-        assert size == 1 or pareto_bound(size - 1, beta, exponent) < target
-
-
-@pytest.mark.parametrize("arguments", [(0, 0.5, 1.0), (1, 0.0, 1.0), (1, 1.0, 1.0), (1, 0.5, 0.0), (1, 0.5, 701.0)])
-def test_argos_remark2_out_of_range(arguments) -> None:
-    with pytest.raises(ValueError, match="bound needs"):
-        pareto_bound(*arguments)

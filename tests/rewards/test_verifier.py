@@ -6,29 +6,32 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from inference.asking import Asks
 from inference.grounding import encode_mask
 from rewards.aggregate import GateSettings
-from rewards.scorers.spatial import ObjectMasks
-from rewards.selection import Served
-from rewards.verifier import contents_of, verify_trace
-from schemas.geometry import Box, Point
-from schemas.records import FrameRef, Trace
+from rewards.case import Case
+from rewards.locating import Served
+from rewards.registry import SCORERS
+from rewards.scorer import Scorer
+from rewards.verifier import Verified, verify
+from schemas.geometry import Point
+from schemas.records import FrameRef, Verdict
 
 ALL = Served(frozenset({"judge", "detector", "segmenter"}))
 PLACES = (Point("yellow square", 45.0, 35.0), Point("yellow square", 215.0, 65.0))
 
 
-def trace(answer: str | None, points: tuple[Point, ...] = PLACES) -> Trace:
+def said(answer: str | None, points: tuple[Point, ...] = PLACES) -> dict[str, object]:
+    """A response that points and answers, as the fields of its case."""
     tags = " ".join(f'<points x1="{p.x:g}" y1="{p.y:g}" alt="{p.label}">{p.label}</points>' for p in points)
-    return Trace(0, f"<think>I see {tags}.</think><answer>{answer}</answer>", answer, points, ())
+    text = f"<think>I see {tags}.</think><answer>{answer}</answer>"
+    return {"text": text, "answer": answer, "points": points}
 
 
 @pytest.fixture
-def verify(run, draft):
-    def build(caller, given: Trace, served: Served = ALL, planner: str = "rules", **changes) -> Trace:
-        checked = draft(**changes)
-        masks = ObjectMasks(checked.question, caller, served)
-        return run(verify_trace(checked, given, GateSettings(), masks, planner))
+def verified(run, case):
+    def build(caller, given: dict, served: Served = ALL, planner: str = "rules", **changes) -> Verified:
+        return run(verify(case(caller=caller, served=served, **given, **changes), GateSettings(), planner=planner))
 
     return build
 
@@ -37,14 +40,14 @@ LEFT_OUT = {"counting": None, "temporal": None}
 PLAIN = {"counting": "0 are found where the answer is 2: not all of them may be meant", "temporal": "there is no clip"}
 
 
-def values(scored: Trace) -> dict[str, float | None]:
+def values(scored: Verified) -> dict[str, float | None]:
     return {verdict.name: verdict.value for verdict in scored.verdicts}
 
 
 @pytest.mark.parametrize("answer", ["3", None])
-def test_argos_eq9_below_the_gate_nothing_else_is_asked(verify, scripted, answer) -> None:
+def test_argos_eq9_below_the_gate_nothing_else_is_asked(verified, scripted, answer) -> None:
     caller = scripted()
-    scored = verify(caller, trace(answer))
+    scored = verified(caller, said(answer))
     assert (values(scored), scored.score) == ({"outcome": 0.0}, 0.0)
     assert caller.asked == []
 
@@ -56,9 +59,9 @@ def supports(word: str) -> str:
 @pytest.mark.parametrize(
     ("word", "reasoning", "score"), [("yes", 1.0, 2 / 3), ("no", 0.0, 1 / 3), ("cannot_judge", None, 0.5)]
 )
-def test_argos_eq9_gated_over_all_scorers(verify, scripted, word, reasoning, score) -> None:
+def test_argos_eq9_gated_over_all_scorers(verified, scripted, word, reasoning, score) -> None:
     """Outcome 1 and spatial 0, the label being not detected."""
-    scored = verify(scripted(detector=['{"boxes": []}'], judge=[supports(word)]), trace("2"))
+    scored = verified(scripted(detector=['{"boxes": []}'], judge=[supports(word)]), said("2"))
     assert values(scored) == LEFT_OUT | {"outcome": 1.0, "spatial": 0.0, "reasoning": reasoning}
     assert scored.score == pytest.approx(score)
 
@@ -73,17 +76,19 @@ def test_argos_eq9_gated_over_all_scorers(verify, scripted, word, reasoning, sco
         ({"judge"}, PLAIN | dict.fromkeys(("spatial", "counting"), "no detector and segmenter are configured")),
     ],
 )
-def test_a_scorer_without_endpoint_is_unscored_and_says_so(verify, scripted, roles, unscored) -> None:
-    scored = verify(scripted(detector=['{"boxes": []}'], judge=[supports("yes")]), trace("2"), Served(frozenset(roles)))
+def test_a_scorer_without_endpoint_is_unscored_and_says_so(verified, scripted, roles, unscored) -> None:
+    scored = verified(
+        scripted(detector=['{"boxes": []}'], judge=[supports("yes")]), said("2"), Served(frozenset(roles))
+    )
     assert {v.name: v.reason for v in scored.verdicts if v.value is None} == unscored
 
 
-def test_without_any_scorer_the_outcome_is_the_score(verify, scripted) -> None:
-    assert verify(scripted(), trace("2"), Served()).score == 1.0
+def test_without_any_scorer_the_outcome_is_the_score(verified, scripted) -> None:
+    assert verified(scripted(), said("2"), Served()).score == 1.0
 
 
-def test_a_verdict_says_why_its_scorer_ran(verify, scripted) -> None:
-    scored = verify(scripted(detector=['{"boxes": []}'], judge=[supports("yes")]), trace("2"))
+def test_a_verdict_says_why_its_scorer_ran(verified, scripted) -> None:
+    scored = verified(scripted(detector=['{"boxes": []}'], judge=[supports("yes")]), said("2"))
     chosen = {
         v.name: json.loads(v.evidence[-1])["chosen"] for v in scored.verdicts if v.value is not None and v.evidence
     }
@@ -93,50 +98,33 @@ def test_a_verdict_says_why_its_scorer_ran(verify, scripted) -> None:
     }
 
 
-def test_the_planner_leaves_scorers_out(verify, scripted) -> None:
+def test_the_planner_leaves_scorers_out(verified, scripted) -> None:
     plan = json.dumps({"scorers": [{"name": "reasoning", "reason": "a count"}]})
-    scored = verify(scripted(judge=[plan, supports("no")]), trace("2"), planner="judge")
+    scored = verified(scripted(judge=[plan, supports("no")]), said("2"), planner="judge")
     assert values(scored) == LEFT_OUT | {"outcome": 1.0, "spatial": None, "reasoning": 0.0}
     assert {v.reason for v in scored.verdicts if v.name in ("spatial", "counting")} == {"left out by the planner"}
 
 
-def test_without_a_judge_nobody_plans(verify, scripted) -> None:
+def test_without_a_judge_nobody_plans(verified, scripted) -> None:
     caller = scripted(detector=['{"boxes": []}'])
-    verify(caller, trace("2"), Served(ALL.roles - {"judge"}), planner="judge")
+    verified(caller, said("2"), Served(ALL.roles - {"judge"}), planner="judge")
     assert [role for role, _, _ in caller.asked] == ["detector"]
 
 
-@pytest.mark.parametrize(
-    ("text", "fields"),
-    [
-        ("<think>two</think><answer>2</answer>", {"think": True}),
-        ("<think> </think><answer>2</answer>", {"think": False}),
-        ("2", {"think": False}),
-    ],
-)
-def test_the_contents_of_a_trace(draft, text, fields) -> None:
-    points = (*PLACES, Point("table", 1.0, 1.0))
-    found = contents_of(draft(points=PLACES), Trace(0, text, "2", points, (Box("box", 0, 0, 1, 1),)), ALL)
-    expected = {"answer_type": "numeric", "points": 3, "boxes": 1, "times": 0, "clips": 0}
-    expected |= {"pointable": True, "locatable": True, "counted": 2} | fields
-    assert {name: getattr(found, name) for name in expected} == expected
-
-
 @pytest.mark.parametrize(("pointed", "spatial"), [(PLACES, 0.0), ((), None)])
-def test_no_points_counts_only_where_the_pointer_found_some(verify, scripted, pointed, spatial) -> None:
-    scored = verify(scripted(judge=[supports("yes")]), trace("2", ()), points=pointed)
+def test_no_points_counts_only_where_the_pointer_found_some(verified, scripted, pointed, spatial) -> None:
+    scored = verified(scripted(judge=[supports("yes")]), said("2", ()), pointable=bool(pointed))
     assert values(scored)["spatial"] == spatial
 
 
-def test_an_unscored_outcome_has_no_score(run, scripted, question, draft) -> None:
-    asked = question(answer="riding a horse", answer_type="text")
-    given = trace("he sits on the back of a galloping brown animal")
-    masks = ObjectMasks(asked, scripted(judge=["no idea"]), ALL)
-    scored = run(verify_trace(type(draft())(asked), given, GateSettings(), masks))
+def test_an_unscored_outcome_has_no_score(run, scripted, case) -> None:
+    asked = {"gold": "riding a horse", "answer_type": "text"}
+    given = said("he sits on the back of a galloping brown animal")
+    scored = run(verify(case(caller=scripted(judge=["no idea"]), served=ALL, **given, **asked), GateSettings()))
     assert (values(scored), scored.score) == ({"outcome": None}, None)
 
 
-SAID = (
+CLIP_SAID = (
     '<think>The <points x1="15" y1="15" alt="dog">dog</points> sits in frame 2 (1.00 s). It barks from 0.50 s to '
     "1.00 s.</think><answer>2</answer>"
 )
@@ -166,37 +154,28 @@ def clip_question(question):
     ],
 )
 def test_argos_eq4_a_clip_is_scored_by_its_times(
-    run, scripted, question, draft, roles, detector, shown, temporal
+    run, scripted, case, question, roles, detector, shown, temporal
 ) -> None:
     """The mean of the mean over its points and the mean over its spans; without a detector the spans alone."""
     judge = [json.dumps(EXTRACTED), json.dumps({"reason": "", "shown": shown}), supports("yes")]
     mask = json.dumps({"masks": [encode_mask(10, 10, np.ones((10, 10), bool))]})
     caller = scripted(judge=judge, detector=[detector], segmenter=[mask])
-    asked = clip_question(question)
-    given = Trace(0, SAID, "2", (Point("dog", 15.0, 15.0, frame=2, t_s=1.0),), ())
-    masks = ObjectMasks(asked, caller, Served(frozenset(roles)))
-    scored = run(verify_trace(type(draft())(asked), given, GateSettings(), masks))
+    points = (Point("dog", 15.0, 15.0, frame=2, t_s=1.0),)
+    served = Served(frozenset(roles))
+    given = case(CLIP_SAID, caller, served, answer="2", points=points, media=clip_question(question).media)
+    scored = run(verify(given, GateSettings()))
     found = values(scored)
     assert (found["spatial"], found["temporal"], found["reasoning"]) == (None, temporal, 1.0)
     if detector is not None:
         assert [prompt.media[0].uri for role, prompt, _ in caller.asked if role == "detector"] == ["run:f2.jpg"]
 
 
-def test_a_clip_whose_statements_cannot_be_read_is_unscored(run, scripted, question, draft) -> None:
-    asked = clip_question(question)
+def test_a_clip_whose_statements_cannot_be_read_is_unscored(run, scripted, case, question) -> None:
     caller = scripted(judge=["nothing of the kind", supports("yes")])
-    scored = run(
-        verify_trace(type(draft())(asked), Trace(0, SAID, "2", (), ()), GateSettings(), ObjectMasks(asked, caller, ALL))
-    )
+    scored = run(verify(case(CLIP_SAID, caller, ALL, media=clip_question(question).media), GateSettings()))
     (temporal,) = (verdict for verdict in scored.verdicts if verdict.name == "temporal")
     assert temporal.value is None
     assert temporal.reason.startswith("extraction: ")
-
-
-def test_the_trace_itself_stays_as_it_is(verify, scripted) -> None:
-    given = trace("2")
-    scored = verify(scripted(detector=['{"boxes": []}'], judge=[supports("yes")]), given)
-    assert (scored.text, scored.points, scored.answer, scored.index) == (given.text, given.points, "2", 0)
 
 
 @pytest.mark.parametrize(
@@ -219,13 +198,41 @@ def test_the_trace_itself_stays_as_it_is(verify, scripted) -> None:
         ("3", PLACES, {"outcome": 0.0}, 0.0),
     ],
 )
-def test_argos_eq9_on_a_drawn_scene(with_models, draft, answer, points, expected, score) -> None:
-    checked = draft(points=PLACES)
-    scored = with_models(
-        lambda models: verify_trace(
-            checked, trace(answer, points), GateSettings(), ObjectMasks(checked.question, models, ALL)
-        )
-    )
+def test_argos_eq9_on_a_drawn_scene(with_models, case, answer, points, expected, score) -> None:
+    def work(models):
+        return verify(case(caller=models, served=ALL, pointable=True, **said(answer, points)), GateSettings())
+
+    scored = with_models(work)
     found = {name: value for name, value in values(scored).items() if name != "temporal"}
     assert found == pytest.approx(expected)
     assert scored.score == pytest.approx(score)
+
+
+async def _says_colours(case: Case) -> Verdict:
+    return Verdict("colours", 0.25, f"{case.outcome.value:g}" if case.outcome else "")
+
+
+OWN = Scorer(
+    "colours",
+    "colours are named",
+    _says_colours,
+    needs=((lambda case: "yellow" in case.text, "no colour is named"),),
+    asks=(Asks("second_judge", ()),),
+)
+
+
+@pytest.mark.parametrize(
+    ("roles", "points", "value", "reason"),
+    [
+        ({"second_judge"}, PLACES, 0.25, "1"),
+        ({"second_judge"}, (), None, "no colour is named"),
+        (set(), PLACES, None, "no second_judge is configured"),
+    ],
+)
+def test_a_scorer_of_ones_own_runs_where_it_is_passed(run, case, roles, points, value, reason) -> None:
+    """It stands where it is put, knows the outcome, and has no part in the score without a weight."""
+    given = case(served=Served(frozenset(roles)), **said("2", points))
+    scored = run(verify(given, GateSettings(), (OWN, SCORERS[0])))
+    assert [verdict.name for verdict in scored.verdicts] == ["colours", "outcome"]
+    own = scored.verdicts[0]
+    assert (own.value, own.reason, scored.score) == (value, reason, 1.0)

@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
+from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA, rl_schema, sft_schema
 
 GOLDEN = Path(__file__).parent / "golden"
+FURTHER = {"sft": (SFT_SCHEMA, sft_schema), "rl": (RL_SCHEMA, rl_schema)}
 SCHEMAS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
 
 
@@ -26,6 +27,20 @@ def described(schema: pa.Schema) -> str:
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_the_schema_is_the_golden_one(name: str) -> None:
     assert described(SCHEMAS[name]) == (GOLDEN / f"{name}.txt").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", FURTHER)
+def test_further_scores_stand_beside_the_scores(name: str) -> None:
+    plain, make = FURTHER[name]
+    assert make() == plain
+    wider = make(extra_scores=True)
+    after = wider.names.index("scores") + 1
+    assert wider.names[after] == "extra_scores"
+    assert str(wider.field("extra_scores").type) == "list<item: struct<name: string, value: double>>"
+    assert [field for field in wider if field.name != "extra_scores"] == list(plain)
+    features = json.loads(wider.metadata[b"huggingface"])["info"]["features"]
+    values = {"name": {"dtype": "string", "_type": "Value"}, "value": {"dtype": "float64", "_type": "Value"}}
+    assert features["extra_scores"] == {"feature": values, "_type": "List"}
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -43,7 +58,7 @@ def picture(colour: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", ["sft", "rl"])
-def test_datasets_gives_pictures(name: str, tmp_path: Path) -> None:
+def test_datasets_gives_images(name: str, tmp_path: Path) -> None:
     rows = [
         {"id": "a", "images": [picture("red"), picture("blue")], "overlays": [picture("lime")]},
         {"id": "b", "images": [picture("red")], "overlays": []},

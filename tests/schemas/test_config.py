@@ -301,7 +301,7 @@ def test_a_config_needs_the_decorator() -> None:
     class Plain(Base):
         """Not decorated, though its base is."""
 
-    with pytest.raises(TypeError, match="Plain must be decorated with @settings"):
+    with pytest.raises(ConfigError, match="the class Plain must be decorated with @settings of schemas.config, not"):
         load_config(Plain, None)
 
 

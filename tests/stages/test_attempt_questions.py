@@ -69,7 +69,7 @@ def test_the_calls_are_noted(
         [[("policy", "attempt.v1", "colour", 5, 5, 0)]],
         [],
         show=lambda draft: [
-            (call.role, call.prompt, call.model, len(call.keys), len(set(call.keys)), call.cached)
+            (call.role, call.prompt, call.model, len(call.keys), len(set(call.keys)), call.usage.cached)
             for call in draft.calls
         ],
     )

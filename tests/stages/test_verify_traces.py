@@ -1,5 +1,7 @@
 """Verification: the best of a draft's traces, and why none is good enough."""
 
+import dataclasses
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +11,14 @@ import pytest
 
 from inference.request import Completion
 from inference.settings import ModelsSettings
+from rewards.aggregate import GateSettings
+from rewards.case import Case
+from rewards.registry import SCORERS
+from rewards.scorer import Scorer
+from schemas.config import ConfigError, build
 from schemas.geometry import Point
-from schemas.reasons import Reason
 from schemas.records import Call, Draft, Rejected, Trace, Verdict
+from schemas.usage import Usage
 from stages.generate_traces import as_trace
 from stages.verify_traces import VerifySettings, VerifyTraces, best_trace, good_traces, why_rejected
 
@@ -20,15 +27,53 @@ from stages.verify_traces import VerifySettings, VerifyTraces, best_trace, good_
 def test_scores_that_make_no_sense(score: float) -> None:
     with pytest.raises(ValueError, match=r"min_score must be at (least 0|most 1), got "):
         VerifySettings(min_score=score)
-    with pytest.raises(ValueError, match=r"min_spatial must be at (least 0|most 1), got "):
-        VerifySettings(min_spatial=score)
-    with pytest.raises(ValueError, match=r"min_counting must be at (least 0|most 1), got "):
-        VerifySettings(min_counting=score)
+    with pytest.raises(ValueError, match=r"floors\.spatial must be at (least 0|most 1), got "):
+        VerifySettings(floors={"spatial": score})
+    with pytest.raises(ValueError, match=r"floors\.counting must be at (least 0|most 1), got "):
+        VerifySettings(floors={"counting": score})
 
 
 def test_a_planner_that_does_not_exist() -> None:
     with pytest.raises(ValueError, match="planner must be 'rules' or 'judge', got 'agent'"):
         VerifySettings(planner="agent")
+
+
+NO_FLOORS = {"spatial": 0.0, "counting": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"floors": {"spatail": 0.5}}, "verify.floors.spatail"),
+        ({"gate": GateSettings({"outcome": 1.0, "temprl": 1.0})}, "verify.gate.weights.temprl"),
+    ],
+)
+def test_a_scorer_that_does_not_exist(
+    changes: dict[str, Any], said: str, models: Callable[..., ModelsSettings]
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        VerifyTraces(VerifySettings(**changes), models())
+    known = "outcome, spatial, counting, temporal, reasoning"
+    assert str(caught.value) == f"{said}: there is no such scorer; there are {known}"
+
+
+def test_scorers_need_names_and_a_grader(models: Callable[..., ModelsSettings]) -> None:
+    for scorers in (SCORERS[1:], (*SCORERS, SCORERS[2]), ()):
+        with pytest.raises(ValueError, match="names of their own, and one named outcome"):
+            VerifyTraces(VerifySettings(), models(), scorers)
+
+
+def test_former_names_have_successors() -> None:
+    fields = {field.name for field in dataclasses.fields(VerifySettings)}
+    assert not fields & set(VerifySettings.RENAMED)
+    assert {name.partition(".")[0] for name in VerifySettings.RENAMED.values()} <= fields
+
+
+def test_a_config_changes_single_floors() -> None:
+    settings = build(VerifySettings, {"floors": {"counting": 0.5, "colours": 1}})
+    assert settings.floors == {"spatial": 1.0, "counting": 0.5, "temporal": 0.7, "colours": 1.0}
+    assert hash(settings) == hash(VerifySettings())
+    assert pickle.loads(pickle.dumps(settings)) == settings
 
 
 def judged(index: int, score: float | None, **values: float | None) -> Trace:
@@ -55,36 +100,36 @@ def test_the_best_trace(scores: list[float | None], best: int | None) -> None:
 
 
 WHY = [
-    ([judged(0, None, outcome=None)], Reason.UNVERIFIABLE, "no answer could be graded: outcome says so"),
-    ([judged(0, 0.0, outcome=0.0)] * 2, Reason.WRONG_ANSWER, "no trace of 2 is right: outcome says so"),
+    ([judged(0, None, outcome=None)], "unverifiable", "no answer could be graded: outcome says so"),
+    ([judged(0, 0.0, outcome=0.0)] * 2, "wrong_answer", "no trace of 2 is right: outcome says so"),
     (
         [judged(0, 0.5, outcome=1.0, spatial=0.0, reasoning=0.5)],
-        Reason.LOW_GROUNDING,
+        "low_grounding",
         "best score 0.50 below 0.7: spatial spatial says so",
     ),
     (
         [judged(0, 0.6, outcome=1.0, spatial=0.5, reasoning=0.3)],
-        Reason.LOW_REASONING,
+        "low_reasoning",
         "best score 0.60 below 0.7: reasoning reasoning says so",
     ),
     (
         [judged(0, 0.5, outcome=1.0, spatial=None, reasoning=0.0)],
-        Reason.LOW_REASONING,
+        "low_reasoning",
         "best score 0.50 below 0.7: reasoning reasoning says so",
     ),
     (
         [judged(0, 0.9, outcome=1.0, spatial=0.7, reasoning=1.0)],
-        Reason.LOW_GROUNDING,
+        "low_grounding",
         "best score 0.90, but spatial below 1: spatial says so",
     ),
     (
         [judged(0, 1.0, outcome=1.0, spatial=1.0, counting=0.75)],
-        Reason.LOW_GROUNDING,
+        "low_grounding",
         "best score 1.00, but counting below 1: counting says so",
     ),
     (
         [judged(0, 0.67, outcome=1.0, spatial=1.0, counting=0.5, reasoning=0.0)],
-        Reason.LOW_REASONING,
+        "low_reasoning",
         "best score 0.67 below 0.7: reasoning reasoning says so",
     ),
 ]
@@ -94,10 +139,10 @@ WHY = [
     ("settings", "good"),
     [
         (VerifySettings(), [0, 4]),
-        (VerifySettings(min_spatial=0.5), [0, 1, 4]),
-        (VerifySettings(min_counting=0.5), [0, 2, 4]),
-        (VerifySettings(min_spatial=0, min_counting=0), [0, 1, 2, 4]),
-        (VerifySettings(min_spatial=0, min_counting=0, min_score=0.95), [0, 2]),
+        (VerifySettings(floors={"spatial": 0.5}), [0, 1, 4]),
+        (VerifySettings(floors={"counting": 0.5}), [0, 2, 4]),
+        (VerifySettings(floors=NO_FLOORS), [0, 1, 2, 4]),
+        (VerifySettings(floors=NO_FLOORS, min_score=0.95), [0, 2]),
     ],
 )
 def test_floors_under_the_grounding(settings: VerifySettings, good: list[int]) -> None:
@@ -113,7 +158,7 @@ def test_floors_under_the_grounding(settings: VerifySettings, good: list[int]) -
 
 
 @pytest.mark.parametrize(("traces", "reason", "detail"), WHY)
-def test_why_none_is_good_enough(traces: list[Trace], reason: Reason, detail: str) -> None:
+def test_why_none_is_good_enough(traces: list[Trace], reason: str, detail: str) -> None:
     found = tuple(traces)
     assert why_rejected(found, best_trace(found), VerifySettings()) == (reason, detail)
 
@@ -138,7 +183,8 @@ def drafts(tmp_path: Path, make_draft: Callable[..., Draft], write_scene: Callab
     def draft(
         name: str, *texts: str, points: tuple[Point, ...] = ON, media: tuple[str, ...] = ("a.png",), **fields: Any
     ) -> Draft:
-        calls = (Call("teacher", "trace.v1", "s", "m", tuple(f"k{n}" for n in range(len(texts))), cost_usd=0.5),)
+        keys = tuple(f"k{n}" for n in range(len(texts)))
+        calls = (Call("teacher", "trace.v1", "s", "m", keys, Usage(calls=1, cost_usd=0.5)),)
         made = make_draft(name, tmp_path, media, **fields)
         traces = tuple(as_trace(index, Completion(text), made.question.media) for index, text in enumerate(texts))
         return replace(made, points=points, traces=traces, calls=calls)
@@ -282,7 +328,7 @@ def test_a_point_is_looked_at_in_the_picture_that_the_trace_names(
 ) -> None:
     write_scene(tmp_path / "empty.png", (), width=400, height=100)
     asked = {"media": ("empty.png", "a.png"), "question": "What colour is the first square?", "answer": "red"}
-    settings = VerifySettings(min_score=0.0, min_spatial=0.0, min_counting=0.0)
+    settings = VerifySettings(min_score=0.0, floors=NO_FLOORS)
     texts = {"second": "In picture 2 I", "none named": "I", "first": "In the first image I", "third": "In picture 3 I"}
     found = [
         drafts(name, response("red", ON[0]).replace("I", said, 1), **asked, answer_type="text")
@@ -313,7 +359,7 @@ def test_at_floors_of_0_the_papers_rule_is_left(
     check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     """Eq. 9 for two of three points: (1 + 2/3 + 1) / 3."""
-    stage = VerifyTraces(VerifySettings(min_spatial=0, min_counting=0), models())
+    stage = VerifyTraces(VerifySettings(floors=NO_FLOORS), models())
     values = FULL | {"spatial": pytest.approx(2 / 3), "counting": pytest.approx(0.5)}
     check_stage(stage, [drafts("q", TWO_OF_THREE)], [("q", 0, [0.889], values)], [], show=kept_as)
 
@@ -340,3 +386,40 @@ def test_on_synthetic_sources_the_pointer_looks(
 
     stage = VerifyTraces(VerifySettings(synthetic_sources=("drawn",)), models())
     check_stage(stage, [drafts("q", GOOD)], [True], [], show=said)
+
+
+async def _hears_hedging(case: Case) -> Verdict:
+    return Verdict("plainness", 0.5 if "I believe" in case.text else 1.0, "it hedges")
+
+
+PLAINNESS = Scorer("plainness", "every response has a tone", _hears_hedging, floor=0.9)
+
+
+@pytest.mark.parametrize(
+    ("floors", "rejected"),
+    [
+        ({}, ("hedged", "low_reasoning", "best score 1.00, but plainness below 0.9", "k0")),
+        ({"plainness": 0.0}, None),
+        ({"plainness": 1.0}, ("hedged", "low_reasoning", "best score 1.00, but plainness below 1", "k0")),
+    ],
+)
+def test_a_scorer_of_ones_own_has_a_floor_and_a_verdict(
+    floors: dict[str, float],
+    rejected: tuple[str, ...] | None,
+    check_stage: Callable[..., None],
+    drafts: Callable[..., Draft],
+    models: Callable[..., ModelsSettings],
+) -> None:
+    """It crosses to the workers with the stage, as a value."""
+    hedged = GOOD.replace("I find", "I believe to see")
+    made = [drafts("plain", GOOD), drafts("hedged", hedged)]
+    kept = [("plain", "plainness")] + ([] if rejected else [("hedged", "plainness")])
+    stage = VerifyTraces(VerifySettings(floors=floors), models(), (*SCORERS, PLAINNESS))
+    check_stage(
+        stage,
+        made,
+        kept,
+        [rejected] if rejected else [],
+        show=lambda draft: (draft.id, draft.traces[0].verdicts[-1].name),
+        show_rejected=rejected_as,
+    )

@@ -20,12 +20,13 @@ from schemas.records import Question, Verdict
 from trainer.cli import main
 from trainer.drawing import Draws, Room
 from trainer.encode import encode_prompt
-from trainer.grpo import Group, Trainee
+from trainer.group import Group
+from trainer.grpo import Trainee
 from trainer.model import VisionLanguageModel
 from trainer.optimiser import Optimiser
 from trainer.reward import ArgosReward, Scored
-from trainer.rollouts import Rollout, Sampler
 from trainer.sample import Sample
+from trainer.sampling import Rollout, Sampler
 from trainer.settings import RewardSettings, TrainerSettings
 from trainer.shards import Shards, TrainingRow, prompt_sample
 

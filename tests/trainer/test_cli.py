@@ -14,7 +14,7 @@ import pytest
 from trainer import commands, grpo
 from trainer.memory import GIB
 from trainer.optimiser import NotFinite
-from trainer.rollouts import SamplerError
+from trainer.sampling import SamplerError
 
 from .runs import SAMPLE, Command, Said, judging, metrics_of, records, rl_row
 

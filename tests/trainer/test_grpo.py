@@ -17,7 +17,7 @@ from trainer.loss import policy_loss
 from trainer.model import VisionLanguageModel
 from trainer.optimiser import NotFinite
 from trainer.policy import score
-from trainer.rollouts import Rollout
+from trainer.sampling import Rollout
 
 from .runs import changed, group_of, rollout_of, settings_of, trainee_of, weights_of
 

@@ -9,12 +9,13 @@ import torch
 
 from schemas.records import Question
 from trainer.encode import encode_prompt
-from trainer.grpo import Group, Trainee, to_samples, update
+from trainer.group import Group
+from trainer.grpo import Trainee, to_samples, update
 from trainer.model import VisionLanguageModel
 from trainer.optimiser import NotFinite, Optimiser
 from trainer.reward import Scored
-from trainer.rollouts import Rollout
 from trainer.sample import Sample
+from trainer.sampling import Rollout
 from trainer.settings import BatchSettings, GrpoSettings, ModelSettings, OptimiserSettings, TrainerSettings
 from trainer.shards import TrainingRow
 

@@ -14,13 +14,14 @@ import msgpack
 import pytest
 import torch
 
-from trainer import vllm_rollouts
+from inference.flow import retry
 from trainer.encode import encode_prompt
 from trainer.model import VisionLanguageModel
-from trainer.rollouts import Rollout, SamplerError, make_sampler
+from trainer.rollouts import make_sampler
 from trainer.sample import Picture, Sample
+from trainer.sampling import Rollout, SamplerError
 from trainer.settings import RolloutSettings
-from trainer.vllm_rollouts import GENERATE, TRIES, VllmSampler
+from trainer.vllm_rollouts import GENERATE, MAX_RETRIES, VllmSampler
 from trainer.vllm_wire import packed_picture
 
 END, OTHER = 2, 40
@@ -90,9 +91,15 @@ def choice(ids: tuple[int, ...], reason: str = "stop", index: int = 0, logprob: 
     return {"index": index, "finish_reason": reason, "token_ids": list(ids), "logprobs": {"content": content}}
 
 
+def without_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send again at once."""
+    for name in ("FIRST_WAIT_S", "FIRST_WAIT_AFTER_FAULT_S"):
+        monkeypatch.setattr(retry, name, 0.0)
+
+
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
-    monkeypatch.setattr(vllm_rollouts, "FIRST_WAIT_S", 0.0)
+    without_waits(monkeypatch)
     scripted = Scripted()
     thread = threading.Thread(target=scripted.serve_forever, args=(0.01,))
     thread.start()
@@ -187,8 +194,8 @@ def test_a_passing_fault_is_asked_again(fault: Reply, sampler: VllmSampler, serv
 @pytest.mark.parametrize(
     ("fault", "tries", "says"),
     [
-        ((503, b"busy"), TRIES, "status 503: busy"),
-        (DROP, TRIES, "ServerDisconnected"),
+        ((503, b"busy"), MAX_RETRIES + 1, "status 503: busy"),
+        (DROP, MAX_RETRIES + 1, "ServerDisconnected"),
         ((400, b"too\nlong"), 1, "status 400: too long"),
         ((500, b"dead"), 1, "status 500: dead"),
         ((404, b"no such model"), 1, "status 404: no such model"),
@@ -216,7 +223,7 @@ def test_a_server_that_does_not_answer(qwen3: VisionLanguageModel, server: Scrip
 def test_a_server_that_is_not_there(
     qwen3: VisionLanguageModel, prompt: Sample, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vllm_rollouts, "FIRST_WAIT_S", 0.0)
+    without_waits(monkeypatch)
     closed = Scripted()
     closed.server_close()
     settings = RolloutSettings(kind="vllm", base_url=f"{closed.url}/v1")

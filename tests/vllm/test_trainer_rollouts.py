@@ -20,8 +20,9 @@ from trainer.collate import collate
 from trainer.encode import encode_prompt, with_response
 from trainer.model import VisionLanguageModel, load_model, set_attention
 from trainer.policy import score
-from trainer.rollouts import Rollout, SamplerError, TransformersSampler
+from trainer.rollouts import TransformersSampler
 from trainer.sample import Sample
+from trainer.sampling import Rollout, SamplerError
 from trainer.settings import ModelSettings, RolloutSettings
 from trainer.vllm_rollouts import GENERATE, VllmSampler
 

@@ -1,4 +1,6 @@
-"""How long the one retry layer waits before a request is sent again."""
+"""The one retry layer: which tries are made again, and after how long."""
+
+import asyncio
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from inference.flow.retry import (
     LONGEST_RETRY_AFTER_S,
     LONGEST_WAIT_S,
     REFUSED_FOR_LOAD,
+    retried,
     wait_s,
 )
 
@@ -55,3 +58,38 @@ def test_a_server_that_says_when_is_obeyed(failure: Failure, tries: int, asked_s
 def test_wait_stays_in_bounds(failure: Failure, tries: int, jitter: float) -> None:
     first_s = FIRST_WAIT_S if failure in REFUSED_FOR_LOAD else FIRST_WAIT_AFTER_FAULT_S
     assert first_s / 2 <= wait_s(tries, CallError(failure, ""), jitter) <= LONGEST_WAIT_S
+
+
+BUSY, LOST, REFUSED = (CallError(kind, "") for kind in (Failure.OVERLOADED, Failure.CONNECTION, Failure.REFUSED))
+
+
+@pytest.mark.parametrize(
+    ("faults", "max_retries", "tries", "raises"),
+    [
+        ([], 0, 1, False),
+        ([BUSY, LOST], 2, 3, False),
+        ([BUSY, LOST], 1, 2, True),
+        ([BUSY], 0, 1, True),
+        ([BUSY, REFUSED], 9, 2, True),
+    ],
+)
+def test_tries_are_made_again_as_long_as_that_can_help(
+    faults: list[CallError], max_retries: int, tries: int, raises: bool
+) -> None:
+    left = [CallError(fault.failure, "", retry_after_s=0.0) for fault in faults]
+    made = 0
+
+    async def attempt() -> str:
+        nonlocal made
+        made += 1
+        if left:
+            raise left.pop(0)
+        return "done"
+
+    if raises:
+        with pytest.raises(CallError) as caught:
+            asyncio.run(retried(attempt, max_retries))
+        assert caught.value.tries == tries
+    else:
+        assert asyncio.run(retried(attempt, max_retries)) == "done"
+    assert made == tries

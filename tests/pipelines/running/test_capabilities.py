@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from inference.settings import EndpointSettings, ModelsSettings
+from pipelines.grounded_cot import RECIPE
 from pipelines.running.capabilities import MediaScan, check_capabilities, scan_media
-from stages.sources.reading import RowSettings, Source
+from stages.sources.base import RowSettings, Source
 
 ABLE = EndpointSettings("openai", "m", base_url="http://127.0.0.1:9/v1", video=True)
 ROLES = ("policy", "teacher", "pointer", "judge", "detector", "segmenter")
@@ -65,7 +66,7 @@ def test_what_an_endpoint_cannot_do(
 ) -> None:
     endpoints = tuple((role, replace(ABLE, **changes)) for role in ROLES)
     problems, notes = check_capabilities(
-        ModelsSettings(endpoints, tuple(zip(ROLES, ROLES, strict=True)), "c", "i", "r"), scan
+        RECIPE, ModelsSettings(endpoints, tuple(zip(ROLES, ROLES, strict=True)), "c", "i", "r"), scan
     )
     assert [line.split()[0] for line in problems] == unable
     assert [line.split()[0] for line in notes] == noted
@@ -75,6 +76,6 @@ def test_roles_of_one_endpoint_are_told_together() -> None:
     models = ModelsSettings(
         (("e", replace(ABLE, multi_image=False)),), (("policy", "e"), ("pointer", "e")), "c", "i", "r"
     )
-    [problem], notes = check_capabilities(models, TWO)
+    [problem], notes = check_capabilities(RECIPE, models, TWO)
     assert problem.startswith("e (policy) takes one picture a request, and the input has records with 2;")
     assert notes == []

@@ -2,17 +2,23 @@
 
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewards.scorers.boxes import FORMS, MAX_BOXES, iou_matrix, match_group, max_boxes, score_boxes, score_group
+from rewards.scorers.boxes import FORMS, MAX_BOXES, SCORER, match_group, max_boxes, score_boxes, score_group
 from schemas.geometry import Box
 
 
 def box(x1: float, y1: float, x2: float, y2: float, media_index: int = 0, label: str = "cat") -> Box:
     return Box(label, x1, y1, x2, y2, media_index)
+
+
+def iou(a: tuple[float, ...], b: tuple[float, ...]) -> float:
+    """The IoU of two boxes: recall and precision of one predicted box on one gold box."""
+    recall, precision = match_group([(box(*a),)], (box(*b),))
+    assert recall[0] == precision[0]
+    return float(recall[0])
 
 
 SQUARE = (0, 0, 10, 10)
@@ -45,27 +51,7 @@ GOLD = (box(*SQUARE), box(100, 0, 110, 10))
     ],
 )
 def test_iou_of_two_boxes(a, b, expected) -> None:
-    assert iou_matrix([a], [b]).tolist() == [[pytest.approx(expected)]]
-
-
-def test_iou_matrix_shapes_and_order() -> None:
-    matrix = iou_matrix([SQUARE, (5, 0, 15, 10), (0, 0, 0, 0)], [SQUARE, (50, 50, 60, 60)])
-    assert matrix.tolist() == [[1.0, 0.0], [pytest.approx(1 / 3), 0.0], [0.0, 0.0]]
-    assert iou_matrix([], [SQUARE]).shape == (0, 1)
-    assert iou_matrix([SQUARE], np.zeros((0, 4))).shape == (1, 0)
-    assert iou_matrix([], []).shape == (0, 0)
-
-
-def test_iou_matrix_leaves_its_arguments_alone() -> None:
-    flat = np.array([[5.0, 5.0, 5.0, 9.0]])
-    iou_matrix(flat, flat)
-    assert flat.tolist() == [[5.0, 5.0, 5.0, 9.0]]
-
-
-@pytest.mark.parametrize("wrong", [[1, 2, 3, 4], [[1, 2, 3]], [[[1, 2, 3, 4]]]])
-def test_iou_matrix_wants_rows_of_four(wrong) -> None:
-    with pytest.raises(ValueError, match=r"\(n, 4\)"):
-        iou_matrix(wrong, [SQUARE])
+    assert iou(a, b) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -180,11 +166,10 @@ REAL_BOX = st.builds(
 @settings(max_examples=60)
 @given(st.tuples(*[SIDE] * 4), st.tuples(*[SIDE] * 4))
 def test_iou_is_in_0_1_symmetric_and_1_with_itself(a, b) -> None:
-    ab, ba = iou_matrix([a], [b])[0, 0], iou_matrix([b], [a])[0, 0]
-    assert 0 <= ab <= 1
-    assert ab == ba
+    assert 0 <= iou(a, b) <= 1
+    assert iou(a, b) == iou(b, a)
     has_area = a[2] > a[0] and a[3] > a[1] and (a[2] - a[0]) * (a[3] - a[1]) > 0
-    assert iou_matrix([a], [a])[0, 0] == float(has_area)
+    assert iou(a, a) == float(has_area)
 
 
 @settings(max_examples=60)
@@ -263,3 +248,9 @@ def test_boxes_of_extreme_size_hide_no_sound_box_and_warn_of_nothing(side, far, 
     gold = (sound, box(far, far, far, far)) if far else (sound,)
     assert score_boxes(gold, gold, "recall_only").value == expected
     assert not recwarn.list
+
+
+def test_the_scorer_takes_the_boxes_of_the_response_and_of_the_question(run, case) -> None:
+    gold, other = Box("", 0, 0, 10, 10), Box("", 50, 50, 60, 60)
+    assert run(SCORER.score(case(boxes=(gold, other), gold_boxes=(gold,)))).value == 0.75
+    assert not any(holds(case(gold_boxes=none)) for none in ((), None) for holds, _ in SCORER.needs)

@@ -10,7 +10,8 @@ from inference.errors import BudgetUsedUp, CallError, Failure
 from inference.models import Answered
 from inference.request import Completion, Sampling
 from prompts.loader import RenderedPrompt
-from rewards.scorers.consistency import LEVELS, is_reference, score_consistency
+from rewards.case import Context
+from rewards.scorers.consistency import LEVELS, consistency_scorer, is_reference, score_consistency
 from schemas.coordinates import CoordinateFrame
 from schemas.messages import TextPart
 from schemas.records import Call
@@ -181,3 +182,10 @@ def test_ivgr_3_3_reference_selection(response, outcome, box_score, threshold, f
 def test_ivgr_3_3_threshold_is_03_by_default() -> None:
     assert is_reference(grounded(), 1.0, 0.301)
     assert not is_reference(grounded(), 1.0, 0.299)
+
+
+@pytest.mark.parametrize(("judgements", "reference", "value"), [(1, REFERENCE, 0.7), (4, REFERENCE, 0.7), (1, None, 0)])
+def test_the_scorer_takes_the_reference_of_the_question(run, case, judgements, reference, value) -> None:
+    caller = SamplingCaller([levels(*["one_kind"] * judgements)])
+    judged = case(f"<think>{CANDIDATE}</think>", caller, context=Context(reference=reference))
+    assert run(consistency_scorer(judgements).score(judged)).value == pytest.approx(value)

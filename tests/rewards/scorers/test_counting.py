@@ -1,5 +1,6 @@
 """Counting by pointing: what a question counts, the pairing of points and instances, and when no verdict is given."""
 
+import itertools
 import json
 
 import numpy as np
@@ -9,9 +10,8 @@ from hypothesis import strategies as st
 
 from inference.errors import CallError, Failure
 from inference.grounding import Mask, encode_mask
+from rewards.locating import ObjectMasks, Served
 from rewards.scorers.counting import Pairing, counted_points, counted_words, distinct, is_counted, pair, score_counting
-from rewards.scorers.spatial import ObjectMasks
-from rewards.selection import Served
 from schemas.geometry import Point
 
 DETECTS = Served(frozenset({"detector", "segmenter"}))
@@ -98,7 +98,45 @@ def test_a_position_on_two_masks_leaves_the_other_to_the_one_that_needs_it() -> 
     assert pair([(2, 5), (7, 5)], overlapping).value == 1.0
 
 
+@pytest.mark.parametrize("xs", list(itertools.permutations([5, 16, 28])))
+def test_each_position_moves_on_where_another_needs_its_mask(xs) -> None:
+    """5 and 16 lie on the first two masks, 28 on the last two: one to one, whichever comes first."""
+    overlapping = (Mask(0, 0, np.ones((10, 20), bool)), Mask(0, 0, np.ones((10, 30), bool)), square(20, 0, 20))
+    assert pair([(x, 5) for x in xs], overlapping) == Pairing(3, 3, 0, 0, 0)
+
+
 PLACES = st.lists(st.tuples(st.floats(-5, 60), st.floats(-5, 15)), max_size=8)
+SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 20)), max_size=5)
+XS = st.lists(st.integers(0, 50), max_size=6)
+
+
+def strips(spans) -> list[Mask]:
+    """Masks from x to x + width, which may overlap."""
+    return [Mask(x, 0, np.ones((1, width), bool)) for x, width in spans]
+
+
+@given(SPANS, XS, st.randoms())
+def test_on_overlapping_masks_the_order_of_points_does_not_matter(spans, xs, rng) -> None:
+    found = pair([(x, 0) for x in xs], strips(spans))
+    assert pair([(x, 0) for x in rng.sample(xs, len(xs))], strips(spans)) == found
+
+
+@given(SPANS, XS)
+def test_no_other_pairing_misses_fewer(spans, xs) -> None:
+    """Against all ways to give each mask a point of its own, or none."""
+    holding = [[n for n, x in enumerate(xs) if at <= x < at + width] for at, width in spans]
+    ways = itertools.product(*([None, *points] for points in holding))
+    taken = ([n for n in way if n is not None] for way in ways)
+    most = max(len(points) for points in taken if len(set(points)) == len(points))
+    assert len(spans) - pair([(x, 0) for x in xs], strips(spans)).missed == most
+
+
+@given(SPANS, st.randoms())
+def test_the_order_of_masks_does_not_decide_which_are_one_object(spans, rng) -> None:
+    def kept(drawn) -> list[tuple[int, int]]:
+        return [(mask.x, mask.pixels.shape[1]) for mask in distinct(strips(drawn))]
+
+    assert kept(spans) == kept(rng.sample(spans, len(spans)))
 
 
 @given(PLACES, st.integers(1, 3))

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewards.scorers.judging import MAX_JUDGE_CHARS, decision_of, score_format, score_judging
+from rewards.case import Context
+from rewards.scorers.judging import MAX_JUDGE_CHARS, SCORER, decision_of, score_judging
 from schemas.responses.response import parse_response
 
 DECISIONS = [
@@ -102,17 +103,8 @@ def test_an_unknown_label_is_a_defect(complexity) -> None:
         score_judging(response("simple"), complexity)
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("<judge>simple</judge><think>\n\n</think>\\boxed{2}", 1.0),
-        ("<judge>complex</judge><think>steps</think><answer>2</answer>", 1.0),
-        ("<think>steps</think><answer>2</answer>", 1.0),
-        ("<think>steps</think>2", 0.0),
-        ("<answer>2</answer>", 0.0),
-        ("", 0.0),
-    ],
-)
-def test_sail_rl_eq1_format(text, value) -> None:
-    verdict = score_format(parse_response(text))
-    assert (verdict.name, verdict.value) == ("format", value)
+@pytest.mark.parametrize(("complexity", "value"), [("simple", 1.0), ("complex", 0.0)])
+def test_the_scorer_reads_the_label_of_the_question(run, case, complexity, value) -> None:
+    labelled = case("<judge>simple</judge><think></think>\\boxed{2}", context=Context(complexity=complexity))
+    assert run(SCORER.score(labelled)) == score_judging(labelled.response, complexity)
+    assert run(SCORER.score(labelled)).value == value

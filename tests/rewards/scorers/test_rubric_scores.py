@@ -1,4 +1,4 @@
-"""RuCL §3.2 and App. F: (a, s) with a rationale before the score, one verdict for each rubric."""
+"""RuCL §3.2 and App. F: (a, s) with a rationale before the score, and the share that is met."""
 
 import json
 
@@ -6,11 +6,19 @@ import pytest
 
 from inference.errors import BudgetUsedUp, CallError, Failure
 from inference.grounding import BadReply
+from rewards.case import Context
 from rewards.judge_guard import MAX_CHARS
 from rewards.rubrics import RubricScore
-from rewards.scorers.rubric_scores import JudgedRubric, judge_rubrics, judged_of_reply, score_rubrics
+from rewards.scorers.rubric_scores import (
+    SCORER,
+    JudgedRubric,
+    judge_rubrics,
+    judged_of_reply,
+    score_rubrics,
+    scores_of_verdict,
+)
 from schemas.messages import TextPart
-from schemas.records import Rubric, Verdict
+from schemas.records import Rubric
 
 RUBRICS = tuple(Rubric(name, f"what {name}", f"when {name}", 1.0, 0.5, "hard") for name in "abc")
 ATTEMPT = "<think>two of them</think><answer>2</answer>"
@@ -27,12 +35,20 @@ def reply(*rows: dict) -> str:
 GOOD = reply(row("c", True, 0, "no step is given"), row("a", True, 1), row("b", False, None, "no diagram"))
 
 
-def test_rucl_app_f_a_verdict_for_each_rubric_in_their_order(run, scripted, question) -> None:
+def test_rucl_app_f_the_share_that_is_met_of_those_that_apply(run, scripted, question) -> None:
     caller = scripted(judge=[GOOD])
-    assert run(score_rubrics(question(), ATTEMPT, RUBRICS, caller)) == (
-        Verdict("rubric:a", 1.0, "since the picture shows it"),
-        Verdict("rubric:b", None, "not applicable: no diagram"),
-        Verdict("rubric:c", 0.0, "no step is given"),
+    verdict = run(score_rubrics(question(), ATTEMPT, RUBRICS, caller))
+    assert (verdict.name, verdict.value) == ("rubrics", 0.5)
+    assert verdict.reason == "1 of 2 rubrics that apply, of 3"
+    assert [json.loads(each)["rationale"] for each in verdict.evidence] == [
+        "since the picture shows it",
+        "no diagram",
+        "no step is given",
+    ]
+    assert scores_of_verdict(verdict) == (
+        RubricScore("a", True, 1),
+        RubricScore("b", False, None),
+        RubricScore("c", True, 0),
     )
     ((role, prompt, sampling),) = caller.asked
     assert (role, prompt.name, sampling.temperature) == ("judge", "rubric_judge.v2", 0.0)
@@ -84,9 +100,21 @@ def test_a_rubric_that_does_not_apply_needs_no_rationale() -> None:
 
 @pytest.mark.parametrize("failure", [CallError(Failure.TIMEOUT, "late"), "no JSON", reply(row("a", True, 1))], ids=str)
 def test_a_judge_that_fails_leaves_every_rubric_unscored(run, scripted, question, failure) -> None:
-    verdicts = run(score_rubrics(question(), ATTEMPT, RUBRICS, scripted(judge=[failure])))
-    assert [(verdict.name, verdict.value) for verdict in verdicts] == [(f"rubric:{name}", None) for name in "abc"]
-    assert all(verdict.reason.startswith("judge: ") for verdict in verdicts)
+    verdict = run(score_rubrics(question(), ATTEMPT, RUBRICS, scripted(judge=[failure])))
+    assert (verdict.value, scores_of_verdict(verdict)) == (None, ())
+    assert verdict.reason.startswith("judge: ")
+
+
+def test_where_no_rubric_applies_there_is_no_share(run, scripted, question) -> None:
+    judge = [reply(row("a", False, None))]
+    verdict = run(score_rubrics(question(), ATTEMPT, RUBRICS[:1], scripted(judge=judge)))
+    assert (verdict.value, verdict.reason) == (None, "0 of 0 rubrics that apply, of 1")
+    assert scores_of_verdict(verdict) == (RubricScore("a", False, None),)
+
+
+def test_the_scorer_takes_the_rubrics_of_the_question(run, scripted, case) -> None:
+    judged = case(ATTEMPT, scripted(judge=[GOOD]), context=Context(rubrics=RUBRICS))
+    assert run(SCORER.score(judged)).value == 0.5
 
 
 def test_a_used_up_budget_passes_through(run, scripted, question) -> None:
@@ -96,7 +124,7 @@ def test_a_used_up_budget_passes_through(run, scripted, question) -> None:
 
 def test_without_rubrics_nobody_is_asked(run, scripted, question) -> None:
     caller = scripted()
-    assert run(score_rubrics(question(), ATTEMPT, (), caller)) == ()
+    assert run(judge_rubrics(question(), ATTEMPT, (), caller)) == ()
     assert caller.asked == []
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from inference.errors import CallError, Failure
 from inference.grounding import BadReply, encode_mask
-from rewards.scorers.spatial import ObjectMasks, PointView, box_order, point_checker, score_spatial, view_points
-from rewards.selection import Served
+from rewards.locating import ObjectMasks, Served, box_order
+from rewards.scorers.spatial import PointView, point_checker, score_spatial, view_points
 from schemas.coordinates import CoordinateFrame
 from schemas.geometry import Point
 from schemas.records import FrameRef

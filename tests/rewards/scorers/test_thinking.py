@@ -5,8 +5,9 @@ import json
 import pytest
 
 from inference.errors import BudgetUsedUp, CallError, Failure
+from rewards.case import Context
 from rewards.judge_guard import MAX_CHARS
-from rewards.scorers.thinking import score_aspects, score_thinking, thinking_of
+from rewards.scorers.thinking import SCORER, score_aspects, score_thinking, thinking_of
 from schemas.messages import TextPart
 from schemas.records import Verdict
 from schemas.responses.response import parse_response
@@ -172,3 +173,12 @@ def test_the_embedded_engine_leaves_thinking_unscored(with_models, question) -> 
     verdict = with_models(lambda models: score_thinking(question(), ANSWERED, models))
     assert verdict.value is None
     assert "unsupported" in verdict.reason
+
+
+@pytest.mark.parametrize(("outcome", "value"), [(1.0, 1.0), (0.0, None), (None, None)])
+def test_the_scorer_knows_the_outcome_and_the_label(run, scripted, case, outcome, value) -> None:
+    graded = Verdict("outcome", outcome, "")
+    direct = case("<answer>2</answer>", scripted(), context=Context(complexity="simple"), outcome=graded)
+    assert run(SCORER.score(direct)).value == value
+    thought = case("<think>two</think><answer>2</answer>", scripted(judge=said(True, True, False)), outcome=graded)
+    assert run(SCORER.score(thought)).value == pytest.approx(2 / 3)

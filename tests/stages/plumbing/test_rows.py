@@ -8,11 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
+from rewards.registry import SCORERS
+from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA, sft_schema
 from schemas.geometry import Box, Point
 from schemas.question_text import user_text
 from schemas.records import Attempt, Call, Draft, MediaRef, Overlay, Rejected, Rubric, Trace, Verdict
-from stages.plumbing.rows import RowContext, rejected_row, rl_row, sft_row
+from stages.plumbing.rows import RowContext, has_extra_scores, rejected_row, rl_row, sft_row
 
 CONTEXT = RowContext("grounded_cot", "abc123", False)
 MEDIA = tuple(MediaRef(f"input:{n}.png", "image", n * 64, n * 64, "0" * 16, 40, 30, 1, 99) for n in "ab")
@@ -98,6 +99,23 @@ def test_an_sft_row(draft: Draft) -> None:
         "scores": {"outcome": 1.0, "spatial": 0.5, "temporal": None, "reasoning": None, "final": 0.75},
         "messages": [{"role": "user", "content": ASKED}, {"role": "assistant", "content": "right"}],
     }
+
+
+def test_an_sft_row_with_further_scores(draft: Draft) -> None:
+    """All that stands neither in ``scores`` nor nowhere, in the order of the verdicts."""
+    further = (Verdict("counting", 0.5, ""), Verdict("tone", 0.25, ""), Verdict("beauty", None, "dark"))
+    traces = tuple(replace(trace, verdicts=(*trace.verdicts, *further)) for trace in draft.traces)
+    row = sft_row(replace(draft, traces=traces), replace(CONTEXT, extra_scores=True))
+    extra = [{"name": "tone", "value": 0.25}, {"name": "beauty", "value": None}]
+    assert row == sft_row(draft, CONTEXT) | {"extra_scores": extra}
+    table = pa.Table.from_pylist([row | {"images": None, "overlays": None}], schema=sft_schema(extra_scores=True))
+    assert table.column("extra_scores").to_pylist() == [extra]
+
+
+def test_which_scorers_have_a_column_of_their_own() -> None:
+    names = [scorer.name for scorer in SCORERS]
+    assert not has_extra_scores(names)
+    assert has_extra_scores([*names, "tone"])
 
 
 def test_an_rl_row(draft: Draft) -> None:

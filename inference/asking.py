@@ -1,8 +1,11 @@
-"""Asking again for a reply of the wrong form: the model sees what it said and what is wrong with it."""
+"""Asking a role for a reply of a certain form: what a part of the code asks of whom, and asking again.
+
+A model that is asked again sees what it said and what is wrong with it.
+"""
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from inference.grounding import BadReply
@@ -13,6 +16,20 @@ from prompts.loader import RenderedPrompt, load_prompt
 T = TypeVar("T")
 PROMPT = "repair.v1"
 MAX_SHOWN_CHARS = 4000
+
+
+@dataclass(frozen=True)
+class Asks:
+    """What a stage or a scorer asks of one role: the prompts that it may send there.
+
+    ``required`` False: it works without an endpoint for the role. ``all_media`` False: a request shows one medium, else
+    all media of the question.
+    """
+
+    role: str
+    prompts: tuple[str, ...]
+    required: bool = True
+    all_media: bool = True
 
 
 async def ask_for(

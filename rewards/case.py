@@ -1,0 +1,91 @@
+"""What is verified: one response to one question, with all that a scorer may look at and the means to look."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from inference.models import Caller
+from rewards.locating import ObjectMasks, Served
+from schemas.geometry import Box, Point
+from schemas.records import Question, Rubric, Trace, Verdict
+from schemas.responses.response import Response, parse_response
+
+
+@dataclass(frozen=True)
+class Context:
+    """What is known of a question beside its record. None: nobody has said it.
+
+    Attributes:
+        complexity: ``simple`` or ``complex``: whether the question calls for thinking first (SAIL-RL §3.2).
+        rubrics: the criteria by which responses are judged, with their strata (RuCL §3.2).
+        stream: ``grounded`` or ``textual``: in which form the response was asked for (iVGR §3.2).
+        reference: the best grounded reasoning found for the question so far (iVGR Eq. 4).
+    """
+
+    complexity: str | None = None
+    rubrics: tuple[Rubric, ...] | None = None
+    stream: str | None = None
+    reference: str | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One response under verification.
+
+    Attributes:
+        question: what was asked.
+        text: the response in canonical tags and original pixels.
+        answer: its final answer, None where it gives none.
+        points: its points, each with its medium and, of a clip, its frame.
+        boxes: its boxes, likewise.
+        masks: finds the objects of a label in the question's media, and holds the caller that reaches the models.
+        entities: the phrases that a pointer was asked for, of the things that the question speaks of.
+        pointable: whether something that the question speaks of can be pointed at.
+        context: what else is known of the question.
+        outcome: the verdict on the answer, once there is one.
+    """
+
+    question: Question
+    text: str
+    answer: str | None
+    points: tuple[Point, ...]
+    boxes: tuple[Box, ...]
+    masks: ObjectMasks
+    entities: tuple[str, ...] = ()
+    pointable: bool = False
+    context: Context = Context()
+    outcome: Verdict | None = None
+
+    @property
+    def caller(self) -> Caller:
+        """Reaches the models."""
+        return self.masks.caller
+
+    @property
+    def served(self) -> Served:
+        """What these models serve."""
+        return self.masks.served
+
+    @property
+    def locatable(self) -> bool:
+        """Whether labels can be looked for in the question's media."""
+        return bool(self.served.locators(self.question.source))
+
+    @property
+    def judge(self) -> Caller | None:
+        """The caller where it reaches a judge, else None."""
+        return self.caller if "judge" in self.served.roles else None
+
+    @property
+    def clips(self) -> int:
+        """How many of the question's media are clips."""
+        return sum(bool(medium.frames) for medium in self.question.media)
+
+    @cached_property
+    def response(self) -> Response:
+        """The text taken apart."""
+        return parse_response(self.text)
+
+
+def case_of(trace: Trace, masks: ObjectMasks, entities: tuple[str, ...] = (), pointable: bool = False) -> Case:
+    """Returns the case of a trace on the question of ``masks``."""
+    return Case(masks.question, trace.text, trace.answer, trace.points, trace.boxes, masks, entities, pointable)

@@ -1,0 +1,184 @@
+"""Finding the objects of a label in a question's media: the masks that points are checked against (Argos Eq. 1).
+
+A detector gives the boxes of a label, a segmenter the mask in each box. On synthetic images, and where the detector
+fails, a pointing model's points go to the segmenter in place of boxes (Argos, before Eq. 3).
+
+Deviations: the paper takes one box per point; a label with several instances has several boxes here, and any of their
+masks will do. A pointer that also made the points under verification would confirm itself, so it is noted when it did.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from inference.asking import Asks, ask_for
+from inference.errors import CallError
+from inference.grounding import BadReply, Mask, boxes_of_reply, masks_of_reply, points_of_reply
+from inference.models import Caller
+from inference.request import Sampling
+from inference.settings import ModelsSettings
+from prompts.loader import load_prompt
+from schemas.coordinates import CoordinateFrame
+from schemas.messages import MediaPart, media_part
+from schemas.records import MediaRef, Question
+
+DETECT_PROMPT, POINT_PROMPT = "detect.v2", "point.v1"
+SEGMENT_PROMPT, SEGMENT_POINTS_PROMPT = "segment.v1", "segment_points.v1"
+ASKS = (
+    Asks("detector", (DETECT_PROMPT,), required=False, all_media=False),
+    Asks("pointer", (POINT_PROMPT,), required=False, all_media=False),
+    Asks("segmenter", (SEGMENT_PROMPT, SEGMENT_POINTS_PROMPT), required=False, all_media=False),
+)
+"""What finding objects asks. None is required: without these roles points are not checked."""
+_EXACT = Sampling(max_tokens=16384)
+
+
+@dataclass(frozen=True)
+class Served:
+    """What the run can serve: the roles that have endpoints, and what the scorers must know of these.
+
+    ``detector_frame`` is the frame that the detector speaks (:class:`schemas.coordinates.CoordinateFrame`).
+    ``own_pointer`` says that the pointer's endpoint made the points under verification: its word for them is marked in
+    the verdict. ``synthetic_sources`` are the values of ``Question.source`` whose pictures are drawn charts, maps and
+    the like.
+    """
+
+    roles: frozenset[str] = frozenset()
+    detector_frame: CoordinateFrame = CoordinateFrame.PX
+    own_pointer: bool = True
+    synthetic_sources: frozenset[str] = frozenset()
+
+    def locators(self, source: str) -> tuple[str, ...]:
+        """The roles that may find a label in a picture of that source, in the order in which they are tried.
+
+        A detector, and where it fails the pointer; on synthetic pictures the pointer alone (Argos §3.1). Empty where
+        the first one or the segmenter has no endpoint.
+        """
+        roles = ("pointer",) if source in self.synthetic_sources else ("detector", "pointer")
+        if not {roles[0], "segmenter"} <= self.roles:
+            return ()
+        return tuple(role for role in roles if role in self.roles)
+
+
+def served_by(
+    models: ModelsSettings, synthetic_sources: Sequence[str] = (), makers: Sequence[str] = ("pointer", "teacher")
+) -> Served:
+    """What these models serve. ``makers`` are the roles that made the points of the responses to be verified."""
+    roles = frozenset(role for role, _ in models.roles)
+    frame = CoordinateFrame(models.endpoint("detector").frame) if "detector" in roles else CoordinateFrame.PX
+    made_by = {models.endpoint_name(role) for role in makers if role in roles}
+    own = "pointer" in roles and models.endpoint_name("pointer") in made_by
+    return Served(roles, frame, own, frozenset(synthetic_sources))
+
+
+def box_order(frame: CoordinateFrame) -> str:
+    """How a model that speaks ``frame`` is asked to write a box (:mod:`schemas.coordinates`)."""
+    return "[y1, x1, y2, x2]" if frame is CoordinateFrame.GEMINI else "[x1, y1, x2, y2]"
+
+
+@dataclass(frozen=True)
+class Instances:
+    """The instances of a label in one picture. ``by`` is the role that found them, ``note`` why that one where it
+    needs saying."""
+
+    masks: tuple[Mask, ...]
+    by: str
+    note: str = ""
+
+
+@dataclass
+class ObjectMasks:
+    """The masks of labels in one question's media; each label of a picture is looked for once."""
+
+    question: Question
+    caller: Caller
+    served: Served
+    _found: dict[tuple[int, int | None, str], Instances] = field(default_factory=dict)
+
+    async def of(self, label: str, media_index: int, frame: int | None = None) -> Instances:
+        """Every instance of the label in an image, or in a frame of a clip. Raises CallError and BadReply."""
+        key = (media_index, frame, " ".join(label.casefold().split()))
+        if key not in self._found:
+            self._found[key] = await self._look_for(key[2], media_index, frame)
+        return self._found[key]
+
+    def part_of(self, media_index: int, frame: int | None) -> MediaPart | None:
+        """The picture that a point speaks of; None where the question has no such medium or frame."""
+        if not 0 <= media_index < len(self.question.media):
+            return None
+        medium = self.question.media[media_index]
+        if not medium.frames:
+            return media_part(medium) if frame is None else None
+        shown = None if frame is None else medium.frame(frame)
+        return None if shown is None else media_part(shown)
+
+    async def _look_for(self, label: str, media_index: int, frame: int | None) -> Instances:
+        """By the first locator that gives a readable reply; what failed before it is noted."""
+        picture, medium = self.part_of(media_index, frame), self.question.media[media_index]
+        assert picture is not None
+        synthetic = self.question.source in self.served.synthetic_sources
+        note = f"{self.question.source} holds synthetic pictures" if synthetic else ""
+        failed: CallError | BadReply | None = None
+        for role in self.served.locators(self.question.source):
+            find = self._by_detector if role == "detector" else self._by_pointer
+            try:
+                masks = await find(label, picture, medium)
+            except (CallError, BadReply) as error:
+                failed = failed or error
+                continue
+            if failed is not None and not masks:
+                # The pointer's "none" says nothing of a label that the detector does not know.
+                break
+            if failed is not None:
+                note = f"the detector failed: {failed}"
+            if role == "pointer" and self.served.own_pointer:
+                note += "; by the endpoint that placed these points"
+            return Instances(tuple(mask for mask in masks if mask.pixels.any()), role, note)
+        raise failed or BadReply("no endpoint is configured to look for it")
+
+    async def _by_detector(self, label: str, picture: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:
+        prompt = load_prompt(DETECT_PROMPT).render(
+            {"original": [picture]}, label=label, box_order=box_order(self.served.detector_frame)
+        )
+        boxes, _ = await ask_for(
+            self.caller,
+            "detector",
+            prompt,
+            _EXACT,
+            lambda reply: boxes_of_reply(reply.text, label, reply.frame, medium, 0),
+        )
+        listed = [[box.x1, box.y1, box.x2, box.y2] for box in boxes]
+        return await self._segmented(SEGMENT_PROMPT, "boxes", listed, picture, medium)
+
+    async def _by_pointer(self, label: str, picture: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:
+        points, _ = await ask_for(
+            self.caller,
+            "pointer",
+            load_prompt(POINT_PROMPT).render({"original": [picture]}, entity=label),
+            _EXACT,
+            lambda reply: points_of_reply(reply.text, label, reply.frame, medium, 0),
+        )
+        listed = [[point.x, point.y] for point in points]
+        return await self._segmented(SEGMENT_POINTS_PROMPT, "points", listed, picture, medium)
+
+    async def _segmented(
+        self, prompt: str, variable: str, places: Sequence[list[float]], picture: MediaPart, medium: MediaRef
+    ) -> tuple[Mask, ...]:
+        if not places:
+            return ()
+        masks, _ = await ask_for(
+            self.caller,
+            "segmenter",
+            load_prompt(prompt).render({"original": [picture]}, **{variable: json.dumps(places)}),
+            _EXACT,
+            lambda reply: masks_of_reply(reply.text, len(places), medium),
+        )
+        return masks
+
+
+async def find_instances(label: str, masks: ObjectMasks, media_index: int, frame: int | None = None) -> Instances:
+    """:meth:`ObjectMasks.of`; raises BadReply, with the label said, for a failed call too."""
+    try:
+        return await masks.of(label, media_index, frame)
+    except (CallError, BadReply) as error:
+        raise BadReply(f"{label!r}: {error}") from error

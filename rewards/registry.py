@@ -1,0 +1,41 @@
+"""The scorers, one a line. Adding one is its file in :mod:`rewards.scorers` and its line here."""
+
+from rewards.scorer import Scorer
+from rewards.scorers import (
+    boxes,
+    consistency,
+    counting,
+    format,
+    judging,
+    outcome,
+    reasoning,
+    rubric_scores,
+    spatial,
+    temporal,
+    thinking,
+)
+
+SCORERS: tuple[Scorer, ...] = (
+    outcome.SCORER,
+    spatial.SCORER,
+    counting.SCORER,
+    temporal.SCORER,
+    reasoning.SCORER,
+)
+"""Those that verify traces unless a recipe says otherwise, in the order in which their verdicts stand."""
+
+TRAINING: tuple[Scorer, ...] = (
+    format.SCORER,
+    boxes.SCORER,
+    judging.SCORER,
+    thinking.SCORER,
+    consistency.SCORER,
+    rubric_scores.SCORER,
+)
+"""Those that need what only training data has, such as gold boxes; reward recipes name them."""
+
+
+def scorers_named(*names: str) -> tuple[Scorer, ...]:
+    """The scorers of these names, in this order. Raises KeyError for a name that there is none of."""
+    known = {scorer.name: scorer for scorer in (*SCORERS, *TRAINING)}
+    return tuple(known[name] for name in names)

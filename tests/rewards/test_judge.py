@@ -1,0 +1,85 @@
+"""Asking a judge: quoted material, what is read of the reply, and a failure that is no score."""
+
+import json
+
+import pytest
+
+from inference.errors import BudgetUsedUp, CallError, Failure
+from inference.grounding import BadReply
+from inference.request import Sampling
+from rewards.judge import JudgeTask, Reading, ask_judge, judge, true_or_false, yes_or_no
+from schemas.records import Verdict
+
+FIELDS = {"question": "What is it?", "gold": "a dog"}
+
+
+def task(predicted: str, **changes) -> JudgeTask[Reading]:
+    return JudgeTask("judge_answer.v2", {"predicted": predicted}, true_or_false("same"), FIELDS, **changes)
+
+
+def test_the_judge_is_shown_the_text_between_marks(run, scripted) -> None:
+    caller = scripted(judge=['{"reason": "alike", "same": true}'])
+    assert run(ask_judge(task("a d\u200bog <|im_end|>"), caller)) == (1.0, "alike")
+    ((role, prompt, sampling),) = caller.asked
+    assert (role, prompt.name, sampling) == ("judge", "judge_answer.v2", Sampling(max_tokens=1024))
+    assert prompt.variable("predicted") == "a dog < |im_end| >"
+    assert (prompt.variable("gold"), len(prompt.variable("mark"))) == ("a dog", 16)
+
+
+def test_what_is_too_long_is_cut(run, scripted) -> None:
+    caller = scripted(judge=['{"reason": "", "same": false}'])
+    run(ask_judge(task("word " * 100, max_chars=20), caller))
+    prompt = caller.asked[0][1]
+    assert prompt.variable("predicted") == f"word word \nCUT {prompt.variable('mark')}\nword word "
+
+
+def test_another_role_and_another_sampling(run, scripted) -> None:
+    caller = scripted(second_judge=['{"reason": "r", "same": true}'])
+    verdict = run(judge("x", task("a", sampling=Sampling(max_tokens=7)), caller, "second_judge", said="it says: "))
+    assert verdict == Verdict("x", 1.0, "it says: r")
+    assert caller.asked[0][2].max_tokens == 7
+
+
+FAILURES = [CallError(Failure.TIMEOUT, "late"), "no JSON", '{"same": 1}']
+
+
+@pytest.mark.parametrize("role", ["judge", "second_judge"])
+@pytest.mark.parametrize("failure", FAILURES, ids=str)
+def test_a_judge_that_fails_gives_no_score(run, scripted, failure, role) -> None:
+    verdict = run(judge("x", task("a"), scripted(**{role: [failure]}), role, said="it says: "))
+    assert (verdict.name, verdict.value) == ("x", None)
+    assert verdict.reason.startswith(f"{role}: ")
+
+
+@pytest.mark.parametrize("raised", [BudgetUsedUp("used up"), ZeroDivisionError("a defect")])
+def test_a_used_up_budget_and_a_defect_are_no_verdicts(run, scripted, raised) -> None:
+    with pytest.raises(type(raised)):
+        run(judge("x", task("a"), scripted(judge=[raised])))
+
+
+class Replied:
+    def __init__(self, **fields: object) -> None:
+        self.text = json.dumps(fields)
+
+
+READ = [
+    (true_or_false("same"), {"same": True, "reason": "r" * 300}, (1.0, "r" * 200)),
+    (true_or_false("same"), {"same": False}, (0.0, "")),
+    (true_or_false("same"), {"same": 1}, "expected true or false, got 1"),
+    (true_or_false("same", "same: "), {}, "same: expected true or false, got None"),
+    (yes_or_no("shown"), {"shown": "yes", "reason": 7}, (1.0, "7")),
+    (yes_or_no("shown"), {"shown": "no"}, (0.0, "")),
+    (yes_or_no("shown"), {"shown": "cannot_judge"}, (None, "")),
+    (yes_or_no("shown"), {"shown": "Yes"}, "expected yes, no or cannot_judge, got 'Yes'"),
+    (yes_or_no("shown"), {}, "expected yes, no or cannot_judge, got 'None'"),
+]
+
+
+@pytest.mark.parametrize(("read", "fields", "found"), READ)
+def test_what_is_read_of_a_reply(read, fields, found) -> None:
+    if isinstance(found, tuple):
+        assert read(Replied(**fields)) == found
+        return
+    with pytest.raises(BadReply) as caught:
+        read(Replied(**fields))
+    assert str(caught.value) == found

@@ -1,0 +1,39 @@
+"""The lists of scorers: names are unique, prompts exist, and the roles are those that a config knows."""
+
+import pytest
+
+from inference.settings import ROLES
+from prompts.loader import load_prompt
+from rewards.registry import SCORERS, TRAINING, scorers_named
+from rewards.scorer import Scorer
+
+ALL = (*SCORERS, *TRAINING)
+
+
+def test_names_are_unique_and_the_outcome_comes_first() -> None:
+    assert [scorer.name for scorer in SCORERS] == ["outcome", "spatial", "counting", "temporal", "reasoning"]
+    assert len({scorer.name for scorer in ALL}) == len(ALL)
+
+
+def test_a_scorer_by_its_name() -> None:
+    assert scorers_named("boxes", "outcome") == (TRAINING[1], SCORERS[0])
+    with pytest.raises(KeyError, match="beauty"):
+        scorers_named("beauty")
+
+
+@pytest.mark.parametrize("scorer", ALL, ids=lambda scorer: scorer.name)
+def test_what_a_scorer_says_of_itself(scorer: Scorer) -> None:
+    assert scorer.why
+    assert scorer.floor is None or 0 <= scorer.floor <= 1
+    for asks in scorer.asks:
+        assert asks.role in ROLES
+        assert [load_prompt(name).name for name in asks.prompts] == list(asks.prompts)
+
+
+def test_the_floors_of_the_grounding() -> None:
+    assert {scorer.name: scorer.floor for scorer in SCORERS if scorer.floor is not None} == {
+        "spatial": 1.0,
+        "counting": 1.0,
+        "temporal": 0.7,
+    }
+    assert {scorer.name for scorer in ALL if scorer.is_grounding} == {"spatial", "counting", "temporal"}
