@@ -187,10 +187,7 @@ STAGE = describe(SCORERS)
 
 @dataclass
 class VerifyTraces(CallingStage):
-    """Verifies the traces of every draft; see the module.
-
-    A recipe with other scorers lists what :func:`describe` says of them.
-    """
+    """Verifies the traces of every draft; see the module. A recipe with other scorers lists their :func:`describe`."""
 
     settings: VerifySettings
     models: ModelsSettings
