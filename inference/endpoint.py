@@ -4,6 +4,7 @@ A new kind is one file with a class of this interface and one line in :data:`KIN
 """
 
 import importlib
+from collections.abc import Mapping
 from typing import Protocol
 
 from inference.request import Reply, Request
@@ -50,6 +51,17 @@ KINDS: dict[str, str] = {
     "openai": "inference.endpoints.openai_compatible:OpenAIEndpoint",
     "transformers": "inference.endpoints.transformers_models:TransformersEndpoint",
 }
+
+
+def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, str]) -> None:
+    """Raises ValueError for an endpoint of an unknown kind, and for a role whose endpoint is not defined."""
+    known = sorted((*KINDS, SERVED))
+    for name, endpoint in endpoints.items():
+        if endpoint.kind not in known:
+            raise ValueError(f"endpoints.{name}.kind must be one of {', '.join(known)}, got {endpoint.kind!r}")
+    for role, name in roles.items():
+        if name not in endpoints:
+            raise ValueError(f"roles.{role} must be one of {', '.join(sorted(endpoints))}, got {name!r}")
 
 
 def open_endpoint(settings: EndpointSettings, media: MediaStore, threads: int) -> Endpoint:

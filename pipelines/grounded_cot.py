@@ -9,6 +9,7 @@ shards.
 """
 
 from dataclasses import field
+from typing import Annotated
 
 import apache_beam as beam
 
@@ -42,7 +43,7 @@ class Settings(RunSettings):
     clean: CleanSettings = field(default_factory=CleanSettings)
     dedup: DedupSettings = field(default_factory=DedupSettings)
     decontaminate: DecontaminateSettings = field(default_factory=DecontaminateSettings)
-    open_choices: bool = True
+    open_choices: Annotated[bool, "turn multiple choice into open questions where the answer allows it"] = True
     attempt: AttemptSettings = field(default_factory=AttemptSettings)
     difficulty: DifficultySettings = field(default_factory=DifficultySettings)
     split: SplitSettings = field(default_factory=SplitSettings)

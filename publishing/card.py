@@ -21,17 +21,16 @@ import yaml
 from prompts.loader import PromptError, load_prompt
 from publishing.figures import (
     BATCH_ROWS,
-    Summary,
     columns_of,
     funnel,
     open_tables,
     pass_rates,
     rejections,
     role_costs,
-    sets_of,
     used_columns,
 )
 from schemas.answers.registry import ANSWER_TYPES
+from schemas.run_summary import RunSummary
 from schemas.text import alternatives
 from stages.plumbing.malloc import release_memory
 
@@ -128,13 +127,13 @@ class Column:
     meaning: str
 
 
-def write_card(staging: Path, summary: Summary) -> None:
+def write_card(staging: Path, summary: RunSummary) -> None:
     """Write ``README.md`` into ``staging`` from its shards, ``config.toml`` and the summary.
 
     Raises :class:`publishing.figures.InspectError` for shards that cannot be read.
     """
     release_memory()
-    sets = sets_of(summary)
+    sets = summary.sets
     used = {side: used_columns(staging, side) for side in sets}
     with open_tables(staging, summary) as tables:
         sources = _sources(tables)
@@ -149,7 +148,7 @@ def write_card(staging: Path, summary: Summary) -> None:
         }
     config = staging / "config.toml"
     players = _players(summary, tomllib.loads(config.read_text("utf-8")) if config.is_file() else {})
-    name = " ".join(f"{summary['recipe']} on {_public(summary['input'])}".split())
+    name = " ".join(f"{summary.recipe} on {_public(summary.input)}".split())
     environment = jinja2.Environment(
         autoescape=False,
         undefined=jinja2.StrictUndefined,
@@ -166,8 +165,8 @@ def write_card(staging: Path, summary: Summary) -> None:
         used=frozenset[str]().union(*used.values()),
         name=name,
         run=summary,
-        makes=Raw(summary.get("makes", "")),
-        flows=[flow for flow in funnel(summary) if "target" in summary or not flow.for_target],
+        makes=Raw(summary.makes),
+        flows=[flow for flow in funnel(summary) if summary.target is not None or not flow.for_target],
         rejections=rejections(summary),
         players=players,
         columns=_columns(staging, used),
@@ -180,20 +179,20 @@ class Raw(str):
     """Text that is Markdown already and is not escaped."""
 
 
-def filled_sets(summary: Summary) -> list[str]:
+def filled_sets(summary: RunSummary) -> list[str]:
     """Of the sets to train on those that have rows."""
-    return [side for side in ("sft", "rl") if summary["counts"][side]]
+    return [name for name in summary.sets if summary.counts.rows(name)]
 
 
-def front_matter(name: str, summary: Summary, sources: list[SourceRows]) -> str:
+def front_matter(name: str, summary: RunSummary, sources: list[SourceRows]) -> str:
     """The YAML between the dashes that the Hub reads; a set without rows, which ``datasets`` refuses, has no config."""
-    rows = summary["counts"]["sft"] + summary["counts"]["rl"]
+    rows = summary.counts.sft + summary.counts.rl
     front: dict[str, object] = {**licence_fields({row.licence for row in sources})}
     front |= {
         "pretty_name": name,
         "task_categories": list(TASKS),
         "size_categories": [size_category(rows)],
-        "tags": [*tags_of(summary), "-".join(summary["recipe"].replace("_", " ").split())],
+        "tags": [*tags_of(summary), "-".join(summary.recipe.replace("_", " ").split())],
     }
     sides = filled_sets(summary)
     if sides:
@@ -201,10 +200,10 @@ def front_matter(name: str, summary: Summary, sources: list[SourceRows]) -> str:
     return yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=10_000)
 
 
-def tags_of(summary: Summary) -> list[str]:
+def tags_of(summary: RunSummary) -> list[str]:
     """The Hub's tags for what the recipe makes."""
-    traces = "sft" in sets_of(summary)
-    grounded = traces and any(role in summary["roles"] for role in GROUNDING_ROLES)
+    traces = "sft" in summary.sets
+    grounded = traces and any(role in summary.roles for role in GROUNDING_ROLES)
     tags = ["groundtrace", *(("visual-grounding", "grounded-reasoning") if grounded else ())]
     return [*tags, *(("chain-of-thought",) if traces else ()), "synthetic"]
 
@@ -232,7 +231,7 @@ def _sources(tables: duckdb.DuckDBPyConnection) -> list[SourceRows]:
     return [SourceRows(*row) for row in tables.execute(query).fetchall()]
 
 
-def _prompts(staging: Path, summary: Summary) -> list[PromptUse]:
+def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
     """The prompts with their rows. Of the lineage, which is most of a row's text, only the names are read."""
     rows = Counter[str]()
     for file in sorted(staging.glob("sft/*.parquet")) + sorted(staging.glob("rl/*.parquet")):
@@ -242,20 +241,20 @@ def _prompts(staging: Path, summary: Summary) -> list[PromptUse]:
                 rows.update(prompt["id"] for prompt in prompts.flatten().to_pylist())
     calls = {
         prompt: _run_calls(summary, name)
-        for name, told in summary["stages"].items()
-        if told.get("is_sample")
-        for prompt in told["prompts"]
+        for name, told in summary.stages.items()
+        if told.is_sample
+        for prompt in told.prompts
     }
     return [
         PromptUse(name, sha256, _purpose(name), rows[name], calls.get(name, 0))
-        for name, sha256 in sorted(summary["prompts"].items())
+        for name, sha256 in sorted(summary.prompts.items())
     ]
 
 
-def _run_calls(summary: Summary, stage: str) -> int:
+def _run_calls(summary: RunSummary, stage: str) -> int:
     """The stage's calls with its own prompt: those that asked again had another."""
-    figures = [role["stages"][stage] for role in summary["ledger"].values() if stage in role.get("stages", {})]
-    return sum(each["calls"] - each["repairs"] for each in figures)
+    figures = [role.stages[stage] for role in summary.ledger.values() if stage in role.stages]
+    return sum(each.calls - each.repairs for each in figures)
 
 
 def _purpose(name: str) -> str:
@@ -277,7 +276,7 @@ def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str
     return unscored
 
 
-def _players(summary: Summary, config: Mapping[str, Mapping[str, object]]) -> list[RolePlayer]:
+def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) -> list[RolePlayer]:
     names, endpoints = config.get("roles", {}), config.get("endpoints", {})
     players = []
     for cost in role_costs(summary):

@@ -19,9 +19,10 @@ import duckdb
 import jinja2
 import pyarrow.parquet as pq
 
-from publishing.figures import Summary, funnel, open_tables, pass_rates, rejections, role_costs, sets_of
+from publishing.figures import funnel, open_tables, pass_rates, rejections, role_costs
 from schemas.responses.response import parse_boxes, parse_points
 from schemas.responses.tags import Tag, format_number, scan_tags
+from schemas.run_summary import RunSummary
 from stages.plumbing.malloc import release_memory
 from vision.decode import Pixels, UndecodableMedia, decode_image
 
@@ -116,7 +117,7 @@ class PictureRoom:
         return None
 
 
-def write_report(staging: Path, run_root: Path, summary: Summary) -> None:
+def write_report(staging: Path, run_root: Path, summary: RunSummary) -> None:
     """Write ``report.html`` into ``staging`` from its shards and ``rubrics.json``, named after ``run_root``.
 
     Raises :class:`publishing.figures.InspectError` for shards that cannot be read.
@@ -124,7 +125,7 @@ def write_report(staging: Path, run_root: Path, summary: Summary) -> None:
     release_memory()
     with open_tables(staging, summary) as tables:
         rates, examples = pass_rates(tables, summary), _examples(tables)
-        ids = {side: _lowest_ids(tables, side, SHOWN_ROWS[side]) for side in sets_of(summary)}
+        ids = {side: _lowest_ids(tables, side, SHOWN_ROWS[side]) for side in summary.sets}
     rows = {side: _rows_of(staging / side, wanted) for side, wanted in ids.items()}
     columns = [row[name] or [] for side in rows.values() for row in side for name in ("images", "overlays")]
     room = PictureRoom(sum(min(len(pictures), MAX_PICTURES) for pictures in columns))

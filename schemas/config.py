@@ -12,18 +12,22 @@ import tomllib
 import types
 import typing
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import tomli_w
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
+from pydantic_core import CoreSchema, core_schema
 
 from schemas.errors import UserError
 
 T = TypeVar("T")
+NonEmpty = Annotated[str, Field(min_length=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+PositiveWeight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 MAX_SHOWN_CHARS = 200
 EXPECTED = {
@@ -41,6 +45,25 @@ EXPECTED = {
 
 class ConfigError(UserError, ValueError):
     """A config that cannot be used; the message names the key and what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class OneOf:
+    """The annotation of a word that a registry or another constant must hold; words that are fixed are a Literal."""
+
+    known: Collection[str]
+
+    def check(self, word: str) -> str:
+        """The word itself. Raises ValueError for one that is not known."""
+        if word not in self.known:
+            raise ValueError(f"must be one of {', '.join(self.known)}, got {word!r}")
+        return word
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(schema), "enum": list(self.known)}
 
 
 @typing.dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
@@ -191,6 +214,8 @@ def _first_error(cls: type, error: ValidationError) -> str:
     place = found["loc"]
     if place and isinstance(place[0], int):  # an argument by position
         place = (dataclasses.fields(cls)[place[0]].name, *place[1:])
+    if place[-1:] == ("[key]",):  # the error is in the key of a mapping, not in its value
+        place = place[:-1]
     key = _dotted(place)
     if found["type"] == "missing":
         return f"{key} is not set"
@@ -205,7 +230,7 @@ def _first_error(cls: type, error: ValidationError) -> str:
 
 def _own_message(key: str, message: str, fields: Sequence[str]) -> str:
     """What a check of our own says, below the key of the value or section that it is about."""
-    if not key or message.startswith(key):
+    if not key:
         return message
     if not fields:
         return f"{key} {message}"

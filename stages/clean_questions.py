@@ -7,7 +7,11 @@ answer's form that conflicts with the one this pipeline gives; or a rejection wh
 import re
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Annotated
 
+from pydantic import PositiveInt
+
+from schemas.config import settings
 from schemas.records import Draft
 from schemas.responses.placeholders import has_remnants, without_remnants
 from stages.plumbing.stage import DraftStage, Reject, Stage, Work
@@ -50,15 +54,11 @@ def clean_text(text: str, media_count: int = 1) -> str:
     return text
 
 
-@dataclass(frozen=True)
+@settings
 class CleanSettings:
-    """``max_question_chars`` bounds the cleaned question's length."""
+    """What a cleaned question may be."""
 
-    max_question_chars: int = 20_000
-
-    def __post_init__(self) -> None:
-        if self.max_question_chars < 1:
-            raise ValueError("clean.max_question_chars must be at least 1")
+    max_question_chars: Annotated[PositiveInt, "a longer question is rejected"] = 20_000
 
 
 def clean(draft: Draft, settings: CleanSettings) -> Draft:

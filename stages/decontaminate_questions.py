@@ -8,7 +8,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
+from pydantic import NonNegativeInt, PositiveInt
+
+from schemas.config import settings
 from schemas.json_lines import NotAnObject, parse_object, read_lines
 from schemas.records import Draft, MediaRef
 from stages.ingest_records import STAGE_CACHE_BYTES, UNSUPPORTED_MEDIA, MediaRoots, check_medium
@@ -20,19 +24,17 @@ CONTAMINATED = "contaminated"
 _WORD = re.compile(r"\w+")
 
 
-@dataclass(frozen=True)
+@settings
 class DecontaminateSettings:
-    """``benchmark`` is a folder with ``records.jsonl``, or empty for none; ``ngram`` the words of a text overlap."""
+    """What the questions must not share with a benchmark."""
 
-    benchmark: str = ""
-    ngram: int = 13
-    max_distance: int = 4
+    benchmark: Annotated[str, "the benchmark's folder with records.jsonl (empty: none)"] = ""
+    ngram: Annotated[PositiveInt, "words in a row that make an overlap"] = 13
+    max_distance: Annotated[NonNegativeInt, "bits by which the hashes of images that count as one may differ"] = 4
 
     def __post_init__(self) -> None:
-        if self.ngram < 1 or self.max_distance < 0:
-            raise ValueError("decontaminate.ngram must be at least 1 and decontaminate.max_distance at least 0")
         if self.benchmark and not (Path(self.benchmark) / "records.jsonl").is_file():
-            raise ValueError(f"decontaminate.benchmark: there is no {self.benchmark}/records.jsonl")
+            raise ValueError(f"benchmark: there is no {self.benchmark}/records.jsonl")
         if self.benchmark:
             check_benchmark(self.benchmark)
 
@@ -55,7 +57,7 @@ def check_benchmark(folder: str) -> None:
     """
     store = MediaStore(folder, folder)
     for number, fields in benchmark_records(folder):
-        where = f"decontaminate.benchmark: line {number}"
+        where = f"benchmark: line {number}"
         uris = benchmark_media(fields, where)
         if not uris and not fields.get("question"):
             raise ValueError(f"{where} has neither a question nor media (their fields are question and media)")

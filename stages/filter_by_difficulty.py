@@ -7,29 +7,31 @@ A.1); iVGR keeps one or two right answers of five.
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated, Literal
 
+from schemas.config import Share, settings
 from schemas.records import Draft
 from stages.plumbing.stage import DraftStage, Reject, Route, Stage, Work
 
 TOO_EASY, TOO_HARD = "too_easy", "too_hard"
 
 
-@dataclass(frozen=True)
+@settings
 class DifficultySettings:
-    """The band of pass rates, open at each end unless included. ``route`` names sides that are not rejected."""
+    """The band of pass rates; each end is left out unless it is included."""
 
-    low: float = 0.0
-    high: float = 1.0
-    include_low: bool = False
-    include_high: bool = False
-    route: tuple[str, ...] = ()
+    low: Annotated[Share, "the lower end"] = 0.0
+    high: Annotated[Share, "the upper end"] = 1.0
+    include_low: Annotated[bool, "keep a pass rate of exactly low"] = False
+    include_high: Annotated[bool, "keep a pass rate of exactly high"] = False
+    route: Annotated[
+        tuple[Literal["too_easy", "too_hard"], ...],
+        "sides that leave by an output of their own, not rejected",
+    ] = ()
 
     def __post_init__(self) -> None:
-        if not 0 <= self.low <= self.high <= 1:
-            raise ValueError(f"difficulty needs 0 <= low <= high <= 1, got {self.low} and {self.high}")
-        unknown = set(self.route) - {TOO_EASY, TOO_HARD}
-        if unknown:
-            raise ValueError(f"difficulty.route: {sorted(unknown)[0]!r} is neither {TOO_EASY} nor {TOO_HARD}")
+        if self.low > self.high:
+            raise ValueError(f"low must be at most high = {self.high}, got {self.low}")
 
 
 def side_of_band(pass_rate: float, settings: DifficultySettings) -> str | None:

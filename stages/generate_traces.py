@@ -9,12 +9,16 @@ copies, so that no frame has to be guessed.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Annotated
+
+from pydantic import PositiveInt
 
 from inference.asking import Asks
-from inference.request import Completion, Sampling
+from inference.request import Completion, Sampling, Temperature
 from inference.session import Session
 from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt
+from schemas.config import settings
 from schemas.geometry import Point
 from schemas.messages import Part, shown
 from schemas.question_text import answer_format, image_hints, lettered_choices
@@ -29,20 +33,17 @@ from stages.plumbing.stage import Stage
 PROMPT, CLIP_PROMPT = "trace.v1", "trace_video.v1"
 
 
-@dataclass(frozen=True)
+@settings
 class TraceSettings:
-    """The paper's values: 8 rollouts at temperature 0.6 with at most 6,144 new tokens."""
+    """How the teacher's traces are sampled: the paper's values."""
 
-    n: int = 8
-    temperature: float = 0.6
-    max_tokens: int = 6144
-
-    def __post_init__(self) -> None:
-        _ = self.sampling
+    n: Annotated[PositiveInt, "traces of each question"] = 8
+    temperature: Annotated[Temperature, "of the teacher"] = 0.6
+    max_tokens: Annotated[PositiveInt, "new tokens of a trace"] = 6144
 
     @property
     def sampling(self) -> Sampling:
-        """How the traces are sampled. Raises ValueError for what no model takes."""
+        """How the traces are sampled."""
         return Sampling(self.n, self.temperature, max_tokens=self.max_tokens)
 
 

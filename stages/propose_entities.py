@@ -7,7 +7,9 @@ policy, or its first one.
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeGuard
+from typing import Annotated, TypeGuard
+
+from pydantic import PositiveInt
 
 from inference.asking import Asks, ask_for
 from inference.grounding import BadReply, json_object
@@ -16,6 +18,7 @@ from inference.request import Sampling
 from inference.session import Session
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
+from schemas.config import settings
 from schemas.messages import shown
 from schemas.records import Draft, Event
 from schemas.responses.times import MAX_TIME_S
@@ -30,18 +33,12 @@ MAX_ROLLOUT_CHARS = 8000
 ROUNDING_S = 0.05
 
 
-@dataclass(frozen=True)
+@settings
 class ProposeSettings:
-    """``max_entities`` as in the paper: at most 10."""
+    """What the teacher may propose; the paper's bound is 10 entities."""
 
-    max_entities: int = 10
-    max_tokens: int = 1024
-
-    def __post_init__(self) -> None:
-        if self.max_entities < 1:
-            raise ValueError("propose.max_entities must be at least 1")
-        if self.max_tokens < 1:
-            raise ValueError(f"propose.max_tokens must be at least 1, got {self.max_tokens}")
+    max_entities: Annotated[PositiveInt, "entities of a question"] = 10
+    max_tokens: Annotated[PositiveInt, "new tokens of a reply"] = 1024
 
 
 def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:

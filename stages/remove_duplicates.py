@@ -8,12 +8,14 @@ each is confirmed on pixels before it counts.
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
+from pydantic import Field
 
 from schemas.answers.registry import answer_type_named
+from schemas.config import settings
 from schemas.ordering import order_key
 from schemas.records import Draft, Question
 from stages.ingest_records import MediaRoots
@@ -29,18 +31,14 @@ _WORD = re.compile(r"(?<![\w\\])(?:[^\W\d_][^\W\dA-Z_]+|[A-Z]{4,})(?!\w)")
 BANDS = ((0, 13), (13, 13), (26, 13), (39, 13), (52, 12))
 
 
-@dataclass(frozen=True)
+@settings
 class DedupSettings:
-    """``near`` turns near duplicates on; ``max_distance`` is the most bits by which their hashes may differ (at most
-    4).
-    """
+    """Which questions count as duplicates."""
 
-    near: bool = True
-    max_distance: int = 4
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.max_distance < len(BANDS):
-            raise ValueError(f"dedup.max_distance must be 0 to {len(BANDS) - 1}, got {self.max_distance}")
+    near: Annotated[bool, "also reject near duplicates of an image"] = True
+    max_distance: Annotated[
+        int, Field(ge=0, lt=len(BANDS)), "bits by which the hashes of near duplicates may differ"
+    ] = 4
 
 
 def question_key(question: Question) -> str:

@@ -11,12 +11,13 @@ question with several media ties these together also where it is not split itsel
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection, TaggedOutput
 
 from schemas.coding import record
+from schemas.config import Share, settings
 from schemas.ordering import unit_hash
 from schemas.records import Draft
 from stages.plumbing.packing import packed
@@ -25,16 +26,12 @@ from stages.plumbing.stage import DraftStage, Stage, apply
 SFT, RL = "sft", "rl"
 
 
-@dataclass(frozen=True)
+@settings
 class SplitSettings:
-    """``sft_ratio`` is the share of media groups on the SFT side."""
+    """How the media groups are split between SFT and RL."""
 
-    sft_ratio: float = 0.7
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.sft_ratio <= 1:
-            raise ValueError(f"split.sft_ratio must be in [0, 1], got {self.sft_ratio}")
+    sft_ratio: Annotated[Share, "the share of media groups on the SFT side"] = 0.7
+    seed: Annotated[int, "another seed is another split"] = 0
 
 
 def media_groups(uses: Iterable[tuple[str | None, tuple[str, ...]]]) -> Iterator[tuple[str, str]]:

@@ -24,9 +24,9 @@ from rewards.registry import SCORERS
 from rewards.scorer import Scorer
 from rewards.scorers import outcome
 from rewards.second_judge import labels_of
-from rewards.selection import PLAN_PROMPT, PLANNERS
+from rewards.selection import PLAN_PROMPT, Planner
 from rewards.verifier import verify as verify_case
-from schemas.config import ConfigError
+from schemas.config import ConfigError, Share, settings
 from schemas.records import Draft, Trace, Verdict
 from stages.plumbing.calling import CallingStage, Work
 from stages.plumbing.metrics import count_agreement
@@ -40,7 +40,7 @@ def _default_floors() -> dict[str, float]:
     return {scorer.name: scorer.floor for scorer in SCORERS if scorer.floor is not None}
 
 
-@dataclass(frozen=True)
+@settings
 class VerifySettings:
     """``min_score`` is the paper's 0.7; ``gate`` holds the weights and threshold of Eq. 9.
 
@@ -57,19 +57,11 @@ class VerifySettings:
         "min_temporal": "floors.temporal",
     }
 
-    min_score: float = 0.7
-    floors: Mapping[str, float] = field(default_factory=_default_floors, hash=False)
+    min_score: Share = 0.7
+    floors: Mapping[str, Share] = field(default_factory=_default_floors, hash=False)
     gate: GateSettings = field(default_factory=GateSettings)
-    planner: str = "rules"
+    planner: Planner = "rules"
     synthetic_sources: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        bounds = {"min_score": self.min_score} | {f"floors.{name}": floor for name, floor in self.floors.items()}
-        for name, bound in bounds.items():
-            if not 0 <= bound <= 1:
-                raise ValueError(f"verify.{name} must be in [0, 1], got {bound}")
-        if self.planner not in PLANNERS:
-            raise ValueError(f"verify.planner must be one of {', '.join(PLANNERS)}, got {self.planner!r}")
 
     def floor_of(self, scorer: Scorer) -> float:
         """The least value at which a trace is kept; 0 is no floor."""

@@ -19,6 +19,7 @@ FLOORS = {
     "data_cards": 4,
     "publishing": 5,
     "pipelines": 6,
+    "groundtrace": 7,
 }
 GROUND = ("tests", "benchmarks", "setup", "conftest")
 

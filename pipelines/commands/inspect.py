@@ -1,5 +1,6 @@
 """``beam inspect``: a finished run's figures as tables, and SQL over its shards."""
 
+import argparse
 import io
 import sys
 from collections.abc import Sequence
@@ -16,7 +17,6 @@ from rich.text import Text
 
 from publishing.figures import (
     InspectError,
-    Summary,
     funnel,
     one_line,
     open_tables,
@@ -24,8 +24,8 @@ from publishing.figures import (
     read_summary,
     rejections,
     role_costs,
-    sets_of,
 )
+from schemas.run_summary import RunSummary
 from schemas.text import counted, printable
 
 MAX_PRINTED_ROWS = 200
@@ -41,12 +41,12 @@ def inspect_run(run: Path, sql: str | None) -> str:
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 
-def run_inspect(run: str, sql: str | None) -> int:
+def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Print the run's figures, or the rows of a query; returns the exit code. Raises :class:`InspectError`."""
     if sys.stdout.isatty():
-        _print_run(Console(), Path(run), sql)
+        _print_run(Console(), Path(parsed.run), parsed.sql)
     else:
-        sys.stdout.write(inspect_run(Path(run), sql))
+        sys.stdout.write(inspect_run(Path(parsed.run), parsed.sql))
     return 0
 
 
@@ -62,11 +62,11 @@ def _print_run(console: Console, run: Path, sql: str | None) -> None:
             raise InspectError(one_line(error)) from error
 
 
-def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summary: Summary) -> None:
-    counts, flows, sets = summary["counts"], funnel(summary), sets_of(summary)
-    facts = [str(summary[name]) for name in ("recipe", "input", "finished", "revision")]
-    ends = [*(f"{counts[name]} {name}" for name in sets), f"{sum(flow.rejected for flow in flows)} rejected"]
-    head = f"{printable(' · '.join(facts))}\n{counted(counts['input'], 'record')}: {', '.join(ends)}"
+def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> None:
+    counts, flows, sets = summary.counts, funnel(summary), summary.sets
+    facts = [summary.recipe, summary.input, summary.finished, summary.revision]
+    ends = [*(f"{counts.rows(name)} {name}" for name in sets), f"{sum(flow.rejected for flow in flows)} rejected"]
+    head = f"{printable(' · '.join(facts))}\n{counted(counts.input, 'record')}: {', '.join(ends)}"
     console.print(Text(head), soft_wrap=True)
     stages = [(f"({f.name})" if f.side else f.name, f.read, f.kept, f.rejected) for f in flows]
     _print_table(console, "funnel", ("stage", "in", "kept", "rejected"), stages)

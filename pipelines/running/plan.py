@@ -190,8 +190,8 @@ def _check_replaced(plan: Plan, limit: int, preview: bool) -> None:
         held = read_summary(plan.folder.root)
     except InspectError:
         return  # no finished run, or none that can be read
-    records, most = held["counts"]["input"], count_records(plan.context.sources, limit)
-    if records > (limit if most is None else most) and not (preview and "forecast" in held):
+    records, most = held.counts.input, count_records(plan.context.sources, limit)
+    if records > (limit if most is None else most) and not (preview and held.forecast is not None):
         raise RunFolderError(
             f"{plan.folder.root} holds a finished run of {records} records, and this one of fewer would "
             "replace it: choose another --output"

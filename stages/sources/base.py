@@ -5,13 +5,15 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+from schemas.config import OneOf, settings
 from schemas.errors import UserError
 from schemas.records import RawRecord
 from vision.media import MediaStore
 
 FIELDS = ("id", "source", "license", "media", "question", "answer", "answer_type", "choices", "boxes")
+FieldName = Annotated[str, OneOf(FIELDS)]
 OPTIONAL_FIELDS = ("answer_type", "choices", "boxes")
 RUN_MARKER = "input.json"
 """The file of a run folder that says which input the run belongs to; it is there from the run's first moment."""
@@ -52,27 +54,19 @@ class Input:
     columns: frozenset[str] = field(default=frozenset(), compare=False)
 
 
-@dataclass(frozen=True)
+@settings
 class RowSettings:
-    """How what an input holds becomes records.
+    """How the rows of an input become records.
 
-    ``columns`` maps our field names to the input's column names (the keys of a jsonl line); ``constants`` gives fields
-    that the input lacks; ``split`` and ``name`` choose the part of a data set. Rows of Parquet and of data sets without
-    an id column have the id ``row-<number>``.
+    Rows of Parquet and of data sets without an id column have the id ``row-<number>``.
     """
 
-    columns: Mapping[str, str] = field(default_factory=dict)
-    constants: Mapping[str, str] = field(default_factory=dict)
-    split: str = "train"
-    name: str = ""
-
-    def __post_init__(self) -> None:
-        for section, names in (("columns", self.columns), ("constants", self.constants)):
-            unknown = sorted(set(names) - set(FIELDS))
-            if unknown:
-                raise ValueError(
-                    f"input.{section}: {unknown[0]!r} is not a record field; fields are {', '.join(FIELDS)}"
-                )
+    columns: Annotated[Mapping[FieldName, str], "which of the input's columns, or keys, holds which field"] = field(
+        default_factory=dict
+    )
+    constants: Annotated[Mapping[FieldName, str], "values of fields that the input lacks"] = field(default_factory=dict)
+    split: Annotated[str, "the split of a data set"] = "train"
+    name: Annotated[str, "the configuration of a data set"] = ""
 
 
 class Format(abc.ABC):

@@ -107,15 +107,14 @@ def test_argos_eq9_stays_between_its_terms(outcome, spatial, reasoning, weights,
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"weights": weighing(outcome=0.0)}, "weights"),
-        ({"weights": weighing(outcome=-1.0)}, "weights"),
-        ({"weights": weighing(spatial=-0.1)}, "weights"),
-        ({"weights": weighing(reasoning=-0.1)}, "weights"),
-        ({"weights": {"spatial": 1.0}}, "weights"),
+        ({"weights": {"outcome": 0.0}}, "weights.outcome must be greater than 0"),
+        ({"weights": {"outcome": -1.0}}, "must be at least 0, got -1.0"),
+        ({"weights": {"outcome": 1.0, "spatial": -0.1}}, "must be at least 0, got -0.1"),
+        ({"weights": {"spatial": 1.0}}, "weights.outcome must be greater than 0"),
         ({"tau": 0.0}, "tau"),
         ({"tau": 1.1}, "tau"),
         ({"tau": float("nan")}, "tau"),
-        ({"weights": weighing(spatial=float("nan"))}, "weights"),
+        ({"weights": {"outcome": 1.0, "spatial": float("nan")}}, "must be .*, got nan"),
     ],
 )
 def test_impossible_settings(fields, said) -> None:

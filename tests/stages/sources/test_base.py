@@ -9,7 +9,7 @@ from stages.sources.base import RowSettings, Source, is_run_folder
 
 @pytest.mark.parametrize("section", ["columns", "constants"])
 def test_unknown_fields_in_the_column_map(section: str) -> None:
-    with pytest.raises(ValueError, match=rf"input\.{section}: 'qeustion' is not a record field; fields are id, "):
+    with pytest.raises(ValueError, match=rf"{section}\.qeustion must be one of id, source, .*, got 'qeustion'"):
         RowSettings(**{section: {"qeustion": "q"}})
 
 
