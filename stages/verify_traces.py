@@ -187,7 +187,10 @@ STAGE = describe(SCORERS)
 
 @dataclass
 class VerifyTraces(CallingStage):
-    """Verifies the traces of every draft; see the module. A recipe with other scorers lists their :func:`describe`."""
+    """Verifies the traces of every draft; see the module.
+
+    A recipe with other scorers lists :func:`describe` of them among its stages.
+    """
 
     settings: VerifySettings
     models: ModelsSettings
