@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader
 from schemas.geometry import Box, Point
 from schemas.passk import pass_at_k
 from schemas.responses.response import parse_points, parse_response
-from trainer.reward import Scored
+from trainer.group import Scored
 from trainer.sampling import Rollout
 from trainer.shards import TrainingRow
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from inference.embedded import embedded_endpoints, embedded_roles
 from inference.settings import EndpointSettings
-from rewards.aggregate import GateSettings
+from rewards.recipes.base import Recipe
+from rewards.recipes.registry import make_recipe
 from schemas.coordinates import CoordinateFrame
 
 
@@ -161,13 +163,17 @@ class RolloutSettings:
 
 @dataclass(frozen=True)
 class RewardSettings:
-    """The ``argos`` reward: the verifier's gated score (Argos Eq. 9), by the endpoints named here.
+    """What a response earns: ``recipe`` is one of :data:`rewards.recipes.registry.RECIPES`, ``options`` its settings.
 
-    Without roles for detector and segmenter points are not scored, without a judge free text is not. ``wait_s`` is how
-    long the trainer waits, asking again, for judges that do not answer before it stops cleanly.
+    The endpoints named here judge and look. With ``argos``, points are not scored without roles for detector and
+    segmenter, and free text is not without a judge. ``wait_s`` is how long the trainer waits, asking again, for judges
+    that do not answer before it stops cleanly.
     """
 
-    gate: GateSettings = field(default_factory=GateSettings)
+    RENAMED: ClassVar[Mapping[str, str]] = {"gate": "options"}
+
+    recipe: str = "argos"
+    options: Mapping[str, object] = field(default_factory=dict)
     endpoints: Mapping[str, EndpointSettings] = field(default_factory=embedded_endpoints)
     roles: Mapping[str, str] = field(
         default_factory=lambda: {role: embedded_roles()[role] for role in ("detector", "segmenter")}
@@ -181,6 +187,11 @@ class RewardSettings:
                 raise ValueError(
                     f"reward.roles.{role} = {endpoint!r}: endpoints are {', '.join(sorted(self.endpoints))}"
                 )
+        self.make_recipe()
+
+    def make_recipe(self) -> Recipe:
+        """The recipe with its options. Raises ConfigError where there is none, or an option does not fit."""
+        return make_recipe(self.recipe, self.options, "reward")
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,33 @@ class ToolCallSettings:
             raise ValueError("tool_calls.discount must be in [0, 1], turn_weight finite and not negative")
 
 
+@dataclass(frozen=True)
+class Trajectory:
+    """What became of the code of a response in several turns.
+
+    ``turns`` says of each turn whether its execution ended well, by its exit status; None is a turn without code.
+    ``kind`` is the kind of question, one of the settings' factors.
+    """
+
+    turns: tuple[bool | None, ...]
+    kind: str = "general"
+
+    @property
+    def calls(self) -> int:
+        """Executions in all."""
+        return sum(ended_well is not None for ended_well in self.turns)
+
+    @property
+    def succeeded(self) -> int:
+        """Executions that ended well."""
+        return sum(ended_well is True for ended_well in self.turns)
+
+    @property
+    def failed(self) -> tuple[bool, ...]:
+        """Of each turn whether it executed code that failed."""
+        return tuple(ended_well is False for ended_well in self.turns)
+
+
 def group_accuracy(outcomes: Sequence[float | None]) -> float | None:
     """μ: the share of right answers (outcome 1) among the scored ones of a group; None where none is scored."""
     scored = [outcome for outcome in outcomes if outcome is not None]
