@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from inference.embedded import embedded_endpoints, embedded_roles
-from inference.settings import EndpointSettings
+from inference.settings import ROLES, EndpointSettings
 from rewards.recipes.base import Recipe
 from rewards.recipes.registry import make_recipe
 from schemas.coordinates import CoordinateFrame
@@ -183,6 +183,8 @@ class RewardSettings:
 
     def __post_init__(self) -> None:
         for role, endpoint in self.roles.items():
+            if role not in ROLES:
+                raise ValueError(f"reward.roles.{role}: there is no such role; there are {', '.join(ROLES)}")
             if endpoint not in self.endpoints:
                 raise ValueError(
                     f"reward.roles.{role} = {endpoint!r}: endpoints are {', '.join(sorted(self.endpoints))}"

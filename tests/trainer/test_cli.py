@@ -106,6 +106,8 @@ CONFIGS = [
     (("model.frame=unit",), "unit cannot be written with one decimal"),
     (("batch.tokens=8",), "max_tokens <= tokens"),
     (("reward.roles.judge=gpt",), "reward.roles.judge = 'gpt'"),
+    (("reward.roles.jugde=edges",), "reward.roles.jugde: there is no such role; there are policy, teacher, pointer"),
+    (("reward.recipe=agros",), "reward.recipe: there is no recipe 'agros'; there are argos"),
     (("rollout.kind=sglang",), "rollout.kind must be transformers or vllm"),
     (("log.keep=0",), "log.keep"),
     (("log.save_every=-1",), "log.save_every"),
