@@ -38,7 +38,7 @@ _NAMES = {
     "EndpointSettings": "inference.settings",
     "settings": "schemas.config",
 }
-__all__ = sorted(_NAMES)
+__all__ = list(_NAMES)  # pyright: ignore[reportUnsupportedDunderAll]
 _PACKAGES = ("schemas", "prompts", "vision", "inference", "rewards", "stages", "trainer", "publishing", "pipelines")
 
 

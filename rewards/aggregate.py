@@ -22,8 +22,8 @@ from schemas.records import Verdict
 class GateSettings:
     """Weights and gate of Argos Eq. 9. The paper does not publish them; equal weights and τ = 1 are the default.
 
-    ``weights`` are by the name of the scorer; one that stands not there has no part in the score. ``temporal`` takes
-    the weight of ``spatial`` unless it has its own: both are the grounding, of an image and of a clip.
+    Weights are by the name of the scorer; one that stands not there has no part in the score. ``temporal`` takes the
+    weight of ``spatial`` unless it has its own: both are the grounding, of an image and of a clip.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {
@@ -32,14 +32,14 @@ class GateSettings:
         "reasoning_weight": "weights.reasoning",
     }
 
-    weights: Annotated[Mapping[str, Weight], "of the verdicts in the score, by the scorer's name"] = field(
+    weights: Annotated[Mapping[str, Weight], "by the name of the scorer; that of outcome is more than 0"] = field(
         default_factory=lambda: dict(_EQUAL), hash=False
     )
     tau: Annotated[float, Field(gt=0, le=1), "the outcome alone counts below this"] = 1.0
 
     def __post_init__(self) -> None:
         if not self.weights.get("outcome"):
-            raise ValueError("weights.outcome must be greater than 0")
+            raise ValueError(f"weights.outcome must be greater than 0, got {self.weights.get('outcome')}")
 
 
 _EQUAL = {"outcome": 1.0, "spatial": 1.0, "reasoning": 1.0}

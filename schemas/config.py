@@ -111,7 +111,9 @@ def build(cls: type[T], values: Mapping[str, Any]) -> T:
     Raises :class:`ConfigError` like :func:`load_config`.
     """
     if "__pydantic_validator__" not in vars(cls):
-        raise TypeError(f"{cls.__name__} must be decorated with @settings, as its base is")
+        raise ConfigError(
+            f"the class {cls.__name__} must be decorated with @settings of schemas.config, not @dataclass"
+        )
     text = json.dumps(_with_defaults(cls, values, ""), default=_plain)
     try:  # JSON, where a list may stand for a tuple and a word for an enum's member; all else stays strict
         return TypeAdapter(cls).validate_json(text)

@@ -47,7 +47,7 @@ def benchmark_records(folder: str) -> Iterator[tuple[int, Mapping[str, object]]]
             try:
                 yield number, parse_object(text)
             except NotAnObject as error:
-                raise ValueError(f"decontaminate.benchmark: {path}, line {number} is {error}") from error
+                raise ValueError(f"benchmark: {path}, line {number} is {error}") from error
 
 
 def check_benchmark(folder: str) -> None:

@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Sequence
 
-from inference.endpoint import SERVED
 from inference.errors import CallError
 from inference.models import Models
 from inference.runtime import runtime
@@ -30,7 +29,7 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     for name in sorted(set(plan.roles.values())):
         roles = sorted(role for role, endpoint in plan.roles.items() if endpoint == name)
         try:
-            health = _health(plan, roles[0])
+            health = runtime().submit(_check(plan, roles[0])).result()
         except (CallError, ValueError) as error:
             health, healthy = f"NOT READY: {error}", False
         print(f"endpoint {name} ({', '.join(roles)}): {health}")
@@ -44,16 +43,8 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     return 0 if healthy and not problems else 2
 
 
-def _health(plan: Plan, role: str) -> str:
-    """One line on the role's endpoint. A server that only a run starts is looked for, not started."""
-    if plan.models.endpoint(role).kind != SERVED:
-        return runtime().submit(_check(plan, role)).result()
-    from inference.endpoints.vllm_server import find_vllm
-
-    return f"a run starts {plan.models.endpoint(role).model} with {find_vllm()}"
-
-
 async def _check(plan: Plan, role: str) -> str:
+    """One line on the role's endpoint. A server that only a run starts is looked for, not started."""
     models = Models(plan.models, cached=False)
     try:
         return await models.endpoint(role).check()

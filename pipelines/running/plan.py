@@ -2,14 +2,14 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.pipeline import PipelineVisitor
 
-from inference.endpoint import SERVED
+from inference.serving import kinds_to_serve
 from inference.settings import ModelsSettings
 from pipelines.running.budget import RunBudget
 from pipelines.running.forecast import count_records
@@ -58,6 +58,11 @@ class Plan:
     def roles(self) -> dict[str, str]:
         """The roles that the recipe asks and that have endpoints, with these endpoints' names."""
         return {role: name for role, name in self.models.roles if role in self.recipe.roles_asked}
+
+    @property
+    def models_asked(self) -> ModelsSettings:
+        """The models with these roles only."""
+        return replace(self.models, roles=tuple(sorted(self.roles.items())))
 
 
 def make_plan(arguments: RunArguments) -> Plan:
@@ -164,8 +169,8 @@ def check_plan(plan: Plan, arguments: RunArguments, is_local: bool) -> None:
 
     Raises :class:`pipelines.running.runner.OptionError` and :class:`pipelines.running.run_folder.RunFolderError`.
     """
-    if any(plan.models.endpoint(role).kind == SERVED for role in plan.roles) and not is_local:
-        raise OptionError(f"the endpoint kind {SERVED} starts a server on this machine only: drop --runner")
+    if (served := kinds_to_serve(plan.models_asked)) and not is_local:
+        raise OptionError(f"the endpoint kind {served[0]} starts a server on this machine only: drop --runner")
     _check_apart(plan)
     plan.folder.check(plan.input.fingerprint, arguments.resume)
     if arguments.limit is not None and arguments.resume:

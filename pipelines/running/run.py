@@ -12,9 +12,8 @@ from pathlib import Path
 
 import apache_beam as beam
 
-from inference.endpoint import SERVED
 from inference.runtime import runtime
-from inference.settings import ModelsSettings
+from inference.serving import started_servers
 from pipelines.running.budget import Spent, is_local, is_used_up, spent_of, worker_processes
 from pipelines.running.counts import agreements, ledger, metric_counters, unbalanced, written_counts
 from pipelines.running.errors import ConservationError
@@ -54,7 +53,9 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
         if arguments.cache and is_local(options):
             check_cache(arguments.cache, Path(plan.models.cache_path))
         started = time.monotonic()
-        served = replace(plan, models=_serve(plan, stack))
+        models = stack.enter_context(started_servers(plan.models_asked, str(plan.folder.root / "logs")))
+        models = replace(models, roles=plan.models.roles)  # a stage that asks what it does not declare is to be told
+        served = replace(plan, models=models)
         waves = _run_waves(served, arguments)
         summary = _summarise(plan, waves, arguments, time.monotonic() - started)
         staging = plan.folder.staging
@@ -64,19 +65,6 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
         write_report(staging, plan.folder.root, summary)
         plan.folder.commit()
     return summary
-
-
-def _serve(plan: Plan, stack: contextlib.ExitStack) -> ModelsSettings:
-    """The plan's models with the servers of ``vllm`` endpoints started; the stack stops them."""
-    if all(plan.models.endpoint(role).kind != SERVED for role in plan.roles):
-        return plan.models
-    from inference.endpoints.vllm_server import VllmServerError, serving
-
-    try:
-        asked = replace(plan.models, roles=tuple(sorted(plan.roles.items())))
-        return stack.enter_context(serving(asked, str(plan.folder.root / "logs")))
-    except VllmServerError as error:
-        raise PipelineError(str(error)) from error
 
 
 def _run_waves(plan: Plan, arguments: RunArguments) -> list[Wave]:

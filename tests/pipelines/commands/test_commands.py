@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pipelines.commands.commands import summary_text
 
 import pipelines
 from pipelines.commands.cli import main, make_parser, namesakes
-from pipelines.commands.commands import summary_text
 
 PIPELINE = str(Path(pipelines.__file__).parent / "grounded_cot.py")
 COMMANDS = ("run", "preview", "validate", "inspect", "cache")
@@ -234,16 +234,16 @@ def test_counts_below_one(
 
 
 OWN = """
-from dataclasses import dataclass
 import apache_beam as beam
 from pipelines.running.context import Outcome
 from pipelines.running.settings import RunSettings
+from schemas.config import settings
 from stages.ingest_records import IngestRecords
 from stages.mine_rubrics import MinedRubrics
 
 RECIPE = "own"
 
-@dataclass(frozen=True)
+@settings
 class Settings(RunSettings):
     pass
 
