@@ -4,11 +4,13 @@ A new kind is one file with a class of this interface and one line in :data:`KIN
 """
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from inference.request import Reply, Request
 from inference.settings import EndpointSettings
+from schemas.extras import require_extra
 from vision.media import MediaStore
 
 
@@ -45,11 +47,22 @@ SERVED = "vllm"
 IN_PROCESS = ("classical", "transformers")
 """Kinds whose models run in the worker's own process: they take no tokens and answer the same way each time."""
 
-KINDS: dict[str, str] = {
-    "classical": "inference.endpoints.classical:ClassicalEndpoint",
-    "gemini": "inference.endpoints.gemini:GeminiEndpoint",
-    "openai": "inference.endpoints.openai_compatible:OpenAIEndpoint",
-    "transformers": "inference.endpoints.transformers_models:TransformersEndpoint",
+
+@dataclass(frozen=True)
+class Kind:
+    """Where the class of a kind is (``module:Class``), and the extra that brings the modules that it needs."""
+
+    path: str
+    extra: str = ""
+    modules: tuple[str, ...] = ()
+
+
+_TORCH_MODULES = ("torch", "torchvision", "transformers")
+KINDS: dict[str, Kind] = {
+    "classical": Kind("inference.endpoints.classical:ClassicalEndpoint"),
+    "gemini": Kind("inference.endpoints.gemini:GeminiEndpoint", "gemini", ("google.genai",)),
+    "openai": Kind("inference.endpoints.openai_compatible:OpenAIEndpoint"),
+    "transformers": Kind("inference.endpoints.transformers_models:TransformersEndpoint", "vision", _TORCH_MODULES),
 }
 
 
@@ -64,11 +77,23 @@ def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, 
             raise ValueError(f"roles.{role} must be one of {', '.join(sorted(endpoints))}, got {name!r}")
 
 
+def check_extras(endpoints: Iterable[EndpointSettings]) -> None:
+    """Raises :class:`schemas.extras.MissingExtra` for an endpoint of a kind whose packages are not installed here."""
+    for endpoint in endpoints:
+        kind = KINDS.get(endpoint.kind)
+        if kind is not None and kind.extra:
+            require_extra(kind.extra, f"an endpoint of the kind {endpoint.kind}", *kind.modules)
+
+
 def open_endpoint(settings: EndpointSettings, media: MediaStore, threads: int) -> Endpoint:
-    """The endpoint that the settings describe. Raises ValueError for an unknown kind."""
+    """The endpoint that the settings describe.
+
+    Raises ValueError for an unknown kind, :class:`schemas.extras.MissingExtra` for one whose packages are missing.
+    """
     if settings.kind == SERVED:
         raise ValueError(f"the vllm endpoint {settings.model!r} has no server: only a run on this machine starts one")
     if settings.kind not in KINDS:
         raise ValueError(f"unknown endpoint kind {settings.kind!r}: known are {', '.join(sorted(KINDS))}")
-    module, name = KINDS[settings.kind].split(":")
+    check_extras([settings])
+    module, name = KINDS[settings.kind].path.split(":")
     return getattr(importlib.import_module(module), name)(settings, media, threads)

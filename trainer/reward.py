@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from inference.endpoint import check_extras
 from inference.errors import Failure
 from inference.runtime import runtime
 from inference.session import Session
@@ -57,9 +58,13 @@ class Scored:
 
 
 class ArgosReward:
-    """Scores responses; its media and replies are kept in the run's folder."""
+    """Scores responses; its media and replies are kept in the run's folder.
+
+    Raises :class:`schemas.extras.MissingExtra` for an endpoint whose packages are not installed.
+    """
 
     def __init__(self, settings: RewardSettings, output: Path) -> None:
+        check_extras(settings.endpoints[name] for name in settings.roles.values())
         self._settings = settings
         self._media = MediaStore(str(output), str(output))
         self._models = ModelsSettings(

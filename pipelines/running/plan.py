@@ -11,7 +11,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pipeline import PipelineVisitor
 
-from inference.endpoint import SERVED
+from inference.endpoint import SERVED, check_extras
 from inference.settings import ModelsSettings
 from pipelines.running.budget import RunBudget
 from pipelines.running.forecast import count_records
@@ -181,10 +181,14 @@ class _Wired(PipelineVisitor):
 def check_plan(plan: Plan, arguments: RunArguments, is_local: bool) -> None:
     """Refuse a plan that cannot be carried out, or that would do harm in its folder; touches nothing.
 
-    Raises :class:`pipelines.running.runner.OptionError` and :class:`pipelines.running.run_folder.RunFolderError`.
+    Raises :class:`pipelines.running.runner.OptionError`, :class:`pipelines.running.run_folder.RunFolderError` and
+    :class:`schemas.extras.MissingExtra`.
     """
-    if any(plan.models.endpoint(role).kind == SERVED for role in plan.roles) and not is_local:
+    endpoints = [plan.models.endpoint(role) for role in plan.roles]
+    if any(endpoint.kind == SERVED for endpoint in endpoints) and not is_local:
         raise OptionError(f"the endpoint kind {SERVED} starts a server on this machine only: drop --runner")
+    if is_local:  # else the packages are needed on the workers, which cannot be seen from here
+        check_extras(endpoints)
     _check_apart(plan)
     plan.folder.check(plan.input.fingerprint, arguments.resume)
     if arguments.limit is not None and arguments.resume:
