@@ -13,6 +13,7 @@ from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
 
 from schemas.coordinates import CoordinateFrame, ResizeRule
 from schemas.errors import UserError
+from schemas.extras import require_extra
 from trainer import attention
 from trainer.coordinates import Speech
 from trainer.sample import BadRow, Picture
@@ -151,6 +152,7 @@ def set_attention(model: Any, implementation: str) -> None:
 def _prepare(model: Any, settings: ModelSettings) -> None:
     """What is trained and how: adapters, a frozen tower, checkpointing."""
     if settings.lora_rank:
+        require_extra("train", "model.lora_rank", "peft")
         from peft import LoraConfig, inject_adapter_in_model
 
         config = LoraConfig(
