@@ -93,7 +93,7 @@ class Draws:
             return self._leave_out(index, str(error))
         if (reason := self._room.refusal(sample)) is not None:
             return self._leave_out(index, reason)
-        size = sum(picture.patches.nbytes for picture in sample.pictures)
+        size = sum(image.patches.nbytes for image in sample.images)
         if self._bytes + size <= KEPT_BYTES:
             self._kept[index] = (row, sample)
             self._bytes += size

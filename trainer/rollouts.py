@@ -51,16 +51,16 @@ class TransformersSampler:
     def _generate(self, prompts: list[Sample], n: int) -> list[list[Rollout]]:
         longest = max(map(len, prompts))
         ids = torch.full((len(prompts), longest), self._config.pad_token_id)
-        mask, image = torch.zeros_like(ids), torch.zeros_like(ids)
+        mask, is_image = torch.zeros_like(ids), torch.zeros_like(ids)
         for row, prompt in enumerate(prompts):
             ids[row, longest - len(prompt) :] = prompt.ids
             mask[row, longest - len(prompt) :] = 1
-            image[row, longest - len(prompt) :] = prompt.is_image.long()
-        inputs = {"input_ids": ids, "attention_mask": mask, "mm_token_type_ids": image}
-        pictures = [picture for prompt in prompts for picture in prompt.pictures]
-        if pictures:
-            inputs["pixel_values"] = torch.cat([picture.patches for picture in pictures])
-            inputs["image_grid_thw"] = torch.tensor([picture.grid for picture in pictures])
+            is_image[row, longest - len(prompt) :] = prompt.is_image.long()
+        inputs = {"input_ids": ids, "attention_mask": mask, "mm_token_type_ids": is_image}
+        images = [image for prompt in prompts for image in prompt.images]
+        if images:
+            inputs["pixel_values"] = torch.cat([image.patches for image in images])
+            inputs["image_grid_thw"] = torch.tensor([image.grid for image in images])
         self._vlm.model.model.rope_deltas = None  # those of the batch before would be taken for this one's
         inputs = {name: value.to(self._vlm.device) for name, value in inputs.items()}
         config = copy.deepcopy(self._config)

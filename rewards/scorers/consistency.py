@@ -1,6 +1,6 @@
 """The consistency reward of iVGR (§3.3): does textual reasoning describe what a good grounded reasoning describes?
 
-A judge compares the two texts, without the picture, and places the candidate on one of four levels. The reference is
+A judge compares the two texts, without the image, and places the candidate on one of four levels. The reference is
 the best grounded reasoning found so far for the question (the archive, Eq. 4, which the trainer keeps).
 """
 
