@@ -49,7 +49,7 @@ class Served:
     synthetic_sources: frozenset[str] = frozenset()
 
     def locators(self, source: str) -> tuple[str, ...]:
-        """The roles that may find a label in a image of that source, in the order in which they are tried.
+        """The roles that may find a label in an image of that source, in the order in which they are tried.
 
         A detector, and where it fails the pointer; on synthetic images the pointer alone (Argos §3.1). Empty where
         the first one or the segmenter has no endpoint.
@@ -88,7 +88,7 @@ class Instances:
 
 @dataclass
 class ObjectMasks:
-    """The masks of labels in one question's media; each label of a image is looked for once."""
+    """The masks of labels in one question's media; each label of an image is looked for once."""
 
     question: Question
     caller: Caller
@@ -177,7 +177,7 @@ class ObjectMasks:
 
 
 async def find_instances(label: str, masks: ObjectMasks, media_index: int, frame: int | None = None) -> Instances:
-    """:meth:`ObjectMasks.of`; raises BadReply, with the label said, for a failed call too."""
+    """:meth:`ObjectMasks.of`; raises BadReply, which names the label, for a failed call too."""
     try:
         return await masks.of(label, media_index, frame)
     except (CallError, BadReply) as error:

@@ -1,6 +1,6 @@
 """Packing samples into one row, and choosing which go together.
 
-There is no padding, so nothing is ever taken for padding by its id. Each sequence keeps its own positions and sees only
+There is no padding, so no token is ever mistaken for padding. Each sequence keeps its own positions and sees only
 itself. An image that several samples show, as those of a group do, is in the batch once.
 """
 

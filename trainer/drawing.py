@@ -33,7 +33,7 @@ class Room:
 
 
 class Draws:
-    """Rows in an order that is a function of seed and position only, so that a resumed run goes on with the next.
+    """Rows in an order that is a function of seed and position only, so that a resumed run continues with the next.
 
     A row that cannot be used is left out, told to ``left_out`` (its number and the reason) once, and the next takes its
     place. ``position`` counts rows taken up, left out ones included.

@@ -3,8 +3,8 @@
 A response is decoded, its tags are brought from the model's frame to original pixels, and the recipe scores the group.
 That something can be pointed at is what the row's gold boxes or right attempts show.
 
-A judge or detector that does not answer is no verdict. The trainer waits for it and asks again, what was answered
-coming from the reply cache, and stops when it has waited long enough.
+A judge or detector that does not answer is no verdict. The trainer waits and asks again (what was answered comes from
+the reply cache), and stops when it has waited long enough.
 """
 
 import asyncio
@@ -150,7 +150,7 @@ class Reward:
 
 
 def media_of(refs: Sequence[MediaRef], frames: Sequence[FrameOf]) -> tuple[MediaRef, ...]:
-    """The media that a row's images are: themselves, or clips of which they are the frames.
+    """The media that a row's images show: the images themselves, or the clips whose frames they are.
 
     ``frames`` says for each image which medium it belongs to, and of a frame its number and time; empty without clips.
     """

@@ -33,7 +33,9 @@ class TransformersSampler:
         """Nothing to do: the weights are the same."""
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """See :class:`Sampler`. Prompts of about one length go together; the answers come in the order asked for."""
+        """See :class:`trainer.sampling.Sampler`. Prompts of similar length go together; the answers keep the order of
+        the prompts.
+        """
         torch.manual_seed(seed)
         order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
         found: dict[int, list[Rollout]] = {}
@@ -70,7 +72,7 @@ class TransformersSampler:
         return [rollouts[index * n : (index + 1) * n] for index in range(len(prompts))]
 
     def _rollout(self, ids: list[int]) -> Rollout:
-        """The answer without what ``generate`` filled up with after its end."""
+        """The answer without the padding that ``generate`` adds after its end."""
         end = next((place for place, token in enumerate(ids) if token in self._vlm.end_ids), None)
         return Rollout(tuple(ids if end is None else ids[: end + 1]), end is None)
 

@@ -41,7 +41,7 @@ NOT_A_NUMBER = -9999.0
 
 
 class VllmSampler:
-    """Answers from the server at ``rollout.base_url``; at most ``prompts_at_once`` prompts are with it at once.
+    """Answers from the server at ``rollout.base_url``; it gets at most ``prompts_at_once`` prompts at once.
 
     An API key, where the server asks for one, is read from the environment's ``VLLM_API_KEY``. The same weights and
     seed give the same answers as far as the server computes the same numbers however it batches them.
@@ -62,8 +62,8 @@ class VllmSampler:
     def sync(self) -> None:
         """Save the weights and have the server load them. Raises SamplerError.
 
-        The server first ends what it is at, and forgets what it keeps of prompts and images: features of the vision
-        tower are as old as the weights that made them.
+        The server first finishes what it is doing, and drops what it has cached of prompts and images: these features
+        come from the weights of before.
         """
         self._vlm.save(self._folder)
         asyncio.run(self._reload())
@@ -130,7 +130,7 @@ class VllmSampler:
             yield session
 
     async def _check(self, session: aiohttp.ClientSession) -> None:
-        """Raise SamplerError for a server whose log-probabilities or images would silently be others."""
+        """Raises SamplerError for a server whose log-probabilities or images would silently differ."""
         path = "/server_info?config_format=json"
         try:
             model = (await self._ask(session, path, method="GET"))["vllm_config"]["model_config"]

@@ -26,14 +26,14 @@ Stream = Callable[[tuple[Verdict, ...], StreamSettings], float | None]
 class IvgrSettings:
     """``weights`` of the terms are 1 in the paper, and ``min_box_score`` is its τ = 0.3.
 
-    ``judgements`` of the consistency are averaged (Table 9: four). ``most_apart`` asks in both orders of the texts and
+    ``judgements`` of the consistency are averaged (Table 9: four). ``max_apart`` asks in both orders of the texts and
     leaves unscored what differs by more; None asks in one. ``boxes`` is one of :data:`rewards.scorers.boxes.FORMS`.
     """
 
     weights: StreamSettings = field(default_factory=StreamSettings)
     min_box_score: float = MIN_BOX_SCORE
     judgements: int = 1
-    most_apart: float | None = None
+    max_apart: float | None = None
     boxes: str = "bidirectional"
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class Ivgr(Recipe):
 
     async def _consistency(self, case: Case, best: Reference | None) -> Verdict:
         """Whether the reasoning describes what the best reference does."""
-        scorer = consistency_scorer(self.settings.judgements, self.settings.most_apart)
+        scorer = consistency_scorer(self.settings.judgements, self.settings.max_apart)
         context = replace(case.context, reference=None if best is None else best.text)
         return await verdict_of(scorer, replace(case, context=context))
 
