@@ -1,5 +1,7 @@
 """docs/extend.md: its code and its commands, as they stand, in a folder outside the repository."""
 
+import asyncio
+import importlib
 import json
 import os
 import re
@@ -17,9 +19,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from inference.endpoints.classical import HANDLERS
+from inference.session import Session
 from pipelines.commands.cli import main
 from prompts import loader
+from rewards.case import case_of
+from rewards.locating import ObjectMasks, Served
+from rewards.recipes.base import Memory
+from rewards.recipes.registry import RECIPES, make_recipe
 from schemas.answers.registry import ANSWER_TYPES
+from schemas.records import Question
+from schemas.responses.traces import read_trace
 from stages.sources.registry import FORMATS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -204,6 +213,26 @@ def test_angles_from_a_csv_file_under_a_constant_policy(folder: Path) -> None:
     }
     assert "Answer with an angle in degrees." in next(row["problem"] for row in rows(run, "rl") if row["id"] == "q1")
     assert "boxes or angle" in (run / "README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "reward"),
+    [
+        ("<think>two</think><answer>2</answer>", 1.0),
+        ("so 2 <answer>2</answer>", 0.75),
+        ("<think>three</think><answer>3</answer>", 0.25),
+    ],
+)
+def test_a_reward(text: str, reward: float, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(folder)
+    kind = importlib.import_module("right_in_form").RightInForm
+    monkeypatch.setitem(RECIPES, kind.name, kind)
+    recipe = make_recipe("right_in_form", {"share": 0.25})
+    question = Question("q1", "drawn", "MIT", (), "How many?", "2", "numeric")
+    masks = ObjectMasks(question, Session(None), Served(frozenset()))  # type: ignore[arg-type]
+    case = case_of(read_trace(0, text), masks)
+    [earned] = asyncio.run(recipe.score([case], Memory()))
+    assert earned.reward == pytest.approx(reward)
 
 
 def test_a_stage_that_is_wired_and_not_listed_is_refused_in_one_line(folder: Path) -> None:

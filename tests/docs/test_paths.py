@@ -1,9 +1,17 @@
 """Every file, folder and module that the pages of docs/ and the pages at the root name is there."""
 
 import re
+import typing
+from collections import ChainMap
+from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+
+from pipelines.grounded_cot import Settings
+from schemas.config import section_class
+from trainer.settings import TrainerSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md"))]
@@ -70,3 +78,22 @@ def test_what_a_page_names(text: str, found: set[str]) -> None:
 @pytest.mark.parametrize("name", ["stages/gone.py", "stages.gone", "schemas/gone/", "gone.md"])
 def test_what_is_not_there_is_found_out(name: str) -> None:
     assert not exists(name, ROOT / "docs/x.md")
+
+
+def renamed(settings: type, where: str = "") -> Iterator[tuple[str, str]]:
+    """The keys of a config that have another name now, old and new in full."""
+    for old, new in ChainMap(*(vars(base).get("RENAMED", {}) for base in settings.__mro__)).items():
+        yield f"{where}{old}", f"{where}{new}"
+    hints = typing.get_type_hints(settings)
+    for field in fields(settings):
+        section, _ = section_class(hints[field.name])
+        if section is not None:
+            yield from renamed(section, f"{where}{field.name}.")
+
+
+@pytest.mark.parametrize("settings", [Settings, TrainerSettings])
+def test_the_changelog_names_every_key_that_was_renamed(settings: type) -> None:
+    rows = re.findall(r"\| `([\w.]+)`[^|]*\| `([\w.]+)` \|", (ROOT / "CHANGELOG.md").read_text("utf-8"))
+    found = list(renamed(settings))
+    assert found
+    assert set(found) <= set(rows)
