@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from inference.cache.replies import CacheEntry, Kept
 from inference.cache.shared import open_cache
-from inference.endpoint import IN_PROCESS, Endpoint, open_endpoint
+from inference.endpoint import Endpoint, kind_of, open_endpoint
 from inference.errors import NOT_SENT, BudgetUsedUp, CallError
 from inference.flow.budget import Budget, Cost
 from inference.request import Completion, Continuation, Reply, Request, Sampling, cache_key, estimated_tokens, joined
@@ -108,7 +108,7 @@ class Models:
     def repair_attempts(self, role: str) -> int:
         """How often a reply of the wrong form may be asked for again; a model in this process would repeat itself."""
         settings = self.settings.endpoint(role)
-        return 0 if settings.kind in IN_PROCESS else settings.repair_attempts
+        return 0 if kind_of(settings.kind).in_process else settings.repair_attempts
 
     def gives_logprobs(self, role: str) -> bool:
         """Whether the role's endpoint is declared to give the log-probabilities of a continuation."""
@@ -201,7 +201,7 @@ class Models:
 
     async def _within_budget(self, endpoint: Endpoint, request: Request) -> Reply:
         settings, prompt, n = endpoint.settings, request.prompt, len(request.indices)
-        if settings.kind in IN_PROCESS:  # takes no tokens and costs nothing
+        if kind_of(settings.kind).in_process:  # takes no tokens and costs nothing
             return await endpoint.generate(request)
         tokens_out = self.budget.expected_tokens_out(prompt.name, n, request.sampling.max_tokens)
         reserved = _cost(settings, Usage(tokens_in=estimated_tokens(prompt), tokens_out=tokens_out))

@@ -5,9 +5,15 @@ from functools import cached_property
 
 from inference.models import Caller
 from rewards.locating import ObjectMasks, Served
+from rewards.scorers.tool_calls import Trajectory
 from schemas.geometry import Box, Point
 from schemas.records import Question, Rubric, Trace, Verdict
 from schemas.responses.response import Response, parse_response
+
+SIMPLE, COMPLEX = "simple", "complex"
+"""The complexity of a question: it is to be answered directly, or to be thought about first (SAIL-RL §3.2)."""
+GROUNDED, TEXTUAL = "grounded", "textual"
+"""The streams of iVGR: reasoning with boxes, and reasoning in words alone (§3.2)."""
 
 
 @dataclass(frozen=True)
@@ -15,9 +21,9 @@ class Context:
     """What is known of a question beside its record. None: nobody has said it.
 
     Attributes:
-        complexity: ``simple`` or ``complex``: whether the question calls for thinking first (SAIL-RL §3.2).
+        complexity: :data:`SIMPLE` or :data:`COMPLEX`.
         rubrics: the criteria by which responses are judged, with their strata (RuCL §3.2).
-        stream: ``grounded`` or ``textual``: in which form the response was asked for (iVGR §3.2).
+        stream: :data:`GROUNDED` or :data:`TEXTUAL`: in which form the response was asked for.
         reference: the best grounded reasoning found for the question so far (iVGR Eq. 4).
     """
 
@@ -42,6 +48,7 @@ class Case:
         pointable: whether something that the question speaks of can be pointed at.
         context: what else is known of the question.
         outcome: the verdict on the answer, once there is one.
+        trajectory: what became of its code, of a response in several turns.
     """
 
     question: Question
@@ -54,6 +61,7 @@ class Case:
     pointable: bool = False
     context: Context = Context()
     outcome: Verdict | None = None
+    trajectory: Trajectory | None = None
 
     @property
     def caller(self) -> Caller:

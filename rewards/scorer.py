@@ -4,11 +4,12 @@ A scorer of one's own is such a value in a file of one's own; it runs where it i
 :func:`rewards.verifier.verify`. Those of this package are listed in :mod:`rewards.registry`.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from inference.asking import Asks
 from rewards.case import Case
+from schemas.config import ConfigError
 from schemas.records import Verdict
 
 Need = tuple[Callable[[Case], bool], str]
@@ -41,3 +42,11 @@ class Scorer:
 
 LOCATABLE: Need = (lambda case: case.locatable, "no detector and segmenter are configured")
 NO_CLIPS: Need = (lambda case: not case.clips, "the points of a clip are scored with its times")
+
+
+def check_names(key: str, names: Iterable[str], scorers: Sequence[Scorer]) -> None:
+    """Raises ConfigError where one of the names under ``key`` of a config is not the name of a scorer."""
+    known = list(dict.fromkeys(scorer.name for scorer in scorers))
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is not None:
+        raise ConfigError(f"{key}.{unknown}: there is no such scorer; there are {', '.join(known)}")

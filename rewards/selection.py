@@ -33,10 +33,11 @@ class Choice:
 
 def select_scorers(case: Case, scorers: Sequence[Scorer]) -> tuple[Choice, ...]:
     """One choice per scorer, in their order."""
-    return tuple(_choice(scorer, case) for scorer in scorers)
+    return tuple(choose(scorer, case) for scorer in scorers)
 
 
-def _choice(scorer: Scorer, case: Case) -> Choice:
+def choose(scorer: Scorer, case: Case) -> Choice:
+    """Whether the scorer runs: where its required roles have endpoints and its needs are met."""
     absent = [asks.role for asks in scorer.asks if asks.required and asks.role not in case.served.roles]
     if absent:
         return Choice(scorer, False, f"no {' and '.join(absent)} is configured")

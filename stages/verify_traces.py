@@ -21,12 +21,12 @@ from rewards.aggregate import GateSettings
 from rewards.case import case_of
 from rewards.locating import ObjectMasks, Served, served_by
 from rewards.registry import SCORERS
-from rewards.scorer import Scorer
+from rewards.scorer import Scorer, check_names
 from rewards.scorers import outcome
 from rewards.second_judge import labels_of
 from rewards.selection import PLAN_PROMPT, Planner
 from rewards.verifier import verify as verify_case
-from schemas.config import ConfigError, Share, settings
+from schemas.config import Share, settings
 from schemas.records import Draft, Trace, Verdict
 from stages.plumbing.calling import CallingStage, Work
 from stages.plumbing.metrics import count_agreement
@@ -74,11 +74,9 @@ def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
     names = [scorer.name for scorer in scorers]
     if len(set(names)) < len(names) or outcome.NAME not in names:
         raise ValueError(f"scorers need names of their own, and one named {outcome.NAME}; got {', '.join(names)}")
-    known = list(dict.fromkeys([*names, *(scorer.name for scorer in SCORERS)]))
-    for key, given in (("verify.floors", settings.floors), ("verify.gate.weights", settings.gate.weights)):
-        unknown = next((name for name in given if name not in known), None)
-        if unknown is not None:
-            raise ConfigError(f"{key}.{unknown}: there is no such scorer; there are {', '.join(known)}")
+    known = (*scorers, *SCORERS)
+    check_names("verify.floors", settings.floors, known)
+    check_names("verify.gate.weights", settings.gate.weights, known)
 
 
 def below_floor(
@@ -187,7 +185,10 @@ STAGE = describe(SCORERS)
 
 @dataclass
 class VerifyTraces(CallingStage):
-    """Verifies the traces of every draft; see the module. A recipe with other scorers lists their :func:`describe`."""
+    """Verifies the traces of every draft; see the module.
+
+    A recipe with other scorers lists :func:`describe` of them among its stages.
+    """
 
     settings: VerifySettings
     models: ModelsSettings

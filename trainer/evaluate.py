@@ -11,7 +11,7 @@ from trainer.grpo import answer_text
 from trainer.model import VisionLanguageModel, load_model
 from trainer.monitor import Monitor
 from trainer.records import Records
-from trainer.reward import ArgosReward
+from trainer.reward import Reward, check_recipe
 from trainer.rollouts import make_sampler
 from trainer.sample import BadRow, Sample
 from trainer.sampling import Rollout
@@ -31,8 +31,9 @@ def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
     vlm = load_model(settings.model)
     vlm.model.requires_grad_(False)
     rows = Records(data) if (data / "records.jsonl").is_file() else _shards(data, output)
+    check_recipe(settings.reward, rows.gives)
     sampler = make_sampler(vlm, settings.rollout, str(output / "served"))
-    reward = ArgosReward(settings.reward, output)
+    reward = Reward(settings.reward, output)
     answered: list[Answered] = []
     with Monitor(output, "eval", settings, str(data), settings.eval.questions or len(rows)) as monitor:
         monitor.resume_at(0)
@@ -61,7 +62,7 @@ def _lines(answered: Sequence[Answered]) -> Iterator[str]:
 def _answer(
     vlm: VisionLanguageModel,
     sample: Callable[[Sequence[Sample], int, int], list[list[Rollout]]],
-    reward: ArgosReward,
+    reward: Reward,
     chunk: Sequence[tuple[TrainingRow, Sample]],
     settings: TrainerSettings,
     done: int,

@@ -13,26 +13,26 @@ from typing import Any
 
 import torch
 
+from rewards.recipes.base import Memory
 from trainer.checkpoint import Progress, checkpoints, load_checkpoint, save_checkpoint
 from trainer.collate import Batch, collate, micro_batches
 from trainer.drawing import Draws, Room
 from trainer.encode import with_response
 from trainer.gallery import save_rollouts
-from trainer.group import Group
+from trainer.group import Group, Scored
 from trainer.loss import Clipping, advantages, clip_high_at, overlong_penalty, policy_loss
 from trainer.memory import available_bytes, estimate, refuse_if_too_large
 from trainer.model import VisionLanguageModel, load_model
 from trainer.monitor import Monitor, run_sha256
 from trainer.optimiser import NotFinite, Optimiser
 from trainer.policy import Scores, score
-from trainer.reward import ArgosReward, Scored
+from trainer.reward import Reward, check_recipe
 from trainer.rollouts import make_sampler
 from trainer.sample import Sample
 from trainer.sampling import Rollout, Sampler
 from trainer.settings import GrpoSettings, TrainerSettings
 from trainer.shards import Shards, prompt_sample
 
-SHOWN = ("reward", "outcome", "spatial", "entropy")
 SEEDS_PER_STEP = 1000
 """Each ``sample`` call of a run has a seed of its own: this many are set aside for a step."""
 
@@ -44,30 +44,32 @@ class Trainee:
     vlm: VisionLanguageModel
     optimiser: Optimiser
     sampler: Sampler
-    reward: ArgosReward
+    reward: Reward
     draws: Draws
     reference: Any
     settings: TrainerSettings
 
 
 def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
-    """Train, and return the folder of the trained model. An output folder with checkpoints is gone on with.
+    """Trains, and returns the folder of the trained model. Resumes from the last checkpoint where there is one.
 
-    Raises ShardError, ModelError, SamplerError, CheckpointError and DoesNotFit before the first step; JudgesDown when
-    the reward's endpoints stay silent and NotFinite when a loss or gradient is not a number, after either of which the
-    last checkpoint stands.
+    Raises ShardError, ConfigError, ModelError, SamplerError, CheckpointError and DoesNotFit before the first step;
+    JudgesDown when the reward's endpoints stay silent and NotFinite when a loss or gradient is not a number, after
+    either of which the last checkpoint stands.
     """
     grpo = settings.grpo
     vlm = load_model(settings.model)
     refuse_if_too_large(estimate(vlm.model, settings), available_bytes())
     shards = Shards(data, "rl", output / "rows")
+    check_recipe(settings.reward, shards.gives)
     reference = copy.deepcopy(vlm.model).requires_grad_(False).eval() if grpo.kl_beta > 0 else None
     optimiser = Optimiser(vlm.model, settings.optimiser, grpo.steps * grpo.updates_per_rollout)
     sampler = make_sampler(vlm, settings.rollout, str(output / "served"))
-    reward = ArgosReward(settings.reward, output)
+    reward = Reward(settings.reward, output)
     digest, folder = run_sha256("grpo", settings, shards.sha256), output / "checkpoints"
     found = checkpoints(folder)
     progress = load_checkpoint(found[-1], optimiser, digest) if found else Progress()
+    reward.memory = Memory.of_plain(progress.memory)
     with Monitor(output, "grpo", settings, str(data), grpo.steps) as monitor:
         monitor.resume_at(progress.step)
         room = Room(settings.batch.max_tokens, settings.rollout.max_new_tokens)
@@ -77,11 +79,11 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
         try:
             while progress.step < grpo.steps:
                 groups, metrics = grpo_step(trainee, progress.step)
-                monitor.log(progress.step, metrics, SHOWN)
+                monitor.log(progress.step, metrics, ("reward", *reward.recipe.shown, "entropy"))
                 every = settings.log.rollouts_every
                 if every and progress.step % every == 0:
                     save_rollouts(output / "rollouts" / f"step-{progress.step:06d}", groups)
-                progress = Progress(progress.step + 1, draws.position)
+                progress = Progress(progress.step + 1, draws.position, reward.memory.as_plain())
                 is_last = progress.step == grpo.steps
                 if is_last or (settings.log.save_every and progress.step % settings.log.save_every == 0):
                     save_checkpoint(folder, progress, optimiser, digest, settings.log.keep)
@@ -99,7 +101,8 @@ def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float
     sampled_s = time.perf_counter() - started
     samples = to_samples(kept, trainee.settings, step)
     metrics = update(trainee, samples, step) if samples else {"loss": None, "grad_norm": None}
-    metrics |= summary(sampled, kept)
+    metrics |= summary(sampled, kept, trainee.reward.recipe.shown)
+    trainee.reward.learn(sampled)
     metrics |= {"rollout_s": sampled_s, "wall_s": time.perf_counter() - started}
     return sampled, metrics
 
@@ -238,14 +241,16 @@ def _clipping(grpo: GrpoSettings, step: int) -> Clipping:
     return Clipping(grpo.clip_low, high, grpo.importance_cap)
 
 
-def summary(sampled: Sequence[Group], kept: Sequence[Group]) -> dict[str, float | None]:
-    """Means over all sampled rollouts that scored, and counts. Dropped groups count here: they are the policy's too."""
+def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str]) -> dict[str, float | None]:
+    """Means over all sampled rollouts that scored, and counts; ``shown`` are the verdicts to give means of.
+
+    Dropped groups count here: they are the policy's too.
+    """
     scored = [each for group in sampled for each in group.scored]
     rollouts = [rollout for group in sampled for rollout in group.rollouts]
     return {
         "reward": _mean([each.reward for each in scored]),
-        "outcome": _mean([each.outcome for each in scored]),
-        "spatial": _mean([each.value("spatial") for each in scored]),
+        **{name: _mean([each.value(name) for each in scored]) for name in shown},
         "unscored": float(sum(each.reward is None for each in scored)),
         "truncated": _mean([float(rollout.is_truncated) for rollout in rollouts]),
         "response_tokens": _mean([float(len(rollout.ids)) for rollout in rollouts]),

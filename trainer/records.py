@@ -26,6 +26,10 @@ class Records:
     def __len__(self) -> int:
         return len(self._lines)
 
+    def gives(self, name: str) -> bool:
+        """No record has a field of a :class:`rewards.case.Context`; see :meth:`trainer.shards.Shards.gives`."""
+        return False
+
     def __getitem__(self, index: int) -> TrainingRow:
         """The record as a row. Raises BadRow for one that is not valid, shows a video, or whose media are missing."""
         number, line = self._lines[index]

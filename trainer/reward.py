@@ -1,8 +1,7 @@
-"""The ``argos`` reward of rollouts: the verifier that curates traces, on what the policy wrote (Argos Eq. 1–9).
+"""The reward of rollouts: a recipe of :mod:`rewards.recipes` on what the policy wrote.
 
-A response is decoded, its tags are brought from the model's frame to original pixels, and the verifier scores it. A
-response that does not point although there is something to point at has spatial score 0: pointing at nothing is no way
-around the grounding term. There ``something to point at`` is what the row's gold boxes or right attempts show.
+A response is decoded, its tags are brought from the model's frame to original pixels, and the recipe scores the group.
+That something can be pointed at is what the row's gold boxes or right attempts show.
 
 A judge or detector that does not answer is no verdict. The trainer waits for it and asks again, what was answered
 coming from the reply cache, and stops when it has waited long enough.
@@ -11,8 +10,8 @@ coming from the reply cache, and stops when it has waited long enough.
 import asyncio
 import hashlib
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from inference.endpoint import check_extras
@@ -22,9 +21,11 @@ from inference.session import Session
 from inference.settings import ModelsSettings
 from rewards.case import case_of
 from rewards.locating import ObjectMasks, served_by
-from rewards.verifier import verify
-from schemas.records import FrameRef, MediaRef, Question, Verdict
+from rewards.recipes.base import Earned, Judged, Memory
+from schemas.config import ConfigError
+from schemas.records import FrameRef, MediaRef, Question
 from schemas.responses.traces import read_trace
+from trainer.group import Group, Scored
 from trainer.model import VisionLanguageModel
 from trainer.sample import Picture, Sample
 from trainer.settings import RewardSettings
@@ -33,39 +34,38 @@ from vision.decode import decode_image
 from vision.media import MediaStore
 
 FIRST_WAIT_S = 2.0
-LONGEST_WAIT_S = 60.0
+MAX_WAIT_S = 60.0
 
 
 class JudgesDown(RuntimeError):
     """Endpoints of the reward did not answer for as long as the trainer waits."""
 
 
-@dataclass(frozen=True)
-class Scored:
-    """What a response earned: ``reward`` is Eq. 9's score, ``outcome`` its raw first term; None is unscored.
-
-    ``text`` is the response in original pixels.
+def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None:
+    """Refuses data and endpoints without which the recipe could score nothing; ``gives`` says of a field of a
+    :class:`rewards.case.Context` whether any row has it. Raises ConfigError.
     """
-
-    reward: float | None
-    outcome: float | None
-    text: str
-    verdicts: tuple[Verdict, ...]
-
-    def value(self, name: str) -> float | None:
-        """The value of one verdict, None where it is unscored or was not given."""
-        return next((verdict.value for verdict in self.verdicts if verdict.name == name), None)
+    recipe = settings.make_recipe()
+    absent = [role for role in recipe.roles if role not in settings.roles]
+    if absent:
+        raise ConfigError(f"reward.recipe = {recipe.name!r} asks the role {absent[0]}: set reward.roles.{absent[0]}")
+    missing = [what for name, what in recipe.needs.items() if not gives(name)]
+    if missing:
+        raise ConfigError(f"reward.recipe = {recipe.name!r} needs {missing[0]}, which no row of the data has")
 
 
-class ArgosReward:
-    """Scores responses; its media and replies are kept in the run's folder.
+class Reward:
+    """Scores responses by the recipe that the settings name; its media and replies are kept in the run's folder.
 
-    Raises :class:`schemas.extras.MissingExtra` for an endpoint whose packages are not installed.
+    ``memory`` is what the recipe has learned so far. Raises :class:`schemas.extras.MissingExtra` for an endpoint whose
+    packages are not installed.
     """
 
     def __init__(self, settings: RewardSettings, output: Path) -> None:
         check_extras(settings.endpoints[name] for name in settings.roles.values())
         self._settings = settings
+        self.recipe = settings.make_recipe()
+        self.memory = Memory()
         self._media = MediaStore(str(output), str(output))
         self._models = ModelsSettings(
             tuple(settings.endpoints.items()),
@@ -103,7 +103,7 @@ class ArgosReward:
             if time.monotonic() + wait_s > deadline_s:
                 raise JudgesDown(f"no answer for {self._settings.wait_s:g} s ({len(down)} calls): {down[0]}")
             time.sleep(wait_s)
-            wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+            wait_s = min(2 * wait_s, MAX_WAIT_S)
 
     def close(self) -> None:
         """Close the reply cache and the connections."""
@@ -118,14 +118,23 @@ class ArgosReward:
 
     async def _group(self, row: TrainingRow, question: Question, texts: list[str], session: Session) -> list[Scored]:
         masks = ObjectMasks(question, session, self._served)
+        traces = [read_trace(index, text, question.media) for index, text in enumerate(texts)]
+        cases = [case_of(trace, masks, pointable=bool(row.pointed)) for trace in traces]
+        cases = [replace(case, context=row.context) for case in cases]
+        earned = await self.recipe.score(cases, self.memory)
+        return [
+            Scored(each.reward, each.outcome, case.text, each.verdicts)
+            for case, each in zip(cases, earned, strict=True)
+        ]
 
-        async def one(index: int, text: str) -> Scored:
-            case = case_of(read_trace(index, text, question.media), masks, pointable=bool(row.pointed))
-            verified = await verify(case, self._settings.gate)
-            outcome = next(verdict.value for verdict in verified.verdicts if verdict.name == "outcome")
-            return Scored(verified.score, outcome, case.text, verified.verdicts)
-
-        return list(await asyncio.gather(*(one(*each) for each in enumerate(texts))))
+    def learn(self, groups: Sequence[Group]) -> None:
+        """Enter the groups of a step in the memory, once the step is done."""
+        step = [
+            Judged(group.row.id, scored.text, group.row.context, Earned(scored.reward, scored.verdicts))
+            for group in groups
+            for scored in group.scored
+        ]
+        self.memory = self.recipe.learn(self.memory, step)
 
     def _question(self, row: TrainingRow, pictures: Sequence[Picture]) -> Question:
         """The row's question with its media, written once to the run's folder, upright."""

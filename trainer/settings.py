@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from inference.embedded import embedded_endpoints, embedded_roles
 from inference.endpoint import check_access
 from inference.settings import EndpointSettings, FrameName, Role
-from rewards.aggregate import GateSettings
-from schemas.config import Share, settings
+from rewards.recipes.base import Recipe
+from rewards.recipes.registry import RECIPES, make_recipe
+from schemas.config import OneOf, Share, settings
 
 
 @settings
@@ -115,12 +116,15 @@ class RolloutSettings:
 
 @settings
 class RewardSettings:
-    """The ``argos`` reward: the verifier's gated score (Argos Eq. 9), by the endpoints named here.
+    """What a response earns: ``recipe`` is one of :data:`rewards.recipes.registry.RECIPES`, ``options`` its settings.
 
-    Without roles for detector and segmenter points are not scored, without a judge free text is not.
+    With ``argos``, points are not scored without roles for detector and segmenter, free text is not without a judge.
     """
 
-    gate: Annotated[GateSettings, "weights and gate of the score"] = field(default_factory=GateSettings)
+    RENAMED: ClassVar[Mapping[str, str]] = {"gate": "options"}
+
+    recipe: Annotated[str, OneOf(tuple(RECIPES)), "how verdicts become a reward"] = "argos"
+    options: Annotated[Mapping[str, Any], "the recipe's own settings"] = field(default_factory=dict)
     endpoints: Annotated[Mapping[str, EndpointSettings], "models, by names of your own"] = field(
         default_factory=embedded_endpoints
     )
@@ -134,6 +138,11 @@ class RewardSettings:
 
     def __post_init__(self) -> None:
         check_access(self.endpoints, self.roles)
+        self.make_recipe()
+
+    def make_recipe(self) -> Recipe:
+        """The recipe with its options. Raises ConfigError where an option does not fit."""
+        return make_recipe(self.recipe, self.options)
 
 
 @settings

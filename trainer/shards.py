@@ -7,7 +7,7 @@ decoded by the same code that read them into the pipeline, and never more than o
 import contextlib
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
+from rewards.case import COMPLEX, SIMPLE, Context
 from schemas.errors import UserError
 from schemas.geometry import Box, Point
-from schemas.records import Question
+from schemas.records import Question, Rubric
 from schemas.responses.response import parse_points
 from trainer.encode import encode_messages, encode_prompt
 from trainer.model import VisionLanguageModel
 from trainer.sample import BadRow, Picture, Sample
 from vision.decode import UndecodableMedia, decode_image
 
+CONTEXT = ("complexity", "rubrics")
+"""Columns that say more of a question, for the rewards that need it; null or absent where a recipe has none."""
 COMMON = ("id", "source", "license", "images", "question", "answer", "answer_type", "choices", "gold_boxes", "attempts")
 NEEDED = {"sft": (*COMMON, "messages"), "rl": (*COMMON, "prompt")}
 FrameOf = tuple[int, int | None, float | None]
@@ -40,7 +43,7 @@ class TrainingRow:
     """One row: the turns with ``<image>`` marks, the upright pictures, and what the reward needs to know.
 
     ``images`` are (bytes, name) pairs, ``frames`` say what they show where there are clips; ``pointed`` are positions
-    that a right answer may point at.
+    that a right answer may point at. ``context`` is what some rewards need beside the question.
     """
 
     id: str
@@ -50,6 +53,7 @@ class TrainingRow:
     question: Question
     pointed: tuple[Point, ...] = ()
     frames: tuple[FrameOf, ...] = ()
+    context: Context = field(default_factory=Context)
 
 
 class Shards:
@@ -70,7 +74,7 @@ class Shards:
         missing = [name for name in NEEDED[side] if name not in rows.column_names]
         if missing:
             raise ShardError(f"{files[0].parent} has no column {missing[0]!r}; {side} shards have it")
-        kept = [*NEEDED[side], *(["frames"] if "frames" in rows.column_names else [])]
+        kept = [*NEEDED[side], *(name for name in ("frames", *CONTEXT) if name in rows.column_names)]
         images = datasets.List(datasets.Image(decode=False))
         try:
             self._rows = rows.select_columns(kept).cast_column("images", images)
@@ -81,6 +85,10 @@ class Shards:
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def gives(self, name: str) -> bool:
+        """Whether any row has this field of a :class:`rewards.case.Context`."""
+        return name in CONTEXT and name in self._rows.column_names and any(self._rows[name])
 
     def __getitem__(self, index: int) -> TrainingRow:
         """The row; raises BadRow where its fields do not make a question."""
@@ -111,7 +119,15 @@ def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None) -
     images = tuple((image["bytes"] or b"", image["path"] or "") for image in fields["images"] or ())
     frames = tuple((f["media_index"], f["frame"], f["t_s"]) for f in fields.get("frames") or ())
     said = tuple({"role": turn["role"], "content": turn["content"]} for turn in turns)
-    return TrainingRow(question.id, question.source, said, images, question, _pointed(fields, boxes), frames)
+    pointed = _pointed(fields, boxes)
+    return TrainingRow(question.id, question.source, said, images, question, pointed, frames, _context(fields))
+
+
+def _context(fields: Mapping[str, Any]) -> Context:
+    complexity, rubrics = (fields.get(name) for name in CONTEXT)
+    if complexity not in (None, SIMPLE, COMPLEX):
+        raise TypeError(f"complexity is {SIMPLE} or {COMPLEX}, got {complexity!r}")
+    return Context(complexity, None if rubrics is None else tuple(Rubric(**rubric) for rubric in rubrics))
 
 
 def side_of(data: Path) -> str:

@@ -42,9 +42,8 @@ class OpenAIEndpoint:
 
     @property
     def revision(self) -> str:
-        """The revision that the config declares, with the seed, where one is set: it changes what is sampled."""
-        seed = self.settings.seed
-        return self.settings.revision if seed is None else f"{self.settings.revision}#seed={seed}"
+        """The revision that the config declares, with the seed: it changes what is sampled."""
+        return revision_of(self.settings)
 
     async def generate(self, request: Request) -> Reply:
         """See :class:`inference.endpoint.Endpoint`."""
@@ -149,6 +148,11 @@ class OpenAIEndpoint:
         """Close the connections."""
         if self._session is not None:
             await self._session.close()
+
+
+def revision_of(settings: EndpointSettings) -> str:
+    """The declared revision as it stands in the cache keys, with the seed, where one is set."""
+    return settings.revision if settings.seed is None else f"{settings.revision}#seed={settings.seed}"
 
 
 def _messages(request: Request, files: list[tuple[bytes, str]]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The ``beam`` command: run, preview, validate, inspect and cache.
+"""The ``beam`` command: run, preview, validate, inspect, config and cache.
 
 Exit codes: 0 done; 1 the run failed (records unaccounted for, or an error while running); 2 a mistake in the command,
 the config or the input; 130 interrupted.
@@ -6,11 +6,14 @@ the config or the input; 130 interrupted.
 
 import argparse
 import contextlib
-import importlib.metadata
 import logging
 import sys
 import warnings
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, distribution, version
+from typing import Any
+
+import shtab
 
 from pipelines.commands.cache.command import add_cache_parser
 from pipelines.commands.dispatch import dispatch
@@ -25,6 +28,7 @@ _EXAMPLES = """examples:
   beam run pipelines/grounded_cot.py --input questions.parquet --output runs/q --target-sft 1000 --budget-usd 20
   beam preview pipelines/grounded_cot.py --input data/sample --output runs/look
   beam validate pipelines/grounded_cot.py --input data/sample --config my.toml
+  beam config > my.toml
   beam inspect runs/sample
   beam inspect runs/sample --sql "SELECT reason, count(*) FROM rejected GROUP BY 1 ORDER BY 2 DESC"
   beam cache stats runs/sample
@@ -64,8 +68,8 @@ def namesakes(names: Sequence[str] = NAMESAKES) -> list[str]:
     """The installed packages that bring a ``beam`` command of their own."""
     found = []
     for name in names:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found.append(importlib.metadata.distribution(name).metadata["Name"])
+        with contextlib.suppress(PackageNotFoundError):
+            found.append(distribution(name).metadata["Name"])
     return found
 
 
@@ -79,6 +83,8 @@ def make_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--verbose", action="store_true", help=VERBOSE)
+    parser.add_argument("--version", action="version", version=f"groundtrace {version('groundtrace')}")
+    shtab.add_argument_to(parser, "--print-completion", help="print a completion script for this shell and end")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="run a pipeline over an input", allow_abbrev=False)
     _add_pipeline(run)
@@ -117,6 +123,8 @@ def make_parser() -> argparse.ArgumentParser:
     inspect = commands.add_parser("inspect", help="look into a finished run", allow_abbrev=False)
     inspect.add_argument("run", metavar="RUN", help="a run folder")
     inspect.add_argument("--sql", help="a query over the tables sft, rl and rejected")
+    config = commands.add_parser("config", help="print every setting with its default and meaning", allow_abbrev=False)
+    _add_pipeline_name(config, nargs="?", default="grounded_cot")
     add_cache_parser(commands)
     for command in commands.choices.values():  # suppressed, or the default would undo a --verbose before the command
         command.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help=VERBOSE)
@@ -135,8 +143,15 @@ def _add_budget(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_pipeline_name(parser: argparse.ArgumentParser, **settings: Any) -> None:
+    named = parser.add_argument(
+        "pipeline", help="a bundled pipeline's name, or a pipeline file of your own", **settings
+    )
+    named.complete = shtab.FILE  # type: ignore[attr-defined]
+
+
 def _add_pipeline(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("pipeline", help="a pipeline file, such as pipelines/grounded_cot.py")
+    _add_pipeline_name(parser)
     parser.add_argument(
         "--input", required=True, metavar="DATA", help="a folder with records.jsonl, Parquet, or a data set id"
     )

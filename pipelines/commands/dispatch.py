@@ -1,6 +1,7 @@
 """Doing what the command line asks, and how errors reach the user: one line, no traceback for a user's mistake."""
 
 import argparse
+import importlib
 import sys
 from collections.abc import Sequence
 
@@ -25,21 +26,20 @@ def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         return _fail(f"{_root_cause(error)} (--verbose shows where)", 1)
 
 
+COMMANDS = {
+    "run": "pipelines.commands.run:run",
+    "preview": "pipelines.commands.run:preview",
+    "validate": "pipelines.commands.validate:validate",
+    "inspect": "pipelines.commands.inspect:run_inspect",
+    "config": "pipelines.commands.config:print_config",
+    "cache": "pipelines.commands.cache.command:run_cache",
+}
+"""Where each command stands. It is imported when asked for: Beam, which takes seconds, is not for those that look."""
+
+
 def _act(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
-    """Import what the one command needs: Beam, which takes seconds, is not for those that only look."""
-    if parsed.command == "inspect":
-        from pipelines.commands.inspect import run_inspect
-
-        return run_inspect(parsed.run, parsed.sql)
-    if parsed.command == "cache":
-        from pipelines.commands.cache.command import run_cache
-
-        return run_cache(parsed)
-    from pipelines.commands import commands
-
-    return {"run": commands.run, "preview": commands.preview, "validate": commands.validate}[parsed.command](
-        parsed, beam_options
-    )
+    module, _, name = COMMANDS[parsed.command].partition(":")
+    return getattr(importlib.import_module(module), name)(parsed, beam_options)
 
 
 def _root_cause(error: BaseException) -> str:

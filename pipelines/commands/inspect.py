@@ -1,5 +1,6 @@
 """``beam inspect``: a finished run's figures as tables, and SQL over its shards."""
 
+import argparse
 import io
 import sys
 from collections.abc import Sequence
@@ -16,7 +17,6 @@ from rich.text import Text
 
 from publishing.figures import (
     InspectError,
-    Summary,
     funnel,
     one_line,
     open_tables,
@@ -25,6 +25,7 @@ from publishing.figures import (
     rejections,
     role_costs,
 )
+from schemas.run_summary import RunSummary
 from schemas.text import counted, printable
 
 MAX_PRINTED_ROWS = 200
@@ -40,12 +41,12 @@ def inspect_run(run: Path, sql: str | None) -> str:
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 
-def run_inspect(run: str, sql: str | None) -> int:
+def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Print the run's figures, or the rows of a query; returns the exit code. Raises :class:`InspectError`."""
     if sys.stdout.isatty():
-        _print_run(Console(), Path(run), sql)
+        _print_run(Console(), Path(parsed.run), parsed.sql)
     else:
-        sys.stdout.write(inspect_run(Path(run), sql))
+        sys.stdout.write(inspect_run(Path(parsed.run), parsed.sql))
     return 0
 
 
@@ -61,18 +62,20 @@ def _print_run(console: Console, run: Path, sql: str | None) -> None:
             raise InspectError(one_line(error)) from error
 
 
-def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summary: Summary) -> None:
-    counts, flows = summary["counts"], funnel(summary)
-    facts = [str(summary[name]) for name in ("recipe", "input", "finished", "revision")]
-    ends = f"{counts['sft']} sft, {counts['rl']} rl, {sum(flow.rejected for flow in flows)} rejected"
-    head = f"{printable(' · '.join(facts))}\n{counted(counts['input'], 'record')}: {ends}"
+def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> None:
+    counts, flows, sets = summary.counts, funnel(summary), summary.sets
+    facts = [summary.recipe, summary.input, summary.finished, summary.revision]
+    ends = [*(f"{counts.rows(name)} {name}" for name in sets), f"{sum(flow.rejected for flow in flows)} rejected"]
+    head = f"{printable(' · '.join(facts))}\n{counted(counts.input, 'record')}: {', '.join(ends)}"
     console.print(Text(head), soft_wrap=True)
     stages = [(f"({f.name})" if f.side else f.name, f.read, f.kept, f.rejected) for f in flows]
     _print_table(console, "funnel", ("stage", "in", "kept", "rejected"), stages)
     reasons = [astuple(entry) for entry in rejections(summary)]
     _print_table(console, "rejections", ("stage", "reason", "rows", "meaning"), reasons)
-    rates = [astuple(bar) for bar in pass_rates(connection, summary)]
-    _print_table(console, "difficulty", ("pass rate", "sft", "rl", "rejected"), rates)
+    bars = pass_rates(connection, summary)
+    if bars:
+        rates = [attrgetter("label", *sets, "rejected")(bar) for bar in bars]
+        _print_table(console, "difficulty", ("pass rate", *sets, "rejected"), rates)
     counts_of = attrgetter("calls", "requests", "cached", "retries", "tokens_in", "tokens_out")
     rows = [(c.role, c.model, *counts_of(c.usage), c.usage.cost_usd or 0) for c in role_costs(summary)]
     columns = ("role", "model", "calls", "requests", "cached", "retries", "tokens in", "tokens out", "USD")

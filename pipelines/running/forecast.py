@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from schemas.run_summary import RunSummary
 from schemas.text import counted
+from schemas.usage import Usage
 from stages.plumbing.recipe import Recipe, max_calls
 from stages.plumbing.stage import Stage
 from stages.sources.base import Source
@@ -105,7 +107,7 @@ def measured(counters: Mapping[tuple[str, str], int]) -> dict[str, float]:
     return {name: counters.get((NAMESPACE, name), 0) / millionths.get(name, 1) for name in names}
 
 
-def forecast_text(summary: Mapping[str, Any], total: int | None, recipe: Recipe, settings: Any) -> str:
+def forecast_text(summary: RunSummary, total: int | None, recipe: Recipe, settings: Any) -> str:
     """What an input of ``total`` records would take and give, from the previewed ones.
 
     The calls of stages that look at a sample grow up to what the stage says; every other call grows with the records.
@@ -113,49 +115,42 @@ def forecast_text(summary: Mapping[str, Any], total: int | None, recipe: Recipe,
     calls and cost is Student's for the sum over the records not seen, that of the yield Wilson's for a share; with few
     records they are wide, and say so by being wide.
     """
-    counts, seen = summary["counts"], summary["counts"]["input"]
+    counts, seen, figures = summary.counts, summary.counts.input, summary.forecast
     if total is None:
         return "forecast: the size of this input is not known"
     if not seen:
         return "forecast: the input has no records"
-    figures = summary["forecast"]
+    if figures is None:
+        raise ValueError("the forecast is that of a preview")
     n = int(figures["records"])
     calls = Sums(n, figures["calls"], figures["calls_squared"]).predict(total)
     cost = Sums(n, figures["worth_usd"], figures["worth_usd_squared"]).predict(total)
-    known = Side(int(figures["calls"]), figures["worth_usd"])
+    known = Usage(calls=int(figures["calls"]), worth_usd=figures["worth_usd"])
     for stage, side in _side_calls(summary, recipe):
         factor = _growth(side.calls, total / seen, max_calls(stage, settings))
         calls = _shifted(calls, side.calls * factor)
         cost = _shifted(cost, side.worth_usd * factor)
-        known = Side(known.calls + side.calls, known.worth_usd + side.worth_usd)
+        known += Usage(calls=side.calls, worth_usd=side.worth_usd)
     share = known.worth_usd / cost[0] if cost[0] else known.calls / calls[0] if calls[0] else 0.0
     lines = [f"forecast for {counted(total, 'record')} from {seen}, at the prices of the config"]
     lines.append(f"  calls: {calls[0]:.0f} (95 %: {calls[1]:.0f} to {_number(calls[2])})")
     lines.append(f"  cost: ${cost[0]:.2f} (95 %: ${cost[1]:.2f} to {_dollars(cost[2])})")
     lines.append(f"  of it in the cache by now: {known.calls} calls, ${known.worth_usd:.2f} ({share:.0%})")
-    for name in ("sft", "rl"):
-        low, high = wilson(counts[name], seen)
+    for name in summary.sets:
+        low, high = wilson(counts.rows(name), seen)
         lines.append(
-            f"  {name} rows: {counts[name] / seen * total:.0f} (95 %: {low * total:.0f} to {high * total:.0f})"
+            f"  {name} rows: {counts.rows(name) / seen * total:.0f} (95 %: {low * total:.0f} to {high * total:.0f})"
         )
     return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class Side:
-    """Calls and what they are worth."""
-
-    calls: int
-    worth_usd: float
-
-
-def _side_calls(summary: Mapping[str, Any], recipe: Recipe) -> list[tuple[Stage, Side]]:
+def _side_calls(summary: RunSummary, recipe: Recipe) -> list[tuple[Stage, Usage]]:
     """The calls that belong to the run and to no record: those of the stages that look at a sample."""
     samples = {stage.name: stage for stage in recipe.stages if stage.is_sample}
     return [
-        (samples[name], Side(figures["calls"], figures["worth_usd"]))
-        for role in summary["ledger"].values()
-        for name, figures in role["stages"].items()
+        (samples[name], usage)
+        for role in summary.ledger.values()
+        for name, usage in role.stages.items()
         if name in samples
     ]
 

@@ -1,17 +1,16 @@
 """What a run is made of, before anything is written: the recipe, its settings, the input and the folder."""
 
-import inspect
 import os
-import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.pipeline import PipelineVisitor
 
-from inference.endpoint import SERVED, check_extras
+from inference.endpoint import check_extras
+from inference.serving import kinds_to_serve
 from inference.settings import ModelsSettings
 from pipelines.running.budget import RunBudget
 from pipelines.running.forecast import count_records
@@ -21,7 +20,6 @@ from pipelines.running.run_folder import RunFolder, RunFolderError, local_path, 
 from pipelines.running.runner import OptionError
 from publishing.figures import InspectError, read_summary
 from schemas.config import ConfigError, load_config
-from schemas.errors import UserError
 from stages.ingest_records import MediaRoots
 from stages.plumbing.recipe import Ends, Recipe, RunContext
 from stages.plumbing.stage import REJECTED, DraftStage, Stage
@@ -61,6 +59,11 @@ class Plan:
     def roles(self) -> dict[str, str]:
         """The roles that the recipe asks and that have endpoints, with these endpoints' names."""
         return {role: name for role, name in self.models.roles if role in self.recipe.roles_asked}
+
+    @property
+    def models_asked(self) -> ModelsSettings:
+        """The models with these roles only."""
+        return replace(self.models, roles=tuple(sorted(self.roles.items())))
 
 
 def make_plan(arguments: RunArguments) -> Plan:
@@ -103,15 +106,10 @@ def _check_roles(recipe: Recipe, settings: Any) -> None:
 def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> Ends:
     """The recipe's DAG on a pipeline.
 
-    Raises :class:`pipelines.running.loading.PipelineError` when it cannot be wired, when a stage that it wires is not
-    among those it lists (funnel, card and validation would not know of it), and when records get lost on the way.
+    Raises :class:`pipelines.running.loading.PipelineError` when a stage that it wires is not among those it lists
+    (funnel, card and validation would not know of it), and when records would get lost; and what ``build`` raises.
     """
-    try:
-        ends = recipe.build(pipeline, context, settings)
-    except UserError:
-        raise
-    except Exception as error:  # whatever the author of a DAG has got wrong
-        raise PipelineError(f"{_place(recipe, error)} cannot be wired: {_said(error)}") from error
+    ends = recipe.build(pipeline, context, settings)
     if not isinstance(ends, Ends):
         raise PipelineError(f"the recipe {recipe.name}: build returned {type(ends).__name__} instead of Ends")
     wired = _Wired()
@@ -146,17 +144,6 @@ def _check_ended(recipe: Recipe, stage: Stage, outputs: Mapping[str | None, Any]
         )
 
 
-def _place(recipe: Recipe, error: Exception) -> str:
-    """The recipe, with the file and line of its ``build`` at which it went wrong."""
-    file = recipe.build.__code__.co_filename if inspect.isfunction(recipe.build) else ""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    return f"the recipe {recipe.name}" + (f" ({file}:{lines[-1]})" if lines else "")
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
-
-
 def check_wiring(plan: Plan) -> None:
     """Wire the plan's DAG and throw it away. Raises :class:`pipelines.running.loading.PipelineError` as a run would."""
     wire(plan.recipe, beam.Pipeline(), plan.context, plan.settings)
@@ -184,11 +171,10 @@ def check_plan(plan: Plan, arguments: RunArguments, is_local: bool) -> None:
     Raises :class:`pipelines.running.runner.OptionError`, :class:`pipelines.running.run_folder.RunFolderError` and
     :class:`schemas.extras.MissingExtra`.
     """
-    endpoints = [plan.models.endpoint(role) for role in plan.roles]
-    if any(endpoint.kind == SERVED for endpoint in endpoints) and not is_local:
-        raise OptionError(f"the endpoint kind {SERVED} starts a server on this machine only: drop --runner")
+    if (served := kinds_to_serve(plan.models_asked)) and not is_local:
+        raise OptionError(f"the endpoint kind {served[0]} starts a server on this machine only: drop --runner")
     if is_local:  # else the packages are needed on the workers, which cannot be seen from here
-        check_extras(endpoints)
+        check_extras(plan.models.endpoint(role) for role in plan.roles)
     _check_apart(plan)
     plan.folder.check(plan.input.fingerprint, arguments.resume)
     if arguments.limit is not None and arguments.resume:
@@ -213,8 +199,8 @@ def _check_replaced(plan: Plan, limit: int, preview: bool) -> None:
         held = read_summary(plan.folder.root)
     except InspectError:
         return  # no finished run, or none that can be read
-    records, most = held["counts"]["input"], count_records(plan.context.sources, limit)
-    if records > (limit if most is None else most) and not (preview and "forecast" in held):
+    records, most = held.counts.input, count_records(plan.context.sources, limit)
+    if records > (limit if most is None else most) and not (preview and held.forecast is not None):
         raise RunFolderError(
             f"{plan.folder.root} holds a finished run of {records} records, and this one of fewer would "
             "replace it: choose another --output"

@@ -105,12 +105,12 @@ def _level(text: str) -> tuple[str, str]:
     return level, reason_of(fields)
 
 
-def consistency_scorer(judgements: int = 1) -> Scorer:
-    """Returns the scorer that takes the mean of so many judgements."""
+def consistency_scorer(judgements: int = 1, most_apart: float | None = None) -> Scorer:
+    """Returns the scorer with these arguments of :func:`score_consistency`."""
 
     async def score(case: Case) -> Verdict:
-        context = case.context
-        return await score_consistency(context.reference, case.response.think, case.question, case.caller, judgements)
+        texts = (case.context.reference, case.response.think)
+        return await score_consistency(*texts, case.question, case.caller, judgements, most_apart)
 
     return Scorer(
         NAME,

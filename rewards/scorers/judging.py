@@ -6,15 +6,13 @@ with the question, and the section is read by rules, so that the reward costs no
 
 import re
 
-from rewards.case import Case
+from rewards.case import COMPLEX, SIMPLE, Case
 from rewards.judge_guard import visible
 from rewards.scorer import Scorer
 from schemas.records import Verdict
 from schemas.responses.response import Response
 
 NAME = "judging"
-SIMPLE, COMPLEX = "simple", "complex"
-"""The complexity of a question, and the decision that fits it: to answer directly, or to think first."""
 MAX_JUDGE_CHARS = 2000
 
 _WORDS_ALONE = {"direct": SIMPLE, "no thinking": SIMPLE, "no reasoning": SIMPLE, "think": COMPLEX, "thinking": COMPLEX}

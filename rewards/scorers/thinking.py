@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 
 from inference.asking import Asks
 from inference.models import Answered, Caller
-from rewards.case import Case
+from rewards.case import COMPLEX, SIMPLE, Case
 from rewards.judge import ROLE, JudgeTask, Reading, judge, true_or_false
 from rewards.judge_guard import question_text
 from rewards.scorer import Scorer
-from rewards.scorers.judging import COMPLEX, SIMPLE, decision_of
+from rewards.scorers.judging import decision_of
 from schemas.messages import shown
 from schemas.records import Question, Verdict
 from schemas.responses.response import Response

@@ -7,6 +7,7 @@ published code, with one deviation: μ is the group's accuracy alone, where the 
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
@@ -40,6 +41,33 @@ class ToolCallSettings:
     def __post_init__(self) -> None:
         if len({factor.kind for factor in self.factors}) < len(self.factors):
             raise ValueError("factors must not name a kind twice")
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """What became of the code of a response in several turns.
+
+    ``turns`` says of each turn whether its execution ended well, by its exit status; None is a turn without code.
+    ``kind`` is the kind of question, one of the settings' factors.
+    """
+
+    turns: tuple[bool | None, ...]
+    kind: str = "general"
+
+    @property
+    def calls(self) -> int:
+        """Executions in all."""
+        return sum(ended_well is not None for ended_well in self.turns)
+
+    @property
+    def succeeded(self) -> int:
+        """Executions that ended well."""
+        return sum(ended_well is True for ended_well in self.turns)
+
+    @property
+    def failed(self) -> tuple[bool, ...]:
+        """Of each turn whether it executed code that failed."""
+        return tuple(ended_well is False for ended_well in self.turns)
 
 
 def group_accuracy(outcomes: Sequence[float | None]) -> float | None:

@@ -83,8 +83,8 @@ def _common(draft: Draft, context: RowContext) -> Row:
         "choices": question.choices,
         "gold_boxes": None if question.gold_boxes is None else [asdict(box) for box in question.gold_boxes],
         "pass_rate": draft.pass_rate,
-        "k": draft.scored_attempts,
-        "attempts": [{"text": a.text, "answer": a.answer, "correct": a.correct} for a in draft.attempts],
+        "k": draft.scored_attempts if draft.attempts else None,
+        "attempts": [{"text": a.text, "answer": a.answer, "correct": a.correct} for a in draft.attempts] or None,
         "lineage": _lineage(draft, context),
     }
 

@@ -138,7 +138,9 @@ def test_the_page_shows_the_run(tmp_path: Path) -> None:
     rejected = [
         {"id": f"r{n}", "stage": "verify", "reason": "low_grounding", "detail": f"detail {n}"} for n in range(5)
     ]
-    html = make_page(tmp_path, sft, [row_of("q2", rubrics=[RUBRIC])], rejected, self_judged=True)
+    meanings = {"low_grounding": "the best right trace points off the objects that it names"}
+    stages = {"verify": {"in": 6, "kept": 1, "does": "traces are scored", "reasons": meanings}}
+    html = make_page(tmp_path, sft, [row_of("q2", rubrics=[RUBRIC])], rejected, self_judged=True, stages=stages)
     page = Page(html)
     for shown in (
         "Groundtrace run first",
@@ -202,9 +204,35 @@ def test_an_empty_run(tmp_path: Path, rubrics: dict[str, Any] | None) -> None:
         "This run has no SFT rows.",
         "This run has no RL rows.",
         "No record was rejected.",
-        "No rubrics",
     ):
         assert shown in page.words
+    assert ("No rubrics" in page.words) is (rubrics is not None)
+    assert "Difficulty" not in page.words
+
+
+def test_a_recipe_without_a_set_speaks_of_none(tmp_path: Path) -> None:
+    html = make_page(tmp_path / "rl", [], [row_of("q1")], sets=["rl"])
+    page = Page(html)
+    assert "Questions with their attempts." in page.words
+    said = page.words.replace("rubric_judge", "").replace("Groundtrace", "")
+    for absent in ("SFT", "trace", "ubric"):
+        assert absent not in said
+    assert 'id="sft"' not in html
+    row = row_of("q1", attempts=None, pass_rate=None, k=None, messages=trace("t"))
+    html = make_page(tmp_path / "sft", [row], sets=["sft"])
+    page = Page(html)
+    said = page.words.replace("rubric_judge", "")
+    for absent in ("RL", "attempt", "ubric", "Difficulty", "unscored", "pass rate"):
+        assert absent not in said
+    assert 'id="rl"' not in html
+
+
+def test_further_scores_stand_before_the_final_one() -> None:
+    scores = {"outcome": 1.0, "temporal": None, "final": 0.5}
+    extra = [{"name": "brevity", "value": 0.25}]
+    shown = report._scores({"scores": scores, "extra_scores": extra})
+    assert shown == (("outcome", 1.0), ("temporal", None), ("brevity", 0.25), ("final", 0.5))
+    assert report._scores({"scores": dict.fromkeys(scores)}) == ()
 
 
 def test_rows_with_nothing_in_them(tmp_path: Path) -> None:

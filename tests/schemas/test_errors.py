@@ -1,7 +1,7 @@
 import pytest
-from pipelines.commands.cache_command import CacheCommandError
 
 from inference.endpoints.vllm_server import VllmServerError
+from pipelines.commands.cache.places import CacheCommandError
 from pipelines.running.inputs import InputError
 from pipelines.running.plan import PipelineError
 from pipelines.running.run_folder import RunFolderError

@@ -20,11 +20,11 @@ from schemas.records import Question, Verdict
 from trainer.cli import main
 from trainer.drawing import Draws, Room
 from trainer.encode import encode_prompt
-from trainer.group import Group
+from trainer.group import Group, Scored
 from trainer.grpo import Trainee
 from trainer.model import VisionLanguageModel
 from trainer.optimiser import Optimiser
-from trainer.reward import ArgosReward, Scored
+from trainer.reward import Reward
 from trainer.sample import Sample
 from trainer.sampling import Rollout, Sampler
 from trainer.settings import RewardSettings, TrainerSettings
@@ -156,7 +156,7 @@ def trainee_of(
     if data is not None:
         shards = Shards(data, "rl", output / "rows")
         draws = Draws(shards, lambda row: prompt_sample(vlm, row), settings.seed, Room(512), lambda row, why: None)
-    return Trainee(vlm, optimiser, sampler, ArgosReward(settings.reward, output), draws, reference, settings)
+    return Trainee(vlm, optimiser, sampler, Reward(settings.reward, output), draws, reference, settings)
 
 
 def weights_of(vlm: VisionLanguageModel) -> dict[str, torch.Tensor]:

@@ -13,7 +13,7 @@ from trainer import grpo, reward
 from trainer.checkpoint import checkpoints
 from trainer.grpo import grpo_step, train_grpo
 from trainer.model import VisionLanguageModel
-from trainer.reward import ArgosReward, JudgesDown
+from trainer.reward import JudgesDown, Reward
 from trainer.settings import RewardSettings
 from trainer.shards import Shards, prompt_sample
 
@@ -80,7 +80,7 @@ def score(qwen3: VisionLanguageModel, data: Path, tmp_path: Path) -> Callable[[R
 
     def scored(settings: RewardSettings) -> list[float | None]:
         row = Shards(data, "rl", tmp_path / "rows")[0]
-        judge = ArgosReward(settings, tmp_path / "out")
+        judge = Reward(settings, tmp_path / "out")
         try:
             [found] = judge.score(qwen3, [row], [prompt_sample(qwen3, row)], [FREE])
         finally:
@@ -140,7 +140,7 @@ def test_no_update_on_missing_rewards(
     more = [[f"{text} {step}" for text in FREE] for step in range(2)]
     with judging(READS, READS, READS, READS, BUSY) as judge:
         trainee = trainee_of(vlm, settings, Said(vlm, {"q0": more, "q1": more}), tmp_path / "out", data)
-        trainee.reward = ArgosReward(judged_by(judge.base_url, wait_s=1.0), tmp_path / "out")
+        trainee.reward = Reward(judged_by(judge.base_url, wait_s=1.0), tmp_path / "out")
         start = weights_of(vlm)
         _, metrics = grpo_step(trainee, 0)
         assert (metrics["outcome"], metrics["unscored"]) == (0.5, 0.0)

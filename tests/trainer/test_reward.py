@@ -13,8 +13,9 @@ from schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule, from_
 from schemas.records import MediaRef
 from schemas.responses.response import parse_points
 from trainer.coordinates import Speech
+from trainer.group import Scored
 from trainer.model import VisionLanguageModel
-from trainer.reward import ArgosReward, Scored, media_of
+from trainer.reward import Reward, media_of
 from trainer.sample import Picture
 from trainer.settings import RewardSettings
 from trainer.shards import Shards, TrainingRow, prompt_sample
@@ -56,7 +57,7 @@ def score(tmp_path: Path) -> Any:
     opened = []
 
     def scored(vlm: VisionLanguageModel, row: TrainingRow, *texts: str, **settings: Any) -> list[Scored]:
-        reward = ArgosReward(RewardSettings(**settings), tmp_path / "out")
+        reward = Reward(RewardSettings(**settings), tmp_path / "out")
         opened.append(reward)
         [found] = reward.score(vlm, [row], [prompt_sample(vlm, row)], [texts])
         return found
@@ -102,7 +103,7 @@ def test_several_rows_keep_their_answers(qwen3: VisionLanguageModel, tmp_path: P
     """Two questions about one picture: each is graded by its own gold answer."""
     rows = [rl_row(record) for record in records("662-1-0-c0", "662-1-0-c1")]
     shards = Shards(write_shards(tmp_path / "run", rows, "rl"), "rl", tmp_path / "rows")
-    reward = ArgosReward(RewardSettings(), tmp_path / "out")
+    reward = Reward(RewardSettings(), tmp_path / "out")
     both = [shards[0], shards[1]]
     texts = [["<answer>1</answer>", "<answer>3</answer>"]] * 2
     found = reward.score(qwen3, both, [prompt_sample(qwen3, row) for row in both], texts)
@@ -114,7 +115,7 @@ def test_rows_of_one_id_are_not_mixed_up(qwen3: VisionLanguageModel, tmp_path: P
     """Runs put into one folder may repeat an id with another question: it is graded by its own gold answer."""
     first, second = (rl_row(record, id="q") for record in records("662-1-0-c0", "3949-1-0-c0"))
     shards = Shards(write_shards(tmp_path / "run", [first, second], "rl"), "rl", tmp_path / "rows")
-    reward = ArgosReward(RewardSettings(), tmp_path / "out")
+    reward = Reward(RewardSettings(), tmp_path / "out")
     found = []
     for row in (shards[0], shards[1]):
         found += reward.score(qwen3, [row], [prompt_sample(qwen3, row)], [["<answer>1</answer>", "<answer>4</answer>"]])
@@ -265,7 +266,7 @@ def test_rows_with_frames_are_clips(qwen3: VisionLanguageModel, row_of: Any, sco
         frames=[{"media_index": 0, "frame": 1, "t_s": 0.0}, {"media_index": 0, "frame": 2, "t_s": 0.5}],
     )
     assert row.frames == ((0, 1, 0.0), (0, 2, 0.5))
-    reward = ArgosReward(RewardSettings(), tmp_path / "clip")
+    reward = Reward(RewardSettings(), tmp_path / "clip")
     prompt = prompt_sample(qwen3, row)
     question = reward._question(row, prompt.pictures)
     [found] = reward.score(qwen3, [row], [prompt], [[said(BLUE, "3")]])[0]

@@ -2,6 +2,7 @@
 
 import argparse
 import sqlite3
+from collections.abc import Sequence
 from typing import Any
 
 EXAMPLES = """examples:
@@ -35,7 +36,7 @@ def add_cache_parser(commands: Any) -> None:
     export.add_argument("--to", required=True, metavar="FILE", help="a .jsonl or .parquet file")
 
 
-def run_cache(parsed: argparse.Namespace) -> int:
+def run_cache(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Do what ``beam cache`` was asked to; returns the exit code.
 
     Raises :class:`pipelines.commands.cache.places.CacheCommandError` for a user's mistake.

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pipelines.commands.commands import summary_text
 
 import pipelines
 from pipelines.commands.cli import main, make_parser, namesakes
-from pipelines.commands.commands import summary_text
 
 PIPELINE = str(Path(pipelines.__file__).parent / "grounded_cot.py")
 COMMANDS = ("run", "preview", "validate", "inspect", "cache")

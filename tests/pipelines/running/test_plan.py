@@ -72,12 +72,6 @@ def _no_kept(root: beam.Pipeline, run: RunContext, _: RunSettings) -> Ends:
     return Ends(rejected=[ingested["rejected"], kept.rejected])
 
 
-def _no_such_output(root: beam.Pipeline, run: RunContext, _: RunSettings) -> Ends:
-    ingested = _ingest(root, run)
-    kept = ingested["kept"] | "Noop" >> Noop()
-    return Ends(rejected=[kept.refused])
-
-
 def _no_ends(root: beam.Pipeline, run: RunContext, _: RunSettings) -> Any:
     return [_ingest(root, run)["kept"]]
 
@@ -127,15 +121,6 @@ def test_what_a_dag_must_not_do(build: Callable[..., Any], said: str) -> None:
     with pytest.raises(PipelineError) as caught:
         wired(recipe(build))
     assert str(caught.value) == said
-
-
-def test_an_error_in_build_names_its_line() -> None:
-    with pytest.raises(PipelineError) as caught:
-        wired(recipe(_no_such_output))
-    line = _no_such_output.__code__.co_firstlineno + 3
-    assert str(caught.value).startswith(f"the recipe mine ({__file__}:{line}) cannot be wired: ")
-    assert "refused" in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_mistake_in_the_config_stays_one_of_the_config() -> None:

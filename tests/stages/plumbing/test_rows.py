@@ -131,6 +131,11 @@ def test_an_rl_row(draft: Draft) -> None:
     }
 
 
+def test_a_question_that_nobody_attempted_has_no_attempts_and_no_k(draft: Draft) -> None:
+    row = rl_row(replace(draft, attempts=()), CONTEXT)
+    assert [row[name] for name in ("k", "pass_rate", "attempts")] == [None, None, None]
+
+
 def test_an_unverified_draft_is_no_sft_row(draft: Draft) -> None:
     with pytest.raises(ValueError, match="q: an SFT row needs a verified trace"):
         sft_row(replace(draft, best=None), CONTEXT)

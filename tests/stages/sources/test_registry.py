@@ -9,7 +9,7 @@ from vision.media import MediaStore
 
 def test_every_format_has_a_name_of_its_own() -> None:
     assert [each.name for each in FORMATS] == ["jsonl", "parquet", "datasets"]
-    assert [format_of(Source(each.name, "x")) for each in FORMATS] == list(FORMATS)
+    assert [format_of(Source(each.name, "x")) for each in FORMATS] == FORMATS
 
 
 def test_only_data_sets_are_read_whole_and_tell_nothing_before() -> None:

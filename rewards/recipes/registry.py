@@ -1,0 +1,36 @@
+"""The reward recipes, one a line. Adding one is its file in this package and its line here."""
+
+from collections.abc import Mapping
+
+from rewards.recipes.argos import Argos
+from rewards.recipes.base import Recipe
+from rewards.recipes.codedance import CodeDance
+from rewards.recipes.ivgr import Ivgr
+from rewards.recipes.rucl import Rucl
+from rewards.recipes.sail_rl import SailRl
+from schemas.config import ConfigError, build
+
+RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        Argos,
+        SailRl,
+        Ivgr,
+        Rucl,
+        CodeDance,
+    )
+}
+
+
+def make_recipe(name: str, options: Mapping[str, object]) -> Recipe:
+    """The recipe of this name with these settings.
+
+    Raises ConfigError for a name that there is none of, and for options that do not fit its settings.
+    """
+    if name not in RECIPES:
+        raise ConfigError(f"there is no reward recipe {name!r}; there are {', '.join(RECIPES)}")
+    kind = RECIPES[name]
+    try:
+        return kind(build(kind.Settings, options))
+    except ValueError as error:
+        raise ConfigError(f"options: {error}") from error

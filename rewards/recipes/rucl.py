@@ -1,0 +1,59 @@
+"""The reward of RuCL (§3.3): the answer and the rubrics, easy ones first and hard ones once these hold (Eq. 4–9)."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from rewards.case import Case, Context
+from rewards.curriculum import (
+    CurriculumSettings,
+    TierScores,
+    advance,
+    hard_weight,
+    rubric_reward,
+    tier_scores,
+)
+from rewards.recipes.base import Earned, Judged, Memory, Recipe, verdicts_of
+from rewards.registry import scorers_named
+from rewards.scorers import outcome, rubric_scores
+from rewards.scorers.rubric_scores import scores_of_verdict
+
+
+@dataclass(frozen=True)
+class Rucl(Recipe):
+    """λ_t of a step follows from the steps before it (Eq. 8); afterwards the step's mean over the easy rubrics is
+    entered (Eq. 7).
+    """
+
+    name: ClassVar[str] = "rucl"
+    Settings: ClassVar[type] = CurriculumSettings
+    needs: ClassVar[dict[str, str]] = {"rubrics": "the rubrics that responses are judged by"}
+    roles: ClassVar[tuple[str, ...]] = ("judge",)
+    shown: ClassVar[tuple[str, ...]] = (outcome.NAME, rubric_scores.NAME)
+
+    settings: CurriculumSettings
+
+    async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
+        """See :class:`rewards.recipes.base.Recipe`."""
+        weight = hard_weight(memory.curriculum, self.settings)
+        scorers = scorers_named(outcome.NAME, rubric_scores.NAME)
+        found = await asyncio.gather(*(verdicts_of(scorers, case) for case in cases))
+        earned = [Earned(None, verdicts) for verdicts in found]
+        tiers = [_tiers(case.context, each) for case, each in zip(cases, earned, strict=True)]
+        return [
+            replace(each, reward=rubric_reward(each.outcome, tier, weight, self.settings))
+            for each, tier in zip(earned, tiers, strict=True)
+        ]
+
+    def learn(self, memory: Memory, step: Sequence[Judged]) -> Memory:
+        """The memory with one more step in its curriculum: the mean over its responses of the easy share (Eq. 7)."""
+        easy = [_tiers(judged.context, judged.earned).easy for judged in step]
+        known = [value for value in easy if value is not None]
+        mean = sum(known) / len(known) if known else None
+        return replace(memory, curriculum=advance(memory.curriculum, mean, self.settings))
+
+
+def _tiers(context: Context, earned: Earned) -> TierScores:
+    (verdict,) = (verdict for verdict in earned.verdicts if verdict.name == rubric_scores.NAME)
+    return tier_scores(context.rubrics or (), scores_of_verdict(verdict))

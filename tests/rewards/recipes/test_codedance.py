@@ -1,0 +1,68 @@
+"""The reward of CodeDance by hand (Eq. 1, 2, 5): a group of trajectories, and the advantages of their turns."""
+
+from dataclasses import replace
+
+import pytest
+
+from rewards.recipes.base import Memory
+from rewards.recipes.codedance import CodeDance
+from rewards.scorers.tool_calls import ToolCallSettings, Trajectory
+
+RECIPE = CodeDance(ToolCallSettings())
+RIGHT, WRONG = "<think>so</think><answer>2</answer>", "<think>so</think><answer>3</answer>"
+
+
+@pytest.fixture
+def rewards(run, case):
+    """The rewards of a group of (text, trajectory)."""
+
+    def build(*group) -> list[float | None]:
+        cases = [replace(case(text), trajectory=trajectory) for text, trajectory in group]
+        return [earned.reward for earned in run(RECIPE.score(cases, Memory()))]
+
+    return build
+
+
+def test_codedance_eq1_a_group_half_of_which_is_right(rewards) -> None:
+    """d(0.5) = 0.3; outcome + format + c * n_ok / n * d with c = 1.5 for right and 0.5 for wrong ones, math 2."""
+    group = [
+        (RIGHT, Trajectory((True, None, False, True, True))),
+        (WRONG, Trajectory((True, True))),
+        (RIGHT, Trajectory((None,))),
+        (WRONG, Trajectory((False,))),
+        (RIGHT, Trajectory((True,), "math")),
+        ("<answer>3</answer>", Trajectory((None, None))),
+    ]
+    assert rewards(*group) == pytest.approx([2 + 1.5 * 0.75 * 0.3, 1 + 0.5 * 0.3, 2, 1, 2 + 2 * 0.3, 0])
+
+
+def test_codedance_eq5_where_all_are_right_calls_cost(rewards) -> None:
+    """d(1) = (1 + tanh(-2)) / 2 - 0.2 = -0.182014."""
+    found = rewards((RIGHT, Trajectory((True,))), (RIGHT, Trajectory((None,))))
+    assert found == pytest.approx([2 - 1.5 * 0.182014, 2], abs=1e-5)
+
+
+def test_what_cannot_be_told_is_unscored(rewards) -> None:
+    assert rewards((RIGHT, None), (RIGHT, Trajectory((None,)))) == [None, 2.0]
+
+
+def test_codedance_eq2_advantages_of_turns_by_hand() -> None:
+    """Returns: the first (-0.5 * 0.2, -0.5), the second (0, 0): mean -0.15, deviation sqrt(0.17 / 4)."""
+    found = RECIPE.advantages([1.0, -1.0], [Trajectory((None, False)), Trajectory((True, None))])
+    deviation = (0.17 / 4) ** 0.5
+    first = [1 + 0.2 * (-0.1 + 0.15) / deviation, 1 + 0.2 * (-0.5 + 0.15) / deviation]
+    second = [-1 + 0.2 * 0.15 / deviation] * 2
+    assert [list(turns) for turns in found] == [pytest.approx(first), pytest.approx(second)]
+
+
+@pytest.mark.parametrize(
+    ("turns", "calls", "succeeded", "failed"),
+    [
+        ((), 0, 0, ()),
+        ((None, None), 0, 0, (False, False)),
+        ((True, None, False), 2, 1, (False, False, True)),
+    ],
+)
+def test_a_trajectory_counts_its_executions(turns, calls, succeeded, failed) -> None:
+    found = Trajectory(turns)
+    assert (found.calls, found.succeeded, found.failed) == (calls, succeeded, failed)

@@ -1,0 +1,157 @@
+"""The rewards of iVGR's streams by hand (Eq. 1–4): boxes, the reference, and agreement with it."""
+
+import json
+
+import pytest
+
+from rewards.aggregate import StreamSettings
+from rewards.case import Context
+from rewards.locating import Served
+from rewards.recipes.base import Earned, Judged, Memory, Reference
+from rewards.recipes.ivgr import Ivgr, IvgrSettings
+from schemas.geometry import Box
+from schemas.responses.response import parse_boxes
+
+JUDGED = Served(frozenset({"judge"}))
+GOLD = (Box("", 0, 0, 10, 10),)
+EXACT = "<think>a car <box>[0,0,10,10]</box></think><answer>2</answer>"
+HALF = "<think>a car <box>[0,0,10,5]</box></think><answer>2</answer>"
+"""Its IoU with the gold box is 1/2, and so is its box reward."""
+POOR = "<think>a car <box>[0,0,10,2]</box></think><answer>2</answer>"
+"""Its IoU is 0.2, not above τ."""
+WRONG = "<think>a car <box>[0,0,10,10]</box></think><answer>3</answer>"
+NONE = "<think>a car</think><answer>2</answer>"
+UNFORMED = "a car <box>[0,0,10,10]</box> so <answer>2</answer>"
+WORDS = "<think>a red car</think><answer>2</answer>"
+RECIPE = Ivgr(IvgrSettings())
+
+
+def level(name: str) -> str:
+    return json.dumps({"reason": "", "verdict": name})
+
+
+@pytest.fixture
+def group(case, scripted):
+    """Responses of (stream, text) to a question with a gold box."""
+
+    def build(*responses: tuple[str, str], judge: tuple[str, ...] = (), gold=GOLD):
+        caller = scripted(judge=list(judge))
+        return caller, [
+            case(text, caller, JUDGED, boxes=parse_boxes(text), context=Context(stream=stream), gold_boxes=gold)
+            for stream, text in responses
+        ]
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("text", "total"),
+    [
+        # format + outcome + boxes
+        (EXACT, 3.0),
+        (HALF, 2.5),
+        (WRONG, 2.0),
+        (NONE, 2.0),
+        (UNFORMED, 2.0),
+    ],
+)
+def test_ivgr_eq1_grounded_by_hand(run, group, text, total) -> None:
+    _, cases = group(("grounded", text))
+    (earned,) = run(RECIPE.score(cases, Memory()))
+    assert earned.reward == pytest.approx(total)
+    assert [verdict.name for verdict in earned.verdicts] == ["outcome", "format", "boxes"]
+
+
+@pytest.mark.parametrize(
+    ("said", "alpha"), [("identical", 1.0), ("one_kind", 0.7), ("both_kinds", 0.3), ("contradicts", 0)]
+)
+def test_ivgr_eq3_textual_by_hand(run, group, said, alpha) -> None:
+    caller, cases = group(("grounded", EXACT), ("textual", WORDS), judge=(level(said),))
+    grounded, textual = run(RECIPE.score(cases, Memory()))
+    assert (grounded.reward, textual.reward) == (3.0, pytest.approx(2 + alpha))
+    assert [verdict.name for verdict in textual.verdicts] == ["outcome", "format", "consistency"]
+    prompt = caller.asked[0][1]
+    assert (prompt.variable("first"), prompt.variable("second")) == ("a car <box>[0,0,10,10]</box>", "a red car")
+
+
+KEPT = Memory(references={"q1": Reference("what was kept", 0.6)})
+REFERENCES = [
+    # the best of the group, wherever it stands
+    (Memory(), [HALF, EXACT, POOR], "a car <box>[0,0,10,10]</box>"),
+    # valid are only formed, right and well placed ones (§3.3)
+    (Memory(), [HALF, WRONG, UNFORMED], "a car <box>[0,0,10,5]</box>"),
+    # the better of the group's and the one that was kept
+    (KEPT, [HALF], "what was kept"),
+    (KEPT, [EXACT], "a car <box>[0,0,10,10]</box>"),
+    (KEPT, [], "what was kept"),
+]
+
+
+@pytest.mark.parametrize(("memory", "grounded", "reference"), REFERENCES)
+def test_ivgr_eq4_the_reference_of_a_group(run, group, memory, grounded, reference) -> None:
+    texts = [("textual", WORDS), *(("grounded", text) for text in grounded)]
+    caller, cases = group(*texts, judge=(level("identical"),))
+    assert run(RECIPE.score(cases, memory))[0].reward == 3.0
+    assert caller.asked[0][1].variable("first") == reference
+
+
+@pytest.mark.parametrize("grounded", [[], [WRONG], [POOR], [NONE]])
+def test_ivgr_3_3_without_a_reference_consistency_is_0(run, group, grounded) -> None:
+    caller, cases = group(("textual", WORDS), *(("grounded", text) for text in grounded))
+    assert run(RECIPE.score(cases, Memory()))[0].reward == 2.0
+    assert caller.asked == []
+
+
+def test_ivgr_app_b_without_gold_boxes_there_is_no_consistency(run, group) -> None:
+    """Two terms of two, on the scale of three."""
+    caller, cases = group(("textual", WORDS), gold=None)
+    assert run(RECIPE.score(cases, Memory()))[0].reward == 3.0
+    assert caller.asked == []
+
+
+def test_a_response_of_no_stream_is_unscored(run, group) -> None:
+    _, cases = group((None, EXACT))  # type: ignore[arg-type]
+    (earned,) = run(RECIPE.score(cases, Memory()))
+    assert (earned.reward, earned.outcome) == (None, 1.0)
+    assert run(RECIPE.score([], Memory())) == []
+
+
+def test_weights_form_threshold_and_orders(run, group) -> None:
+    """0.5 + 2 + 4 * recall 1/2; at τ = 0.6 it is no reference."""
+    chosen = IvgrSettings(StreamSettings(0.5, 2.0, 4.0, 1.0), min_box_score=0.6, boxes="recall_only")
+    caller, cases = group(("grounded", HALF), ("textual", WORDS))
+    grounded, textual = run(Ivgr(chosen).score(cases, Memory()))
+    assert (grounded.reward, textual.reward) == (pytest.approx(0.5 + 2 + 2), pytest.approx(2.5))
+    both = (level("identical"), level("one_kind"))
+    caller, cases = group(("grounded", EXACT), ("textual", WORDS), judge=both)
+    _, textual = run(Ivgr(IvgrSettings(most_apart=0.4)).score(cases, Memory()))
+    assert (textual.reward, len(caller.asked)) == (pytest.approx(2.85), 2)
+
+
+def learned(run, group, memory: Memory, *texts: str, stream: str = "grounded") -> dict[str, Reference]:
+    _, cases = group(*((stream, text) for text in texts))
+    earned = run(RECIPE.score(cases, memory))
+    step = [Judged("q1", case.text, case.context, each) for case, each in zip(cases, earned, strict=True)]
+    return dict(RECIPE.learn(memory, step).references)
+
+
+def test_ivgr_eq4_the_archive_keeps_the_best(run, group) -> None:
+    assert learned(run, group, Memory(), POOR, WRONG) == {}
+    half = learned(run, group, Memory(), POOR, HALF)
+    assert half == {"q1": Reference("a car <box>[0,0,10,5]</box>", pytest.approx(0.5))}
+    best = learned(run, group, Memory(references=half), EXACT, HALF)
+    assert best == {"q1": Reference("a car <box>[0,0,10,10]</box>", 1.0)}
+    assert learned(run, group, Memory(references=best), HALF) == best
+    other = Memory(references={"q2": Reference("kept", 0.9)})
+    assert set(learned(run, group, other, EXACT)) == {"q1", "q2"}
+
+
+def test_textual_responses_are_no_references() -> None:
+    step = [Judged("q1", EXACT, Context(stream="textual"), Earned(3.0, ()))]
+    assert RECIPE.learn(Memory(), step) == Memory()
+
+
+@pytest.mark.parametrize("changes", [{"min_box_score": 1.0}, {"judgements": 0}, {"boxes": "iou"}])
+def test_impossible_settings(changes) -> None:
+    with pytest.raises(ValueError, match=r"min_box_score|boxes"):
+        IvgrSettings(**changes)

@@ -1,0 +1,97 @@
+"""The reward of RuCL by hand (Eq. 4–9): what is judged, how it is weighed, and what a step teaches."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from rewards.case import Context
+from rewards.curriculum import CurriculumSettings, CurriculumState
+from rewards.locating import Served
+from rewards.recipes.base import Earned, Judged, Memory
+from rewards.recipes.rucl import Rucl
+from schemas.records import Rubric
+
+JUDGED = Served(frozenset({"judge"}))
+RUBRICS = tuple(Rubric(name, "what", "when", 1.0, 0.5, "easy" if name < "c" else "hard") for name in "abcd")
+"""a and b are easy, c and d hard."""
+RECIPE = Rucl(CurriculumSettings(ramp_steps=4, window=2, growth="linear"))
+HALFWAY = Memory(CurriculumState(step=3, window=(1.0, 1.0), started_at=2))
+"""λ of step 4: (4 - 2) / 4."""
+DONE = Memory(CurriculumState(step=99, window=(1.0, 1.0), started_at=2))
+
+
+def scores(**given: int | None) -> str:
+    rows = [
+        {"id": name, "applicable": score is not None, "rationale": "seen", "score": score}
+        for name, score in given.items()
+    ]
+    return json.dumps({"scores": rows})
+
+
+CASES = [
+    # λ = 0: 0.7 * 1 + 0.3 * (1 + 0) / 2
+    ("before the start", Memory(), "2", scores(a=1, b=0, c=1, d=1), 0.85),
+    # λ = 0.5: 0.7 * 1 + 0.3 * (0.5 * 0.5 + 0.5 * 1)
+    ("halfway", HALFWAY, "2", scores(a=1, b=0, c=1, d=1), 0.7 + 0.3 * 0.75),
+    # λ = 1: 0.7 * 0 + 0.3 * 0.5
+    ("a wrong answer, at the end", DONE, "3", scores(a=1, b=1, c=0, d=1), 0.15),
+    # one that does not apply leaves its tier: easy is 1 of 1
+    ("one does not apply", Memory(), "2", scores(a=1, b=None, c=0, d=0), 1.0),
+    # no hard one applies: the easy tier is all, 0.7 + 0.3 * 0.5
+    ("no hard one applies", HALFWAY, "2", scores(a=1, b=0, c=None, d=None), 0.85),
+    ("a judge that fails", HALFWAY, "2", "?", 1.0),
+]
+
+
+@pytest.mark.parametrize(("memory", "answer", "judge", "reward"), [row[1:] for row in CASES], ids=[r[0] for r in CASES])
+def test_rucl_eq9_by_hand(run, scripted, case, memory, answer, judge, reward) -> None:
+    text = f"<answer>{answer}</answer>"
+    given = case(text, scripted(judge=[judge]), JUDGED, context=Context(rubrics=RUBRICS))
+    (earned,) = run(RECIPE.score([given], memory))
+    assert earned.reward == pytest.approx(reward)
+    assert [verdict.name for verdict in earned.verdicts] == ["outcome", "rubrics"]
+
+
+def test_an_unscored_answer_has_no_reward(run, scripted, case) -> None:
+    free = {"answer_type": "text", "gold": "since it leans on the one beside it"}
+    judge = ["?", scores(a=1, b=1, c=1, d=1)]
+    given = case(
+        "<answer>who knows why</answer>", scripted(judge=judge), JUDGED, context=Context(rubrics=RUBRICS), **free
+    )
+    assert run(RECIPE.score([given], DONE))[0].reward is None
+
+
+@pytest.fixture
+def step(run, scripted, case):
+    """The responses of a step, judged."""
+
+    def build(*judge: str) -> list[Judged]:
+        context = Context(rubrics=RUBRICS)
+        earned: list[Earned] = []
+        for reply in judge:
+            earned += run(
+                RECIPE.score([case(caller=scripted(judge=[reply]), served=JUDGED, context=context)], Memory())
+            )
+        return [Judged("q", "", context, each) for each in earned]
+
+    return build
+
+
+def test_rucl_eq7_a_step_enters_its_mean_over_the_easy_rubrics(step) -> None:
+    # (1 + 0.5) / 2; what the judge failed on is no part of the mean
+    judged = step(scores(a=1, b=1, c=0, d=0), scores(a=1, b=0, c=1, d=1), "?")
+    assert RECIPE.learn(Memory(), judged).curriculum == CurriculumState(1, (0.75,), None)
+
+
+def test_rucl_eq7_the_hard_rubrics_begin_after_a_window_of_good_steps(step) -> None:
+    good, memory = step(scores(a=1, b=1, c=0, d=0)), Memory()
+    for _ in range(2):
+        memory = RECIPE.learn(memory, good)
+    assert memory.curriculum == CurriculumState(2, (1.0, 1.0), 2)
+
+
+def test_a_step_without_verdicts_is_counted_and_proves_nothing(step) -> None:
+    before = Memory(CurriculumState(1, (1.0,), None))
+    assert RECIPE.learn(before, step("?")) == replace(before, curriculum=CurriculumState(2, (1.0,), None))
+    assert RECIPE.learn(before, []).curriculum.step == 2

@@ -1,0 +1,84 @@
+"""The reward of SAIL-RL by hand (Eq. 1 and §4.5), from the text of a response to its number."""
+
+import json
+
+import pytest
+
+from rewards.case import Context
+from rewards.locating import Served
+from rewards.recipes.base import Memory
+from rewards.recipes.sail_rl import SailRl, SailRlSettings
+from schemas.config import build
+
+JUDGED = Served(frozenset({"judge"}))
+THINKS = "<judge>Reasoning is needed.</judge><think>one, two</think><answer>{}</answer>"
+DIRECT = "<judge>This is a simple question.</judge><think></think><answer>{}</answer>"
+PAPER, SUM = SailRl(SailRlSettings()), SailRl(SailRlSettings("additive"))
+FIELDS = ("sound", "true_to_sources", "supported")
+
+
+def says(*values: bool) -> list[str]:
+    return [json.dumps({"reason": "", field: value}) for field, value in zip(FIELDS, values, strict=True)]
+
+
+CASES = [
+    # 0.9 * 1 * 1 * 1 + 0.1
+    ("all right", THINKS.format(2), "complex", says(True, True, True), 1.0),
+    # 0.9 * 1 * 2/3 * 1 + 0.1
+    ("one aspect of three wrong", THINKS.format(2), "complex", says(True, False, True), 0.7),
+    ("no aspect right", THINKS.format(2), "complex", says(False, False, False), 0.1),
+    # the product is 0 whatever the thinking is worth: the judge is not asked
+    ("a wrong answer", THINKS.format(3), "complex", [], 0.1),
+    ("thinking about a simple question", THINKS.format(2), "simple", [], 0.1),
+    ("a lucky guess", DIRECT.format(2), "complex", [], 0.1),
+    # 0.9 * 1 * 1 * 1 + 0.1: a right direct answer has no thinking to judge
+    ("a right direct answer", DIRECT.format(2), "simple", [], 1.0),
+    ("a wrong direct answer", DIRECT.format(3), "simple", [], 0.1),
+    ("no judge section", "<think>so</think><answer>2</answer>", "complex", [], 0.1),
+    ("bad form", THINKS.format(2) + " so 2", "complex", says(True, True, True), 0.9),
+    # nobody knows whether it was right to think
+    ("no label", THINKS.format(2), None, says(True, True, True), None),
+    # an aspect without a verdict leaves the mean; without any the product is unknown
+    ("a judge that fails once", THINKS.format(2), "complex", [*says(True, True, False)[:2], "?"], 1.0),
+    ("a judge that fails", THINKS.format(2), "complex", ["?", "?", "?"], None),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "complexity", "judge", "reward"), [row[1:] for row in CASES], ids=[r[0] for r in CASES]
+)
+def test_sail_rl_eq1_by_hand(run, scripted, case, text, complexity, judge, reward) -> None:
+    caller = scripted(judge=list(judge))
+    given = case(text, caller, JUDGED, context=Context(complexity=complexity))
+    (earned,) = run(PAPER.score([given], Memory()))
+    assert earned.reward == (None if reward is None else pytest.approx(reward))
+    assert [verdict.name for verdict in earned.verdicts] == ["outcome", "judging", "format", "thinking"]
+    assert len(caller.asked) == len(judge)
+
+
+@pytest.mark.parametrize(
+    ("text", "complexity", "judge", "reward"),
+    [
+        # (1 + 2/3 + 1) / 3
+        (THINKS.format(2), "complex", says(True, False, True), 8 / 9),
+        # (0 + 1 + 1) / 3: what the product forbids, the sum pays for
+        (THINKS.format(2), "simple", says(True, True, True), 2 / 3),
+        (THINKS.format(3), "complex", says(True, True, False), (1 + 2 / 3 + 0) / 3),
+    ],
+)
+def test_sail_rl_section45_additive_by_hand(run, scripted, case, text, complexity, judge, reward) -> None:
+    given = case(text, scripted(judge=judge), JUDGED, context=Context(complexity=complexity))
+    (earned,) = run(SUM.score([given], Memory()))
+    assert earned.reward == pytest.approx(reward)
+
+
+def test_without_a_judge_the_thinking_is_unscored(run, scripted, case) -> None:
+    given = case(THINKS.format(2), scripted(), context=Context(complexity="complex"))
+    (earned,) = run(PAPER.score([given], Memory()))
+    assert (earned.reward, earned.verdicts[-1].reason) == (None, "no judge is configured")
+
+
+def test_the_settings_of_a_config() -> None:
+    assert build(SailRlSettings, {"cascading": {"alpha": 0.5}}).cascading.alpha == 0.5
+    with pytest.raises(ValueError, match="form must be cascading or additive, got 'sum'"):
+        SailRlSettings("sum")

@@ -1,0 +1,199 @@
+"""The reward by the recipe that a config names: what rows say of their questions, what is refused, what is learned."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rewards.case import Context
+from rewards.curriculum import CurriculumState
+from rewards.recipes.base import Memory
+from schemas.records import Rubric
+from trainer import grpo
+from trainer.checkpoint import checkpoints, load_checkpoint
+from trainer.grpo import train_grpo
+from trainer.model import VisionLanguageModel
+from trainer.optimiser import Optimiser
+from trainer.records import Records
+from trainer.sample import BadRow
+from trainer.settings import RewardSettings
+from trainer.shards import Shards
+
+from .runs import Command, Said, judged_by, judging, metrics_of, records, rl_row, settings_of, write_records
+
+RUBRICS = [
+    {"id": name, "description": "d", "criteria": "c", "applicability": 1.0, "pass_rate": 0.5, "stratum": stratum}
+    for name, stratum in (("e", "easy"), ("h", "hard"))
+]
+READ = tuple(Rubric(**rubric) for rubric in RUBRICS)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def shards(tmp_path: Path, row: Callable[..., dict[str, Any]], write_shards: Callable[..., Path]) -> Any:
+    """The rows of a run's RL side, each with changes."""
+
+    def written(*changes: Mapping[str, Any], name: str = "run") -> Shards:
+        rows = [row(id=f"q{number}", **change) for number, change in enumerate(changes)]
+        return Shards(write_shards(tmp_path / name, rows, "rl"), "rl", tmp_path / f"{name}-rows")
+
+    return written
+
+
+def test_what_a_row_says_of_its_question(shards: Any) -> None:
+    found = shards({}, {"complexity": "simple"}, {"rubrics": RUBRICS}, {"rubrics": []})
+    contexts = [found[index].context for index in range(4)]
+    assert contexts == [Context(), Context("simple"), Context(rubrics=READ), Context(rubrics=())]
+
+
+def test_a_complexity_that_there_is_none_of_makes_a_bad_row(shards: Any) -> None:
+    with pytest.raises(BadRow, match=r"row 0 of rl: complexity is simple or complex, got 'hard'"):
+        shards({"complexity": "hard"})[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "given"),
+    [
+        ([{}, {}], set()),
+        ([{"rubrics": []}], set()),
+        ([{}, {"complexity": "complex"}], {"complexity"}),
+        ([{"rubrics": RUBRICS, "complexity": "simple"}], {"complexity", "rubrics"}),
+        ([{"streams": ["grounded", "textual"]}], set()),
+    ],
+)
+def test_which_fields_any_row_has(shards: Any, changes: list[dict[str, Any]], given: set[str]) -> None:
+    found = shards(*changes)
+    assert {name for name in ("complexity", "rubrics", "stream", "trajectory", "id") if found.gives(name)} == given
+
+
+def test_records_say_nothing_more(tmp_path: Path) -> None:
+    found = Records(write_records(tmp_path / "data", records("662-1-0-c0")))
+    assert not found.gives("complexity")
+    assert found[0].context == Context()
+
+
+JUDGE = '[reward.endpoints.judge]\nkind = "openai"\nmodel = "judge"\nbase_url = "http://127.0.0.1:9/v1"\n'
+REFUSED = [
+    ('recipe = "agros"', "", "reward.recipe: there is no recipe 'agros'; there are argos, sail_rl, ivgr, rucl"),
+    ("options = { weights = { spatail = 1 } }", "", "reward.options.weights.spatail: there is no such scorer"),
+    ("options = { alpha = 1 }", "", "unknown key reward.options.alpha"),
+    ('recipe = "rucl"', "", "reward.options.ramp_steps is not set"),
+    ('recipe = "sail_rl"', "", "reward.recipe = 'sail_rl' asks the role judge: set reward.roles.judge"),
+    (
+        'recipe = "sail_rl"',
+        "judge",
+        "needs the complexity of each question, simple or complex, which no row",
+    ),
+    (
+        'recipe = "rucl"\noptions = { ramp_steps = 9 }',
+        "judge",
+        "needs the rubrics that responses are judged by",
+    ),
+    ('recipe = "ivgr"', "judge", "needs the stream that each response was asked for in, which no row of the data has"),
+    ('recipe = "codedance"', "", "needs what became of the code of each turn, which no row of the data has"),
+]
+
+
+@pytest.mark.parametrize("command", ["grpo", "eval"])
+@pytest.mark.parametrize(("lines", "role", "said"), REFUSED, ids=[said[:40] for *_, said in REFUSED])
+def test_what_a_recipe_cannot_do_without_is_said_at_the_start(
+    lines: str, role: str, said: str, command: str, folders: Any, tmp_path: Path, write_shards: Callable[..., Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    data = write_shards(tmp_path / "run", [rl_row(record) for record in records("662-1-0-c0")], "rl")
+    roles = '[reward.roles]\njudge = "judge"\n' if role else ""
+    ran = Command(tmp_path, folders["qwen3"], capsys)(command, data, toml=f"[reward]\n{lines}\n{JUDGE}{roles}")
+    ran.check_refused(2, said)
+    assert not (ran.output / "metrics.jsonl").exists()
+
+
+def judging_settings(base_url: str, recipe: str, **options: object) -> RewardSettings:
+    return replace(judged_by(base_url), recipe=recipe, options=options)
+
+
+@pytest.fixture
+def question(tmp_path: Path, write_shards: Callable[..., Path]) -> Callable[..., Path]:
+    """A run with one question of the sample data, answered by 1, with changes."""
+
+    def written(**changes: Any) -> Path:
+        (record,) = records("662-1-0-c0")
+        return write_shards(tmp_path / "data", [rl_row(record, id="q0", **changes)], "rl")
+
+    return written
+
+
+def saying(vlm: VisionLanguageModel, *texts: str) -> Said:
+    """A sampler whose answers differ from step to step in a blank only, so that none comes from the reply cache."""
+    return Said(vlm, {"q0": [[text + " " * step for text in texts] for step in range(9)]})
+
+
+DIRECT = "<judge>This is a simple question.</judge><think></think><answer>{}</answer>"
+TEXTS = (DIRECT.format(1), DIRECT.format(2), "<answer>1</answer>", "<think>so</think><answer>2</answer>")
+
+
+def test_grpo_with_the_reward_of_sail_rl(
+    folders: Any, question: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Right and direct is 1, wrong 0.1, right without a judge section 0, thinking without one 0.1: nobody is asked."""
+    monkeypatch.setattr(grpo, "make_sampler", lambda vlm, *_: saying(vlm, *TEXTS))
+    data = question(complexity="simple")
+    with judging((200, "{}")) as judge:
+        settings = settings_of(folders["qwen3"], grpo={"prompts_per_step": 1, "steps": 1, "dynamic_sampling": False})
+        settings = replace(settings, reward=judging_settings(judge.base_url, "sail_rl"))
+        train_grpo(settings, data, tmp_path / "out")
+        assert judge.bodies == []
+    (line,) = metrics_of(tmp_path / "out")
+    assert line["reward"] == pytest.approx((1.0 + 0.1 + 0.0 + 0.1) / 4)
+    assert (line["outcome"], line["judging"], line["thinking"], line["format"]) == (0.5, 0.5, 1.0, 0.75)
+    assert "spatial" not in line
+
+
+def rubric_judge(easy: int) -> tuple[int, str]:
+    met = {"applicable": True, "rationale": "seen"}
+    return 200, json.dumps({"scores": [{"id": "e", **met, "score": easy}, {"id": "h", **met, "score": 1}]})
+
+
+HALF_RIGHT = [f"<answer>{number}</answer>" for number in (1, 2, 1, 2)]
+
+
+def test_grpo_keeps_where_the_curriculum_of_rucl_stands(
+    folders: Any, question: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two good steps start it, and the third counts the hard rubric: λ = 1/4. A run cut in two goes on alike."""
+    monkeypatch.setattr(grpo, "make_sampler", lambda vlm, *_: saying(vlm, *HALF_RIGHT))
+    data = question(rubrics=RUBRICS)
+    options = {"ramp_steps": 4, "window": 2, "growth": "linear", "tau": 0.0}
+    with judging(rubric_judge(easy=0)) as judge:
+        settings = settings_of(folders["qwen3"], grpo={"prompts_per_step": 1, "steps": 3, "dynamic_sampling": False})
+        settings = replace(settings, reward=judging_settings(judge.base_url, "rucl", **options))
+        settings = replace(settings, log=replace(settings.log, save_every=1, keep=9))
+        train_grpo(settings, data, tmp_path / "whole")
+        # 0.7 * outcome + 0.3 * ((1 - λ) * 0 + λ * 1), half of the answers being right
+        rewards = [line["reward"] for line in metrics_of(tmp_path / "whole")]
+        assert rewards == pytest.approx([0.35, 0.35, 0.35 + 0.3 * 0.25])
+
+        cut = tmp_path / "whole" / "checkpoints"
+        for later in checkpoints(cut)[2:]:
+            for file in later.iterdir():
+                file.unlink()
+            later.rmdir()
+        train_grpo(settings, data, tmp_path / "whole")
+        assert [line["reward"] for line in metrics_of(tmp_path / "whole")] == pytest.approx(rewards)
+
+
+def test_what_was_learned_stands_in_the_checkpoint(
+    folders: Any, load: Callable[..., VisionLanguageModel], question: Callable[..., Path], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(grpo, "make_sampler", lambda vlm, *_: saying(vlm, *HALF_RIGHT))
+    monkeypatch.setattr(grpo, "run_sha256", lambda *_: "this run")
+    with judging(rubric_judge(easy=1)) as judge:
+        settings = settings_of(folders["qwen3"], grpo={"prompts_per_step": 1, "steps": 2, "dynamic_sampling": False})
+        settings = replace(settings, reward=judging_settings(judge.base_url, "rucl", ramp_steps=4, window=9))
+        train_grpo(settings, question(rubrics=RUBRICS), tmp_path / "out")
+    vlm = load("qwen3")
+    optimiser = Optimiser(vlm.model, settings.optimiser, 2)
+    progress = load_checkpoint(checkpoints(tmp_path / "out" / "checkpoints")[-1], optimiser, "this run")
+    assert Memory.of_plain(progress.memory) == Memory(CurriculumState(2, (1.0, 1.0), None))
