@@ -25,6 +25,9 @@ from schemas.responses.response import parse_response
 Stream = Callable[[tuple[Verdict, ...], StreamSettings], float | None]
 
 
+_BOX_FORM = OneOf(tuple(boxes.FORMS))
+
+
 @settings
 class IvgrSettings:
     """The two streams of iVGR §3.2 and §3.3."""
@@ -35,7 +38,7 @@ class IvgrSettings:
     most_apart: Annotated[
         float | None, "ask in both orders of the texts, and leave unscored what differs by more; left out: one order"
     ] = None
-    boxes: Annotated[str, OneOf(tuple(boxes.FORMS)), "the form of the box reward"] = "bidirectional"
+    boxes: Annotated[str, _BOX_FORM, "the form of the box reward"] = "bidirectional"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from inference.endpoint import KINDS
 from inference.endpoints.classical import HANDLERS
 from pipelines.commands.cli import main
 from prompts import loader
@@ -71,7 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The page's files and some questions; what the files add to our registries is taken out again."""
     folder = tmp_path_factory.mktemp("elsewhere")
     _write(folder)
-    registries: list[dict[str, Any]] = [KINDS, ANSWER_TYPES, HANDLERS["colour"]]
+    registries: list[dict[str, Any]] = [ANSWER_TYPES, HANDLERS["colour"]]
     before = [dict(registry) for registry in registries]
     formats, paths, here = list(FORMATS), list(sys.path), Path.cwd()
     os.chdir(folder)

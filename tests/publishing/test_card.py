@@ -11,6 +11,7 @@ from datasets import load_dataset
 
 from publishing.card import COLUMNS, HUB_LICENCES, licence_fields, size_category, write_card
 from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA, rl_schema, sft_schema
+from schemas.run_summary import RunSummary
 
 LINEAGE = {"prompts": [{"id": "trace.v1", "sha256": "ab"}], "models": [], "revision": "r", "cache_keys": []}
 CONFIG = """[roles]
@@ -60,7 +61,7 @@ def write_staging(
         "input": "/home/someone/data/shapes",
         "counts": {"input": len(sft) + len(rl) + 71, "sft": len(sft), "rl": len(rl), "rejected": rejected},
         "stages": {"ingest": {"in": 120, "kept": 119}, "difficulty": {"in": 119, "kept": 48}},
-        "ledger": {"teacher": {"calls": 67, "requests": 66, "cached": 1, "retries": 0, "cost_usd": 0.5}},
+        "ledger": {"teacher": {"stages": {"trace": {"calls": 67, "requests": 66, "cached": 1, "cost_usd": 0.5}}}},
         "roles": {"teacher": "/models/private/big-model", "policy": "colour"},
         "self_judged": True,
         "config_sha256": "c0ffee",
@@ -69,7 +70,7 @@ def write_staging(
         "finished": "2026-01-02T03:04:05+00:00",
         "wall_s": 1.5,
     } | changes
-    write_card(folder, summary)
+    write_card(folder, RunSummary.from_fields(summary))
     text = (folder / "README.md").read_text("utf-8")
     front = yaml.safe_load(text.split("---\n")[1])
     return summary, text, front
@@ -200,9 +201,10 @@ def test_two_empty_sets_have_nothing_to_load(tmp_path: Path) -> None:
 
 def test_stages_of_a_target_are_only_shown_with_one(tmp_path: Path) -> None:
     plain, late = {"in": 9, "kept": 9, "does": "something"}, {"for_target": True}
+    target = {"sft": 9, "reached": True, "waves": []}
     stages = {"ingest": plain, "draw": plain | late, "difficulty": plain, "cut": plain | late}
     _, without, _ = write_staging(tmp_path / "a", [], [], stages=stages)
-    _, with_one, _ = write_staging(tmp_path / "b", [], [], stages=stages, target={"sft": 9})
+    _, with_one, _ = write_staging(tmp_path / "b", [], [], stages=stages, target=target)
     assert [row[0] for row in table(without, "stage")] == ["ingest", "difficulty"]
     shown = {row[0]: row[1] for row in table(with_one, "stage")}
     assert list(shown) == ["ingest", "draw", "difficulty", "cut"]
@@ -212,7 +214,7 @@ def test_stages_of_a_target_are_only_shown_with_one(tmp_path: Path) -> None:
 def test_prompts_used_for_the_run_show_their_calls(tmp_path: Path) -> None:
     def calls(**stages: tuple[int, int]) -> dict[str, Any]:
         by_stage = {name: {"calls": made, "repairs": again} for name, (made, again) in stages.items()}
-        return {"calls": sum(made for made, _ in stages.values()), "stages": by_stage}
+        return {"stages": by_stage}
 
     ledger = {"teacher": calls(rubric_candidates=(1, 0), trace=(4, 0)), "judge": calls(rubric_judge=(9, 2))}
     asked = {"rubric_candidates": "rubric_candidates.v1", "rubric_judge": "rubric_judge.v2"}
@@ -263,7 +265,7 @@ def test_further_scores_are_counted_and_explained(tmp_path: Path) -> None:
     table_of = pa.Table.from_pylist(rows, schema=sft_schema(extra_scores=True))
     pq.write_table(table_of, tmp_path / "sft/train-00000-of-00001.parquet")
     summary, _, _ = write_staging(tmp_path / "plain", rows, [])
-    write_card(tmp_path, summary)
+    write_card(tmp_path, RunSummary.from_fields(summary))
     text = (tmp_path / "README.md").read_text("utf-8")
     assert "2 have no reasoning score, 1 have no brevity score" in text
     assert "`extra_scores`" in text
@@ -272,5 +274,5 @@ def test_further_scores_are_counted_and_explained(tmp_path: Path) -> None:
 def test_the_summary_is_only_read(tmp_path: Path) -> None:
     summary, text, _ = write_staging(tmp_path, [row_of(1, "drawn", "MIT")], [])
     before = json.dumps(summary)
-    write_card(tmp_path, summary)
+    write_card(tmp_path, RunSummary.from_fields(summary))
     assert (json.dumps(summary), (tmp_path / "README.md").read_text("utf-8")) == (before, text)

@@ -17,6 +17,7 @@ from publishing import report
 from publishing.report import PictureRoom, spans_of, write_report
 from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 from schemas.ordering import order_key
+from schemas.run_summary import RunSummary
 from vision.decode import decode_image
 
 HOSTILE = "\"><script>alert(1)</script></style></textarea><img src=x onerror=alert(1)>' {{ 7*7 }} \x00\u202e"
@@ -112,15 +113,16 @@ def make_page(
         }
         | {"rejected": counts},
         "stages": {"ingest": {"in": 5, "kept": 5}, "rubric_judge": {"in": 2, "kept": 2}},
-        "ledger": {"teacher": {"calls": 1234, "requests": 1, "cached": 2, "retries": 0, "cost_usd": 0.0031}},
+        "ledger": {"teacher": {"stages": {"trace": {"calls": 1234, "requests": 1, "cached": 2, "cost_usd": 0.0031}}}},
         "roles": {"teacher": "big-model"},
+        "prompts": {},
         "self_judged": False,
         "config_sha256": "c0ffee",
         "revision": "abc123",
         "finished": "2026-01-02T03:04:05+00:00",
         "wall_s": 1.5,
     } | changes
-    write_report(folder, Path("/runs/first"), summary)
+    write_report(folder, Path("/runs/first"), RunSummary.from_fields(summary))
     return (folder / "report.html").read_text("utf-8")
 
 
