@@ -94,9 +94,11 @@ async def ask(item: Item, session: Any) -> Any:
 
 def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
     """The stage in a Beam run."""
+    from inference.asking import Asks
     from inference.runtime import runtime
     from pipelines.running.counts import metric_counters
     from stages.plumbing.calling import CallModels
+    from stages.plumbing.stage import Stage
 
     settings = models_settings(
         arguments.url,
@@ -107,7 +109,9 @@ def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
         repair_attempts=REPAIRS,
         max_tokens_limit=2 * MAX_TOKENS,
     )
-    metrics = run_beam(arguments.items, CallModels("ask", ask, settings), arguments.folder)
+    metrics = run_beam(
+        arguments.items, CallModels(Stage("ask", "asks", asks=(Asks("policy", ()),)), ask, settings), arguments.folder
+    )
     runtime().close(settings)
     return {"sent": metric_counters(metrics)["ledger/teacher/ask", "requests"]}
 

@@ -110,12 +110,16 @@ def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
     """The stage in a Beam run."""
     import inference.endpoints.openai_compatible  # noqa: F401  (these two, so that the run's start-up holds no imports)
     import pipelines.running.runner  # noqa: F401
+    from inference.asking import Asks
     from inference.runtime import runtime
     from stages.plumbing.calling import CallModels
+    from stages.plumbing.stage import Stage
 
     imported = imports_done()
     settings = models_settings(arguments.url, arguments.folder, max_concurrency=SLOTS)
-    run_beam(arguments.items, CallModels("ask", ask, settings), arguments.folder)
+    run_beam(
+        arguments.items, CallModels(Stage("ask", "asks", asks=(Asks("policy", ()),)), ask, settings), arguments.folder
+    )
     runtime().close(settings)
     names = ("kept", "rejected")
     return imported | {name: len(json.loads((arguments.folder / f"{name}.json").read_text("utf-8"))) for name in names}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from inference.request import Completion
 from schemas.answers.grading import grade_answer
+from schemas.answers.registry import answer_type_named
 from schemas.geometry import Box, Point
 from schemas.records import Draft, Question, Trace
 from schemas.responses.response import format_point
@@ -43,7 +44,8 @@ class Case:
     @property
     def counts(self) -> bool:
         """Whether the question counts the objects of its gold boxes."""
-        return self.question.answer_type == "numeric" and self.question.question.lower().startswith("how many")
+        is_number = answer_type_named(self.question.answer_type).is_number
+        return is_number and self.question.question.lower().startswith("how many")
 
     def is_right(self) -> bool:
         """By the gold answer and boxes: right answer, points on their objects, one for each object counted."""

@@ -51,9 +51,9 @@ def run_pipeline(arguments: argparse.Namespace) -> dict[str, Any]:
         "import_s": imported - started,
         "wall_s": time.perf_counter() - imported,
         "cpu_s": time.process_time() - cpu_s,
-        "sent": sum(role["requests"] for role in summary["ledger"].values()),
-        "input": summary["counts"]["input"],
-        "sft": summary["counts"]["sft"],
+        "sent": summary.usage.requests,
+        "input": summary.counts.input,
+        "sft": summary.counts.sft,
     }
 
 

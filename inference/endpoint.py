@@ -1,13 +1,17 @@
 """The one interface to every model, and the registry of its kinds.
 
-A new kind is one file with a class of this interface and one line in :data:`KINDS`.
+A new kind is one file with a class of this interface and one line in :data:`KINDS`. The registry imports none of them.
 """
 
 import importlib
-from typing import Protocol
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from inference.request import Reply, Request
 from inference.settings import EndpointSettings
+from schemas.errors import UserError
+from schemas.extras import require_extra
 from vision.media import MediaStore
 
 
@@ -37,26 +41,89 @@ class Endpoint(Protocol):
         ...
 
 
-SERVED = "vllm"
-"""The kind whose server the run itself starts; workers see it as ``openai`` (:mod:`inference.endpoints.vllm_server`).
-"""
+@dataclass(frozen=True)
+class Kind:
+    """What the rest of the model access must know of a kind of endpoint without importing it.
 
-IN_PROCESS = ("classical", "transformers")
-"""Kinds whose models run in the worker's own process: they take no tokens and answer the same way each time."""
+    ``endpoint`` is its class as ``module:Class``, called with the settings, the media store and a number of threads.
+    An ``in_process`` model runs in the worker itself: it takes no tokens, costs nothing and answers the same way each
+    time, so that no budget and no repair concerns it. ``server`` is, for a kind whose server a run starts on its own
+    machine, the context manager that does so as ``module:function`` (:mod:`inference.serving`). ``extra`` is the
+    optional dependency that brings the ``modules`` that it needs.
+    """
 
-KINDS: dict[str, str] = {
-    "classical": "inference.endpoints.classical:ClassicalEndpoint",
-    "gemini": "inference.endpoints.gemini:GeminiEndpoint",
-    "openai": "inference.endpoints.openai_compatible:OpenAIEndpoint",
-    "transformers": "inference.endpoints.transformers_models:TransformersEndpoint",
+    endpoint: str
+    in_process: bool = False
+    server: str = ""
+    extra: str = ""
+    modules: tuple[str, ...] = ()
+
+
+KINDS = {
+    "classical": Kind("inference.endpoints.classical:ClassicalEndpoint", in_process=True),
+    "gemini": Kind("inference.endpoints.gemini:GeminiEndpoint", extra="gemini", modules=("google.genai",)),
+    "openai": Kind("inference.endpoints.openai_compatible:OpenAIEndpoint"),
+    "transformers": Kind(
+        "inference.endpoints.transformers_models:TransformersEndpoint",
+        in_process=True,
+        extra="vision",
+        modules=("torch", "torchvision", "transformers"),
+    ),
+    "vllm": Kind("inference.endpoints.vllm:VllmEndpoint", server="inference.endpoints.vllm_server:serving"),
 }
+"""One line a kind. A kind of one's own needs none: its class is named as ``module:Class``."""
+
+
+class EndpointError(UserError, ValueError):
+    """An endpoint that cannot be opened as its settings have it; the message says why and what to do."""
+
+
+def kind_of(name: str) -> Kind:
+    """The kind of that name, or of a class elsewhere named as ``module:Class``. Raises :class:`EndpointError`."""
+    if name in KINDS:
+        return KINDS[name]
+    module, colon, attribute = name.partition(":")
+    if colon and attribute.isidentifier() and all(part.isidentifier() for part in module.split(".")):
+        return Kind(name)
+    known = ", ".join(sorted(KINDS))
+    raise EndpointError(f"unknown kind {name!r}; known are {known}, and a class of your own as module:Class")
+
+
+def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, str]) -> None:
+    """Raises ValueError for an endpoint of an unknown kind, and for a role whose endpoint is not defined."""
+    for name, endpoint in endpoints.items():
+        try:
+            kind_of(endpoint.kind)
+        except EndpointError as error:
+            raise ValueError(f"endpoints.{name}.kind: {error}") from error
+    for role, name in roles.items():
+        if name not in endpoints:
+            raise ValueError(f"roles.{role} must be one of {', '.join(sorted(endpoints))}, got {name!r}")
+
+
+def check_extras(endpoints: Iterable[EndpointSettings]) -> None:
+    """Raises :class:`schemas.extras.MissingExtra` for an endpoint of a kind whose packages are not installed here."""
+    for endpoint in endpoints:
+        kind = kind_of(endpoint.kind)
+        if kind.extra:
+            require_extra(kind.extra, f"an endpoint of the kind {endpoint.kind}", *kind.modules)
 
 
 def open_endpoint(settings: EndpointSettings, media: MediaStore, threads: int) -> Endpoint:
-    """The endpoint that the settings describe. Raises ValueError for an unknown kind."""
-    if settings.kind == SERVED:
-        raise ValueError(f"the vllm endpoint {settings.model!r} has no server: only a run on this machine starts one")
-    if settings.kind not in KINDS:
-        raise ValueError(f"unknown endpoint kind {settings.kind!r}: known are {', '.join(sorted(KINDS))}")
-    module, name = KINDS[settings.kind].split(":")
-    return getattr(importlib.import_module(module), name)(settings, media, threads)
+    """The endpoint that the settings describe.
+
+    Raises :class:`EndpointError` for an unknown kind, :class:`schemas.extras.MissingExtra` for one whose packages are
+    missing.
+    """
+    check_extras([settings])
+    try:
+        endpoint = load(kind_of(settings.kind).endpoint)
+    except (ImportError, AttributeError) as error:
+        raise EndpointError(f"the endpoint kind {settings.kind} cannot be imported: {error}") from error
+    return endpoint(settings, media, threads)
+
+
+def load(path: str) -> Any:
+    """What ``module:name`` names. Raises ImportError and AttributeError."""
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)

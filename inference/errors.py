@@ -5,6 +5,7 @@ from enum import StrEnum
 from inference.request import Reply
 from schemas.records import Call
 from schemas.text import storable
+from schemas.usage import NOTHING
 
 
 class Failure(StrEnum):
@@ -63,7 +64,7 @@ class CallError(Exception):
         self.message = message
         self.retry_after_s = retry_after_s
         self.tries = 1
-        self.partial = Reply((), requests=1) if partial is None else partial
+        self.partial = Reply(()) if partial is None else partial
         self.key = key
         self.call: Call | None = None
 
@@ -87,5 +88,5 @@ class BudgetUsedUp(Exception):
     call: Call | None = None
 
 
-NOT_SENT = Reply((), requests=0)
+NOT_SENT = Reply((), NOTHING)
 """The ``partial`` of a request that never left this machine."""

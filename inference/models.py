@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from inference.cache.replies import CacheEntry, Kept
 from inference.cache.shared import open_cache
-from inference.endpoint import IN_PROCESS, Endpoint, open_endpoint
+from inference.endpoint import Endpoint, kind_of, open_endpoint
 from inference.errors import NOT_SENT, BudgetUsedUp, CallError
 from inference.flow.budget import Budget, Cost
 from inference.request import Completion, Continuation, Reply, Request, Sampling, cache_key, estimated_tokens, joined
@@ -16,6 +16,7 @@ from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import RenderedPrompt
 from schemas.coordinates import CoordinateFrame
 from schemas.records import Call
+from schemas.usage import Usage
 from vision.media import MediaStore
 
 
@@ -70,26 +71,17 @@ class _Asked:
 
     def cost(self, worth_usd: float, repairs: int) -> Call:
         """The call, with what it has taken so far."""
-        total, settings = joined(self.replies), self.endpoint.settings
-        cost_usd = settings.cost_usd(total.tokens_in, total.tokens_out, total.tokens_cached)
-        return Call(
-            self.role,
-            self.prompt.name,
-            self.prompt.sha256,
-            settings.model,
-            self.keys,
-            requests=total.requests,
+        settings, taken = self.endpoint.settings, joined(self.replies).usage
+        cost_usd = _cost(settings, taken).usd
+        usage = replace(
+            taken,
+            calls=1,
             cached=len(self.have.keys() - self.sent),
-            retries=total.retries,
-            tokens_in=total.tokens_in,
-            tokens_out=total.tokens_out,
-            tokens_reasoning=total.tokens_reasoning,
-            tokens_cached=total.tokens_cached,
-            tokens_wasted=total.tokens_wasted,
             repairs=repairs,
             cost_usd=cost_usd,
             worth_usd=cost_usd + worth_usd,
         )
+        return Call(self.role, self.prompt.name, self.prompt.sha256, settings.model, self.keys, usage)
 
 
 class Models:
@@ -116,7 +108,7 @@ class Models:
     def repair_attempts(self, role: str) -> int:
         """How often a reply of the wrong form may be asked for again; a model in this process would repeat itself."""
         settings = self.settings.endpoint(role)
-        return 0 if settings.kind in IN_PROCESS else settings.repair_attempts
+        return 0 if kind_of(settings.kind).in_process else settings.repair_attempts
 
     def gives_logprobs(self, role: str) -> bool:
         """Whether the role's endpoint is declared to give the log-probabilities of a continuation."""
@@ -145,10 +137,10 @@ class Models:
         try:
             await self._complete(asked)
         except (CallError, BudgetUsedUp) as error:
-            error.call = asked.cost(worth_usd, repair)
+            error.call = asked.cost(worth_usd, int(repair))
             raise
         completions = tuple(asked.have[key].completion for key in keys)
-        return Answered(completions, asked.cost(worth_usd, repair), CoordinateFrame(endpoint.settings.frame))
+        return Answered(completions, asked.cost(worth_usd, int(repair)), CoordinateFrame(endpoint.settings.frame))
 
     async def _complete(self, asked: _Asked) -> None:
         while wanted := asked.wanted():
@@ -209,10 +201,10 @@ class Models:
 
     async def _within_budget(self, endpoint: Endpoint, request: Request) -> Reply:
         settings, prompt, n = endpoint.settings, request.prompt, len(request.indices)
-        if settings.kind in IN_PROCESS:  # takes no tokens and costs nothing
+        if kind_of(settings.kind).in_process:  # takes no tokens and costs nothing
             return await endpoint.generate(request)
         tokens_out = self.budget.expected_tokens_out(prompt.name, n, request.sampling.max_tokens)
-        reserved = _cost(settings, Reply((), tokens_in=estimated_tokens(prompt), tokens_out=tokens_out))
+        reserved = _cost(settings, Usage(tokens_in=estimated_tokens(prompt), tokens_out=tokens_out))
         await self.budget.reserve(reserved)
         taken = NOT_SENT
         try:
@@ -221,7 +213,8 @@ class Models:
             taken = error.partial
             raise
         finally:
-            self.budget.settle(reserved, _cost(settings, taken), prompt.name, len(taken.completions), taken.tokens_out)
+            cost, samples = _cost(settings, taken.usage), len(taken.completions)
+            self.budget.settle(reserved, cost, prompt.name, samples, taken.usage.tokens_out)
         return taken
 
     async def _keep(self, asked: _Asked, wanted: Sequence[str], reply: Reply, max_tokens: int) -> dict[str, Kept]:
@@ -230,10 +223,10 @@ class Models:
         Returns what stands in the cache: a process that was quicker decides for all.
         """
         count = max(len(reply.completions), 1)
-        tokens_in, tokens_out = reply.tokens_in // count, reply.tokens_out // count
+        tokens_in, tokens_out = reply.usage.tokens_in // count, reply.usage.tokens_out // count
         replaced = [asked.have[key] for key in wanted[: len(reply.completions)] if key in asked.have]
-        wasted = reply.tokens_wasted + sum(kept.tokens_out for kept in replaced)
-        asked.replies.append(replace(reply, tokens_wasted=wasted))
+        wasted = Usage(tokens_wasted=sum(kept.tokens_out for kept in replaced))
+        asked.replies.append(replace(reply, usage=reply.usage + wasted))
         model, name = asked.endpoint.settings.model, asked.prompt.name
         entries = [
             CacheEntry(key, asked.role, name, model, max_tokens, completion, tokens_in, tokens_out)
@@ -271,9 +264,9 @@ class Models:
         self._cache.close()
 
 
-def _cost(settings: EndpointSettings, reply: Reply) -> Cost:
-    usd = settings.cost_usd(reply.tokens_in, reply.tokens_out, reply.tokens_cached)
-    return Cost(usd, reply.tokens_in + reply.tokens_out)
+def _cost(settings: EndpointSettings, usage: Usage) -> Cost:
+    usd = settings.cost_usd(usage.tokens_in, usage.tokens_out, usage.tokens_cached)
+    return Cost(usd, usage.tokens_in + usage.tokens_out)
 
 
 async def _joined(future: "asyncio.Future[Kept]") -> Kept:

@@ -4,11 +4,18 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from prompts.loader import RenderedPrompt
 from schemas.messages import MediaPart, Part
+from schemas.usage import NOTHING, ONE_REQUEST, Usage
 
 KEY_VERSION = 1
+
+Temperature = Annotated[float, Field(ge=0, le=2)]
+"""What the servers take."""
 
 
 @dataclass(frozen=True)
@@ -69,33 +76,17 @@ class Completion:
 
 @dataclass(frozen=True)
 class Reply:
-    """The samples in the order of the request's indices, with what they cost in requests and tokens.
-
-    ``tokens_cached`` are the input tokens that the server had cached, ``tokens_wasted`` those in and out that went into
-    samples which could not be used.
-    """
+    """The samples in the order of the request's indices, with what they took in requests and tokens."""
 
     completions: tuple[Completion, ...]
-    requests: int = 1
-    retries: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    tokens_reasoning: int = 0
-    tokens_cached: int = 0
-    tokens_wasted: int = 0
+    usage: Usage = ONE_REQUEST
 
 
 def joined(replies: Sequence[Reply]) -> Reply:
     """Several replies to parts of one request as one."""
     return Reply(
         tuple(completion for reply in replies for completion in reply.completions),
-        requests=sum(reply.requests for reply in replies),
-        retries=sum(reply.retries for reply in replies),
-        tokens_in=sum(reply.tokens_in for reply in replies),
-        tokens_out=sum(reply.tokens_out for reply in replies),
-        tokens_reasoning=sum(reply.tokens_reasoning for reply in replies),
-        tokens_cached=sum(reply.tokens_cached for reply in replies),
-        tokens_wasted=sum(reply.tokens_wasted for reply in replies),
+        sum((reply.usage for reply in replies), NOTHING),
     )
 
 

@@ -1,88 +1,76 @@
 """The settings of an endpoint and of the whole model access, as they stand in a config. Hashable and picklable."""
 
 from dataclasses import dataclass, field
+from typing import Annotated
 from urllib.parse import urlsplit
 
+from pydantic import AfterValidator, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
+from schemas.config import NonEmpty, OneOf, Share, settings
 from schemas.coordinates import CoordinateFrame
 
 ROLES = ("policy", "teacher", "pointer", "judge", "second_judge", "detector", "segmenter")
+Role = Annotated[str, OneOf(ROLES)]
+FrameName = Annotated[CoordinateFrame, Field(strict=False)]
+"""A coordinate frame, or its name."""
 
 
-@dataclass(frozen=True)
+def _without_secrets(url: str) -> str:
+    if "@" in urlsplit(url).netloc or urlsplit(url).query:
+        raise ValueError("must not hold a user, password or query: keys come from api_key_env")
+    return url
+
+
+@settings
 class EndpointSettings:
-    """One model endpoint.
+    """One model endpoint: where it is, how it is asked, what it can do, and what it costs.
 
-    ``kind`` is a key of :data:`inference.endpoint.KINDS`. ``frame`` is the coordinate frame that the model speaks.
-    The API key is read from the environment variable ``api_key_env`` or from the file ``api_key_file``; it never
-    stands in a config. ``strength`` is for ``classical`` only: how coarse and jittered its view of the picture is
-    (0: exact). ``serve_args`` are for ``vllm`` only: further arguments of ``vllm serve``. ``threshold`` is for the
-    detectors of ``transformers`` only: a box with no higher score than this (0 to 1) is not told.
-
-    Flow, for each worker process: at most ``max_concurrency`` requests and ``max_bytes_in_flight`` of request bodies at
-    once, at most ``requests_per_minute`` and ``tokens_per_minute`` (0: no limit); with ``adaptive`` the concurrency
-    falls while the server is overloaded. ``timeout_s`` bounds one request as a whole, ``read_timeout_s`` the silence
-    within it. ``hedge_after_s`` sends a second copy of a request that is still unanswered (0: never).
-
-    ``repair_attempts`` is how often a reply of the wrong form is asked for again; a truncated one is asked for again
-    with twice the budget until it exceeds ``max_tokens_limit`` (0: never).
-
-    With a ``seed`` each sample is asked for by itself, with the seed plus its number (``openai`` and ``vllm`` only), so
-    that a server that honours seeds samples the same again.
-
-    Capabilities: ``multi_image``, ``video``, ``structured_output`` (reply schemas), ``logprobs`` (log-probabilities of
-    a given continuation), and ``samples_per_request`` for ``n``. Prices are US dollars per million tokens; input tokens
-    that the server had cached cost ``usd_per_million_tokens_cached`` (None: as much as others).
+    The limits of flow hold for each worker process. An API key never stands in a config. Prices are in US dollars per
+    million tokens.
     """
 
-    kind: str
-    model: str
-    revision: str = ""
-    base_url: str = ""
-    api_key_env: str = ""
-    api_key_file: str = ""
-    frame: str = CoordinateFrame.PX.value
-    max_concurrency: int = 64
-    adaptive: bool = True
-    requests_per_minute: int = 0
-    tokens_per_minute: int = 0
-    max_bytes_in_flight: int = 256_000_000
-    connect_timeout_s: float = 10.0
-    read_timeout_s: float = 300.0
-    timeout_s: float = 600.0
-    hedge_after_s: float = 0.0
-    max_retries: int = 8
-    repair_attempts: int = 1
-    max_tokens_limit: int = 0
-    samples_per_request: int = 16
-    seed: int | None = None
-    multi_image: bool = True
-    video: bool = False
-    structured_output: bool = True
-    logprobs: bool = False
-    strength: float = 0.0
-    threshold: float = 0.3
-    serve_args: tuple[str, ...] = ()
-    usd_per_million_tokens_in: float = 0.0
-    usd_per_million_tokens_out: float = 0.0
-    usd_per_million_tokens_cached: float | None = None
+    kind: Annotated[NonEmpty, "classical, gemini, openai (any compatible server), transformers, or vllm (started here)"]
+    model: Annotated[NonEmpty, "the model's name at the endpoint"]
+    revision: Annotated[str, "which version of the model it is; replies of another are not reused"] = ""
+    base_url: Annotated[str, AfterValidator(_without_secrets), "where the server answers, up to /v1"] = ""
+    api_key_env: Annotated[str, "the environment variable that holds the API key"] = ""
+    api_key_file: Annotated[str, "the file that holds the API key"] = ""
+    frame: Annotated[FrameName, "the coordinate frame that the model speaks"] = CoordinateFrame.PX
+    max_concurrency: Annotated[PositiveInt, "requests at once"] = 64
+    adaptive: Annotated[bool, "lower the concurrency while the server is overloaded"] = True
+    requests_per_minute: Annotated[NonNegativeInt, "at most so many (0: no limit)"] = 0
+    tokens_per_minute: Annotated[NonNegativeInt, "at most so many (0: no limit)"] = 0
+    max_bytes_in_flight: Annotated[PositiveInt, "bytes of request bodies at once"] = 256_000_000
+    connect_timeout_s: Annotated[PositiveFloat, "for a connection to open"] = 10.0
+    read_timeout_s: Annotated[PositiveFloat, "for the silence within a request"] = 300.0
+    timeout_s: Annotated[PositiveFloat, "for a request as a whole"] = 600.0
+    hedge_after_s: Annotated[NonNegativeFloat, "send a second copy of a request unanswered so long (0: never)"] = 0.0
+    max_retries: Annotated[NonNegativeInt, "how often a failed request is sent again"] = 8
+    repair_attempts: Annotated[NonNegativeInt, "how often a reply of the wrong form is asked for again"] = 1
+    max_tokens_limit: Annotated[
+        NonNegativeInt, "a reply cut short is asked for again with twice the budget, up to this one (0: never)"
+    ] = 0
+    samples_per_request: Annotated[PositiveInt, "the largest n of one request"] = 16
+    seed: Annotated[
+        int | None,
+        "openai and vllm: each sample is asked for by itself, with this plus its number as its seed",
+    ] = None
+    multi_image: Annotated[bool, "takes several images in one request"] = True
+    video: Annotated[bool, "takes clips"] = False
+    structured_output: Annotated[bool, "takes reply schemas"] = True
+    logprobs: Annotated[bool, "gives the log-probabilities of a given continuation"] = False
+    strength: Annotated[float, "classical: how coarse and jittered its view of an image is (0: exact)"] = 0.0
+    threshold: Annotated[Share, "detectors of transformers: boxes that score no higher are left out"] = 0.3
+    serve_args: Annotated[tuple[str, ...], "vllm: further arguments of vllm serve"] = ()
+    usd_per_million_tokens_in: Annotated[float, "the price of input tokens"] = 0.0
+    usd_per_million_tokens_out: Annotated[float, "the price of output tokens"] = 0.0
+    usd_per_million_tokens_cached: Annotated[
+        float | None, "the price of input tokens that the server had cached; left out: that of the others"
+    ] = None
 
     def __post_init__(self) -> None:
-        CoordinateFrame(self.frame)
-        if not self.kind or not self.model:
-            raise ValueError("an endpoint needs a kind and a model")
-        if min(self.max_concurrency, self.samples_per_request, self.max_bytes_in_flight) < 1:
-            raise ValueError("max_concurrency, samples_per_request and max_bytes_in_flight must be at least 1")
-        limits = (self.max_retries, self.repair_attempts, self.max_tokens_limit)
-        if min(*limits, self.requests_per_minute, self.tokens_per_minute, self.hedge_after_s) < 0:
-            raise ValueError("retries, repairs, hedge_after_s and limits must not be negative")
-        if min(self.timeout_s, self.read_timeout_s, self.connect_timeout_s) <= 0:
-            raise ValueError("timeouts must be positive")
-        if not 0 <= self.threshold <= 1:
-            raise ValueError(f"threshold must be in [0, 1], got {self.threshold}")
         if self.api_key_env and self.api_key_file:
             raise ValueError("api_key_env and api_key_file exclude each other")
-        if "@" in urlsplit(self.base_url).netloc or urlsplit(self.base_url).query:
-            raise ValueError("base_url must not hold a user, password or query: keys come from api_key_env")
 
     def cost_usd(self, tokens_in: int, tokens_out: int, tokens_cached: int = 0) -> float:
         """The price of that many tokens; ``tokens_cached`` are those of ``tokens_in`` that the server had cached."""
@@ -119,9 +107,9 @@ class ModelsSettings:
     def endpoint(self, role: str) -> EndpointSettings:
         """The settings of the endpoint that ``role`` uses."""
         name = self.endpoint_name(role)
-        for key, settings in self.endpoints:
+        for key, endpoint in self.endpoints:
             if key == name:
-                return settings
+                return endpoint
         raise ValueError(f"roles.{role} names the endpoint {name!r}, which endpoints does not define")
 
     def has_role(self, role: str) -> bool:
@@ -131,4 +119,5 @@ class ModelsSettings:
     @property
     def self_judging(self) -> bool:
         """Whether the judge is the teacher's endpoint."""
-        return self.has_role("judge") and self.endpoint_name("judge") == self.endpoint_name("teacher")
+        both = self.has_role("judge") and self.has_role("teacher")
+        return both and self.endpoint_name("judge") == self.endpoint_name("teacher")

@@ -8,25 +8,25 @@ Draw and cut let everything pass unless the run has a target. Every rejection of
 shards.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field
+from typing import Annotated
 
 import apache_beam as beam
-from apache_beam.pvalue import AsSingleton
 
-from pipelines.running.context import Outcome, RunContext
 from pipelines.running.settings import RunSettings
 from rewards.rubrics import RubricSettings
-from schemas.records import Draft
+from schemas.config import settings
 from stages.attempt_questions import AttemptQuestions, AttemptSettings
 from stages.clean_questions import CleanQuestions, CleanSettings
 from stages.decontaminate_questions import DecontaminateQuestions, DecontaminateSettings
 from stages.draw_overlays import DrawOverlays
-from stages.draw_questions import CutToTarget, DrawQuestions, is_record, stand_in
+from stages.draw_questions import CutToTarget, DrawQuestions
 from stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty
 from stages.generate_traces import GenerateTraces, TraceSettings
 from stages.ingest_records import IngestRecords
-from stages.mine_rubrics import MineRubrics
+from stages.mine_rubrics import RUBRIC_CANDIDATES, RUBRIC_JUDGE, MineRubrics, rubrics_json
 from stages.open_multiple_choice import OpenMultipleChoice
+from stages.plumbing.recipe import Ends, Recipe, RunContext
 from stages.point_entities import PointEntities
 from stages.propose_entities import ProposeEntities, ProposeSettings
 from stages.remove_duplicates import DedupSettings, RemoveDuplicates
@@ -34,10 +34,8 @@ from stages.split_by_media_group import SplitByMediaGroup, SplitSettings
 from stages.verify_traces import VerifySettings, VerifyTraces
 from vision.clips import VideoSettings
 
-RECIPE = "grounded_cot"
 
-
-@dataclass(frozen=True)
+@settings
 class Settings(RunSettings):
     """The config of this pipeline: one section a stage."""
 
@@ -45,7 +43,7 @@ class Settings(RunSettings):
     clean: CleanSettings = field(default_factory=CleanSettings)
     dedup: DedupSettings = field(default_factory=DedupSettings)
     decontaminate: DecontaminateSettings = field(default_factory=DecontaminateSettings)
-    open_choices: bool = True
+    open_choices: Annotated[bool, "turn multiple choice into open questions where the answer allows it"] = True
     attempt: AttemptSettings = field(default_factory=AttemptSettings)
     difficulty: DifficultySettings = field(default_factory=DifficultySettings)
     split: SplitSettings = field(default_factory=SplitSettings)
@@ -55,37 +53,64 @@ class Settings(RunSettings):
     rubrics: RubricSettings = field(default_factory=RubricSettings)
 
 
-def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Outcome:
-    """Wire the stages; the runner of the run writes what comes out."""
+def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
+    """Wire the stages."""
     models, roots = run.models, run.roots
     ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit, settings.video)
     cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)
     unique = cleaned.kept | "Deduplicate" >> RemoveDuplicates(settings.dedup, roots)
     clear = unique.kept | "Decontaminate" >> DecontaminateQuestions(settings.decontaminate, roots)
     opened = clear.kept | "OpenChoices" >> OpenMultipleChoice(settings.open_choices)
-    chosen = opened.kept | "Draw" >> DrawQuestions(run.draw.below)
-    attempted = chosen.kept | "Attempt" >> AttemptQuestions(settings.attempt, models)
+    drawn = opened.kept | "Draw" >> DrawQuestions(run.draw.below)
+    attempted = drawn.kept | "Attempt" >> AttemptQuestions(settings.attempt, models)
     in_band = attempted.kept | "Difficulty" >> FilterByDifficulty(settings.difficulty)
+    sides = (in_band.kept, opened.kept) | "Split" >> SplitByMediaGroup(settings.split)
 
-    whole_groups = opened.kept | "StandIns" >> beam.FlatMap(stand_in).with_output_types(Draft)
-    to_split = (in_band.kept, whole_groups) | "WithStandIns" >> beam.Flatten()
-    split = to_split | "Split" >> SplitByMediaGroup(settings.split)
-    sft_side = split.sft | "SftDrafts" >> beam.Filter(is_record)
-    rl_side = split.rl | "RlDrafts" >> beam.Filter(is_record)
-
-    proposed = sft_side | "Propose" >> ProposeEntities(settings.propose, models)
+    proposed = sides.sft | "Propose" >> ProposeEntities(settings.propose, models)
     pointed = proposed.kept | "Point" >> PointEntities(models, settings.video)
-    drawn = pointed.kept | "Overlay" >> DrawOverlays(roots)
-    traced = drawn.kept | "Trace" >> GenerateTraces(settings.trace, models)
+    overlaid = pointed.kept | "Overlay" >> DrawOverlays(roots)
+    traced = overlaid.kept | "Trace" >> GenerateTraces(settings.trace, models)
     verified = traced.kept | "Verify" >> VerifyTraces(settings.verify, models)
 
-    ends = {"sft": verified.kept, "rl": rl_side} | "Cut" >> CutToTarget(run.draw.target_sft, run.draw.last)
+    ends = {"sft": verified.kept, "rl": sides.rl} | "Cut" >> CutToTarget(run.draw.target_sft, run.draw.last)
     mined = ends["rl"] | "Rubrics" >> MineRubrics(settings.rubrics, models)
-    with_rubrics = ends["rl"] | "AttachRubrics" >> beam.Map(
-        lambda draft, found: replace(draft, rubrics=found.kept, calls=draft.calls + found.calls),
-        AsSingleton(mined),
+    stages = (ingested, ends, mined)
+    plain = (cleaned, unique, clear, opened, drawn, attempted, in_band, sides, proposed, pointed, overlaid, traced)
+    return Ends(
+        sft=ends["sft"],
+        rl=mined["kept"],
+        rejected=[stage["rejected"] for stage in (*stages, *plain, verified)],
+        artifacts={"rubrics.json": mined["mined"] | "RubricsJson" >> beam.Map(rubrics_json)},
     )
-    stages = (cleaned, unique, clear, opened, chosen, attempted, in_band, proposed, pointed, drawn, traced, verified)
-    ended = (ingested["rejected"], *(stage.rejected for stage in stages), ends["rejected"])
-    rejected = ended | "AllRejected" >> beam.Flatten()
-    return Outcome(sft=ends["sft"], rl=with_rubrics, rejected=rejected, rubrics=mined)
+
+
+RECIPE = Recipe(
+    name="grounded_cot",
+    settings=Settings,
+    build=build,
+    stages=(
+        IngestRecords.stage,
+        CleanQuestions.stage,
+        RemoveDuplicates.stage,
+        DecontaminateQuestions.stage,
+        OpenMultipleChoice.stage,
+        DrawQuestions.stage,
+        AttemptQuestions.stage,
+        FilterByDifficulty.stage,
+        SplitByMediaGroup.stage,
+        ProposeEntities.stage,
+        PointEntities.stage,
+        DrawOverlays.stage,
+        GenerateTraces.stage,
+        VerifyTraces.stage,
+        CutToTarget.stage,
+        RUBRIC_CANDIDATES,
+        RUBRIC_JUDGE,
+    ),
+    makes=(
+        "The `sft` set holds questions with a reasoning trace whose claims about the image carry coordinates; each "
+        "trace was scored against the gold answer and the image before it was kept. The `rl` set holds questions with "
+        "verifiable answers, the policy's pass rate and rubrics, for reinforcement learning. No media group (questions "
+        "that share an image) stands in both."
+    ),
+)

@@ -1,4 +1,4 @@
-"""Loading and filling the versioned prompt files of this folder.
+"""Loading and filling the versioned prompt files of this folder, and of folders that pipelines bring.
 
 A prompt is ``prompts/NAME.vN.yaml`` with id, version, purpose, paper, variables, media, system, user and
 reply_schema. ``user`` is a list of ``text`` and ``media`` parts in the order in which a model sees them. A version that
@@ -11,11 +11,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
 
 import jinja2
 import jinja2.meta
 import yaml
 
+from schemas.errors import UserError
 from schemas.messages import MediaPart, Part, TextPart
 
 _FIELDS = {"id", "version", "purpose", "paper", "variables", "media", "system", "user", "reply_schema"}
@@ -28,7 +31,7 @@ _TEMPLATES = jinja2.Environment(
 )
 
 
-class PromptError(ValueError):
+class PromptError(UserError):
     """A prompt file is malformed, or it was filled with the wrong variables."""
 
 
@@ -104,6 +107,22 @@ def _require_exactly(prompt: str, what: str, declared: set[str], given: set[str]
         raise PromptError(f"prompt {prompt}: missing {what}s {missing}, unknown {what}s {unknown}")
 
 
+_FOLDERS: list[Path] = []
+"""Folders of prompts beside pipelines of one's own."""
+
+
+def add_prompt_folder(folder: Path) -> None:
+    """Let prompts of this folder be loaded too. Raises :class:`PromptError` for a name that exists already."""
+    if folder in _FOLDERS:
+        return
+    taken = sorted({name for name in _names(folder) if name in set(prompt_names())})
+    if taken:
+        raise PromptError(
+            f"{folder / taken[0]}.yaml: there is another prompt of this name: give it another id or version"
+        )
+    _FOLDERS.append(folder)
+
+
 @functools.cache
 def load_prompt(name: str) -> Prompt:
     """The prompt ``id.vN``.
@@ -111,17 +130,20 @@ def load_prompt(name: str) -> Prompt:
     Raises :class:`PromptError` when there is no such file, a field is missing or unknown, or a declared variable or
     media slot is not used (or the other way round).
     """
-    file = resources.files("prompts").joinpath(f"{name}.yaml")
-    if not file.is_file():
-        raise PromptError(f"there is no prompt {name!r}; known: {', '.join(prompt_names())}")
-    data = file.read_bytes()
-    return parse_prompt(name, data)
+    for folder in (resources.files("prompts"), *_FOLDERS):
+        file = folder.joinpath(f"{name}.yaml")
+        if file.is_file():
+            return parse_prompt(name, file.read_bytes())
+    raise PromptError(f"there is no prompt {name!r}; known: {', '.join(prompt_names())}")
 
 
 def prompt_names() -> list[str]:
     """The names ``id.vN`` of all prompt files, sorted."""
-    files = resources.files("prompts").iterdir()
-    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+    return sorted(name for folder in (resources.files("prompts"), *_FOLDERS) for name in _names(folder))
+
+
+def _names(folder: Traversable) -> list[str]:
+    return [file.name.removesuffix(".yaml") for file in folder.iterdir() if file.name.endswith(".yaml")]
 
 
 def parse_prompt(name: str, data: bytes) -> Prompt:

@@ -19,18 +19,23 @@ import pyarrow.parquet as pq
 import yaml
 
 from prompts.loader import PromptError, load_prompt
-from publishing.figures import SHARDS, Summary, funnel, open_tables, pass_rates, rejections, role_costs
-from rewards.scorers.rubric_scores import PROMPT as JUDGE_PROMPT
-from stages.draw_questions import CUT_STAGE
-from stages.draw_questions import STAGE as DRAW_STAGE
-from stages.mine_rubrics import CANDIDATES, CANDIDATES_PROMPT, JUDGE
+from publishing.figures import (
+    BATCH_ROWS,
+    columns_of,
+    funnel,
+    open_tables,
+    pass_rates,
+    rejections,
+    role_costs,
+    used_columns,
+)
+from schemas.answers.registry import ANSWER_TYPES
+from schemas.run_summary import RunSummary
+from schemas.text import alternatives
 from stages.plumbing.malloc import release_memory
 
 TASKS = ("visual-question-answering", "image-text-to-text")
-PROMPT_ROWS = 1000
-RUN_PROMPTS = {CANDIDATES: CANDIDATES_PROMPT, JUDGE: JUDGE_PROMPT}
-TARGET_STAGES = (DRAW_STAGE, CUT_STAGE)
-TAGS = ("groundtrace", "visual-grounding", "grounded-reasoning", "chain-of-thought", "synthetic")
+GROUNDING_ROLES = ("pointer", "detector", "segmenter")
 HUB_LICENCES = frozenset((
     "apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause", "cc0-1.0", "cc-by-2.0", "cc-by-2.5", "cc-by-3.0",
     "cc-by-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0", "cc-by-nc-2.0", "cc-by-nc-3.0", "cc-by-nc-4.0",
@@ -49,12 +54,13 @@ COLUMNS: Mapping[str, str] = {
     "frames": "of each image of a clip: medium, frame number among those sampled, seconds; null without clips",
     "question": "the question, without the form of the answer",
     "answer": "the gold answer",
-    "answer_type": "mcq, numeric, text, bool or boxes",
+    "answer_type": "{answer_types}",
     "choices": "the choices of a multiple-choice question",
     "points": "the points of the kept trace, in pixels of the upright original",
     "boxes": "the boxes of the kept trace, likewise",
-    "gold_boxes": "the input's own boxes, likewise; no model saw them",
+    "gold_boxes": "the input's own boxes, in pixels of the upright original; no model saw them",
     "scores": "the verdicts on the kept trace, 0 to 1; null is unscored",
+    "extra_scores": "the verdicts of further scorers, likewise",
     "pass_rate": "share of the scored attempts that are right",
     "k": "how many attempts were scored",
     "attempts": "the policy's sampled answers; correct is null where one could not be graded",
@@ -113,7 +119,7 @@ class PromptUse:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the shards, and in which sets it stands."""
+    """A column of the shards that some row uses, and in which sets it stands."""
 
     name: str
     kind: str
@@ -121,26 +127,28 @@ class Column:
     meaning: str
 
 
-def write_card(staging: Path, summary: Summary) -> None:
+def write_card(staging: Path, summary: RunSummary) -> None:
     """Write ``README.md`` into ``staging`` from its shards, ``config.toml`` and the summary.
 
     Raises :class:`publishing.figures.InspectError` for shards that cannot be read.
     """
     release_memory()
+    sets = summary.sets
+    used = {side: used_columns(staging, side) for side in sets}
     with open_tables(staging, summary) as tables:
         sources = _sources(tables)
         counted = {
             "sources": sources,
             "prompts": _prompts(staging, summary),
             "rates": pass_rates(tables, summary),
-            "unscored": _unscored(tables),
+            "unscored": _unscored(tables, columns_of(staging, "sft")) if "scores" in used.get("sft", ()) else {},
             "attempts": tables.execute(
                 "SELECT min(k), max(k) FROM (SELECT k FROM sft UNION ALL SELECT k FROM rl)"
             ).fetchall()[0],
         }
     config = staging / "config.toml"
     players = _players(summary, tomllib.loads(config.read_text("utf-8")) if config.is_file() else {})
-    name = " ".join(f"{summary['recipe']} on {_public(summary['input'])}".split())
+    name = " ".join(f"{summary.recipe} on {_public(summary.input)}".split())
     environment = jinja2.Environment(
         autoescape=False,
         undefined=jinja2.StrictUndefined,
@@ -153,12 +161,15 @@ def write_card(staging: Path, summary: Summary) -> None:
     text = environment.from_string(template).render(
         front=Raw(front_matter(name, summary, sources)),
         filled=filled_sets(summary),
+        sets=sets,
+        used=frozenset[str]().union(*used.values()),
         name=name,
         run=summary,
-        flows=[flow for flow in funnel(summary) if "target" in summary or flow.name not in TARGET_STAGES],
+        makes=Raw(summary.makes),
+        flows=[flow for flow in funnel(summary) if summary.target is not None or not flow.for_target],
         rejections=rejections(summary),
         players=players,
-        columns=_columns(),
+        columns=_columns(staging, used),
         **counted,
     )
     (staging / "README.md").write_text(text, "utf-8", errors="backslashreplace")
@@ -168,25 +179,33 @@ class Raw(str):
     """Text that is Markdown already and is not escaped."""
 
 
-def filled_sets(summary: Summary) -> list[str]:
+def filled_sets(summary: RunSummary) -> list[str]:
     """Of the sets to train on those that have rows."""
-    return [side for side in ("sft", "rl") if summary["counts"][side]]
+    return [name for name in summary.sets if summary.counts.rows(name)]
 
 
-def front_matter(name: str, summary: Summary, sources: list[SourceRows]) -> str:
+def front_matter(name: str, summary: RunSummary, sources: list[SourceRows]) -> str:
     """The YAML between the dashes that the Hub reads; a set without rows, which ``datasets`` refuses, has no config."""
-    rows = summary["counts"]["sft"] + summary["counts"]["rl"]
+    rows = summary.counts.sft + summary.counts.rl
     front: dict[str, object] = {**licence_fields({row.licence for row in sources})}
     front |= {
         "pretty_name": name,
         "task_categories": list(TASKS),
         "size_categories": [size_category(rows)],
-        "tags": [*TAGS, "-".join(summary["recipe"].replace("_", " ").split())],
+        "tags": [*tags_of(summary), "-".join(summary.recipe.replace("_", " ").split())],
     }
     sides = filled_sets(summary)
     if sides:
         front["configs"] = [{"config_name": side, "data_files": f"{side}/*.parquet"} for side in sides]
     return yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=10_000)
+
+
+def tags_of(summary: RunSummary) -> list[str]:
+    """The Hub's tags for what the recipe makes."""
+    traces = "sft" in summary.sets
+    grounded = traces and any(role in summary.roles for role in GROUNDING_ROLES)
+    tags = ["groundtrace", *(("visual-grounding", "grounded-reasoning") if grounded else ())]
+    return [*tags, *(("chain-of-thought",) if traces else ()), "synthetic"]
 
 
 def licence_fields(recorded: set[str | None]) -> dict[str, object]:
@@ -212,25 +231,30 @@ def _sources(tables: duckdb.DuckDBPyConnection) -> list[SourceRows]:
     return [SourceRows(*row) for row in tables.execute(query).fetchall()]
 
 
-def _prompts(staging: Path, summary: Summary) -> list[PromptUse]:
+def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
     """The prompts with their rows. Of the lineage, which is most of a row's text, only the names are read."""
     rows = Counter[str]()
     for file in sorted(staging.glob("sft/*.parquet")) + sorted(staging.glob("rl/*.parquet")):
         with pq.ParquetFile(file) as shard:
-            for batch in shard.iter_batches(PROMPT_ROWS, columns=["lineage.prompts.list.element.id"]):
+            for batch in shard.iter_batches(BATCH_ROWS, columns=["lineage.prompts.list.element.id"]):
                 [prompts] = batch["lineage"].flatten()
                 rows.update(prompt["id"] for prompt in prompts.flatten().to_pylist())
-    calls = {prompt: _run_calls(summary, stage) for stage, prompt in RUN_PROMPTS.items()}
+    calls = {
+        prompt: _run_calls(summary, name)
+        for name, told in summary.stages.items()
+        if told.is_sample
+        for prompt in told.prompts
+    }
     return [
         PromptUse(name, sha256, _purpose(name), rows[name], calls.get(name, 0))
-        for name, sha256 in sorted(summary["prompts"].items())
+        for name, sha256 in sorted(summary.prompts.items())
     ]
 
 
-def _run_calls(summary: Summary, stage: str) -> int:
+def _run_calls(summary: RunSummary, stage: str) -> int:
     """The stage's calls with its own prompt: those that asked again had another."""
-    figures = [role["stages"][stage] for role in summary["ledger"].values() if stage in role.get("stages", {})]
-    return sum(each["calls"] - each["repairs"] for each in figures)
+    figures = [role.stages[stage] for role in summary.ledger.values() if stage in role.stages]
+    return sum(each.calls - each.repairs for each in figures)
 
 
 def _purpose(name: str) -> str:
@@ -240,32 +264,38 @@ def _purpose(name: str) -> str:
         return ""
 
 
-def _unscored(tables: duckdb.DuckDBPyConnection) -> dict[str, int]:
-    """SFT rows without a score, by the score's name."""
-    names = [field.name for field in SHARDS["sft"].field("scores").type]
+def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str, int]:
+    """SFT rows without a score, by the score's name; those of further scorers last."""
+    names = [field.name for field in columns.field("scores").type]
     counts = ", ".join(f"count(*) FILTER (scores.{name} IS NULL)" for name in names)
-    return dict(zip(names, tables.execute(f"SELECT {counts} FROM sft").fetchall()[0], strict=True))
+    unscored = dict(zip(names, tables.execute(f"SELECT {counts} FROM sft").fetchall()[0], strict=True))
+    if "extra_scores" in columns.names:
+        query = """SELECT score.name, (SELECT count(*) FROM sft) - count(score.value)
+            FROM (SELECT unnest(extra_scores) AS score FROM sft) GROUP BY score.name ORDER BY score.name"""
+        unscored |= dict(tables.execute(query).fetchall())
+    return unscored
 
 
-def _players(summary: Summary, config: Mapping[str, Mapping[str, object]]) -> list[RolePlayer]:
+def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) -> list[RolePlayer]:
     names, endpoints = config.get("roles", {}), config.get("endpoints", {})
     players = []
     for cost in role_costs(summary):
         endpoint = endpoints.get(str(names.get(cost.role)), {})
         settings = endpoint if isinstance(endpoint, dict) else {}
         kind, revision = str(settings.get("kind", "")), str(settings.get("revision", ""))
-        players.append(RolePlayer(cost.role, _public(cost.model), kind, revision, cost.calls))
+        players.append(RolePlayer(cost.role, _public(cost.model), kind, revision, cost.usage.calls))
     return players
 
 
-def _columns() -> list[Column]:
-    sft, rl = SHARDS["sft"], SHARDS["rl"]
-    names = dict.fromkeys([*sft.names, *rl.names])
+def _columns(staging: Path, used: Mapping[str, frozenset[str]]) -> list[Column]:
+    schemas = {side: columns_of(staging, side) for side in used}
     columns = []
-    for name in names:
-        sets = [side for side, schema in (("sft", sft), ("rl", rl)) if name in schema.names]
-        kind = (sft if name in sft.names else rl).field(name).type
-        columns.append(Column(name, _kind(kind), " and ".join(sets), COLUMNS[name]))
+    for name in dict.fromkeys(name for schema in schemas.values() for name in schema.names):
+        sets = [side for side, schema in schemas.items() if name in schema.names]
+        if any(name in used[side] for side in sets):
+            meaning = COLUMNS[name].format(answer_types=alternatives(tuple(ANSWER_TYPES)))
+            kind = _kind(schemas[sets[0]].field(name).type)
+            columns.append(Column(name, kind, " and ".join(sets), meaning))
     return columns
 
 

@@ -4,26 +4,25 @@ Rows are counted in the shards through DuckDB; calls and costs stand in ``run.js
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset as pads
+import pyarrow.parquet as pq
 
 from inference.settings import ROLES
 from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
-from schemas.reasons import MEANING, Reason
+from schemas.errors import UserError
+from schemas.run_summary import RoleLedger, RunSummary, StageFigures
+from schemas.usage import Usage
 
 SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
-SIDE_STAGES = ("rubric_candidates", "rubric_judge")
-STAGE_ORDER = (
-    "ingest", "clean", "dedup", "decontaminate", "open_choices", "draw", "attempt", "difficulty",
-    "propose", "point", "overlay", "trace", "verify", "cut", *SIDE_STAGES,
-)  # fmt: skip
+BATCH_ROWS = 1000
 _MAX_RATES = 11
 # Rows come in through Arrow, so a query needs no file and no network, and is given neither.
 _CLOSED: dict[str, str | bool | int | float | list[str]] = {
@@ -33,23 +32,25 @@ _CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
 }
 
-Summary = Mapping[str, Any]
-"""The content of ``run.json``."""
 
-
-class InspectError(Exception):
+class InspectError(UserError):
     """The folder or the query cannot be used; the message is one line and says what to do."""
 
 
 @dataclass(frozen=True)
 class StageFlow:
-    """Records that entered a stage, left it, and were rejected; a ``side`` stage only looks at a sample."""
+    """Records that entered a stage, left it, and were rejected, and what it ``does`` in the stage's own words.
+
+    A ``side`` stage only looks at a sample; one ``for_target`` matters only where a number of rows was asked for.
+    """
 
     name: str
+    does: str
     read: int
     kept: int
     rejected: int
     side: bool
+    for_target: bool
 
 
 @dataclass(frozen=True)
@@ -74,20 +75,14 @@ class PassRateBar:
 
 @dataclass(frozen=True)
 class RoleCost:
-    """What one role's model was asked. ``cached`` counts samples; cost is at the prices of the config."""
+    """What one role's model was asked; the cost is at the prices of the config."""
 
     role: str
     model: str
-    calls: int
-    requests: int
-    cached: int
-    retries: int
-    tokens_in: int
-    tokens_out: int
-    cost_usd: float
+    usage: Usage
 
 
-def read_summary(run: Path) -> Summary:
+def read_summary(run: Path) -> RunSummary:
     """The run's ``run.json``. Raises :class:`InspectError` when the folder holds no finished run."""
     file = run / "run.json"
     if not run.is_dir():
@@ -97,15 +92,49 @@ def read_summary(run: Path) -> Summary:
         advice = "repeat its `beam run` to finish it" if begun else "it is no run folder"
         raise InspectError(f"{run} has no run.json: {advice}")
     try:
-        summary = json.loads(file.read_text("utf-8"))
-        _ = summary["counts"]["rejected"], summary["stages"], summary["ledger"], summary["roles"]
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        return RunSummary.from_fields(json.loads(file.read_text("utf-8")))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise InspectError(f"{file} is damaged ({type(error).__name__}): repeat the run") from error
-    return summary
+
+
+def columns_of(run: Path, name: str) -> pa.Schema:
+    """The columns of a set: those of its shards, which all have the same."""
+    file = min((run / name).glob("*.parquet"), default=None)
+    return SHARDS[name] if file is None else pq.read_schema(file)
+
+
+def used_columns(run: Path, name: str) -> frozenset[str]:
+    """The columns of a set in which some row has something; all of them for a set without rows."""
+    used, rows = set[str](), 0
+    for file in sorted((run / name).glob("*.parquet")):
+        with pq.ParquetFile(file) as shard:
+            rows += shard.metadata.num_rows
+            for leaf in _leaves(shard.metadata):  # the smallest first: pixels are read where all else is empty
+                column = leaf.split(".")[0]
+                batches = shard.iter_batches(BATCH_ROWS, columns=[leaf]) if column not in used else ()
+                if any(_holds(batch.column(0)) for batch in batches):
+                    used.add(column)
+    return frozenset(used if rows else columns_of(run, name).names)
+
+
+def _leaves(footer: pq.FileMetaData) -> list[str]:
+    """The paths of the innermost columns, those of fewer bytes first."""
+    groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
+    sizes = Counter[str]()
+    for column in (group.column(index) for group in groups for index in range(group.num_columns)):
+        sizes[column.path_in_schema] += column.total_compressed_size
+    return sorted(sizes, key=lambda path: (sizes[path], path))
+
+
+def _holds(values: pa.Array) -> bool:
+    """Whether there is any value in an array of one innermost column."""
+    while pa.types.is_list(values.type) or pa.types.is_struct(values.type):
+        values = values.flatten() if pa.types.is_list(values.type) else values.flatten()[0]
+    return values.null_count < len(values)
 
 
 @contextmanager
-def open_tables(run: Path, summary: Summary) -> Iterator[duckdb.DuckDBPyConnection]:
+def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConnection]:
     """A database with the views sft, rl, rejected and runs, and with no way to files or the network.
 
     Raises :class:`InspectError` for a shard that is no Parquet file.
@@ -123,33 +152,31 @@ def open_tables(run: Path, summary: Summary) -> Iterator[duckdb.DuckDBPyConnecti
         yield connection
 
 
-def funnel(summary: Summary) -> list[StageFlow]:
-    """The stages in the order in which records pass them; stages not known here come after, by size."""
-    counts: Mapping[str, Mapping[str, int]] = summary["counts"]["rejected"]
-    rank = {name: place for place, name in enumerate(STAGE_ORDER)}
+def funnel(summary: RunSummary) -> list[StageFlow]:
+    """The stages in the recipe's order; a run of earlier code does not tell it, and has them by size."""
+    counts, stages = summary.counts.rejected, summary.stages
     flows = []
-    for name in {*summary["stages"], *counts}:
-        passed, rejected = summary["stages"].get(name, {}), sum(counts.get(name, {}).values())
-        read, kept = passed.get("in", 0), passed.get("kept", 0)
-        flows.append(StageFlow(name, read, kept, rejected, name in SIDE_STAGES))
-    return sorted(flows, key=lambda flow: (flow.side, rank.get(flow.name, len(rank)), -flow.read, flow.name))
+    for name in dict.fromkeys([*stages, *counts]):
+        told, rejected = stages.get(name, StageFigures(0, 0)), sum(counts.get(name, {}).values())
+        flows.append(StageFlow(name, told.does, told.read, told.kept, rejected, told.is_sample, told.for_target))
+    return flows if any(flow.does for flow in flows) else sorted(flows, key=lambda flow: (-flow.read, flow.name))
 
 
-def rejections(summary: Summary) -> list[Rejection]:
+def rejections(summary: RunSummary) -> list[Rejection]:
     """Rejections by stage, in the order of the funnel, and by reason, the most frequent first."""
     found = [
-        Rejection(stage, reason, rows, MEANING[Reason(reason)] if reason in set(Reason) else "")
-        for stage, reasons in summary["counts"]["rejected"].items()
+        Rejection(stage, reason, rows, summary.stages.get(stage, StageFigures(0, 0)).reasons.get(reason, ""))
+        for stage, reasons in summary.counts.rejected.items()
         for reason, rows in reasons.items()
     ]
     order = [flow.name for flow in funnel(summary)]
     return sorted(found, key=lambda entry: (order.index(entry.stage), -entry.rows, entry.reason))
 
 
-def pass_rates(connection: duckdb.DuckDBPyConnection, summary: Summary) -> list[PassRateBar]:
+def pass_rates(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> list[PassRateBar]:
     """The histogram of pass rates over the shards, between what was rejected as too hard and as too easy.
 
-    Each rate has its own bar, or, when more than eleven differ, each tenth.
+    Each rate has its own bar, or, when more than eleven differ, each tenth. Empty where no question has a pass rate.
     """
     query = f"""
         WITH rates AS (SELECT 'sft' AS side, pass_rate FROM sft UNION ALL SELECT 'rl', pass_rate FROM rl),
@@ -159,32 +186,30 @@ def pass_rates(connection: duckdb.DuckDBPyConnection, summary: Summary) -> list[
                count(*) FILTER (side = 'sft'), count(*) FILTER (side = 'rl')
         FROM tenths, few WHERE pass_rate IS NOT NULL GROUP BY label ORDER BY label"""
     bars = [PassRateBar(label, sft, rl, 0) for label, sft, rl in connection.execute(query).fetchall()]
-    rejected = summary["counts"]["rejected"].values()
-    too_hard, too_easy = (sum(by.get(end, 0) for by in rejected) for end in ("too_hard", "too_easy"))
+    rejected = summary.counts.by_reason
+    too_hard, too_easy = rejected["too_hard"], rejected["too_easy"]
+    if not bars and not too_hard and not too_easy:
+        return []
     return [PassRateBar("too hard", 0, 0, too_hard), *bars, PassRateBar("too easy", 0, 0, too_easy)]
 
 
-def role_costs(summary: Summary) -> list[RoleCost]:
+def role_costs(summary: RunSummary) -> list[RoleCost]:
     """The ledger by role; roles that have a model and were never asked are listed with zeros."""
-    names = [role for role in ROLES if role in {*summary["ledger"], *summary["roles"]}]
-    names += sorted(set(summary["ledger"]) - set(names))
-    fields = ("calls", "requests", "cached", "retries", "tokens_in", "tokens_out", "cost_usd")
-    ledger, models = summary["ledger"], summary["roles"]
-    return [
-        RoleCost(role, models.get(role, ""), *(ledger.get(role, {}).get(field, 0) for field in fields))
-        for role in names
-    ]
+    ledger, models = summary.ledger, summary.roles
+    names = [role for role in ROLES if role in {*ledger, *models}]
+    names += sorted(set(ledger) - set(names))
+    return [RoleCost(role, models.get(role, ""), ledger.get(role, RoleLedger({})).usage) for role in names]
 
 
-def _runs_table(summary: Summary) -> pa.Table:
+def _runs_table(summary: RunSummary) -> pa.Table:
     """One row: what ``run.json`` says of the run as a whole."""
-    counts = summary["counts"]
-    row = {name: value for name, value in summary.items() if isinstance(value, str | int | float)} | {
-        "records": counts["input"],
-        "sft": counts["sft"],
-        "rl": counts["rl"],
-        "rejected": sum(sum(reasons.values()) for reasons in counts["rejected"].values()),
-        "cost_usd": float(sum(cost.cost_usd for cost in role_costs(summary))),
+    counts = summary.counts
+    row = {name: value for name, value in vars(summary).items() if isinstance(value, str | int | float)} | {
+        "records": counts.input,
+        "sft": counts.sft,
+        "rl": counts.rl,
+        "rejected": counts.rejected_records,
+        "cost_usd": float(summary.usage.cost_usd),
     }
     return pa.Table.from_pylist([row])
 

@@ -19,9 +19,10 @@ import duckdb
 import jinja2
 import pyarrow.parquet as pq
 
-from publishing.figures import Summary, funnel, open_tables, pass_rates, rejections, role_costs
+from publishing.figures import funnel, open_tables, pass_rates, rejections, role_costs
 from schemas.responses.response import parse_boxes, parse_points
 from schemas.responses.tags import Tag, format_number, scan_tags
+from schemas.run_summary import RunSummary
 from stages.plumbing.malloc import release_memory
 from vision.decode import Pixels, UndecodableMedia, decode_image
 
@@ -37,7 +38,7 @@ _SIDES_PX = (MAX_SIDE_PX, 480, 320, 160)
 _MARKUP = re.compile(r"(</?[A-Za-z_]{1,20}>)")
 _COLUMNS = (
     "id", "source", "license", "images", "overlays", "frames", "question", "answer", "answer_type", "choices", "points",
-    "boxes", "scores", "pass_rate", "k", "attempts", "rubrics", "messages",
+    "boxes", "scores", "extra_scores", "pass_rate", "k", "attempts", "rubrics", "messages",
 )  # fmt: skip
 ShardRow = Mapping[str, Any]
 """A row of a shard, as :mod:`schemas.arrow` declares it."""
@@ -88,13 +89,14 @@ class Answered:
 
 @dataclass(frozen=True)
 class Entry:
-    """A row of a shard as the gallery shows it; ``hidden`` counts the pictures left out."""
+    """A row of a shard as the gallery shows it. ``hidden`` pictures are left out; a score of None is unscored."""
 
     row: ShardRow
     pictures: tuple[Picture, ...]
     hidden: int
     trace: tuple[Span, ...]
     attempts: tuple[Answered, ...]
+    scores: tuple[tuple[str, float | None], ...] = ()
 
 
 @dataclass
@@ -115,7 +117,7 @@ class PictureRoom:
         return None
 
 
-def write_report(staging: Path, run_root: Path, summary: Summary) -> None:
+def write_report(staging: Path, run_root: Path, summary: RunSummary) -> None:
     """Write ``report.html`` into ``staging`` from its shards and ``rubrics.json``, named after ``run_root``.
 
     Raises :class:`publishing.figures.InspectError` for shards that cannot be read.
@@ -123,7 +125,7 @@ def write_report(staging: Path, run_root: Path, summary: Summary) -> None:
     release_memory()
     with open_tables(staging, summary) as tables:
         rates, examples = pass_rates(tables, summary), _examples(tables)
-        ids = {side: _lowest_ids(tables, side, count) for side, count in SHOWN_ROWS.items()}
+        ids = {side: _lowest_ids(tables, side, SHOWN_ROWS[side]) for side in summary.sets}
     rows = {side: _rows_of(staging / side, wanted) for side, wanted in ids.items()}
     columns = [row[name] or [] for side in rows.values() for row in side for name in ("images", "overlays")]
     room = PictureRoom(sum(min(len(pictures), MAX_PICTURES) for pictures in columns))
@@ -196,7 +198,17 @@ def _entry(row: ShardRow, room: PictureRoom) -> Entry:
             Answered(spans_of(tried["text"] or "", MAX_ATTEMPT_CHARS), tried["answer"], tried["correct"])
             for tried in (row["attempts"] or [])[:MAX_ATTEMPTS]
         ),
+        scores=_scores(row),
     )
+
+
+def _scores(row: ShardRow) -> tuple[tuple[str, float | None], ...]:
+    """The row's scores, the final one last; none where nothing was verified."""
+    scores = dict(row.get("scores") or {})
+    final = [("final", scores.pop("final"))] if "final" in scores else []
+    further = [(score["name"], score["value"]) for score in row.get("extra_scores") or []]
+    found = (*scores.items(), *further, *final)
+    return found if any(value is not None for _, value in found) else ()
 
 
 def shown_images(row: ShardRow) -> list[int]:

@@ -9,18 +9,21 @@ treat it is said at each of them. RuCL's form is in :mod:`rewards.curriculum`, C
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import field
+from typing import Annotated, ClassVar
 
+from pydantic import Field
+
+from schemas.config import PositiveWeight, Weight, settings
 from schemas.records import Verdict
 
 
-@dataclass(frozen=True)
+@settings
 class GateSettings:
     """Weights and gate of Argos Eq. 9. The paper does not publish them; equal weights and τ = 1 are the default.
 
-    ``weights`` are by the name of the scorer; a scorer without a weight has no part in the score. ``temporal`` takes
-    the weight of ``spatial`` unless it has its own: both are the grounding, of an image and of a clip.
+    Weights are by the name of the scorer; a scorer without a weight has no part in the score. ``temporal`` takes the
+    weight of ``spatial`` unless it has its own: both are the grounding, of an image and of a clip.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {
@@ -29,13 +32,14 @@ class GateSettings:
         "reasoning_weight": "weights.reasoning",
     }
 
-    weights: Mapping[str, float] = field(default_factory=lambda: dict(_EQUAL), hash=False)
-    tau: float = 1.0
+    weights: Annotated[Mapping[str, Weight], "by the name of the scorer; that of outcome is more than 0"] = field(
+        default_factory=lambda: dict(_EQUAL), hash=False
+    )
+    tau: Annotated[float, Field(gt=0, le=1), "the outcome alone counts below this"] = 1.0
 
     def __post_init__(self) -> None:
-        _check_weights(tuple(self.weights.values()), self.weights.get("outcome", 0.0))
-        if not 0 < self.tau <= 1:
-            raise ValueError(f"tau must be in (0, 1], got {self.tau}")
+        if not self.weights.get("outcome"):
+            raise ValueError(f"weights.outcome must be greater than 0, got {self.weights.get('outcome')}")
 
 
 _EQUAL = {"outcome": 1.0, "spatial": 1.0, "reasoning": 1.0}
@@ -56,15 +60,11 @@ def gated(verdicts: tuple[Verdict, ...], settings: GateSettings) -> float | None
     return sum(weight * value for weight, value in scored) / sum(weight for weight, _ in scored)
 
 
-@dataclass(frozen=True)
+@settings
 class CascadeSettings:
-    """α of SAIL-RL Eq. 1: the share of the product; the rest is the format's."""
+    """SAIL-RL Eq. 1."""
 
-    alpha: float = 0.9
-
-    def __post_init__(self) -> None:
-        if not 0 < self.alpha <= 1:
-            raise ValueError(f"alpha must be in (0, 1], got {self.alpha}")
+    alpha: Annotated[float, Field(gt=0, le=1), "the share of the product; the rest is the format's"] = 0.9
 
 
 def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float | None:
@@ -85,18 +85,14 @@ def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float
     return _mean([(settings.alpha, math.prod(scored)), (1 - settings.alpha, values.get("format"))])
 
 
-@dataclass(frozen=True)
+@settings
 class AdditiveSettings:
     """Weights of the additive form; equal ones are the baseline of SAIL-RL §4.5, which leaves the format out."""
 
-    judging_weight: float = 1.0
-    thinking_weight: float = 1.0
-    outcome_weight: float = 1.0
-    format_weight: float = 0.0
-
-    def __post_init__(self) -> None:
-        weights = (self.judging_weight, self.thinking_weight, self.outcome_weight, self.format_weight)
-        _check_weights(weights, self.outcome_weight)
+    judging_weight: Weight = 1.0
+    thinking_weight: Weight = 1.0
+    outcome_weight: PositiveWeight = 1.0
+    format_weight: Weight = 0.0
 
 
 def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float | None:
@@ -117,18 +113,14 @@ def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float
     )
 
 
-@dataclass(frozen=True)
+@settings
 class StreamSettings:
     """Weights of the terms of iVGR's two streams; the paper adds them as they are."""
 
-    format_weight: float = 1.0
-    outcome_weight: float = 1.0
-    boxes_weight: float = 1.0
-    consistency_weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        weights = (self.format_weight, self.outcome_weight, self.boxes_weight, self.consistency_weight)
-        _check_weights(weights, self.outcome_weight)
+    format_weight: Weight = 1.0
+    outcome_weight: PositiveWeight = 1.0
+    boxes_weight: Weight = 1.0
+    consistency_weight: Weight = 1.0
 
 
 def grounded_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
@@ -171,8 +163,3 @@ def _mean(terms: Sequence[tuple[float, float | None]]) -> float | None:
     scored = [(weight, value) for weight, value in terms if value is not None]
     total = sum(weight for weight, _ in scored)
     return sum(weight * value for weight, value in scored) / total if total else None
-
-
-def _check_weights(weights: tuple[float, ...], outcome_weight: float) -> None:
-    if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or outcome_weight == 0:
-        raise ValueError("weights must be finite and not negative, and the outcome's positive")

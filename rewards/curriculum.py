@@ -12,8 +12,12 @@ rubrics is entered.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
+
+from pydantic import PositiveInt
 
 from rewards.rubrics import EASY, HARD, RubricScore
+from schemas.config import OneOf, Share, settings
 from schemas.records import Rubric
 
 _STEEPNESS = 10.0
@@ -32,31 +36,25 @@ GROWTH: dict[str, Callable[[float], float]] = {"sigmoid": _sigmoid, "linear": _l
 """φ of Eq. 8 on [0, 1]. The paper's is a sigmoid whose steepness it does not give; ours is 10."""
 
 
-@dataclass(frozen=True)
+@settings
 class CurriculumSettings:
     """RuCL's Table 5: α = 0.7, window w = 20, proficiency τ = 0.9, λ_max = 1.
 
-    ``ramp_steps`` (T_ramp, in steps) and ``lambda_base`` are not given in the paper: the steps of one epoch are a good
-    ramp, hence no default, and λ_base is 0. ``growth`` is one of :data:`GROWTH`.
+    T_ramp and λ_base are not given in the paper: the steps of one epoch are a good ramp, hence no default, and λ_base
+    is 0.
     """
 
-    ramp_steps: int
-    alpha: float = 0.7
-    window: int = 20
-    tau: float = 0.9
-    lambda_max: float = 1.0
-    lambda_base: float = 0.0
-    growth: str = "sigmoid"
+    ramp_steps: Annotated[PositiveInt, "T_ramp of Eq. 8"]
+    alpha: Annotated[Share, "α"] = 0.7
+    window: Annotated[PositiveInt, "w: steps whose easy rubrics must hold before the hard ones begin"] = 20
+    tau: Annotated[Share, "τ: the proficiency from which an easy rubric holds"] = 0.9
+    lambda_max: Annotated[Share, "the weight of the hard rubrics at the ramp's end"] = 1.0
+    lambda_base: Annotated[Share, "their weight at its beginning"] = 0.0
+    growth: Annotated[str, OneOf(GROWTH), "φ of Eq. 8"] = "sigmoid"
 
     def __post_init__(self) -> None:
-        if self.ramp_steps < 1 or self.window < 1:
-            raise ValueError("curriculum.ramp_steps and window must be at least 1")
-        if not 0 <= self.alpha <= 1 or not 0 <= self.tau <= 1:
-            raise ValueError("curriculum.alpha and tau must be in [0, 1]")
-        if not 0 <= self.lambda_base <= self.lambda_max <= 1:
-            raise ValueError("curriculum needs 0 <= lambda_base <= lambda_max <= 1")
-        if self.growth not in GROWTH:
-            raise ValueError(f"unknown curriculum.growth {self.growth!r}; there are {', '.join(GROWTH)}")
+        if self.lambda_base > self.lambda_max:
+            raise ValueError(f"lambda_base must be at most lambda_max = {self.lambda_max}, got {self.lambda_base}")
 
 
 @dataclass(frozen=True)

@@ -2,33 +2,30 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Annotated
+
+from pydantic import PositiveInt
 
 from inference.grounding import BadReply, json_object
+from schemas.config import Share, settings
 from schemas.records import Rubric
 
 EASY, HARD = "easy", "hard"
 
 
-@dataclass(frozen=True)
+@settings
 class RubricSettings:
-    """How rubrics are mined.
+    """How rubrics are mined (RuCL).
 
-    ``sample`` questions are judged; a rubric stays when its applicability η is at least ``min_applicability`` (the
-    paper's τ_app is 0.99); it is easy when its pass rate p is at least ``easy_pass_rate``, else hard. The paper's
-    Table 1 splits at a value that it does not name; 0.8 reproduces the table.
+    The paper's τ_app is 0.99. Its Table 1 splits easy from hard at a pass rate that it does not name; 0.8 reproduces
+    the table.
     """
 
-    max_rubrics: int = 20
-    examples: int = 4
-    sample: int = 200
-    min_applicability: float = 0.99
-    easy_pass_rate: float = 0.8
-
-    def __post_init__(self) -> None:
-        if self.max_rubrics < 1 or self.examples < 1 or self.sample < 1:
-            raise ValueError("rubrics.max_rubrics, examples and sample must be at least 1")
-        if not 0 <= self.min_applicability <= 1 or not 0 <= self.easy_pass_rate <= 1:
-            raise ValueError("rubrics.min_applicability and easy_pass_rate must be in [0, 1]")
+    max_rubrics: Annotated[PositiveInt, "rubrics that the teacher may propose"] = 20
+    examples: Annotated[PositiveInt, "questions that the teacher sees"] = 4
+    sample: Annotated[PositiveInt, "questions on which the rubrics are judged"] = 200
+    min_applicability: Annotated[Share, "a rubric that applies to fewer of them is dropped"] = 0.99
+    easy_pass_rate: Annotated[Share, "a rubric is easy at this pass rate or above, else hard"] = 0.8
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ met. Deviation: the paper's agent is always a model; needs cost nothing, and say
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from inference.errors import CallError
 from inference.grounding import BadReply, json_object
@@ -18,7 +19,7 @@ from rewards.scorer import Scorer
 from schemas.messages import shown
 
 PLAN_PROMPT = "plan_scorers.v1"
-PLANNERS = ("rules", "judge")
+Planner = Literal["rules", "judge"]
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,7 @@ async def verify(
     """Returns one verdict per scorer, in their order, and the score. Below the gate only the outcome is scored: the
     others cannot matter.
 
-    ``planner`` is one of :data:`rewards.selection.PLANNERS`. One of the scorers is named ``outcome``. Raises
-    BudgetUsedUp.
+    ``planner`` is a :data:`rewards.selection.Planner`. One of the scorers is named ``outcome``. Raises BudgetUsedUp.
     """
     grader = next(scorer for scorer in scorers if scorer.name == outcome.NAME)
     graded = await grader.score(case)

@@ -1,1 +1,4 @@
-"""What flows: records, geometry, Arrow schemas, and the parsing and grading of text. No model and no pixel."""
+"""What flows between stages (records, geometry, Arrow schemas), and the parsing and grading of text.
+
+Nothing here calls a model or reads pixels.
+"""

@@ -1,7 +1,7 @@
 """The explicit Arrow schemas of the shards: one superset for SFT and RL, and one for rejections.
 
 ``images`` holds the original files and carries the ``huggingface`` metadata that declares it a list of images;
-``overlays`` the drawn ones. Of a clip ``images`` holds the sampled frames, and ``frames`` says for each image which
+``overlays`` the drawn ones. For a clip ``images`` holds the sampled frames, and ``frames`` says for each image which
 medium, frame and time it is (null where there is no clip). RL rows carry verl's columns (prompt, data_source, ability,
 reward_model, extra_info) and EasyR1's (problem, answer); SFT rows carry ``messages``. Columns that a recipe does not
 use are null; ``extra_scores``, what further scorers gave the kept trace, is there only where a recipe has such scorers.

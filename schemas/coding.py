@@ -1,18 +1,20 @@
-"""The one way a record type is declared: frozen, hashable, and coded as a Beam row.
+"""The one way a record type is declared: frozen, hashable, and made to be coded as a Beam row.
 
-Beam's row coder reads the field types at class creation, so record modules must not postpone annotations
-(no ``from __future__ import annotations``). It decodes every sequence as a list; records turn lists into tuples
+Beam takes seconds to import, so it is left to who builds pipelines: :mod:`stages.plumbing.coding` registers the record
+types with it. Beam's row coder reads the field types of the class, so record modules must not postpone annotations (no
+``from __future__ import annotations``). It decodes every sequence as a list; records turn lists into tuples
 again, so that a decoded record equals the one that was encoded and stays hashable. A row names its type by an id, which
 Beam would draw at random in every process; here it is the type's own name, so that workers in other processes find it.
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import TypeVar, dataclass_transform
 
-from apache_beam.coders.typecoders import registry
-
 RECORD_MODULES: set[str] = set()
-"""Modules that declare records. A worker process must import them before it decodes its first row."""
+"""Modules that declare or register records. A worker process must import them before it decodes its first row."""
+_RECORDS: list[type] = []
+_ACTIONS: list[Callable[[type], object]] = []
 
 T = TypeVar("T", bound=type)
 
@@ -33,4 +35,14 @@ def record(cls: T) -> T:
     made = dataclasses.dataclass(frozen=True)(cls)
     made._beam_schema_id = f"{cls.__module__}.{cls.__qualname__}".replace(".", "_")  # type: ignore[attr-defined]
     RECORD_MODULES.add(cls.__module__)
-    return registry.register_row(made)  # type: ignore[return-value]
+    _RECORDS.append(made)
+    for action in _ACTIONS:
+        action(made)
+    return made
+
+
+def for_each_record(action: Callable[[type], object]) -> None:
+    """Call ``action`` with each record type: at once with those declared so far, later with each new one."""
+    for kind in _RECORDS:
+        action(kind)
+    _ACTIONS.append(action)

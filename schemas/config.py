@@ -1,23 +1,97 @@
-"""Configs: TOML files and ``--set`` overrides into frozen settings dataclasses, with errors that name the nearest
-key.
+"""Configs: TOML files and ``--set`` overrides into settings, with errors that name the key, what it must be and what
+it is.
 """
 
 import dataclasses
 import difflib
+import functools
+import json
+import re
+import textwrap
 import tomllib
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import tomli_w
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+from pydantic_core import CoreSchema, core_schema
+
+from schemas.errors import UserError
 
 T = TypeVar("T")
+NonEmpty = Annotated[str, Field(min_length=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+PositiveWeight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+MAX_SHOWN_CHARS = 200
+EXPECTED = {
+    "int_type": "must be an integer",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+    "string_type": "must be a string",
+    "tuple_type": "must be a list",
+    "dict_type": "must be a section",
+    "mapping_type": "must be a section",
+    "dataclass_type": "must be a section",
+}
+"""What TOML calls the types; pydantic's own messages say the rest."""
 
 
-class ConfigError(ValueError):
+class ConfigError(UserError, ValueError):
     """A config that cannot be used; the message names the key and what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class OneOf:
+    """The annotation of a word that a registry or another constant must hold; words that are fixed are a Literal."""
+
+    known: Collection[str]
+
+    def check(self, word: str) -> str:
+        """The word itself. Raises ValueError for one that is not known."""
+        if word not in self.known:
+            raise ValueError(f"must be one of {', '.join(self.known)}, got {word!r}")
+        return word
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(schema), "enum": list(self.known)}
+
+
+@typing.dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+def settings(cls: type[T]) -> type[T]:
+    """Make a class of settings: a frozen dataclass that checks its values whoever builds it.
+
+    ``k: Annotated[PositiveInt, "attempts at each question"] = 4`` gives a field its type, its bound and the line that
+    ``beam config`` and docs/config.md show. Types are strict: a bool is not an int, though an int may stand for a
+    float. A check across fields stands in ``__post_init__``; a config's error names the key in full where the message
+    of its ValueError begins with the name of a field. The message of a field's own validator continues the sentence
+    that the key begins ("must be …").
+
+    ``RENAMED`` (a ``ClassVar``) maps keys of the past, dotted from this section on, to the keys that replace them.
+
+    Building one directly raises ValueError, with a message of one line, for a value that does not fit.
+    """
+    made = pydantic_dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))(cls)
+    checked = made.__init__
+
+    @functools.wraps(checked)
+    def plain_errors(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            checked(self, *args, **kwargs)
+        except ValidationError as error:
+            raise ValueError(_first_error(made, error)) from None  # the error's own text spans lines and shows values
+
+    made.__init__ = plain_errors  # type: ignore[method-assign]
+    return typing.cast("type[T]", made)
 
 
 def load_config(cls: type[T], path: str | None, overrides: Sequence[str] = ()) -> T:
@@ -31,29 +105,37 @@ def load_config(cls: type[T], path: str | None, overrides: Sequence[str] = ()) -
     return build(cls, values)
 
 
-def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
-    """The dataclass from nested mappings; keys that are left out keep their defaults."""
-    fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    hints = typing.get_type_hints(cls)
-    given = {}
-    for key, value in values.items():
-        if key not in fields:
-            raise ConfigError(_unknown(f"{where}{key}", [f"{where}{name}" for name in fields]))
-        given[key] = _convert(hints[key], value, f"{where}{key}", _default(fields[key]))
-    missing = [name for name, field in fields.items() if name not in given and _default(field) is dataclasses.MISSING]
-    if missing:
-        raise ConfigError(f"{where}{missing[0]} is not set")
-    try:
-        return cls(**given)
-    except ValueError as error:
-        section = where.rstrip(".") or "config"
-        named = str(error).startswith((f"{section}.", f"{section} "))
-        raise ConfigError(str(error) if named else f"{section}: {error}") from error
+def build(cls: type[T], values: Mapping[str, Any]) -> T:
+    """The settings from nested mappings; keys that are left out keep their defaults.
+
+    Raises :class:`ConfigError` like :func:`load_config`.
+    """
+    if "__pydantic_validator__" not in vars(cls):
+        raise ConfigError(
+            f"the class {cls.__name__} must be decorated with @settings of schemas.config, not @dataclass"
+        )
+    text = json.dumps(_with_defaults(cls, values, ""), default=_plain)
+    try:  # JSON, where a list may stand for a tuple and a word for an enum's member; all else stays strict
+        return TypeAdapter(cls).validate_json(text)
+    except ValidationError as error:
+        raise ConfigError(_first_error(cls, error)) from None
 
 
 def to_toml(settings: Any) -> str:
     """The settings, resolved, as TOML that :func:`load_config` reads back."""
-    return tomli_w.dumps(_plain(settings))
+    return tomli_w.dumps(TypeAdapter(type(settings)).dump_python(settings, mode="json", exclude_none=True))
+
+
+def section_class(hint: Any) -> tuple[type | None, bool]:
+    """The settings class in a field's type, None where it has none, and whether the field holds several values."""
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return hint, False
+    arguments = typing.get_args(hint)
+    if typing.get_origin(hint) in (dict, Mapping, tuple):
+        return section_class(next(each for each in reversed(arguments) if each is not ...))[0], True
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        return next((found for found, _ in map(section_class, arguments) if found), None), False
+    return None, False
 
 
 def _read(path: str) -> dict[str, Any]:
@@ -81,57 +163,101 @@ def _apply(values: dict[str, Any], override: str) -> None:
     values[last] = value
 
 
-def _convert(hint: Any, value: Any, where: str, default: Any) -> Any:
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):
-        inner = next(argument for argument in arguments if argument is not type(None))
-        return None if value is None else _convert(inner, value, where, default)
-    if dataclasses.is_dataclass(hint):
-        _require(isinstance(value, Mapping), where, "a section", value)
-        return build(typing.cast(type, hint), value, f"{where}.")
-    if origin in (dict, Mapping) or (origin is not None and issubclass(origin, Mapping)):
-        _require(isinstance(value, Mapping), where, "a section", value)
-        merged = dict(default) if isinstance(default, Mapping) else {}
-        return merged | {k: _entry(arguments[1], v, f"{where}.{k}", merged.get(k)) for k, v in value.items()}
-    if origin is tuple:
-        _require(isinstance(value, list), where, "a list", value)
-        return tuple(_convert(arguments[0], item, f"{where}[{i}]", None) for i, item in enumerate(value))
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    _require(isinstance(value, hint) and not (hint is int and isinstance(value, bool)), where, hint.__name__, value)
-    return value
+def _with_defaults(cls: type, values: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The values with the named entries that the defaults hold; an entry that stands in both is changed key by key.
+
+    Raises :class:`ConfigError` for a key that was renamed.
+    """
+    for old, new in ChainMap(*(vars(base).get("RENAMED", {}) for base in cls.__mro__)).items():
+        if _holds(values, old.split(".")):
+            raise ConfigError(f"{where}{old} is now {where}{new}")
+    filled = dict(values)
+    hints = typing.get_type_hints(cls)
+    for field in dataclasses.fields(cls):
+        given = values.get(field.name)
+        if not isinstance(given, Mapping):
+            continue
+        section, several = section_class(hints[field.name])
+        below = f"{where}{field.name}."
+        if several:
+            default = {} if field.default_factory is dataclasses.MISSING else field.default_factory()
+            filled[field.name] = dict(default) | {
+                name: _entry(section, entry, default.get(name), f"{below}{name}.") for name, entry in given.items()
+            }
+        elif section:
+            filled[field.name] = _with_defaults(section, given, below)
+    return filled
 
 
-def _entry(hint: Any, value: Any, where: str, base: Any) -> Any:
-    """A named entry of a section; one that stands in the defaults is changed key by key."""
-    if dataclasses.is_dataclass(hint) and base is not None and isinstance(value, Mapping):
-        value = _plain(base) | dict(value)
-    return _convert(hint, value, where, None)
+def _entry(section: type | None, entry: Any, default: Any, where: str) -> Any:
+    if section is None or not isinstance(entry, Mapping):
+        return entry
+    return ({} if default is None else _plain(default)) | _with_defaults(section, entry, where)
 
 
-def _require(fits: bool, where: str, expected: str, value: Any) -> None:
-    if not fits:
-        raise ConfigError(f"{where}: expected {expected}, got {value!r}")
+def _holds(values: Any, path: Sequence[str]) -> bool:
+    for key in path:
+        if not isinstance(values, Mapping) or key not in values:
+            return False
+        values = values[key]
+    return True
 
 
-def _default(field: dataclasses.Field) -> Any:
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return field.default
+def _plain(value: Any) -> dict[str, Any]:
+    """Settings as JSON has them."""
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        raise ConfigError(f"no setting takes a date or a time, as {value} is: put it in quotes")
+    return TypeAdapter(type(value)).dump_python(value, mode="json")
+
+
+def _first_error(cls: type, error: ValidationError) -> str:
+    """One error in one line; an unknown key first, since it may be a misspelling of one that is missing."""
+    found = min(error.errors(include_url=False), key=lambda each: each["type"] != "unexpected_keyword_argument")
+    place = found["loc"]
+    if place and isinstance(place[0], int):  # an argument by position
+        place = (dataclasses.fields(cls)[place[0]].name, *place[1:])
+    if place[-1:] == ("[key]",):  # the error is in the key of a mapping, not in its value
+        place = place[:-1]
+    key = _dotted(place)
+    if found["type"] == "missing":
+        return f"{key} is not set"
+    if found["type"] == "unexpected_keyword_argument":
+        return _unknown(key, [_dotted((*place[:-1], name)) for name in _fields_at(cls, place[:-1])])
+    if found["type"] == "value_error":
+        return _own_message(key, str(found.get("ctx", {})["error"]), _fields_at(cls, place))
+    expected = EXPECTED.get(found["type"]) or re.sub(r"^\w+ should ", "must ", found["msg"])
+    expected = expected.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
+    return f"{key} {expected}, got {textwrap.shorten(repr(found['input']), MAX_SHOWN_CHARS, placeholder='…')}"
+
+
+def _own_message(key: str, message: str, fields: Sequence[str]) -> str:
+    """What a check of our own says, below the key of the value or section that it is about."""
+    if not key:
+        return message
+    if not fields:
+        return f"{key} {message}"
+    names_field = re.split(r"\W", message, maxsplit=1)[0] in fields
+    return f"{key}.{message}" if names_field else f"{key}: {message}"
+
+
+def _fields_at(cls: type, place: Sequence[int | str]) -> list[str]:
+    """The keys of the section at that place; none where a value stands there."""
+    at: type | None = cls
+    steps = iter(place)
+    for step in steps:
+        at, several = section_class(typing.get_type_hints(at).get(str(step)))
+        if several and next(steps, None) is None:
+            at = None
+        if at is None:
+            return []
+    return [] if at is None else [field.name for field in dataclasses.fields(at)]
+
+
+def _dotted(place: Sequence[int | str]) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
 
 
 def _unknown(key: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(sorted(known))}"
     return f"unknown key {key}; {hint}"
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return {name: _plain(item) for name, item in fields.items() if item is not None}
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return value

@@ -1,8 +1,8 @@
 """Coordinate frames that models speak, and the way to and from pixels of the upright original.
 
-Every endpoint declares its frame; nothing here looks at magnitudes to guess one. A pair is handed over *in
-the order in which the model wrote it*: ``gemini`` writes y before x, every other frame x before y. Pixels are
-float positions in [0, width] x [0, height], origin top-left. Written values lie in the ranges below.
+Every endpoint declares its frame; nothing here guesses one from magnitudes. A pair is passed *in the order in which
+the model wrote it*: ``gemini`` writes y before x, every other frame x before y. Pixels are float positions in
+[0, width] x [0, height], origin top-left. Written values lie in the ranges below.
 
     molmo100            x, y   0..100 of each side (Molmo 1, one decimal)
     molmo1000           x, y   0..1000 of each side (Molmo 2)
@@ -25,7 +25,7 @@ CLIP_SHARE = 0.01
 MAX_ASPECT = 200.0
 """Longer side over shorter side beyond which Qwen's preprocessing refuses an image."""
 
-# Keeps a value written exactly on the tolerance (101 of 100) from failing on the last float bit.
+# Keeps a value written exactly at the tolerance (101 of 100) from failing on the last float bit.
 _ROUNDING = 1e-9
 
 
@@ -73,9 +73,6 @@ class ResizeRule:
 
 
 QWEN25_IMAGE = ResizeRule(28, 4 * 28**2, 16384 * 28**2)
-QWEN25_VIDEO = ResizeRule(28, 128 * 28**2, 768 * 28**2)
-QWEN3_IMAGE = ResizeRule(32, 4 * 32**2, 16384 * 32**2)
-QWEN3_VIDEO = ResizeRule(32, 128 * 32**2, 768 * 32**2)
 
 
 def smart_resize(width_px: float, height_px: float, rule: ResizeRule = QWEN25_IMAGE) -> tuple[int, int]:
@@ -130,9 +127,8 @@ def to_px(
     frame = CoordinateFrame(frame)
     x, y = (second, first) if frame is CoordinateFrame.GEMINI else (first, second)
     full_x, full_y = _full_scale(frame, width_px, height_px, rule)
-    if (
-        frame is not CoordinateFrame.PX
-    ):  # in pixels already: a division and a multiplication would not give the same number
+    # Dividing and multiplying by the same side could change the last bit of what is in pixels already.
+    if frame is not CoordinateFrame.PX:
         x, y = x / full_x * width_px, y / full_y * height_px
     return _clip(x, width_px, "x"), _clip(y, height_px, "y")
 
@@ -208,7 +204,7 @@ def _check_sides(width_px: float, height_px: float) -> None:
 
 
 def _clip(value_px: float, side_px: float, axis: str) -> float:
-    """Clip to [0, side]; raise OutOfFrame beyond the tolerance or for a value that is no number."""
+    """Clip to [0, side]; raise OutOfFrame beyond the tolerance or for a value that is not a number."""
     slack_px = side_px * (CLIP_SHARE + _ROUNDING)
     # Written so that NaN, for which every comparison is false, fails as well.
     if not -slack_px <= value_px <= side_px + slack_px:

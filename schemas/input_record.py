@@ -1,10 +1,11 @@
 """Validation of one input record, field by field; no file is opened here.
 
-A record is a JSON object with id, source, license, media (a path or a list of paths), question, answer, answer_type
-(mcq | numeric | text | bool | boxes), choices (list or null) and boxes (list of {label, bbox} or null). A missing
-answer_type is derived from the other fields: mcq with choices, numeric for a plain number, bool for yes or no (or the
-JSON values true and false), else text. The answer is one of the choices wherever there are any, by its text or as the
-same number; a record declared to be of another type than mcq is asked freely, and its choices are kept aside.
+A record is a JSON object with id, source, license, media (a path or a list of paths), question, answer, answer_type (a
+name of :data:`schemas.answers.registry.ANSWER_TYPES`), choices (list or null) and boxes (list of {label, bbox} or
+null). A missing answer_type is derived from the other fields: multiple choice with choices, else a number, yes or no
+(also the JSON values true and false), else text. Where there are choices the answer is one of them, by its text or as
+the same number; a record that names a type without choices is asked freely, and its choices are kept beside the
+question.
 """
 
 import decimal
@@ -12,16 +13,20 @@ import json
 import re
 from collections.abc import Mapping
 
+from schemas.answers.answer_type import AnswerType, Gold, InvalidGold
+from schemas.answers.number import value_of
+from schemas.answers.registry import ANSWER_TYPES, evident_type
+from schemas.answers.yes_no import yes_or_no
 from schemas.coding import record
 from schemas.geometry import Box
 from schemas.reasons import Reason
-from schemas.records import ANSWER_TYPES, RawRecord
+from schemas.records import RawRecord
+from schemas.text import excerpt, folded
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _BROKEN_LATEX = re.compile(r"\t(?=heta|imes|riangle|ext|an\b|au\b)|\r(?=ight|angle|ho\b)")
-_NUMBER = re.compile(r"[+\-\u2212]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?|[+\-\u2212]?\.\d+")
 _MADE_UP = re.compile(r"#\d+\Z")
-_LARGEST = 1e300
+_MAX_NUMBER = 1e300
 _NAMES = {"\x0c": "form feed (a broken \\f… such as \\frac?)", "\x08": "backspace (a broken \\b… such as \\beta?)"}
 _NAMES |= {
     "\x0b": "vertical tab (a broken \\v… such as \\vec?)",
@@ -59,15 +64,15 @@ class InputRecord:
 
 
 def parse_record(raw: RawRecord) -> InputRecord:
-    """The valid record of a line or row. Raises :class:`InvalidRecord` saying which field is wrong and how."""
+    """Returns the valid record of a line or row. Raises InvalidRecord that says which field is wrong and how."""
     fields = _json_object(raw.text)
     record_id = fields.get("id")
     if isinstance(record_id, int) and not isinstance(record_id, bool):
         record_id = str(record_id)
     if not isinstance(record_id, str) or not record_id.strip():
-        raise InvalidRecord(Reason.INVALID_RECORD, f"id: expected a non-empty string, got {_show(record_id)}")
+        raise InvalidRecord(Reason.INVALID_RECORD, f"id: expected a non-empty string, got {excerpt(record_id)}")
     if _MADE_UP.search(record_id):
-        detail = f"id: {_show(record_id)} ends like the ids that repeated records are rejected under (#number)"
+        detail = f"id: {excerpt(record_id)} ends like the ids that repeated records are rejected under (#number)"
         raise InvalidRecord(Reason.INVALID_RECORD, detail)
     try:
         return _parse_fields(raw, record_id, fields)
@@ -81,9 +86,7 @@ def _parse_fields(raw: RawRecord, record_id: str, fields: Mapping[str, object]) 
     choices = _choices(fields.get("choices"))
     answer = _answer(fields)
     boxes = _boxes(fields.get("boxes"))
-    answer_type = fields.get("answer_type") or _derive_type(answer, choices)
-    if answer_type not in ANSWER_TYPES:
-        raise InvalidRecord(Reason.INVALID_RECORD, f"answer_type: {_show(answer_type)} is not one of {ANSWER_TYPES}")
+    kind = _answer_type(fields.get("answer_type"), answer, choices)
     source, licence = _text(fields, "source"), _text(fields, "license")
     media = _media(fields.get("media"), raw.materialised)
     texts = [("id", record_id), ("question", question), ("answer", answer), ("source", source), ("license", licence)]
@@ -98,21 +101,21 @@ def _parse_fields(raw: RawRecord, record_id: str, fields: Mapping[str, object]) 
         license=licence,
         media=media,
         question=question,
-        answer=_checked_answer(answer, str(answer_type), choices, boxes),
-        answer_type=str(answer_type),
-        choices=choices if answer_type == "mcq" else None,
+        answer=_checked_answer(kind, answer, choices, boxes),
+        answer_type=kind.name,
+        choices=choices if kind.keeps_choices else None,
         boxes=boxes,
-        opened_choices=None if answer_type == "mcq" else choices,
+        opened_choices=None if kind.keeps_choices else choices,
     )
 
 
 def _json_object(text: str) -> Mapping[str, object]:
     try:
-        fields = json.loads(text)  # NaN and infinity pass here and are refused with the field that they stand in
+        fields = json.loads(text)  # NaN and infinity pass here and are refused with the field that holds them
     except (ValueError, RecursionError) as error:
         raise InvalidRecord(Reason.INVALID_RECORD, f"not JSON: {error}") from error
     if not isinstance(fields, dict):
-        raise InvalidRecord(Reason.INVALID_RECORD, f"expected a JSON object, got {_show(fields)}")
+        raise InvalidRecord(Reason.INVALID_RECORD, f"expected a JSON object, got {excerpt(fields)}")
     return fields
 
 
@@ -126,14 +129,14 @@ def _answer(fields: Mapping[str, object]) -> str:
 def _text(fields: Mapping[str, object], name: str) -> str:
     value = fields.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise InvalidRecord(Reason.INVALID_RECORD, f"{name}: expected a non-empty string, got {_show(value)}")
+        raise InvalidRecord(Reason.INVALID_RECORD, f"{name}: expected a non-empty string, got {excerpt(value)}")
     return value
 
 
 def _media(value: object, materialised: bool) -> tuple[str, ...]:
     paths = [value] if isinstance(value, str) else value
     if not isinstance(paths, list) or not paths or not all(isinstance(path, str) and path for path in paths):
-        raise InvalidRecord(Reason.INVALID_RECORD, f"media: expected one or more paths, got {_show(value)}")
+        raise InvalidRecord(Reason.INVALID_RECORD, f"media: expected one or more paths, got {excerpt(value)}")
     return tuple(path if materialised else f"input:{path}" for path in paths)
 
 
@@ -141,13 +144,13 @@ def _choices(value: object) -> tuple[str, ...] | None:
     if value is None:
         return None
     if not isinstance(value, list) or len(value) < 2:
-        raise InvalidRecord(Reason.INVALID_RECORD, f"choices: expected at least two, got {_show(value)}")
+        raise InvalidRecord(Reason.INVALID_RECORD, f"choices: expected at least two, got {excerpt(value)}")
     if all(_finite(choice) for choice in value):
         value = [str(choice) for choice in value]
     if not all(isinstance(choice, str) and choice.strip() for choice in value):
-        raise InvalidRecord(Reason.INVALID_RECORD, f"choices: expected non-empty strings, got {_show(value)}")
-    if len({_loose(choice) for choice in value}) < len(value):
-        raise InvalidRecord(Reason.INVALID_RECORD, f"choices: two are the same in {_show(value)}")
+        raise InvalidRecord(Reason.INVALID_RECORD, f"choices: expected non-empty strings, got {excerpt(value)}")
+    if len({folded(choice) for choice in value}) < len(value):
+        raise InvalidRecord(Reason.INVALID_RECORD, f"choices: two are the same in {excerpt(value)}")
     return tuple(value)
 
 
@@ -155,85 +158,57 @@ def _boxes(value: object) -> tuple[Box, ...] | None:
     if value is None:
         return None
     if not isinstance(value, list):
-        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: expected a list, got {_show(value)}")
+        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: expected a list, got {excerpt(value)}")
     return tuple(_box(entry) for entry in value)
 
 
 def _box(entry: object) -> Box:
     if not isinstance(entry, dict) or not isinstance(entry.get("label"), str):
-        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: expected label and bbox, got {_show(entry)}")
+        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: expected label and bbox, got {excerpt(entry)}")
     corners, index = entry.get("bbox"), entry.get("media_index", 0)
     if not isinstance(corners, list) or len(corners) != 4 or not all(_finite(value) for value in corners):
-        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: expected four finite numbers, got {_show(corners)}")
+        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: expected four finite numbers, got {excerpt(corners)}")
     if not isinstance(index, int) or index < 0:
-        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: media_index {_show(index)}")
+        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: media_index {excerpt(index)}")
     x1, y1, x2, y2 = (float(value) for value in corners)
     if x2 <= x1 or y2 <= y1:
         raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: {corners} has no area")
     return Box(entry["label"], x1, y1, x2, y2, index)
 
 
+def _answer_type(named: object, answer: str, choices: tuple[str, ...] | None) -> AnswerType:
+    if not named:
+        return evident_type(answer, choices)
+    if not isinstance(named, str) or named not in ANSWER_TYPES:
+        known = tuple(ANSWER_TYPES)
+        raise InvalidRecord(Reason.INVALID_RECORD, f"answer_type: {excerpt(named)} is not one of {known}")
+    return ANSWER_TYPES[named]
+
+
 def _checked_answer(
-    answer: str, answer_type: str, choices: tuple[str, ...] | None, boxes: tuple[Box, ...] | None
+    kind: AnswerType, answer: str, choices: tuple[str, ...] | None, boxes: tuple[Box, ...] | None
 ) -> str:
     """The answer in its type's normal form: a choice's own text, a number without separators, yes or no."""
-    if answer_type == "mcq" and choices is None:
-        raise InvalidRecord(Reason.INVALID_RECORD, "choices: a mcq record needs them")
     chosen = None if choices is None else _choice(answer, choices)
-    if answer_type == "mcq" and chosen is not None:
-        return chosen
-    if answer_type == "numeric":
-        if not _NUMBER.fullmatch(answer.strip()):
-            raise InvalidRecord(Reason.INVALID_RECORD, f"answer: {_show(answer)} is not a plain number")
-        return _plain_number(answer)
-    if answer_type == "bool":
-        word = _polarity(answer)
-        if word is None:
-            raise InvalidRecord(Reason.INVALID_RECORD, f"answer: {_show(answer)} is neither yes nor no")
-        return word
-    if answer_type == "boxes" and not boxes:
-        raise InvalidRecord(Reason.INVALID_RECORD, "boxes: a record of answer_type boxes needs them")
-    return answer
+    try:
+        return kind.check_gold(Gold(answer, chosen, boxes))
+    except InvalidGold as error:
+        raise InvalidRecord(Reason.INVALID_RECORD, str(error)) from error
 
 
 def _choice(answer: str, choices: tuple[str, ...]) -> str:
     """The one choice that the answer is: the same words, else the same number, yes or no, or number with a unit."""
-    for meaning in (_loose, _number, _polarity, _quantity):
+    for meaning in (folded, value_of, yes_or_no, _quantity):
         meant = meaning(answer)
         matching = [choice for choice in choices if meant is not None and meaning(choice) == meant]
         if len(matching) == 1:
             return matching[0]
-    raise InvalidRecord(Reason.ANSWER_NOT_IN_CHOICES, f"answer {_show(answer)} is not among {_show(choices)}")
-
-
-def _polarity(text: str) -> str | None:
-    return {"yes": "yes", "true": "yes", "no": "no", "false": "no"}.get(_loose(text).rstrip("."))
+    raise InvalidRecord(Reason.ANSWER_NOT_IN_CHOICES, f"answer {excerpt(answer)} is not among {excerpt(choices)}")
 
 
 def _quantity(text: str) -> decimal.Decimal | None:
     """The number that a text begins with, as in "5 cm"."""
-    return _number(text.split()[0]) if text.strip() else None
-
-
-def _number(text: str) -> decimal.Decimal | None:
-    if not _NUMBER.fullmatch(text.strip()):
-        return None
-    try:
-        return decimal.Decimal(_plain_number(text))
-    except decimal.InvalidOperation:  # an exponent beyond what can be held
-        return None
-
-
-def _plain_number(text: str) -> str:
-    return text.strip().replace(",", "").replace("\u2212", "-")
-
-
-def _derive_type(answer: str, choices: tuple[str, ...] | None) -> str:
-    if choices is not None:
-        return "mcq"
-    if _NUMBER.fullmatch(answer.strip()):
-        return "numeric"
-    return "bool" if _loose(answer) in {"yes", "no"} else "text"
+    return value_of(text.split()[0]) if text.strip() else None
 
 
 def _refuse_control(name: str, text: str) -> None:
@@ -247,13 +222,4 @@ def _refuse_control(name: str, text: str) -> None:
 def _finite(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return abs(value) <= _LARGEST  # false for NaN and infinity; an int may be too large for a float
-
-
-def _loose(text: str) -> str:
-    return " ".join(text.casefold().split())
-
-
-def _show(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return abs(value) <= _MAX_NUMBER  # false for NaN and infinity; an int may be too large for a float

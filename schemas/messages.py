@@ -1,4 +1,4 @@
-"""What is said to a model: ordered parts of text and media, exactly in the order in which the model sees them."""
+"""A message to a model: parts of text and media, in the order in which the model sees them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,16 +30,16 @@ Part = TextPart | MediaPart
 
 
 def media_part(ref: MediaRef | Overlay | FrameRef) -> MediaPart:
-    """The part that shows an original image, a frame or a drawn picture."""
+    """Returns the part that shows an original image, a frame or a drawn image."""
     if isinstance(ref, Overlay | FrameRef):
         return MediaPart(ref.uri, ref.sha256)
     return MediaPart(ref.uri, ref.sha256, ref.kind, upright=ref.orientation <= 1)
 
 
 def shown(media: Sequence[MediaRef], drawn: Mapping[tuple[int, int | None], Overlay] | None = None) -> list[Part]:
-    """The media as a model sees them: an image as it is, a video as its frames, each after its number and time.
+    """Returns the media as a model sees them: an image as it is, a video as its frames, each after its number and time.
 
-    ``drawn`` gives what stands in the place of an image (media index, None) or of a frame (media index, number).
+    ``drawn`` gives the overlay that replaces an image (media index, None) or a frame (media index, number).
     """
     drawn = drawn or {}
     parts: list[Part] = []
@@ -55,7 +55,7 @@ def shown(media: Sequence[MediaRef], drawn: Mapping[tuple[int, int | None], Over
 
 
 def clip_line(medium: MediaRef, index: int, count: int) -> str:
-    """What announces a clip's frames; of several media it says which one this is."""
+    """Returns the line before a clip's frames; where there are several media it says which one this is."""
     which = f"Medium {index + 1}: a" if count > 1 else "A"
     last = medium.frames[len(medium.frames) - 1]
     frames = f"{last.number} frames" if last.number > 1 else "its one frame"

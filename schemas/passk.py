@@ -2,21 +2,21 @@
 
 The pass rate is what SAIL-RL writes as "pass@4" over four samples: the fraction of attempts that are right.
 pass@k is the chance that at least one of k attempts drawn without replacement from n is right. Attempts that
-could not be scored belong in neither ``n`` nor ``k``; leaving them out is the caller's business.
+could not be scored count in neither ``n`` nor ``k``; the caller leaves them out.
 """
 
 from __future__ import annotations
 
 
 def pass_rate(c: int, k: int) -> float:
-    """The share of right attempts, in [0, 1].
+    """Returns the share of right attempts, in [0, 1].
 
     Args:
         c: right attempts, 0 <= c <= k.
         k: scored attempts, at least 1.
 
     Raises:
-        ValueError: the counts do not fit together. No attempts have no rate; it is never taken for 0.
+        ValueError: the counts do not fit together. Without attempts there is no rate; it is never taken to be 0.
     """
     if k < 1 or not 0 <= c <= k:
         raise ValueError(f"pass rate needs 0 <= c <= k and k >= 1, got c={c}, k={k}")
@@ -24,7 +24,7 @@ def pass_rate(c: int, k: int) -> float:
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """The unbiased estimate 1 - C(n-c, k) / C(n, k) of succeeding at least once in k attempts, in [0, 1].
+    """Returns the unbiased estimate 1 - C(n-c, k) / C(n, k) of succeeding at least once in k attempts, in [0, 1].
 
     The quotient of binomials is evaluated as a product of ``1 - k/i``, which neither overflows for large n
     nor cancels (Chen et al. 2021, arXiv:2107.03374, section 2.1).

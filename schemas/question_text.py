@@ -1,5 +1,6 @@
-"""How a question is put to a model in words: its choices, the form of its answer, and the user turn of a shard."""
+"""The words in which a question is asked: its choices, the form of its answer, and the user turn of a shard."""
 
+from schemas.answers.registry import answer_type_named
 from schemas.messages import clip_line
 from schemas.records import MediaRef, Question
 from schemas.responses.image_mentions import INSTRUCTION
@@ -10,38 +11,31 @@ TRACE_INSTRUCTION = (
     '<points x1="X" y1="Y" alt="label">label</points>. Then give only the final answer inside <answer> and </answer>.'
 )
 
-_FORMS = {
-    "mcq": "Answer with the text of the right choice.",
-    "numeric": "Answer with a number alone.",
-    "bool": "Answer yes or no.",
-    "text": "Answer as briefly as the question allows.",
-    "boxes": "Answer with one <box>[x1,y1,x2,y2]</box> for each object, in pixels.",
-}
-
 
 def answer_format(question: Question) -> str:
-    """One sentence on the form of the final answer."""
-    return _FORMS[question.answer_type]
+    """Returns the sentence that asks for the form of the final answer."""
+    return answer_type_named(question.answer_type).form
 
 
 def lettered_choices(question: Question) -> str:
-    """The choices as lines ``A. text``, or an empty string."""
+    """Returns the choices as lines ``A. text``; an empty string where there are none."""
     return "\n".join(f"{chr(65 + index)}. {choice}" for index, choice in enumerate(question.choices or ()))
 
 
-def hints_on_pictures(question: Question) -> list[str]:
-    """How to say which picture is meant, where there are several still ones; else nothing."""
+def image_hints(question: Question) -> list[str]:
+    """Returns how to say which image is meant where there are several still images; else nothing."""
     several = len(question.media) > 1 and not any(medium.frames for medium in question.media)
     return [INSTRUCTION] if several else []
 
 
 def user_text(question: Question) -> str:
-    """The user's turn: one ``<image>`` per image or frame, the question, its choices, and the form of the answer.
+    """Returns the user's turn: one ``<image>`` per image or frame, the question, its choices, and the form of the
+    answer.
 
-    The frames of a clip stand with their numbers and times, as the teacher saw them.
+    Each frame of a clip follows its number and time, as the teacher saw it.
     """
     parts = [_marks(question.media) + question.question, lettered_choices(question)]
-    parts.append(" ".join([TRACE_INSTRUCTION, *hints_on_pictures(question), answer_format(question)]))
+    parts.append(" ".join([TRACE_INSTRUCTION, *image_hints(question), answer_format(question)]))
     return "\n".join(part for part in parts if part)
 
 

@@ -7,8 +7,7 @@ All are frozen Beam rows (:mod:`schemas.coding`). Pixels are never in a record: 
 from schemas.coding import record
 from schemas.geometry import Box, Point
 from schemas.passk import pass_rate
-
-ANSWER_TYPES = ("mcq", "numeric", "text", "bool", "boxes")
+from schemas.usage import NOTHING, ONE_CALL, Usage
 
 
 @record
@@ -59,7 +58,7 @@ class MediaRef:
     frames: tuple[FrameRef, ...] = ()
 
     @property
-    def pictures(self) -> tuple[str, ...]:
+    def image_uris(self) -> tuple[str, ...]:
         """The uris of what can be looked at: the image itself, or the frames."""
         return tuple(frame.uri for frame in self.frames) or (self.uri,)
 
@@ -70,10 +69,10 @@ class MediaRef:
 
 @record
 class Question:
-    """A validated input record. ``choices`` is None unless the answer is one of them (``mcq``).
+    """A validated input record. ``choices`` is None unless it is asked with them (multiple choice).
 
-    ``opened_choices`` keeps the choices of a question that has some and is asked for a free response all the same.
-    ``gold_boxes`` come from the input and are read by no stage before the shards are written.
+    ``opened_choices`` keeps the choices of a question that is asked without them.
+    ``gold_boxes`` come from the input; no stage reads them before the shards are written.
     """
 
     id: str
@@ -90,30 +89,14 @@ class Question:
 
 @record
 class Call:
-    """One call of a model as a stage made it: what the lineage and the ledger need.
-
-    ``cached`` counts samples that the cache or a call already in flight gave, ``requests`` those sent to the endpoint
-    (0 when none was), ``retries`` the requests sent again. ``repairs`` is 1 for a call that asked again for a reply
-    of the wrong form. ``tokens_cached`` were cached by the server, ``tokens_wasted`` went into unusable samples.
-    ``cost_usd`` is what the call cost, ``worth_usd`` what it would have cost with nothing in the cache.
-    """
+    """One call of a model as a stage made it: what the lineage and the ledger need."""
 
     role: str
     prompt: str
     prompt_sha256: str
     model: str
     keys: tuple[str, ...]
-    requests: int = 0
-    cached: int = 0
-    retries: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    tokens_reasoning: int = 0
-    tokens_cached: int = 0
-    tokens_wasted: int = 0
-    repairs: int = 0
-    cost_usd: float = 0.0
-    worth_usd: float = 0.0
+    usage: Usage = ONE_CALL
 
 
 @record
@@ -129,9 +112,10 @@ class Attempt:
 
 @record
 class Verdict:
-    """The typed result of one scorer: ``value`` in [0, 1], or None (unscored) with the reason said.
+    """The typed result of one scorer: ``value`` in [0, 1], or None (unscored), and the reason.
 
-    ``evidence`` is for programs: what the value rests on, one JSON object a string, as the scorer documents it.
+    ``evidence`` is for programs: what the value is based on, one JSON object in each string; its fields are documented
+    by the scorer.
     """
 
     name: str
@@ -175,7 +159,7 @@ class Trace:
 
 @record
 class Rubric:
-    """One criterion with what was measured of it (RuCL §3.2): applicability η, pass rate p, stratum."""
+    """One criterion and what was measured for it (RuCL §3.2): applicability η, pass rate p, stratum."""
 
     id: str
     description: str
@@ -190,7 +174,7 @@ class Draft:
     """A question on its way to a shard, with what the stages have added to it so far.
 
     ``entities`` are the noun phrases to point at, ``events`` what happens in its clips, ``points`` what the pointer
-    said of the entities (numbered from 1 in order), ``overlays`` the drawn media, ``traces`` the teacher's, ``best``
+    found for the entities (numbered from 1 in order), ``overlays`` the drawn media, ``traces`` the teacher's, ``best``
     the index of the kept one.
     """
 
@@ -211,14 +195,9 @@ class Draft:
         return self.question.id
 
     @property
-    def cost_usd(self) -> float:
-        """What the calls for this question have cost so far."""
-        return sum(call.cost_usd for call in self.calls)
-
-    @property
-    def worth_usd(self) -> float:
-        """What they would have cost with nothing in the cache."""
-        return sum(call.worth_usd for call in self.calls)
+    def usage(self) -> Usage:
+        """What the calls for this question have taken so far."""
+        return sum((call.usage for call in self.calls), NOTHING)
 
     @property
     def scored_attempts(self) -> int:
@@ -234,9 +213,9 @@ class Draft:
 
 @record
 class Rejected:
-    """An input record's end in ``rejected``. ``reason`` is a :class:`schemas.reasons.Reason` value.
+    """An input record that ended in ``rejected``. ``reason`` is a :class:`schemas.reasons.Reason` value.
 
-    ``calls`` and ``worth_usd`` are for the forecast and stand in no shard.
+    ``calls`` and ``worth_usd`` are for the forecast and are written to no shard.
     """
 
     id: str

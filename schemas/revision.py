@@ -11,8 +11,10 @@ PACKAGES = ("schemas", "prompts", "vision", "inference", "rewards", "stages", "t
 
 
 def code_revision() -> str:
-    """The commit of the code, with ``+`` and a digest of the difference when files are changed; the version where the
-    code is no git checkout of its own, such as an installed one below another project's.
+    """Returns the commit of the code, with ``+`` and a digest of the difference when files are changed.
+
+    Where the code is not a git checkout of its own, such as a copy installed inside another project, returns the
+    version.
     """
     home = Path(__file__).resolve().parent.parent
     with contextlib.suppress(OSError, subprocess.CalledProcessError):

@@ -1,11 +1,34 @@
-"""Text that UTF-8 can hold, and how a number of things is written."""
+"""Text that UTF-8 can hold, that a terminal only shows, or that is compared loosely; and values in messages."""
+
+from collections.abc import Sequence
 
 
 def counted(number: int, thing: str, things: str = "") -> str:
-    """``1 record``, ``2 records``; ``things`` is the plural where an s makes none."""
+    """Returns ``1 record``, ``2 records``; ``things`` is the plural where it is not ``thing`` and an s."""
     return f"{number} {thing if number == 1 else things or thing + 's'}"
 
 
+def alternatives(names: Sequence[str]) -> str:
+    """Returns the names as ``a``, ``a or b``, ``a, b or c``; there is at least one."""
+    return " or ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+
+
 def storable(text: str) -> str:
-    """The text with lone surrogates spelt out (``\\ud83d``): JSON can smuggle them in, no row or file can hold them."""
+    """Returns the text with lone surrogates spelt out (``\\ud83d``): JSON can hold them, rows and files cannot."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def printable(text: str) -> str:
+    """The text with every character spelt out that a terminal would obey: text of models and files is only shown."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def folded(text: str) -> str:
+    """Returns the text in lower case with single blanks, for a comparison that ignores both."""
+    return " ".join(text.casefold().split())
+
+
+def excerpt(value: object) -> str:
+    """Returns the value as a message shows it: its ``repr``, cut to 80 characters."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

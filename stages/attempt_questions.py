@@ -4,51 +4,48 @@ In: drafts. Out: drafts with k attempts, each right, wrong or unscored, or a rej
 ``k_min`` attempts could be graded. These attempts are also the initial rollouts of Argos App. C.1.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Annotated
 
-import apache_beam as beam
-from apache_beam.pvalue import PCollection
+from pydantic import PositiveInt
 
-from inference.request import Sampling
+from inference.asking import Asks
+from inference.request import Sampling, Temperature
 from inference.session import Session
 from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt
+from rewards.scorers import outcome
 from rewards.scorers.outcome import score_outcome
+from schemas.config import settings
 from schemas.messages import shown
 from schemas.question_text import TRACE_INSTRUCTION, answer_format, lettered_choices
-from schemas.reasons import Reason
-from schemas.records import Attempt, Draft, Question, Rejected, Verdict
+from schemas.records import Attempt, Draft, Question, Verdict
 from schemas.responses.response import parse_response
-from stages.plumbing.calling import CallModels, reject, split, with_calls
-from stages.plumbing.spreading import SpreadDrafts
+from stages.plumbing.calling import CallingStage, Work
+from stages.plumbing.stage import Reject, Stage
 
-STAGE = "attempt"
+UNGRADABLE = "ungradable"
 PROMPT, TRAINED_PROMPT = "attempt.v1", "attempt_as_trained.v1"
 
 
-@dataclass(frozen=True)
+@settings
 class AttemptSettings:
-    """``k`` attempts at ``temperature``; a question with fewer than ``k_min`` graded ones is ungradable.
+    """The policy's attempts at a question."""
 
-    ``as_trained`` asks in the words of the shards' user turns: for a policy that was trained on them.
-    """
-
-    k: int = 4
-    k_min: int = 3
-    temperature: float = 1.0
-    max_tokens: int = 2048
-    as_trained: bool = False
+    k: Annotated[PositiveInt, "attempts at each question"] = 4
+    k_min: Annotated[PositiveInt, "a question with fewer graded attempts is rejected as ungradable"] = 3
+    temperature: Annotated[Temperature, "of the policy"] = 1.0
+    max_tokens: Annotated[PositiveInt, "new tokens of an attempt"] = 2048
+    as_trained: Annotated[bool, "ask in the words of the shards' user turns, for a policy trained on them"] = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.k_min <= self.k:
-            raise ValueError(f"attempt.k_min must be 1 to k = {self.k}, got {self.k_min}")
-        _ = self.sampling
+        if self.k_min > self.k:
+            raise ValueError(f"k_min must be at most k = {self.k}, got {self.k_min}")
 
     @property
     def sampling(self) -> Sampling:
-        """How the attempts are sampled. Raises ValueError for what no model takes."""
+        """How the attempts are sampled."""
         return Sampling(self.k, self.temperature, max_tokens=self.max_tokens)
 
 
@@ -66,8 +63,8 @@ def attempt_prompt(question: Question, settings: AttemptSettings) -> RenderedPro
     )
 
 
-async def attempt(draft: Draft, session: Session, settings: AttemptSettings, judged: bool) -> Draft | Rejected:
-    """Ask the policy k times and grade what it says, equal answers once."""
+async def attempt(draft: Draft, session: Session, settings: AttemptSettings, judged: bool) -> Draft:
+    """The draft with k answers of the policy, graded, equal ones once. Raises :class:`Reject` with too few graded."""
     question = draft.question
     prompt = attempt_prompt(question, settings)
     sampling = settings.sampling
@@ -82,27 +79,32 @@ async def attempt(draft: Draft, session: Session, settings: AttemptSettings, jud
         correct = None if verdict.value is None else verdict.value >= 1
         method, _, reason = verdict.reason.partition(": ")
         attempts.append(Attempt(completion.text, predicted, correct, method, reason))
-    attempted = with_calls(draft, session, attempts=tuple(attempts))
+    attempted = replace(draft, attempts=tuple(attempts))
     if attempted.scored_attempts < settings.k_min:
         unscored = next(attempt for attempt in attempts if attempt.correct is None)
         scored = f"{attempted.scored_attempts} of {settings.k} attempts could be graded"
         detail = f"{scored}: {unscored.method}: {unscored.reason}"
-        return reject(attempted, STAGE, Reason.UNGRADABLE, detail, key=answered.call.keys[0])
+        raise Reject(UNGRADABLE, detail, answered.call.keys[0])
     return attempted
 
 
+STAGE = Stage(
+    "attempt",
+    "the policy answers each question several times, and the answers are graded",
+    reasons={UNGRADABLE: "fewer attempts could be graded than attempt.k_min"},
+    asks=(Asks("policy", (PROMPT, TRAINED_PROMPT)), *outcome.ASKS),
+    settings=AttemptSettings,
+)
+
+
 @dataclass
-class AttemptQuestions(beam.PTransform):
-    """Attempt every question; see the module."""
+class AttemptQuestions(CallingStage):
+    """Attempts every question; see the module."""
 
     settings: AttemptSettings
     models: ModelsSettings
+    stage = STAGE
 
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def expand(self, drafts: PCollection) -> Any:
-        """``kept`` drafts and ``rejected``."""
-        work = partial(attempt, settings=self.settings, judged=self.models.has_role("judge"))
-        calls = CallModels(STAGE, work, self.models)
-        return split(drafts | SpreadDrafts(), "Call", calls)
+    def work(self) -> Work:
+        """See :func:`attempt`."""
+        return partial(attempt, settings=self.settings, judged=self.models.has_role("judge"))

@@ -7,17 +7,16 @@ answer's form that conflicts with the one this pipeline gives; or a rejection wh
 import re
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Annotated
 
-import apache_beam as beam
-from apache_beam.pvalue import PCollection
+from pydantic import PositiveInt
 
-from schemas.reasons import Reason
-from schemas.records import Draft, Rejected
+from schemas.config import settings
+from schemas.records import Draft
 from schemas.responses.placeholders import has_remnants, without_remnants
-from stages.plumbing.calling import MapDrafts, reject, split
+from stages.plumbing.stage import DraftStage, Reject, Stage, Work
 
-STAGE = "clean"
+INVALID_RECORD, QUESTION_TOO_LONG = "invalid_record", "question_too_long"
 
 _SYSTEM_TURN = re.compile(r"<\|im_start\|>\s*system\b[^<]*(?:<\|im_end\|>|$)", re.IGNORECASE)
 # Atomic groups, since a text may hold thousands of what they take away, and must be read once only.
@@ -55,42 +54,46 @@ def clean_text(text: str, media_count: int = 1) -> str:
     return text
 
 
-@dataclass(frozen=True)
+@settings
 class CleanSettings:
-    """``max_question_chars`` bounds the cleaned question's length."""
+    """What a cleaned question may be."""
 
-    max_question_chars: int = 20_000
-
-    def __post_init__(self) -> None:
-        if self.max_question_chars < 1:
-            raise ValueError("clean.max_question_chars must be at least 1")
+    max_question_chars: Annotated[PositiveInt, "a longer question is rejected"] = 20_000
 
 
-def clean(draft: Draft, settings: CleanSettings) -> Draft | Rejected:
+def clean(draft: Draft, settings: CleanSettings) -> Draft:
     """The draft with its question cleaned. A choice cannot be cleaned without changing the gold answer: it rejects."""
     question = draft.question
     text = clean_text(question.question, len(question.media))
     if not text:
-        return reject(draft, STAGE, Reason.INVALID_RECORD, "nothing is left of the question after cleaning")
+        raise Reject(INVALID_RECORD, "nothing is left of the question after cleaning")
     if len(text) > settings.max_question_chars:
         detail = f"{len(text)} characters, clean.max_question_chars is {settings.max_question_chars}"
-        return reject(draft, STAGE, Reason.QUESTION_TOO_LONG, detail)
+        raise Reject(QUESTION_TOO_LONG, detail)
     choices = question.choices
     if choices is not None and any(has_remnants(choice) for choice in choices):
-        return reject(draft, STAGE, Reason.INVALID_RECORD, "a choice holds a media placeholder or a template token")
+        raise Reject(INVALID_RECORD, "a choice holds a media placeholder or a template token")
     return replace(draft, question=replace(question, question=text))
 
 
+STAGE = Stage(
+    "clean",
+    "records that cannot be used as questions are dropped, and what earlier users left in the text is removed",
+    reasons={
+        INVALID_RECORD: "nothing is left of the question, or a choice holds what only a template may",
+        QUESTION_TOO_LONG: "the question exceeds clean.max_question_chars",
+    },
+    settings=CleanSettings,
+)
+
+
 @dataclass
-class CleanQuestions(beam.PTransform):
-    """Clean every question's text; see the module."""
+class CleanQuestions(DraftStage):
+    """Cleans every question's text; see the module."""
 
     settings: CleanSettings
+    stage = STAGE
 
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def expand(self, drafts: PCollection) -> Any:
-        """``kept`` drafts and ``rejected``."""
-        work = partial(clean, settings=self.settings)
-        return split(drafts, "Map", MapDrafts(STAGE, work))
+    def work(self) -> Work:
+        """See :func:`clean`."""
+        return partial(clean, settings=self.settings)

@@ -4,40 +4,37 @@ In: drafts. Out: drafts that share no run of 13 words with a benchmark question 
 record; each hit is a rejection that names what it matched. Without a benchmark folder everything passes.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-import apache_beam as beam
-from apache_beam.pvalue import PCollection
+from pydantic import NonNegativeInt, PositiveInt
 
-from schemas.reasons import Reason
-from schemas.records import Draft, MediaRef, Rejected
-from stages.ingest_records import STAGE_CACHE_BYTES, MediaRoots, check_medium
-from stages.plumbing.calling import MapDrafts, reject, split
+from schemas.config import settings
+from schemas.json_lines import NotAnObject, parse_object, read_lines
+from schemas.records import Draft, MediaRef
+from stages.ingest_records import STAGE_CACHE_BYTES, UNSUPPORTED_MEDIA, MediaRoots, check_medium
+from stages.plumbing.stage import DraftStage, Reject, Stage, Work
 from vision.hashing import hamming, same_picture
 from vision.media import MediaStore
 
-STAGE = "decontaminate"
+CONTAMINATED = "contaminated"
 _WORD = re.compile(r"\w+")
 
 
-@dataclass(frozen=True)
+@settings
 class DecontaminateSettings:
-    """``benchmark`` is a folder with ``records.jsonl``, or empty for none; ``ngram`` the words of a text overlap."""
+    """What the questions must not share with a benchmark."""
 
-    benchmark: str = ""
-    ngram: int = 13
-    max_distance: int = 4
+    benchmark: Annotated[str, "the benchmark's folder with records.jsonl (empty: none)"] = ""
+    ngram: Annotated[PositiveInt, "words in a row that make an overlap"] = 13
+    max_distance: Annotated[NonNegativeInt, "bits by which the hashes of images that count as one may differ"] = 4
 
     def __post_init__(self) -> None:
-        if self.ngram < 1 or self.max_distance < 0:
-            raise ValueError("decontaminate.ngram must be at least 1 and decontaminate.max_distance at least 0")
         if self.benchmark and not (Path(self.benchmark) / "records.jsonl").is_file():
-            raise ValueError(f"decontaminate.benchmark: there is no {self.benchmark}/records.jsonl")
+            raise ValueError(f"benchmark: there is no {self.benchmark}/records.jsonl")
         if self.benchmark:
             check_benchmark(self.benchmark)
 
@@ -45,16 +42,12 @@ class DecontaminateSettings:
 def benchmark_records(folder: str) -> Iterator[tuple[int, Mapping[str, object]]]:
     """Line number and fields of each benchmark record. Raises ValueError for a line that is not a JSON object."""
     path = Path(folder) / "records.jsonl"
-    for number, line in enumerate(path.read_text("utf-8-sig", errors="replace").split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            fields = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"decontaminate.benchmark: {path}, line {number} is not JSON: {error}") from error
-        if not isinstance(fields, dict):
-            raise ValueError(f"decontaminate.benchmark: {path}, line {number} is not a JSON object")
-        yield number, fields
+    with path.open("rb") as stream:
+        for number, text in read_lines(stream):
+            try:
+                yield number, parse_object(text)
+            except NotAnObject as error:
+                raise ValueError(f"benchmark: {path}, line {number} is {error}") from error
 
 
 def check_benchmark(folder: str) -> None:
@@ -64,7 +57,7 @@ def check_benchmark(folder: str) -> None:
     """
     store = MediaStore(folder, folder)
     for number, fields in benchmark_records(folder):
-        where = f"decontaminate.benchmark: line {number}"
+        where = f"benchmark: line {number}"
         uris = benchmark_media(fields, where)
         if not uris and not fields.get("question"):
             raise ValueError(f"{where} has neither a question nor media (their fields are question and media)")
@@ -123,7 +116,7 @@ class BenchmarkIndex:
             checked = check_medium(uri, store)
             if checked.ref is not None:
                 self.pictures.append((record_id, checked.ref))
-            elif checked.reason != Reason.UNSUPPORTED_MEDIA.value:
+            elif checked.reason != UNSUPPORTED_MEDIA:
                 raise ValueError(f"{where}: {checked.detail}")
 
 
@@ -136,17 +129,17 @@ class _Decontaminate:
         self._store = roots.store()
         self._benchmark = MediaStore(settings.benchmark, settings.benchmark, cache_bytes=STAGE_CACHE_BYTES)
 
-    def __call__(self, draft: Draft) -> Draft | Rejected:
+    def __call__(self, draft: Draft) -> Draft:
         if self._index is None:
             self._index = BenchmarkIndex.load(self._settings)
         for gram in ngrams(draft.question.question, self._settings.ngram):
             if gram in self._index.grams:
                 detail = f"shares {self._settings.ngram} words with {self._index.grams[gram]!r}: {' '.join(gram)}"
-                return reject(draft, STAGE, Reason.CONTAMINATED, detail)
+                raise Reject(CONTAMINATED, detail)
         for medium in draft.question.media:
             for benchmark_id, picture in self._index.pictures:
                 if self._same(medium, picture):
-                    return reject(draft, STAGE, Reason.CONTAMINATED, f"shares a picture with {benchmark_id!r}")
+                    raise Reject(CONTAMINATED, f"shares a picture with {benchmark_id!r}")
         return draft
 
     def _same(self, medium: MediaRef, picture: MediaRef) -> bool:
@@ -154,26 +147,31 @@ class _Decontaminate:
             return True
         if hamming(int(medium.dhash, 16), int(picture.dhash, 16)) > self._settings.max_distance:
             return False
-        if len(medium.pictures) != len(picture.pictures):
+        if len(medium.image_uris) != len(picture.image_uris):
             return False
-        pairs = zip(medium.pictures, picture.pictures, strict=True)
+        pairs = zip(medium.image_uris, picture.image_uris, strict=True)
         return all(same_picture(self._store.pixels(a), self._benchmark.pixels(b)) for a, b in pairs)
 
 
+STAGE = Stage(
+    "decontaminate",
+    "questions that overlap a benchmark are dropped, where one was given",
+    reasons={CONTAMINATED: "overlaps a benchmark record"},
+    settings=DecontaminateSettings,
+)
+
+
 @dataclass
-class DecontaminateQuestions(beam.PTransform):
-    """Reject what overlaps the benchmark; see the module."""
+class DecontaminateQuestions(DraftStage):
+    """Rejects what overlaps the benchmark; see the module."""
 
     settings: DecontaminateSettings
     roots: MediaRoots
+    stage = STAGE
 
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def expand(self, drafts: PCollection) -> Any:
-        """``kept`` drafts and ``rejected``."""
-        work = _Decontaminate(self.settings, self.roots) if self.settings.benchmark else _pass
-        return split(drafts, "Map", MapDrafts(STAGE, work))
+    def work(self) -> Work:
+        """A match against the benchmark, or nothing where there is none."""
+        return _Decontaminate(self.settings, self.roots) if self.settings.benchmark else _pass
 
 
 def _pass(draft: Draft) -> Draft:

@@ -7,16 +7,12 @@ hash; only the reference travels. Originals are kept as they are.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
-import apache_beam as beam
-from apache_beam.pvalue import PCollection
+from functools import partial
 
 from schemas.geometry import Point
 from schemas.records import Draft, MediaRef, Overlay
 from stages.ingest_records import MediaRoots
-from stages.plumbing.calling import split
-from stages.plumbing.metrics import count_in, count_kept
+from stages.plumbing.stage import DraftStage, Stage, Work
 from vision.clips import encode_frame
 from vision.decode import Pixels
 from vision.frame_overlay import draw_on_frames, stable_ids
@@ -24,8 +20,6 @@ from vision.frames import Frame
 from vision.hashing import sha256_bytes
 from vision.media import MediaStore
 from vision.overlay import Mark, draw_overlay, encode_png
-
-STAGE = "overlay"
 
 
 def mark_numbers(points: Sequence[Point]) -> tuple[int, ...]:
@@ -67,29 +61,16 @@ def _filed(index: int, pixels: Pixels, frame: int | None, store: MediaStore) -> 
     return Overlay(index, store.write_drawn(data, ext), sha256_bytes(data), len(data), frame)
 
 
-class _Draw(beam.DoFn):
-    def __init__(self, roots: MediaRoots) -> None:
-        self._roots = roots
-
-    def setup(self) -> None:
-        self._store = self._roots.store()
-
-    def process(self, draft: Draft) -> Iterator[Draft]:
-        count_in(STAGE)
-        drawn = draw(draft, self._store)
-        count_kept(STAGE)
-        yield drawn
+STAGE = Stage("overlay", "the points are drawn on the image, numbered and with coordinates")
 
 
 @dataclass
-class DrawOverlays(beam.PTransform):
-    """Draw the points of every draft; see the module."""
+class DrawOverlays(DraftStage):
+    """Draws the points of every draft; see the module."""
 
     roots: MediaRoots
+    stage = STAGE
 
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def expand(self, drafts: PCollection) -> Any:
-        """``kept`` drafts and an empty ``rejected``."""
-        return split(drafts, "Draw", _Draw(self.roots))
+    def work(self) -> Work:
+        """See :func:`draw`."""
+        return partial(draw, store=self.roots.store())

@@ -7,21 +7,19 @@ questions were drawn beyond those needed.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import AsSingleton, PCollection, TaggedOutput
+from apache_beam.pvalue import AsSingleton, PCollection
 
 from schemas.ordering import order_key
-from schemas.reasons import Reason
-from schemas.records import Draft, Rejected
-from stages.plumbing.calling import REJECTED, MapDrafts, reject, split
-from stages.plumbing.metrics import count_in, count_kept, count_rejected
+from schemas.records import Draft
+from stages.plumbing.metrics import count_in
+from stages.plumbing.stage import REJECTED, DraftStage, Reject, Stage, Work, apply, kept_output, rejected_output
 
-STAGE = "draw"
-CUT_STAGE = "cut"
-_STAND_IN = "#0"  # no record's id ends like this: ingest refuses such ids
+NOT_DRAWN, OVER_QUOTA = "not_drawn", "over_quota"
 
 
 @dataclass(frozen=True)
@@ -43,22 +41,6 @@ def is_drawn(question_id: str, below: str | None) -> bool:
     return not below or order_key(question_id) < below
 
 
-def stand_in(draft: Draft) -> Iterator[Draft]:
-    """For a question with several media a draft that holds these and nothing else.
-
-    Which media belong together must not depend on which questions were drawn and in the band, or a larger draw could
-    move a question to the other split. A question with one medium ties nothing together and needs no stand-in.
-    """
-    if len(draft.question.media) > 1:
-        bare = replace(draft.question, id=draft.id + _STAND_IN, question="", answer="", choices=None, gold_boxes=None)
-        yield Draft(replace(bare, opened_choices=None))
-
-
-def is_record(draft: Draft) -> bool:
-    """Whether the draft is of a record of the input, not made by :func:`stand_in`."""
-    return not draft.id.endswith(_STAND_IN)
-
-
 def limit_of(keys: list[str], target: int, last: bool) -> tuple[str | None, str | None]:
     """The largest hash that stays on the SFT and on the RL side (None: no limit), from the lowest SFT hashes.
 
@@ -70,31 +52,44 @@ def limit_of(keys: list[str], target: int, last: bool) -> tuple[str | None, str 
     return None, None if last else ""
 
 
+def draw(draft: Draft, below: str | None) -> Draft:
+    """The draft, if it is drawn; else raises :class:`Reject`."""
+    if is_drawn(draft.id, below):
+        return draft
+    raise Reject(NOT_DRAWN, f"{order_key(draft.id)[:8]} is not below {(below or '')[:8]}")
+
+
+DRAW = Stage(
+    "draw",
+    "questions are drawn for the wanted number of SFT rows, in the order of a hash of their ids",
+    reasons={NOT_DRAWN: "not drawn for this run's target"},
+    for_target=True,
+)
+CUT = Stage(
+    "cut",
+    "rows beyond the wanted number are left out",
+    reasons={NOT_DRAWN: "not drawn for this run's target", OVER_QUOTA: "left over by a quota or ratio"},
+    joins=True,
+    for_target=True,
+)
+
+
 @dataclass
-class DrawQuestions(beam.PTransform):
-    """Let the drawn questions pass; see the module. In: drafts before the first model call."""
+class DrawQuestions(DraftStage):
+    """Lets the drawn questions pass; see the module. In: drafts before the first model call."""
 
     below: str | None = None
+    stage = DRAW
 
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def expand(self, drafts: PCollection) -> Any:
-        """``kept`` drafts and ``rejected``."""
-        below = self.below
-
-        def draw(draft: Draft) -> Draft | Rejected:
-            if is_drawn(draft.id, below):
-                return draft
-            return reject(draft, STAGE, Reason.NOT_DRAWN, f"{order_key(draft.id)[:8]} is not below {(below or '')[:8]}")
-
-        return split(drafts, "Draw", MapDrafts(STAGE, draw))
+    def work(self) -> Work:
+        """See :func:`draw`."""
+        return partial(draw, below=self.below)
 
 
 class _Cut(beam.DoFn):
     """Keep the drafts up to a side's limit; without a target all of them, uncounted."""
 
-    def __init__(self, side: int, reason: Reason, target: int | None) -> None:
+    def __init__(self, side: int, reason: str, target: int | None) -> None:
         self._side, self._reason, self._target = side, reason, target
 
     def process(self, draft: Draft, limits: tuple[str | None, str | None]) -> Iterator[object]:
@@ -102,20 +97,18 @@ class _Cut(beam.DoFn):
         if self._target is None:
             yield draft
             return
-        count_in(CUT_STAGE)
+        count_in(CUT.name)
         limit = limits[self._side]
         if limit is None or order_key(draft.id) <= limit:
-            count_kept(CUT_STAGE)
-            yield draft
+            yield kept_output(CUT, draft)
         else:
-            rejected = reject(draft, CUT_STAGE, self._reason, f"beyond the first {self._target} SFT rows")
-            count_rejected(rejected)
-            yield TaggedOutput(REJECTED, rejected)
+            why = Reject(self._reason, f"beyond the first {self._target} SFT rows")
+            yield rejected_output(CUT.rejected(draft.id, why, draft.calls))
 
 
 @dataclass
-class CutToTarget(beam.PTransform):
-    """Cut both sides to the target; see the module.
+class CutToTarget(DraftStage):
+    """Cuts both sides to the target; see the module.
 
     In: ``sft``, the verified drafts, and ``rl``, those of the RL side before rubrics are mined on them. A
     ``target_sft`` of None leaves both as they are.
@@ -123,17 +116,18 @@ class CutToTarget(beam.PTransform):
 
     target_sft: int | None = None
     last: bool = True
+    stage = CUT
 
     def __post_init__(self) -> None:
-        super().__init__()
+        super().__post_init__()
         if self.target_sft is not None and self.target_sft < 1:
             raise ValueError(f"the target must be at least 1 SFT row, got {self.target_sft}")
 
     def expand(self, sides: Any) -> Any:
         """``sft``, ``rl`` and ``rejected``."""
         limits: Any = (None, None) if self.target_sft is None else self._limits(sides["sft"], self.target_sft)
-        sft = self._cut(sides["sft"], "CutSft", _Cut(0, Reason.OVER_QUOTA, self.target_sft), limits)
-        rl = self._cut(sides["rl"], "CutRl", _Cut(1, Reason.NOT_DRAWN, self.target_sft), limits)
+        sft = apply(sides["sft"], "CutSft", _Cut(0, OVER_QUOTA, self.target_sft), limits)
+        rl = apply(sides["rl"], "CutRl", _Cut(1, NOT_DRAWN, self.target_sft), limits)
         rejected = (sft[REJECTED], rl[REJECTED]) | "Rejected" >> beam.Flatten()
         return {"sft": sft.kept, "rl": rl.kept, REJECTED: rejected}
 
@@ -146,10 +140,3 @@ class CutToTarget(beam.PTransform):
             | "Limits" >> beam.Map(lambda keys: limit_of(keys, target, last))
         )
         return AsSingleton(limits)
-
-    @staticmethod
-    def _cut(drafts: PCollection, name: str, cut: _Cut, limits: Any) -> Any:
-        typed = beam.ParDo(cut, limits).with_output_types(Draft)
-        outputs: Any = drafts | name >> typed.with_outputs(REJECTED, main="kept")
-        outputs[REJECTED].element_type = Rejected
-        return outputs

@@ -5,81 +5,75 @@ output of that name where the recipe routes them. SAIL-RL's "pass@4" filter is t
 A.1); iVGR keeps one or two right answers of five.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Annotated, Literal
 
-import apache_beam as beam
-from apache_beam.pvalue import PCollection, TaggedOutput
-
-from schemas.reasons import Reason
+from schemas.config import Share, settings
 from schemas.records import Draft
-from stages.plumbing.calling import REJECTED, reject, split
-from stages.plumbing.metrics import count_in, count_kept, count_rejected
+from stages.plumbing.stage import DraftStage, Reject, Route, Stage, Work
 
-STAGE = "difficulty"
-TOO_EASY, TOO_HARD = Reason.TOO_EASY.value, Reason.TOO_HARD.value
+TOO_EASY, TOO_HARD = "too_easy", "too_hard"
 
 
-@dataclass(frozen=True)
+@settings
 class DifficultySettings:
-    """The band of pass rates, open at each end unless included. ``route`` names sides that are not rejected."""
+    """The band of pass rates; each end is left out unless it is included."""
 
-    low: float = 0.0
-    high: float = 1.0
-    include_low: bool = False
-    include_high: bool = False
-    route: tuple[str, ...] = ()
+    low: Annotated[Share, "the lower end"] = 0.0
+    high: Annotated[Share, "the upper end"] = 1.0
+    include_low: Annotated[bool, "keep a pass rate of exactly low"] = False
+    include_high: Annotated[bool, "keep a pass rate of exactly high"] = False
+    route: Annotated[
+        tuple[Literal["too_easy", "too_hard"], ...],
+        "sides that leave by an output of their own, not rejected",
+    ] = ()
 
     def __post_init__(self) -> None:
-        if not 0 <= self.low <= self.high <= 1:
-            raise ValueError(f"difficulty needs 0 <= low <= high <= 1, got {self.low} and {self.high}")
-        unknown = set(self.route) - {TOO_EASY, TOO_HARD}
-        if unknown:
-            raise ValueError(f"difficulty.route: {sorted(unknown)[0]!r} is neither {TOO_EASY} nor {TOO_HARD}")
+        if self.low > self.high:
+            raise ValueError(f"low must be at most high = {self.high}, got {self.low}")
 
 
-def side_of_band(pass_rate: float, settings: DifficultySettings) -> Reason | None:
-    """Reason.TOO_EASY above the band, Reason.TOO_HARD below it, None inside."""
+def side_of_band(pass_rate: float, settings: DifficultySettings) -> str | None:
+    """``too_easy`` above the band, ``too_hard`` below it, None inside."""
     if pass_rate < settings.low or (pass_rate == settings.low and not settings.include_low):
-        return Reason.TOO_HARD
+        return TOO_HARD
     if pass_rate > settings.high or (pass_rate == settings.high and not settings.include_high):
-        return Reason.TOO_EASY
+        return TOO_EASY
     return None
 
 
-class _Filter(beam.DoFn):
-    def __init__(self, settings: DifficultySettings) -> None:
-        self._settings = settings
+def filter_draft(draft: Draft, settings: DifficultySettings) -> Draft | Route:
+    """The draft, by the output of its side where that is routed.
 
-    def process(self, draft: Draft) -> Iterator[object]:
-        """Emit the draft by the output of its side."""
-        count_in(STAGE)
-        if draft.pass_rate is None:
-            raise ValueError(f"{draft.id}: FilterByDifficulty needs graded attempts")
-        side = side_of_band(draft.pass_rate, self._settings)
-        if side is None:
-            count_kept(STAGE)
-            yield draft
-        elif side.value in self._settings.route:
-            count_kept(STAGE)
-            yield TaggedOutput(side.value, draft)
-        else:
-            detail = f"pass rate {draft.pass_rate:.2f} over {draft.scored_attempts} attempts"
-            rejected = reject(draft, STAGE, side, detail)
-            count_rejected(rejected)
-            yield TaggedOutput(REJECTED, rejected)
+    Raises :class:`Reject` outside the band, and ValueError for a draft without graded attempts.
+    """
+    if draft.pass_rate is None:
+        raise ValueError(f"{draft.id}: FilterByDifficulty needs graded attempts")
+    side = side_of_band(draft.pass_rate, settings)
+    if side is None:
+        return draft
+    if side in settings.route:
+        return Route(side, draft)
+    raise Reject(side, f"pass rate {draft.pass_rate:.2f} over {draft.scored_attempts} attempts")
+
+
+STAGE = Stage(
+    "difficulty",
+    "questions outside the band of pass rates are dropped",
+    reasons={TOO_EASY: "pass rate above the band", TOO_HARD: "pass rate below the band"},
+    settings=DifficultySettings,
+)
 
 
 @dataclass
-class FilterByDifficulty(beam.PTransform):
-    """Keep the band; see the module."""
+class FilterByDifficulty(DraftStage):
+    """Keeps the band; see the module. The routed drafts leave by ``too_easy`` and ``too_hard``."""
 
     settings: DifficultySettings
+    stage = STAGE
+    routes = (TOO_EASY, TOO_HARD)
 
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def expand(self, drafts: PCollection) -> Any:
-        """``kept``, ``rejected``, and the routed ``too_easy`` and ``too_hard``."""
-        return split(drafts, "Filter", _Filter(self.settings), too_easy=Draft, too_hard=Draft)
+    def work(self) -> Work:
+        """See :func:`filter_draft`."""
+        return partial(filter_draft, settings=self.settings)

@@ -9,44 +9,41 @@ copies, so that no frame has to be guessed.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Annotated
 
-import apache_beam as beam
-from apache_beam.pvalue import PCollection
+from pydantic import PositiveInt
 
-from inference.request import Completion, Sampling
+from inference.asking import Asks
+from inference.request import Completion, Sampling, Temperature
 from inference.session import Session
 from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt
+from schemas.config import settings
 from schemas.geometry import Point
 from schemas.messages import Part, shown
-from schemas.question_text import answer_format, hints_on_pictures, lettered_choices
+from schemas.question_text import answer_format, image_hints, lettered_choices
 from schemas.records import Draft, Event, MediaRef, Trace
 from schemas.responses.placeholders import without_remnants
 from schemas.responses.times import format_moment, format_span
 from schemas.responses.traces import read_trace
 from stages.draw_overlays import mark_numbers
-from stages.plumbing.calling import CallModels, split, with_calls
-from stages.plumbing.spreading import SpreadDrafts
+from stages.plumbing.calling import CallingStage, Work
+from stages.plumbing.stage import Stage
 
-STAGE = "trace"
 PROMPT, CLIP_PROMPT = "trace.v1", "trace_video.v1"
 
 
-@dataclass(frozen=True)
+@settings
 class TraceSettings:
-    """The paper's values: 8 rollouts at temperature 0.6 with at most 6,144 new tokens."""
+    """How the teacher's traces are sampled: the paper's values."""
 
-    n: int = 8
-    temperature: float = 0.6
-    max_tokens: int = 6144
-
-    def __post_init__(self) -> None:
-        _ = self.sampling
+    n: Annotated[PositiveInt, "traces of each question"] = 8
+    temperature: Annotated[Temperature, "of the teacher"] = 0.6
+    max_tokens: Annotated[PositiveInt, "new tokens of a trace"] = 6144
 
     @property
     def sampling(self) -> Sampling:
-        """How the traces are sampled. Raises ValueError for what no model takes."""
+        """How the traces are sampled."""
         return Sampling(self.n, self.temperature, max_tokens=self.max_tokens)
 
 
@@ -99,7 +96,7 @@ def trace_prompt(draft: Draft) -> RenderedPrompt:
     asked = {
         "question": question.question,
         "choices": lettered_choices(question),
-        "points": "\n".join([listed_points(draft.points), *hints_on_pictures(question)]),
+        "points": "\n".join([listed_points(draft.points), *image_hints(question)]),
         "answer_format": answer_format(question),
     }
     overlays = shown_overlays(draft)
@@ -109,22 +106,27 @@ def trace_prompt(draft: Draft) -> RenderedPrompt:
 
 
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
-    """Ask the teacher for ``n`` traces."""
+    """The draft with ``n`` traces of the teacher."""
     answered = await session.generate("teacher", trace_prompt(draft), settings.sampling)
-    return with_calls(draft, session, traces=as_traces(answered.completions, draft.question.media))
+    return replace(draft, traces=as_traces(answered.completions, draft.question.media))
+
+
+STAGE = Stage(
+    "trace",
+    "the teacher reasons over the marked image, citing points",
+    asks=(Asks("teacher", (PROMPT, CLIP_PROMPT)),),
+    settings=TraceSettings,
+)
 
 
 @dataclass
-class GenerateTraces(beam.PTransform):
-    """Write the traces of every draft; see the module."""
+class GenerateTraces(CallingStage):
+    """Writes the traces of every draft; see the module."""
 
     settings: TraceSettings
     models: ModelsSettings
+    stage = STAGE
 
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def expand(self, drafts: PCollection) -> Any:
-        """``kept`` drafts and ``rejected``."""
-        calls = CallModels(STAGE, partial(trace, settings=self.settings), self.models)
-        return split(drafts | SpreadDrafts(), "Call", calls)
+    def work(self) -> Work:
+        """See :func:`trace`."""
+        return partial(trace, settings=self.settings)

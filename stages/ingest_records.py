@@ -16,19 +16,22 @@ from schemas.coding import record
 from schemas.geometry import Box
 from schemas.input_record import InputRecord, InvalidRecord, parse_record
 from schemas.ordering import order_key
-from schemas.reasons import Reason
-from schemas.records import Draft, MediaRef, Question, RawRecord, Rejected
+from schemas.reasons import MEANING
+from schemas.records import Draft, MediaRef, Question, RawRecord
 from schemas.text import storable
-from stages.plumbing.calling import REJECTED, split
-from stages.plumbing.metrics import count_in, count_kept, count_rejected
+from stages.plumbing.metrics import count_in
 from stages.plumbing.packing import packed
-from stages.sources.reading import RowSettings, Source, read_source
+from stages.plumbing.stage import REJECTED, DraftStage, Reject, Stage, apply, kept_output, rejected_output
+from stages.sources.base import RowSettings, Source
+from stages.sources.registry import read_source
 from vision.clips import VideoSettings, clip_ref
 from vision.decode import UndecodableMedia, decode_image
 from vision.hashing import dhash, pixel_sha256, sha256_bytes
 from vision.media import HEAD_BYTES, MediaMissing, MediaNotAllowed, MediaStore, sniff_kind
 
-STAGE = "ingest"
+DUPLICATE_ID, INVALID_BOXES = "duplicate_id", "invalid_boxes"
+MEDIA_MISSING, MEDIA_NOT_ALLOWED = "media_missing", "media_not_allowed"
+UNDECODABLE_MEDIA, UNSUPPORTED_MEDIA = "undecodable_media", "unsupported_media"
 CLIP_SHARE = 0.01
 STAGE_CACHE_BYTES = 32 * 2**20
 
@@ -80,17 +83,17 @@ def check_medium(uri: str, store: MediaStore, video: VideoSettings | None = None
         data = store.open_bytes(uri, store.limits.max_bytes)
         if sniff_kind(data[:HEAD_BYTES]) == "video":
             if video is None:
-                return CheckedMedium(uri, None, Reason.UNSUPPORTED_MEDIA.value, f"{uri}: video")
+                return CheckedMedium(uri, None, UNSUPPORTED_MEDIA, f"{uri}: video")
             return CheckedMedium(uri, clip_ref(uri, data, store, video), "", "")
         decoded = decode_image(data)
     except ImportError as error:
-        return CheckedMedium(uri, None, Reason.UNSUPPORTED_MEDIA.value, f"{uri}: {error}")
+        return CheckedMedium(uri, None, UNSUPPORTED_MEDIA, f"{uri}: {error}")
     except MediaMissing as error:
-        return CheckedMedium(uri, None, Reason.MEDIA_MISSING.value, str(error))
+        return CheckedMedium(uri, None, MEDIA_MISSING, str(error))
     except MediaNotAllowed as error:
-        return CheckedMedium(uri, None, Reason.MEDIA_NOT_ALLOWED.value, str(error))
+        return CheckedMedium(uri, None, MEDIA_NOT_ALLOWED, str(error))
     except UndecodableMedia as error:
-        return CheckedMedium(uri, None, Reason.UNDECODABLE_MEDIA.value, f"{uri}: {error}")
+        return CheckedMedium(uri, None, UNDECODABLE_MEDIA, f"{uri}: {error}")
     ref = MediaRef(
         uri=uri,
         kind="image",
@@ -105,17 +108,17 @@ def check_medium(uri: str, store: MediaStore, video: VideoSettings | None = None
     return CheckedMedium(uri, ref, "", "")
 
 
-def assemble(rec: InputRecord, media: dict[str, CheckedMedium]) -> Draft | Rejected:
-    """The question of a valid record, or the reason why its media or boxes rule it out."""
+def assemble(rec: InputRecord, media: dict[str, CheckedMedium]) -> Draft:
+    """The question of a valid record. Raises :class:`Reject` where its media or boxes rule it out."""
     checked = [media[uri] for uri in rec.media]
     for medium in checked:
         if medium.ref is None:
-            return Rejected(rec.id, STAGE, medium.reason, medium.detail)
+            raise Reject(medium.reason, medium.detail)
     refs = tuple(medium.ref for medium in checked if medium.ref is not None)
     try:
         boxes = None if rec.boxes is None else tuple(_inside(box, refs) for box in rec.boxes)
     except ValueError as error:
-        return Rejected(rec.id, STAGE, Reason.INVALID_BOXES.value, str(error))
+        raise Reject(INVALID_BOXES, str(error)) from error
     question = Question(
         id=rec.id,
         source=rec.source,
@@ -167,7 +170,7 @@ class _Read(beam.DoFn):
 class _Parse(beam.DoFn):
     def process(self, raw: RawRecord) -> Iterator[object]:
         """Emit the record and the media that it uses, or why it cannot be used."""
-        count_in(STAGE)
+        count_in(STAGE.name)
         try:
             rec = parse_record(raw)
         except InvalidRecord as error:
@@ -213,34 +216,46 @@ class _Assemble(beam.DoFn):
             yield _rejected(name, row.reason, row.detail)
         for rec in valid[1:]:
             detail = f"{record_id!r} stands on line {valid[0].number} too"
-            yield _rejected(f"{record_id}#{rec.number}", Reason.DUPLICATE_ID.value, detail)
+            yield _rejected(f"{record_id}#{rec.number}", DUPLICATE_ID, detail)
         if valid:
-            result = assemble(valid[0], media)
-            if isinstance(result, Rejected):
-                yield _rejected(result.id, result.reason, result.detail)
-            else:
-                count_kept(STAGE)
-                yield result
+            try:
+                yield kept_output(STAGE, assemble(valid[0], media))
+            except Reject as why:
+                yield _rejected(valid[0].id, why.reason, why.detail)
 
 
 def _rejected(record_id: str, reason: str, detail: str) -> TaggedOutput:
-    rejected = Rejected(record_id, STAGE, reason, storable(detail))
-    count_rejected(rejected)
-    return TaggedOutput(REJECTED, rejected)
+    return rejected_output(STAGE.rejected(record_id, Reject(reason, storable(detail))))
+
+
+STAGE = Stage(
+    "ingest",
+    "records are parsed; every image is opened and decoded once",
+    reasons={
+        **{reason.value: meaning for reason, meaning in MEANING.items()},
+        DUPLICATE_ID: "another record has the same id",
+        MEDIA_MISSING: "a media file does not exist",
+        MEDIA_NOT_ALLOWED: "a media path leaves the input folder, is a URL, or may not be read",
+        UNDECODABLE_MEDIA: "a media file cannot be decoded whole",
+        UNSUPPORTED_MEDIA: "this medium is of a kind that the pipeline does not process",
+    },
+    settings=RowSettings,
+)
 
 
 @dataclass
-class IngestRecords(beam.PTransform):
-    """Read, validate and decode an input; see the module. ``limit`` keeps the first records of the whole input."""
+class IngestRecords(DraftStage):
+    """Reads, validates and decodes an input; see the module. ``limit`` keeps the first records of the whole input."""
 
     sources: tuple[Source, ...]
     rows: RowSettings
     roots: MediaRoots
     limit: int | None = None
     video: VideoSettings = field(default_factory=VideoSettings)
+    stage = STAGE
 
     def __post_init__(self) -> None:
-        super().__init__()
+        super().__post_init__()
         if not self.sources:
             raise ValueError("the input has nothing to read")
         if self.limit is not None and self.limit < 1:
@@ -254,7 +269,7 @@ class IngestRecords(beam.PTransform):
             | "Read" >> beam.ParDo(_Read(self.rows, self.roots, self.limit)).with_output_types(RawRecord)
             | "SpreadRecords" >> beam.Reshuffle()
         )
-        parsed = split(
+        parsed = apply(
             raw,
             "Parse",
             _Parse(),
@@ -269,6 +284,6 @@ class IngestRecords(beam.PTransform):
             | "CheckMedia" >> beam.ParDo(_CheckMedia(self.roots, self.video))
         )
         joined = (parsed.kept, parsed.invalid, media) | "Parts" >> beam.Flatten() | "JoinById" >> beam.GroupByKey()
-        assembled = split(joined, "Assemble", _Assemble())
+        assembled = apply(joined, "Assemble", _Assemble())
         rejected = (parsed[REJECTED], assembled[REJECTED]) | "Rejected" >> beam.Flatten()
         return {"kept": assembled.kept, REJECTED: rejected}

@@ -1,18 +1,21 @@
 """Rubric mining (RuCL §3.2): candidates from the teacher once a run, judged on a sample, filtered and stratified.
 
-In: the drafts of the RL side, with attempts. Out: one :class:`MinedRubrics` for the run. The sample is the questions
+In: the drafts of the RL side, with attempts. Out: ``kept``, the same drafts with the run's rubrics, and ``mined``, one
+:class:`MinedRubrics` for the run. The sample is the questions
 whose ids hash lowest; the rollout judged of each is its first attempt. A reply that fails is listed as a problem and
 left out of the statistics; it never counts as a score.
 """
 
+import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import apache_beam as beam
-from apache_beam.pvalue import AsList, PCollection
+from apache_beam.pvalue import AsList, AsSingleton, PCollection
 
-from inference.asking import ask_for
+from inference.asking import Asks, ask_for
 from inference.request import Sampling
 from inference.session import Session
 from inference.settings import ModelsSettings
@@ -24,13 +27,14 @@ from rewards.rubrics import (
     measure,
     stratify,
 )
+from rewards.scorers import rubric_scores
 from rewards.scorers.rubric_scores import judge_rubrics
 from schemas.coding import record
 from schemas.ordering import order_key
 from schemas.records import Call, Draft, Rejected, Rubric
-from stages.plumbing.calling import REJECTED, CallModels, split
+from stages.plumbing.calling import CallModels
+from stages.plumbing.stage import REJECTED, DraftStage, Stage, apply
 
-CANDIDATES, JUDGE = "rubric_candidates", "rubric_judge"
 CANDIDATES_PROMPT = "rubric_candidates.v1"
 
 
@@ -105,6 +109,26 @@ def summarise(judged: Iterable[Judged], failures: Iterable[Rejected], settings: 
     return MinedRubrics(stratify(measured, settings), measured, len(rows), problems, rows[0].calls)
 
 
+def rubrics_json(mined: MinedRubrics) -> str:
+    """The content of ``rubrics.json``: every candidate as measured, whether it was kept, and what went wrong."""
+    kept = {rubric.id: rubric.stratum for rubric in mined.kept}
+    rows = [
+        {
+            "id": rubric.id,
+            "description": rubric.description,
+            "criteria": rubric.criteria,
+            "applicability": rubric.applicability,
+            "pass_rate": rubric.pass_rate,
+            "kept": rubric.id in kept,
+            "stratum": kept.get(rubric.id),
+        }
+        for rubric in mined.candidates
+    ]
+    return json.dumps(
+        {"judged": mined.judged, "rubrics": rows, "problems": mined.problems}, indent=1, ensure_ascii=False
+    )
+
+
 def _as_sample(drafts: list[Draft]) -> Iterator[RubricSample]:
     if drafts:
         yield RubricSample("run", tuple(drafts))
@@ -118,29 +142,47 @@ def _id_key(draft: Draft) -> str:
     return order_key(draft.id)
 
 
+def _with_rubrics(draft: Draft, found: MinedRubrics) -> Draft:
+    return replace(draft, rubrics=found.kept, calls=draft.calls + found.calls)
+
+
+RUBRIC_CANDIDATES = Stage(
+    "rubric_candidates",
+    "the teacher proposes criteria, once for the run",
+    asks=(Asks("teacher", (CANDIDATES_PROMPT,)),),
+    settings=RubricSettings,
+    max_calls=lambda settings: 1,
+)
+RUBRIC_JUDGE = Stage(
+    "rubric_judge",
+    "the judge applies them to a sample of the RL questions",
+    asks=(Asks("judge", (rubric_scores.PROMPT,)),),
+    settings=RubricSettings,
+    max_calls=lambda settings: settings.sample,
+)
+
+
 @dataclass
-class MineRubrics(beam.PTransform):
-    """Mine the run's rubrics; see the module."""
+class MineRubrics(DraftStage):
+    """Mines the run's rubrics; see the module."""
 
     settings: RubricSettings
     models: ModelsSettings
+    stage = RUBRIC_JUDGE
 
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def expand(self, drafts: PCollection) -> PCollection:
-        """A collection of exactly one :class:`MinedRubrics`."""
+    def expand(self, drafts: PCollection) -> Any:
+        """``kept`` drafts, ``mined``, and ``rejected``, which is empty: what fails here is a problem of the run's."""
         sample = (
             drafts
             | "SampleById" >> beam.combiners.Top.Smallest(self.settings.sample, key=_id_key)
             | "AsSample" >> beam.FlatMap(_as_sample)
         )
-        candidates = CallModels(CANDIDATES, partial(propose_rubrics, settings=self.settings), self.models)
-        proposed = split(sample, "Propose", candidates, kept=tuple[RubricTask, ...])
+        candidates = CallModels(RUBRIC_CANDIDATES, partial(propose_rubrics, settings=self.settings), self.models)
+        proposed = apply(sample, "Propose", candidates, kept=tuple[RubricTask, ...])
         tasks = proposed.kept | "EachTask" >> beam.FlatMap(_each) | "SpreadTasks" >> beam.Reshuffle()
-        judged = split(tasks, "Judge", CallModels(JUDGE, judge_attempt, self.models), kept=Judged)
+        judged = apply(tasks, "Judge", CallModels(RUBRIC_JUDGE, judge_attempt, self.models), kept=Judged)
         failures = (proposed[REJECTED], judged[REJECTED]) | "Failures" >> beam.Flatten()
-        return (
+        mined = (
             drafts.pipeline
             | "OneRun" >> beam.Create([None])
             | "Summarise"
@@ -151,3 +193,5 @@ class MineRubrics(beam.PTransform):
                 self.settings,
             )
         )
+        kept = drafts | "Attach" >> beam.Map(_with_rubrics, AsSingleton(mined)).with_output_types(Draft)
+        return {"kept": kept, "mined": mined, REJECTED: failures | "None" >> beam.Filter(lambda _: False)}

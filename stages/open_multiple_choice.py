@@ -8,16 +8,10 @@ within 5 % of each other), the question stays as it is.
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any
-
-import apache_beam as beam
-from apache_beam.pvalue import PCollection
 
 from schemas.answers.grading import grade_answer
 from schemas.records import Draft, Question
-from stages.plumbing.calling import MapDrafts, split
-
-STAGE = "open_choices"
+from stages.plumbing.stage import DraftStage, Stage, Work
 
 _NUMBER = re.compile(r"[+\-−]?\d+(?:\.\d+)?")
 _WORDS = re.compile(r"[^\W\d_]+(?:[ '’-][^\W\d_]+){0,2}")
@@ -80,19 +74,19 @@ def _only_gold_is_right(gold: str, answer_type: str, choices: tuple[str, ...]) -
     return all(grade_answer(choice, gold, answer_type, None).value == float(choice == gold) for choice in choices)
 
 
+STAGE = Stage("open_choices", "multiple-choice questions become free answers where that can be graded")
+
+
 @dataclass
-class OpenMultipleChoice(beam.PTransform):
-    """Open what can be answered freely; see the module. ``enabled`` False lets everything pass as it is."""
+class OpenMultipleChoice(DraftStage):
+    """Opens what can be answered freely; see the module. ``enabled`` False lets everything pass as it is."""
 
     enabled: bool = True
+    stage = STAGE
 
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def expand(self, drafts: PCollection) -> Any:
-        """``kept`` drafts and an empty ``rejected``."""
-        work = open_question if self.enabled else _pass
-        return split(drafts, "Map", MapDrafts(STAGE, work))
+    def work(self) -> Work:
+        """See :func:`open_question`."""
+        return open_question if self.enabled else _pass
 
 
 def _pass(draft: Draft) -> Draft:

@@ -8,12 +8,8 @@ at some frames, evenly spread; their points carry the frame's number and time.
 import asyncio
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
-import apache_beam as beam
-from apache_beam.pvalue import PCollection
-
-from inference.asking import ask_for
+from inference.asking import Asks, ask_for
 from inference.grounding import points_of_reply
 from inference.request import Sampling
 from inference.session import Session
@@ -23,16 +19,16 @@ from schemas.geometry import Point
 from schemas.messages import media_part
 from schemas.ordering import thinned
 from schemas.records import Draft, FrameRef, MediaRef
-from stages.plumbing.calling import CallModels, split, with_calls
+from stages.plumbing.calling import CallingStage, Work
+from stages.plumbing.stage import Stage
 from vision.clips import VideoSettings
 
-STAGE = "point"
 PROMPT = "point.v1"
 _EXACT = Sampling(max_tokens=2048)
 
 
 async def point(draft: Draft, session: Session, video: VideoSettings) -> Draft:
-    """Ask the pointer for every entity in every picture, all at once."""
+    """The draft with the points of every entity in every image; the pointer is asked for all at once."""
     asked = [
         (entity, medium, index, frame)
         for index, medium in enumerate(draft.question.media)
@@ -50,7 +46,7 @@ async def point(draft: Draft, session: Session, video: VideoSettings) -> Draft:
         if isinstance(answer, BaseException):
             raise answer
         found.extend(answer)
-    return with_calls(draft, session, points=tuple(dict.fromkeys(found)))
+    return replace(draft, points=tuple(dict.fromkeys(found)))
 
 
 async def _point_at(
@@ -69,16 +65,18 @@ async def _point_at(
     return tuple(replace(point, frame=frame.number, t_s=frame.t_s) for point in points)
 
 
+STAGE = Stage("point", "the pointer locates it", asks=(Asks("pointer", (PROMPT,), all_media=False),))
+
+
 @dataclass
-class PointEntities(beam.PTransform):
-    """Point at every entity; see the module."""
+class PointEntities(CallingStage):
+    """Points at every entity; see the module."""
 
     models: ModelsSettings
     video: VideoSettings = field(default_factory=VideoSettings)
+    stage = STAGE
+    spread = False
 
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def expand(self, drafts: PCollection) -> Any:
-        """``kept`` drafts and ``rejected``."""
-        return split(drafts, "Call", CallModels(STAGE, partial(point, video=self.video), self.models))
+    def work(self) -> Work:
+        """See :func:`point`."""
+        return partial(point, video=self.video)

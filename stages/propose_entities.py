@@ -5,28 +5,27 @@ interactions with their times), or a rejection. The initial rollout of the paper
 policy, or its first one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeGuard
+from typing import Annotated, TypeGuard
 
-import apache_beam as beam
-from apache_beam.pvalue import PCollection
+from pydantic import PositiveInt
 
-from inference.asking import ask_for
+from inference.asking import Asks, ask_for
 from inference.grounding import BadReply, json_object
 from inference.models import Answered
 from inference.request import Sampling
 from inference.session import Session
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
+from schemas.config import settings
 from schemas.messages import shown
-from schemas.reasons import Reason
-from schemas.records import Draft, Event, Rejected
+from schemas.records import Draft, Event
 from schemas.responses.times import MAX_TIME_S
-from stages.plumbing.calling import CallModels, reject, split, with_calls
-from stages.plumbing.spreading import SpreadDrafts
+from stages.plumbing.calling import CallingStage, Work
+from stages.plumbing.stage import Reject, Stage
 
-STAGE = "propose"
+NO_ENTITIES = "no_entities"
 PROMPT, CLIP_PROMPT = "propose.v1", "propose_video.v1"
 MAX_ENTITY_CHARS = 120
 MAX_EVENT_CHARS = 300
@@ -34,18 +33,12 @@ MAX_ROLLOUT_CHARS = 8000
 ROUNDING_S = 0.05
 
 
-@dataclass(frozen=True)
+@settings
 class ProposeSettings:
-    """``max_entities`` as in the paper: at most 10."""
+    """What the teacher may propose; the paper's bound is 10 entities."""
 
-    max_entities: int = 10
-    max_tokens: int = 1024
-
-    def __post_init__(self) -> None:
-        if self.max_entities < 1:
-            raise ValueError("propose.max_entities must be at least 1")
-        if self.max_tokens < 1:
-            raise ValueError(f"propose.max_tokens must be at least 1, got {self.max_tokens}")
+    max_entities: Annotated[PositiveInt, "entities of a question"] = 10
+    max_tokens: Annotated[PositiveInt, "new tokens of a reply"] = 1024
 
 
 def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:
@@ -86,8 +79,8 @@ def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MAX_TIME_S
 
 
-async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> Draft | Rejected:
-    """Ask the teacher what to point at."""
+async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> Draft:
+    """The draft with what the teacher says is to be pointed at. Raises :class:`Reject` where it names nothing."""
     rollout = next((attempt for attempt in draft.attempts if attempt.correct), draft.attempts[0])
     question, most = draft.question, settings.max_entities
     last_s = max((medium.frames[-1].t_s for medium in question.media if medium.frames), default=None)
@@ -105,22 +98,27 @@ async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> 
         session, "teacher", prompt, Sampling(max_tokens=settings.max_tokens), read
     )
     if not entities:
-        detail = "the teacher named no visible thing"
-        return reject(draft, STAGE, Reason.NO_ENTITIES, detail, session.calls, answered.call.keys[0])
-    return with_calls(draft, session, entities=entities, events=events)
+        raise Reject(NO_ENTITIES, "the teacher named no visible thing", answered.call.keys[0])
+    return replace(draft, entities=entities, events=events)
+
+
+STAGE = Stage(
+    "propose",
+    "the teacher names what an answer has to point at",
+    reasons={NO_ENTITIES: "the teacher named nothing that could be pointed at"},
+    asks=(Asks("teacher", (PROMPT, CLIP_PROMPT)),),
+    settings=ProposeSettings,
+)
 
 
 @dataclass
-class ProposeEntities(beam.PTransform):
-    """Name what to point at; see the module."""
+class ProposeEntities(CallingStage):
+    """Names what to point at; see the module."""
 
     settings: ProposeSettings
     models: ModelsSettings
+    stage = STAGE
 
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def expand(self, drafts: PCollection) -> Any:
-        """``kept`` drafts and ``rejected``."""
-        calls = CallModels(STAGE, partial(propose, settings=self.settings), self.models)
-        return split(drafts | SpreadDrafts(), "Call", calls)
+    def work(self) -> Work:
+        """See :func:`propose`."""
+        return partial(propose, settings=self.settings)

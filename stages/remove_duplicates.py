@@ -8,20 +8,22 @@ each is confirmed on pixels before it counts.
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import apache_beam as beam
-from apache_beam.pvalue import PCollection, TaggedOutput
+from apache_beam.pvalue import PCollection
+from pydantic import Field
 
+from schemas.answers.registry import answer_type_named
+from schemas.config import settings
 from schemas.ordering import order_key
-from schemas.reasons import Reason
 from schemas.records import Draft, Question
 from stages.ingest_records import MediaRoots
-from stages.plumbing.calling import REJECTED, reject, split
-from stages.plumbing.metrics import count_in, count_kept, count_rejected
+from stages.plumbing.metrics import count_in
+from stages.plumbing.stage import DraftStage, Reject, Stage, apply, kept_output, rejected_output
 from vision.hashing import hamming, same_picture
 
-STAGE = "dedup"
+DUPLICATE, NEAR_DUPLICATE = "duplicate", "near_duplicate"
 # Words whose upper case says nothing. Names (AB and ab), units (mW and MW) and LaTeX (\\Delta and \\delta) keep theirs,
 # the more so in answers, where SHOUTED words do too.
 _ANSWER_WORD = re.compile(r"(?<![\w\\])[^\W\d_][^\W\dA-Z_]{2,}(?!\w)")
@@ -29,18 +31,14 @@ _WORD = re.compile(r"(?<![\w\\])(?:[^\W\d_][^\W\dA-Z_]+|[A-Z]{4,})(?!\w)")
 BANDS = ((0, 13), (13, 13), (26, 13), (39, 13), (52, 12))
 
 
-@dataclass(frozen=True)
+@settings
 class DedupSettings:
-    """``near`` turns near duplicates on; ``max_distance`` is the most bits by which their hashes may differ (at most
-    4).
-    """
+    """Which questions count as duplicates."""
 
-    near: bool = True
-    max_distance: int = 4
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.max_distance < len(BANDS):
-            raise ValueError(f"dedup.max_distance must be 0 to {len(BANDS) - 1}, got {self.max_distance}")
+    near: Annotated[bool, "also reject near duplicates of an image"] = True
+    max_distance: Annotated[
+        int, Field(ge=0, lt=len(BANDS)), "bits by which the hashes of near duplicates may differ"
+    ] = 4
 
 
 def question_key(question: Question) -> str:
@@ -49,7 +47,7 @@ def question_key(question: Question) -> str:
     """
     answers = (question.answer, *(question.choices or ()))
     parts = [_fold(question.question, _WORD), question.answer_type, *(_fold(text, _ANSWER_WORD) for text in answers)]
-    if question.answer_type == "boxes":
+    if answer_type_named(question.answer_type).is_boxes:
         parts += sorted(map(repr, question.gold_boxes or ()))
     return order_key("\x00".join(parts))
 
@@ -83,8 +81,8 @@ class KeptPictures:
 
 def find_duplicates(
     drafts: Iterable[Draft], settings: DedupSettings, same: Callable[[Question, Question], bool]
-) -> Iterator[tuple[Draft, Reason | None, str]]:
-    """Each draft of one :func:`question_key` with None, or the reason and the id of the kept one.
+) -> Iterator[tuple[Draft, Reject | None]]:
+    """Each draft of one :func:`question_key` with None, or why it is not kept.
 
     ``same`` confirms on pixels. The result depends on ids and content, not on the order of the drafts.
     """
@@ -92,15 +90,15 @@ def find_duplicates(
     for draft in sorted(drafts, key=lambda draft: order_key(draft.id)):
         question = draft.question
         if _pixels(question) in kept.exact:
-            yield draft, Reason.DUPLICATE, kept.exact[_pixels(question)]
+            yield draft, Reject(DUPLICATE, f"of {kept.exact[_pixels(question)]!r}")
             continue
         near = kept.near(question, settings.max_distance) if settings.near else ()
         twin = next((other.id for other in near if same(question, other)), None)
         if twin is not None:
-            yield draft, Reason.NEAR_DUPLICATE, twin
+            yield draft, Reject(NEAR_DUPLICATE, f"of {twin!r}")
             continue
         kept.add(question)
-        yield draft, None, ""
+        yield draft, None
 
 
 def _pixels(question: Question) -> tuple[str, ...]:
@@ -131,35 +129,41 @@ class _FindDuplicates(beam.DoFn):
 
     def process(self, group: tuple[str, Iterable[Draft]]) -> Iterator[object]:
         """Emit the kept drafts of one question, and a rejection for each of the others."""
-        for draft, reason, kept_id in find_duplicates(group[1], self._settings, self._same):
-            count_in(STAGE)
-            if reason is None:
-                count_kept(STAGE)
-                yield draft
+        for draft, why in find_duplicates(group[1], self._settings, self._same):
+            count_in(STAGE.name)
+            if why is None:
+                yield kept_output(STAGE, draft)
             else:
-                rejected = reject(draft, STAGE, reason, f"of {kept_id!r}")
-                count_rejected(rejected)
-                yield TaggedOutput(REJECTED, rejected)
+                yield rejected_output(STAGE.rejected(draft.id, why, draft.calls))
 
     def _same(self, a: Question, b: Question) -> bool:
-        pictures = [(x.pictures, y.pictures) for x, y in zip(a.media, b.media, strict=True)]
+        pictures = [(x.image_uris, y.image_uris) for x, y in zip(a.media, b.media, strict=True)]
         if any(len(x) != len(y) for x, y in pictures):
             return False
         pairs = (pair for x, y in pictures for pair in zip(x, y, strict=True))
         return all(same_picture(self._store.pixels(x), self._store.pixels(y)) for x, y in pairs)
 
 
+STAGE = Stage(
+    "dedup",
+    "the same question on the same image is kept once",
+    reasons={
+        DUPLICATE: "same media, question and answer as a kept record",
+        NEAR_DUPLICATE: "same question and answer on an image confirmed to be the same as a kept one's",
+    },
+    settings=DedupSettings,
+)
+
+
 @dataclass
-class RemoveDuplicates(beam.PTransform):
-    """Keep one draft of each set of duplicates; see the module."""
+class RemoveDuplicates(DraftStage):
+    """Keeps one draft of each set of duplicates; see the module."""
 
     settings: DedupSettings
     roots: MediaRoots
-
-    def __post_init__(self) -> None:
-        super().__init__()
+    stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
         """``kept`` drafts and ``rejected``."""
         grouped = drafts | "KeyByQuestion" >> beam.Map(_keyed) | "SameQuestion" >> beam.GroupByKey()
-        return split(grouped, "FindDuplicates", _FindDuplicates(self.settings, self.roots))
+        return apply(grouped, "FindDuplicates", _FindDuplicates(self.settings, self.roots))

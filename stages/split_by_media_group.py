@@ -1,39 +1,44 @@
 """The split into the SFT and the RL side, so that no picture stands on both.
 
-In: drafts. Out: ``sft`` and ``rl`` drafts. A media group is a connected component of questions that share a medium by
-decoded-pixel hash; a hash of the group decides its side, so the ratio holds in expectation and neither input order nor
-worker count can change a side.
+In: drafts. Out: ``sft`` and ``rl`` drafts, and an empty ``rejected``. A media group is a connected component of
+questions that share a medium by decoded-pixel hash; a hash of the group decides its side, so the ratio holds in
+expectation and neither input order nor worker count can change a side.
+
+Which media belong together must not depend on which questions were drawn and in the band either, or a larger draw could
+move a question to the other side. So the split may be given, beside the drafts, those from which they were chosen: a
+question with several media ties these together also where it is not split itself.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection, TaggedOutput
 
 from schemas.coding import record
+from schemas.config import Share, settings
 from schemas.ordering import unit_hash
 from schemas.records import Draft
 from stages.plumbing.packing import packed
+from stages.plumbing.stage import DraftStage, Stage, apply
 
 SFT, RL = "sft", "rl"
 
 
-@dataclass(frozen=True)
+@settings
 class SplitSettings:
-    """``sft_ratio`` is the share of media groups on the SFT side."""
+    """How the media groups are split between SFT and RL."""
 
-    sft_ratio: float = 0.7
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.sft_ratio <= 1:
-            raise ValueError(f"split.sft_ratio must be in [0, 1], got {self.sft_ratio}")
+    sft_ratio: Annotated[Share, "the share of media groups on the SFT side"] = 0.7
+    seed: Annotated[int, "another seed is another split"] = 0
 
 
-def media_groups(uses: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[tuple[str, str]]:
-    """The group of each question id, named by the smallest media hash in it; ``uses`` are (id, media hashes)."""
+def media_groups(uses: Iterable[tuple[str | None, tuple[str, ...]]]) -> Iterator[tuple[str, str]]:
+    """The group of each question id, named by the smallest media hash in it; ``uses`` are (id, media hashes).
+
+    A use without an id ties its media together and is no question to be split.
+    """
     parent: dict[str, str] = {}
 
     def root(node: str) -> str:
@@ -50,7 +55,8 @@ def media_groups(uses: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[tuple[
             low, high = sorted((root(hashes[0]), root(value)))
             parent[high] = low
     for question_id, hashes in uses:
-        yield question_id, root(hashes[0])
+        if question_id is not None:
+            yield question_id, root(hashes[0])
 
 
 def side_of(group: str, settings: SplitSettings) -> str:
@@ -76,11 +82,22 @@ def _group_part(named: tuple[str, str]) -> tuple[str, SplitPart]:
     return question_id, SplitPart(group=group)
 
 
-def _media_of(draft: Draft) -> tuple[str, tuple[str, tuple[str, ...]]]:
+Use = tuple[str | None, tuple[str, ...]]
+"""A question's id and the pixel hashes of its media."""
+
+
+def _use(draft: Draft) -> tuple[str, Use]:
     return "all", (draft.id, tuple(medium.pixel_sha256 for medium in draft.question.media))
 
 
-def _groups(keyed: tuple[str, Iterable[tuple[str, tuple[str, ...]]]]) -> Iterator[tuple[str, str]]:
+def _tie(draft: Draft) -> Iterator[tuple[str, Use]]:
+    """What the draft ties together: nothing where it has one medium."""
+    hashes = tuple(medium.pixel_sha256 for medium in draft.question.media)
+    if len(hashes) > 1:
+        yield "all", (None, hashes)
+
+
+def _groups(keyed: tuple[str, Iterable[Use]]) -> Iterator[tuple[str, str]]:
     yield from media_groups(keyed[1])
 
 
@@ -97,26 +114,29 @@ class _Route(beam.DoFn):
         yield TaggedOutput(side_of(groups[0], self._settings), drafts[0])
 
 
+STAGE = Stage(
+    "split", "questions go to the SFT or the RL side, so that no image stands on both", settings=SplitSettings
+)
+
+
 @dataclass
-class SplitByMediaGroup(beam.PTransform):
-    """Split the drafts; see the module. The groups are found on one worker, which holds ids and hashes only."""
+class SplitByMediaGroup(DraftStage):
+    """Splits the drafts; see the module. The groups are found on one worker, which holds ids and hashes only.
+
+    In: drafts, or a pair of them and of the drafts from which they were chosen.
+    """
 
     settings: SplitSettings
+    stage = STAGE
 
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def expand(self, drafts: PCollection) -> Any:
-        """``sft`` and ``rl``."""
-        groups = (
-            drafts
-            | "MediaOfEach" >> beam.Map(_media_of)
-            | "AllMedia" >> beam.GroupByKey()
-            | "MediaGroups" >> beam.FlatMap(_groups)
-        )
-        parts = (drafts | "KeyById" >> beam.Map(_draft_part), groups | "GroupById" >> beam.Map(_group_part))
+    def expand(self, drafts: PCollection | tuple[PCollection, PCollection]) -> Any:
+        """``sft``, ``rl`` and ``rejected``."""
+        chosen, all_drafts = drafts if isinstance(drafts, tuple) else (drafts, None)
+        uses = chosen | "MediaOfEach" >> beam.Map(_use).with_output_types(tuple[str, Use])
+        if all_drafts is not None:
+            ties = all_drafts | "MediaOfSeveral" >> beam.FlatMap(_tie).with_output_types(tuple[str, Use])
+            uses = (uses, ties) | "Uses" >> beam.Flatten()
+        groups = uses | "AllMedia" >> beam.GroupByKey() | "MediaGroups" >> beam.FlatMap(_groups)
+        parts = (chosen | "KeyById" >> beam.Map(_draft_part), groups | "GroupById" >> beam.Map(_group_part))
         joined: Any = parts | "Parts" >> beam.Flatten() | "JoinGroup" >> beam.GroupByKey()
-        sides = joined | "Route" >> beam.ParDo(_Route(self.settings)).with_outputs(SFT, RL)
-        for side in (SFT, RL):
-            sides[side].element_type = Draft
-        return sides
+        return apply(joined, "Route", _Route(self.settings), sft=Draft, rl=Draft)

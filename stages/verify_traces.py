@@ -12,11 +12,9 @@ and all at 0 is the paper's rule.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import apache_beam as beam
-from apache_beam.pvalue import PCollection
-
+from inference.asking import Asks
 from inference.session import Session
 from inference.settings import ModelsSettings
 from rewards.aggregate import GateSettings
@@ -26,21 +24,23 @@ from rewards.registry import SCORERS
 from rewards.scorer import Scorer, check_names
 from rewards.scorers import outcome
 from rewards.second_judge import labels_of
-from rewards.selection import PLANNERS
+from rewards.selection import PLAN_PROMPT, Planner
 from rewards.verifier import verify as verify_case
-from schemas.reasons import Reason
-from schemas.records import Draft, Rejected, Trace, Verdict
-from stages.plumbing.calling import CallModels, reject, split, with_calls
+from schemas.config import Share, settings
+from schemas.records import Draft, Trace, Verdict
+from stages.plumbing.calling import CallingStage, Work
 from stages.plumbing.metrics import count_agreement
+from stages.plumbing.stage import Reject, Stage
 
-STAGE = "verify"
+UNVERIFIABLE, WRONG_ANSWER = "unverifiable", "wrong_answer"
+LOW_GROUNDING, LOW_REASONING = "low_grounding", "low_reasoning"
 
 
 def _default_floors() -> dict[str, float]:
     return {scorer.name: scorer.floor for scorer in SCORERS if scorer.floor is not None}
 
 
-@dataclass(frozen=True)
+@settings
 class VerifySettings:
     """``min_score`` is the paper's 0.7; ``gate`` holds the weights and threshold of Eq. 9.
 
@@ -57,19 +57,11 @@ class VerifySettings:
         "min_temporal": "floors.temporal",
     }
 
-    min_score: float = 0.7
-    floors: Mapping[str, float] = field(default_factory=_default_floors, hash=False)
+    min_score: Share = 0.7
+    floors: Mapping[str, Share] = field(default_factory=_default_floors, hash=False)
     gate: GateSettings = field(default_factory=GateSettings)
-    planner: str = "rules"
+    planner: Planner = "rules"
     synthetic_sources: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        bounds = {"min_score": self.min_score} | {f"floors.{name}": floor for name, floor in self.floors.items()}
-        for name, bound in bounds.items():
-            if not 0 <= bound <= 1:
-                raise ValueError(f"verify.{name} must be in [0, 1], got {bound}")
-        if self.planner not in PLANNERS:
-            raise ValueError(f"verify.planner must be one of {', '.join(PLANNERS)}, got {self.planner!r}")
 
     def floor_of(self, scorer: Scorer) -> float:
         """The least value at which a trace is kept; 0 is no floor."""
@@ -120,14 +112,14 @@ def best_trace(traces: tuple[Trace, ...]) -> int | None:
 
 def why_rejected(
     traces: tuple[Trace, ...], best: int | None, settings: VerifySettings, scorers: Sequence[Scorer] = SCORERS
-) -> tuple[Reason, str]:
+) -> tuple[str, str]:
     """The reason and detail for traces of which none is good enough."""
     if best is None:
-        return Reason.UNVERIFIABLE, f"no answer could be graded: {traces[0].verdicts[0].reason}"
+        return UNVERIFIABLE, f"no answer could be graded: {traces[0].verdicts[0].reason}"
     trace = traces[best]
     values = {verdict.name: verdict for verdict in trace.verdicts if verdict.value is not None}
     if (_outcome(trace).value or 0.0) < settings.gate.tau:
-        return Reason.WRONG_ANSWER, f"no trace of {len(traces)} is right: {_outcome(trace).reason}"
+        return WRONG_ANSWER, f"no trace of {len(traces)} is right: {_outcome(trace).reason}"
     low = below_floor(trace, settings, scorers)
     if low is not None and (trace.score or 0.0) >= settings.min_score:
         scorer, verdict = low
@@ -139,15 +131,18 @@ def why_rejected(
     return _reason_for(failing, scorers), said
 
 
-def _reason_for(failing: Verdict, scorers: Sequence[Scorer]) -> Reason:
+def _reason_for(failing: Verdict, scorers: Sequence[Scorer]) -> str:
     is_grounding = any(scorer.is_grounding for scorer in scorers if scorer.name == failing.name)
-    return Reason.LOW_GROUNDING if is_grounding else Reason.LOW_REASONING
+    return LOW_GROUNDING if is_grounding else LOW_REASONING
 
 
 async def verify(
     draft: Draft, session: Session, settings: VerifySettings, served: Served, scorers: Sequence[Scorer] = SCORERS
-) -> Draft | Rejected:
-    """Score the draft's traces, equal ones once, and pick the best."""
+) -> Draft:
+    """The draft with its traces scored, equal ones once, and the best one chosen.
+
+    Raises :class:`Reject` where none is good enough.
+    """
     masks = ObjectMasks(draft.question, session, served)
     scored: dict[str, Trace] = {}
     for trace in draft.traces:
@@ -163,24 +158,51 @@ async def verify(
     if best is None:
         best = best_trace(traces)
         reason, detail = why_rejected(traces, best, settings, scorers)
-        return reject(draft, STAGE, reason, detail, session.calls, draft.calls[-1].keys[best or 0])
-    return with_calls(draft, session, traces=traces, best=best)
+        raise Reject(reason, detail, draft.calls[-1].keys[best or 0])
+    return replace(draft, traces=traces, best=best)
+
+
+def describe(scorers: Sequence[Scorer]) -> Stage:
+    """What the stage says of itself with these scorers; a recipe with scorers of its own lists this description."""
+    planning = Asks("judge", (PLAN_PROMPT,), required=False)
+    return Stage(
+        "verify",
+        "traces are scored for answer, grounding and reasoning; the best one is kept if it is good enough",
+        reasons={
+            WRONG_ANSWER: "no trace reached the gold answer",
+            LOW_GROUNDING: "the best right trace points off the objects that it names",
+            LOW_REASONING: "the best right and grounded trace does not support its answer",
+            UNVERIFIABLE: "no scorer could judge the answer of any trace",
+        },
+        asks=(*(replace(ask, required=False) for scorer in scorers for ask in scorer.asks), planning),
+        settings=VerifySettings,
+        scores=tuple(scorer.name for scorer in scorers),
+    )
+
+
+STAGE = describe(SCORERS)
 
 
 @dataclass
-class VerifyTraces(beam.PTransform):
-    """Verify the traces of every draft; see the module."""
+class VerifyTraces(CallingStage):
+    """Verifies the traces of every draft; see the module.
+
+    A recipe with other scorers lists :func:`describe` of them among its stages.
+    """
 
     settings: VerifySettings
     models: ModelsSettings
     scorers: tuple[Scorer, ...] = SCORERS
+    stage = STAGE
+    spread = False
 
     def __post_init__(self) -> None:
-        super().__init__()
+        super().__post_init__()
         check_scorers(self.settings, self.scorers)
+        if self.scorers != SCORERS:
+            self.stage = describe(self.scorers)  # pyright: ignore[reportAttributeAccessIssue]
 
-    def expand(self, drafts: PCollection) -> Any:
-        """``kept`` drafts and ``rejected``."""
+    def work(self) -> Work:
+        """See :func:`verify`."""
         served = served_by(self.models, self.settings.synthetic_sources)
-        work = partial(verify, settings=self.settings, served=served, scorers=self.scorers)
-        return split(drafts, "Call", CallModels(STAGE, work, self.models))
+        return partial(verify, settings=self.settings, served=served, scorers=self.scorers)

@@ -11,7 +11,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import apache_beam as beam
 import pyarrow as pa
@@ -20,7 +20,9 @@ from apache_beam.coders import BytesCoder, Coder, StrUtf8Coder, TupleCoder, VarI
 from apache_beam.coders.typecoders import registry
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import AsSingleton, PCollection
+from pydantic import NonNegativeInt, PositiveInt
 
+from schemas.config import settings
 from schemas.ordering import order_key
 from stages.ingest_records import MediaRoots
 from stages.plumbing.malloc import release_memory
@@ -34,21 +36,14 @@ PLAN_BITS = 32
 PART_BYTES = 8_000_000
 
 
-@dataclass(frozen=True)
+@settings
 class ShardSettings:
-    """``shards`` fixes the number of shards; 0 derives it so that none holds more than ``shard_bytes`` on average.
+    """The size of the shards; the Hub's viewer refuses row groups above 286 MB."""
 
-    ``row_group_bytes`` bounds a row group: the Hub's viewer refuses groups above 286 MB.
-    """
-
-    shards: int = 0
-    shard_bytes: int = 400_000_000
-    row_group_bytes: int = 100_000_000
-    max_group_rows: int = 1000
-
-    def __post_init__(self) -> None:
-        if self.shards < 0 or min(self.shard_bytes, self.row_group_bytes, self.max_group_rows) < 1:
-            raise ValueError("write.shards must be at least 0; shard_bytes, row_group_bytes, max_group_rows at least 1")
+    shards: Annotated[NonNegativeInt, "how many there are (0: as many as shard_bytes needs)"] = 0
+    shard_bytes: Annotated[PositiveInt, "the size of a shard, on average, when shards is 0"] = 400_000_000
+    row_group_bytes: Annotated[PositiveInt, "the size of a row group"] = 100_000_000
+    max_group_rows: Annotated[PositiveInt, "rows of a row group"] = 1000
 
 
 def shard_count(rows: int, total_bytes: int, settings: ShardSettings) -> int:

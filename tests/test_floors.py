@@ -1,7 +1,8 @@
-"""The house: a module imports only from floors below its own, or from its own package."""
+"""The house: a module imports only from floors below its own, or from its own package, and never in a circle."""
 
 import ast
-from collections.abc import Iterator
+import graphlib
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ FLOORS = {
     "data_cards": 4,
     "publishing": 5,
     "pipelines": 6,
+    "groundtrace": 7,
 }
 GROUND = ("tests", "benchmarks", "setup", "conftest")
 
@@ -56,8 +58,38 @@ def forbidden(root: Path) -> Iterator[str]:
                         yield f"{where}:{node.lineno} {module}"  # type: ignore[attr-defined]
 
 
+def circle(root: Path) -> list[str]:
+    """Modules of which each imports the next, the last being the first again; empty where there is no such circle.
+
+    Every import counts, also one in a function and one for type checkers only: they would hide a circle, not undo it.
+    """
+    files = [file.relative_to(root) for package in FLOORS for file in sorted((root / package).rglob("*.py"))]
+    modules = {".".join(file.with_suffix("").parts).removesuffix(".__init__"): file for file in files}
+    arrows = {name: imported(root, file, modules.keys()) - {name} for name, file in modules.items()}
+    try:
+        graphlib.TopologicalSorter(arrows).prepare()
+    except graphlib.CycleError as error:
+        return error.args[1][::-1]
+    return []
+
+
+def imported(root: Path, file: Path, modules: Collection[str]) -> set[str]:
+    """Those of the modules that a file imports; ``from a import b`` stands for ``a.b`` where that is a module."""
+    found = set()
+    for node in ast.walk(ast.parse((root / file).read_bytes())):
+        for module in modules_named(node, ".".join(file.parent.parts)):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.ImportFrom) else [""]
+            inner = {f"{module}.{name}" for name in names}
+            found |= {name if name in modules else module for name in inner}
+    return found.intersection(modules)
+
+
 def test_every_arrow_points_down() -> None:
     assert list(forbidden(ROOT)) == []
+
+
+def test_no_imports_go_in_a_circle() -> None:
+    assert circle(ROOT) == []
 
 
 def test_every_package_has_a_floor() -> None:
@@ -97,3 +129,28 @@ def test_the_walk_finds_arrows_that_point_up_or_sideways(
     (tmp_path / file).parent.mkdir(parents=True)
     (tmp_path / file).write_text(text, "utf-8")
     assert list(forbidden(tmp_path)) == found
+
+
+CIRCLES = [
+    ({"a": "from stages.b import f", "b": "import stages.a"}, True),
+    ({"a": "from stages import b", "b": "from .a import f"}, True),
+    ({"a": "from . import b", "b": "from . import c", "c": "from . import a"}, True),
+    ({"a": "def f():\n    from stages.b import g", "b": "from stages.a import f"}, True),
+    ({"a": "if TYPE_CHECKING:\n    from stages.b import B", "b": "from stages.a import f"}, True),
+    ({"a": "import importlib\nimportlib.import_module('stages.b')", "b": "from stages.a import f"}, True),
+    ({"__init__": "from stages.a import f", "a": "from stages import g"}, True),
+    ({"room/__init__": "", "room/a": "from stages.b import f", "b": "from stages.room.a import g"}, True),
+    ({"a": "from stages.b import f", "b": "from stages.c import f", "c": ""}, False),
+    ({"a": "from stages import b", "b": "import json", "__init__": "from stages import a"}, False),
+    ({"a": "import schemas.a", "b": "import schemas.a"}, False),
+]
+
+
+@pytest.mark.parametrize(("files", "found"), CIRCLES)
+def test_the_walk_finds_circles(files: dict[str, str], found: bool, tmp_path: Path) -> None:
+    for name, text in files.items():
+        (tmp_path / "stages" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "stages" / f"{name}.py").write_text(text, "utf-8")
+    around = circle(tmp_path)
+    assert bool(around) is found
+    assert around[:1] == around[-1:]

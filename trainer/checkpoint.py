@@ -12,13 +12,14 @@ from typing import Any
 
 import torch
 
+from schemas.errors import UserError
 from trainer.optimiser import Optimiser
 
 _NAME = re.compile(r"step-(\d{6,})")
 STATE = "trainer.pt"
 
 
-class CheckpointError(ValueError):
+class CheckpointError(UserError):
     """A checkpoint that cannot be resumed from; the message says why."""
 
 

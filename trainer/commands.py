@@ -7,20 +7,15 @@ import datasets
 import torch
 import transformers
 
-from schemas.config import ConfigError, load_config
-from trainer.checkpoint import CheckpointError
+from schemas.config import load_config
+from schemas.errors import UserError
 from trainer.evaluate import evaluate
 from trainer.grpo import train_grpo
-from trainer.memory import DoesNotFit
-from trainer.model import ModelError
 from trainer.optimiser import NotFinite
 from trainer.reward import JudgesDown
 from trainer.sampling import SamplerError
 from trainer.settings import TrainerSettings
 from trainer.sft import train_sft
-from trainer.shards import ShardError
-
-USER_ERRORS = (CheckpointError, ConfigError, DoesNotFit, ModelError, ShardError)
 
 
 def dispatch(parsed: argparse.Namespace) -> int:
@@ -35,7 +30,7 @@ def dispatch(parsed: argparse.Namespace) -> int:
         if settings.threads:
             torch.set_num_threads(settings.threads)
         print(commands[parsed.command](settings, parsed.data, parsed.output))
-    except USER_ERRORS as error:
+    except UserError as error:
         return _fail(str(error), 2)
     except (JudgesDown, SamplerError) as error:
         return _fail(f"{error}; the last checkpoint stands, run the same command again to resume", 3)

@@ -17,7 +17,7 @@ from schemas.coordinates import (
     from_px,
     to_px,
 )
-from schemas.responses.image_mentions import pictures_of_tags
+from schemas.responses.image_mentions import images_of_tags
 from schemas.responses.response import parse_boxes, parse_points
 from schemas.responses.tags import format_box_tag, format_points_tag, scan_tags
 
@@ -75,7 +75,7 @@ def _rewrite(
     pieces: list[str] = []
     done = 0
     tags = scan_tags(text)
-    places = pictures_of_tags(text, tags) if len(sizes) > 1 else [0] * len(tags)
+    places = images_of_tags(text, tags) if len(sizes) > 1 else [0] * len(tags)
     for tag, place in zip(tags, places, strict=True):
         written = text[tag.start : tag.end]
         points, boxes = parse_points(written), parse_boxes(written)

@@ -8,6 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
 
+from schemas.answers.registry import answer_type_named
 from schemas.geometry import Box, Point
 from schemas.passk import pass_at_k
 from schemas.responses.response import parse_points, parse_response
@@ -82,7 +83,7 @@ def exact_points(row: TrainingRow, scored: Scored) -> list[float]:
     or there are no gold boxes.
     """
     boxes, points = row.question.gold_boxes, parse_points(scored.text)
-    if not boxes or row.question.answer_type != "numeric":
+    if not boxes or not answer_type_named(row.question.answer_type).is_number:
         return []
     hits = [_hits(point, boxes) for point in points]
     single = [hit[0] for hit in hits if len(hit) == 1]

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from schemas.errors import UserError
 from trainer.policy import CHUNK
 from trainer.settings import TrainerSettings
 
@@ -19,7 +20,7 @@ _KEPT_BYTES_PER_HIDDEN = 34
 GIB = 2**30
 
 
-class DoesNotFit(ValueError):
+class DoesNotFit(UserError):
     """The step needs more memory than there is; the message is the arithmetic."""
 
 

@@ -12,6 +12,8 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
 
 from schemas.coordinates import CoordinateFrame, ResizeRule
+from schemas.errors import UserError
+from schemas.extras import require_extra
 from trainer import attention
 from trainer.coordinates import Speech
 from trainer.sample import BadRow, EncodedImage
@@ -28,7 +30,7 @@ needs: an image token that is repeated once for each merged patch, patches with 
 and ``get_rope_index``."""
 
 
-class ModelError(ValueError):
+class ModelError(UserError):
     """A model that cannot be loaded or trained; the message says why and what to do."""
 
 
@@ -113,8 +115,6 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
             output_loading_info=True,
             **source,
         )
-    except ModelError:
-        raise
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"cannot load {settings.path}: {_line(error)}") from error
     if missing := sorted(report["missing_keys"]):
@@ -152,6 +152,7 @@ def set_attention(model: Any, implementation: str) -> None:
 def _prepare(model: Any, settings: ModelSettings) -> None:
     """What is trained and how: adapters, a frozen tower, checkpointing."""
     if settings.lora_rank:
+        require_extra("train", "model.lora_rank", "peft")
         from peft import LoraConfig, inject_adapter_in_model
 
         config = LoraConfig(

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from schemas.geometry import Point
 from schemas.input_record import InvalidRecord, parse_record
+from schemas.json_lines import read_lines
 from schemas.question_text import user_text
 from schemas.records import MediaRef, Question, RawRecord
 from trainer.sample import BadRow
@@ -17,9 +18,8 @@ class Records:
     def __init__(self, folder: Path) -> None:
         """Raises ShardError when the folder holds no records."""
         self._store = MediaStore(str(folder), str(folder))
-        text = (folder / "records.jsonl").read_text("utf-8-sig", errors="backslashreplace")
-        lines = enumerate(text.split("\n"), 1)
-        self._lines = [(number, line.rstrip("\r")) for number, line in lines if line.strip()]
+        with (folder / "records.jsonl").open("rb") as stream:
+            self._lines = list(read_lines(stream))
         if not self._lines:
             raise ShardError(f"{folder}/records.jsonl holds no records")
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from inference.endpoint import check_extras
 from inference.errors import Failure
 from inference.runtime import runtime
 from inference.session import Session
@@ -56,10 +57,12 @@ def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None
 class Reward:
     """Scores responses by the recipe that the settings name; its media and replies are kept in the run's folder.
 
-    ``memory`` is what the recipe has learned so far.
+    ``memory`` is what the recipe has learned so far. Raises :class:`schemas.extras.MissingExtra` for an endpoint whose
+    packages are not installed.
     """
 
     def __init__(self, settings: RewardSettings, output: Path) -> None:
+        check_extras(settings.endpoints[name] for name in settings.roles.values())
         self._settings = settings
         self.recipe = settings.make_recipe()
         self.memory = Memory()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import torch
 from transformers import GenerationConfig
 
+from schemas.extras import require_extra
 from trainer.model import VisionLanguageModel, set_attention
 from trainer.sample import Sample
 from trainer.sampling import Rollout, Sampler
@@ -80,6 +81,7 @@ class TransformersSampler:
 def make_sampler(vlm: VisionLanguageModel, settings: RolloutSettings, weights_folder: str) -> Sampler:
     """The sampler of ``rollout.kind``; ``weights_folder`` is where one outside this process reads weights from."""
     if settings.kind == "vllm":
+        require_extra("train", "rollout.kind vllm", "msgpack")
         from trainer.vllm_rollouts import VllmSampler
 
         return VllmSampler(vlm, settings, weights_folder)

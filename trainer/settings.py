@@ -1,237 +1,182 @@
 """What a trainer's config may hold. One file serves ``sft``, ``grpo`` and ``eval``: each reads what it needs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import field
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from inference.embedded import embedded_endpoints, embedded_roles
-from inference.settings import ROLES, EndpointSettings
+from inference.endpoint import check_access
+from inference.settings import EndpointSettings, FrameName, Role
 from rewards.recipes.base import Recipe
-from rewards.recipes.registry import make_recipe
-from schemas.coordinates import CoordinateFrame
+from rewards.recipes.registry import RECIPES, make_recipe
+from schemas.config import OneOf, Share, settings
 
 
-@dataclass(frozen=True)
+@settings
 class ModelSettings:
-    """The model to train: a local folder or a hub id.
+    """The model to train. Its master weights are float32 whatever it computes in."""
 
-    ``frame`` and ``decimals`` are how the model writes coordinates; left out, they are those of its family
-    (:data:`trainer.model.FAMILIES`). ``dtype`` is what it computes in; master weights are float32 either way.
-    ``freeze_vision`` leaves the vision tower as it is. ``lora_rank`` above 0 trains low-rank adapters on the linear
-    layers of the language model instead of the weights themselves.
-    """
-
-    path: str
-    revision: str = "main"
-    frame: str | None = None
-    decimals: int | None = None
-    dtype: str = "bfloat16"
-    freeze_vision: bool = False
-    lora_rank: int = 0
-    lora_alpha: float = 32.0
-    gradient_checkpointing: bool = False
-
-    def __post_init__(self) -> None:
-        if self.dtype not in ("bfloat16", "float32"):
-            raise ValueError(f"model.dtype must be bfloat16 or float32, got {self.dtype!r}")
-        if self.frame is not None:
-            CoordinateFrame(self.frame)
-        if self.lora_rank < 0 or self.lora_alpha <= 0:
-            raise ValueError("model.lora_rank must not be negative, lora_alpha must be positive")
+    path: Annotated[str, "a local folder or a Hub id"]
+    revision: Annotated[str, "of the Hub's repository"] = "main"
+    frame: Annotated[FrameName | None, "how the model writes coordinates; left out: as its family does"] = None
+    decimals: Annotated[int | None, "the decimals of a coordinate; left out: as its family has them"] = None
+    dtype: Annotated[Literal["bfloat16", "float32"], "what it computes in"] = "bfloat16"
+    freeze_vision: Annotated[bool, "leave the vision tower as it is"] = False
+    lora_rank: Annotated[
+        NonNegativeInt, "above 0: train adapters of this rank on the language model's linear layers, not the weights"
+    ] = 0
+    lora_alpha: Annotated[PositiveFloat, "scales the adapters, over their rank"] = 32.0
+    gradient_checkpointing: Annotated[bool, "compute activations again instead of keeping them"] = False
 
 
-@dataclass(frozen=True)
+@settings
 class BatchSettings:
-    """``max_tokens`` bounds one row, image tokens included: a longer row is left out and counted, never cut.
-    ``tokens`` is how many tokens one forward pass takes, of as many samples as fit.
-    """
+    """The size of one forward pass. A row that is too long is left out and counted, never cut."""
 
-    max_tokens: int = 8192
-    tokens: int = 16384
+    max_tokens: Annotated[int, Field(ge=2), "tokens of one row, image tokens included"] = 8192
+    tokens: Annotated[int, Field(ge=2), "tokens of a forward pass, which takes as many rows as fit"] = 16384
 
     def __post_init__(self) -> None:
-        if not 2 <= self.max_tokens <= self.tokens:
-            raise ValueError("batch needs 2 <= max_tokens <= tokens")
+        if self.max_tokens > self.tokens:
+            raise ValueError(f"max_tokens must be at most tokens = {self.tokens}, got {self.max_tokens}")
 
 
-@dataclass(frozen=True)
+@settings
 class OptimiserSettings:
-    """AdamW on all trained weights, or with ``muon_lr`` above 0 Muon on the matrices of the hidden layers.
+    """AdamW on all trained weights, or Muon on the matrices of the hidden layers and AdamW on the others."""
 
-    The learning rate rises over ``warmup_steps`` and then stays (``constant``), or falls along a half cosine or a line
-    to ``final_share`` of its height at the last step (``cosine``, ``linear``).
-    """
-
-    lr: float = 1e-5
-    muon_lr: float = 0.0
-    beta1: float = 0.9
-    beta2: float = 0.999
-    weight_decay: float = 0.0
-    warmup_steps: int = 0
-    schedule: str = "constant"
-    final_share: float = 0.0
-    max_grad_norm: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.schedule not in ("constant", "cosine", "linear"):
-            raise ValueError(f"optimiser.schedule must be constant, cosine or linear, got {self.schedule!r}")
-        if self.lr <= 0 or self.muon_lr < 0 or self.max_grad_norm <= 0 or self.warmup_steps < 0:
-            raise ValueError("optimiser.lr and max_grad_norm must be positive, muon_lr and warmup_steps not negative")
-        if not 0 <= self.final_share <= 1:
-            raise ValueError("optimiser.final_share must be in [0, 1]")
+    lr: Annotated[PositiveFloat, "the learning rate of AdamW"] = 1e-5
+    muon_lr: Annotated[NonNegativeFloat, "the learning rate of Muon (0: AdamW alone)"] = 0.0
+    beta1: Annotated[float, "AdamW's decay of the mean of gradients"] = 0.9
+    beta2: Annotated[float, "AdamW's decay of the mean of their squares"] = 0.999
+    weight_decay: Annotated[float, "of both optimisers"] = 0.0
+    warmup_steps: Annotated[NonNegativeInt, "steps over which the learning rate rises"] = 0
+    schedule: Annotated[
+        Literal["constant", "cosine", "linear"],
+        "what the learning rate does then: it stays, or falls along a half cosine or a line",
+    ] = "constant"
+    final_share: Annotated[Share, "the share of the learning rate that is left at the last step"] = 0.0
+    max_grad_norm: Annotated[PositiveFloat, "longer gradients are scaled down to this norm"] = 1.0
 
 
-@dataclass(frozen=True)
+@settings
 class SftSettings:
-    """``steps`` optimiser steps of ``samples_per_step`` rows each; the rows are shuffled anew each epoch."""
+    """Supervised fine-tuning; the rows are shuffled anew each epoch."""
 
-    steps: int = 1000
-    samples_per_step: int = 32
-
-    def __post_init__(self) -> None:
-        if self.steps < 1 or self.samples_per_step < 1:
-            raise ValueError("sft.steps and samples_per_step must be at least 1")
+    steps: Annotated[PositiveInt, "optimiser steps"] = 1000
+    samples_per_step: Annotated[PositiveInt, "rows of a step"] = 32
 
 
-@dataclass(frozen=True)
+@settings
 class GrpoSettings:
-    """GRPO with the options of DAPO.
+    """GRPO with the options of DAPO."""
 
-    Each step takes ``prompts_per_step`` questions and ``group_size`` rollouts of each. ``clip_low`` and ``clip_high``
-    bound the ratio; with ``clip_high_end`` the upper bound moves there over the run. ``advantage_scale`` is ``std``
-    (the group's own deviation, as GRPO has it), ``none``, or ``fixed``: R minus the mean, over ``advantage_unit``.
-    ``kl_beta`` 0 needs no reference model. ``dynamic_sampling`` drops groups whose raw outcomes are all alike, and
-    draws others in their place, at most ``max_draws`` times a step. ``overlong`` says what a rollout that was cut off
-    is: ``mask`` (it leaves the loss, numerator and denominator), ``keep``, or ``soft`` (kept; its reward falls linearly
-    by up to 1 over the last ``overlong_buffer`` tokens). ``updates_per_rollout`` splits each step's rollouts over so
-    many optimiser steps. ``importance_cap`` bounds the correction for a sampler whose log-probabilities are not the
-    trainer's own. ``shuffle_advantages`` is the control: it breaks the tie between rollouts and rewards.
-    """
-
-    steps: int = 200
-    prompts_per_step: int = 16
-    group_size: int = 8
-    clip_low: float = 0.2
-    clip_high: float = 0.28
-    clip_high_end: float | None = None
-    advantage_scale: str = "std"
-    advantage_unit: float = 0.4
-    kl_beta: float = 0.0
-    dynamic_sampling: bool = True
-    max_draws: int = 3
-    overlong: str = "mask"
-    overlong_buffer: int = 256
-    updates_per_rollout: int = 1
-    importance_cap: float = 2.0
-    shuffle_advantages: bool = False
-
-    def __post_init__(self) -> None:
-        counts = (self.steps, self.prompts_per_step, self.max_draws, self.updates_per_rollout, self.overlong_buffer)
-        if min(counts) < 1 or self.group_size < 2:
-            raise ValueError("grpo counts must be at least 1 and group_size at least 2")
-        if not (0 <= self.clip_low < 1 and self.clip_high >= 0 and self.kl_beta >= 0 and self.importance_cap > 0):
-            raise ValueError("grpo needs 0 <= clip_low < 1, clip_high >= 0, kl_beta >= 0 and importance_cap > 0")
-        if self.advantage_scale not in ("std", "none", "fixed") or self.advantage_unit <= 0:
-            raise ValueError("grpo.advantage_scale must be std, none or fixed, and advantage_unit positive")
-        if self.overlong not in ("mask", "keep", "soft"):
-            raise ValueError(f"grpo.overlong must be mask, keep or soft, got {self.overlong!r}")
+    steps: Annotated[PositiveInt, "rounds of rollouts"] = 200
+    prompts_per_step: Annotated[PositiveInt, "questions of a step"] = 16
+    group_size: Annotated[int, Field(ge=2), "rollouts of each question"] = 8
+    clip_low: Annotated[float, Field(ge=0, lt=1), "the ratio is clipped below 1 minus this"] = 0.2
+    clip_high: Annotated[NonNegativeFloat, "the ratio is clipped above 1 plus this"] = 0.28
+    clip_high_end: Annotated[float | None, "clip_high moves to this over the run; left out: it stays"] = None
+    advantage_scale: Annotated[
+        Literal["std", "none", "fixed"],
+        "what divides the reward minus the group's mean: the group's deviation (GRPO), nothing, or advantage_unit",
+    ] = "std"
+    advantage_unit: Annotated[PositiveFloat, "the divisor of advantage_scale fixed"] = 0.4
+    kl_beta: Annotated[NonNegativeFloat, "the weight of the KL term (0: no reference model is needed)"] = 0.0
+    dynamic_sampling: Annotated[bool, "replace groups whose raw outcomes are all alike by other questions"] = True
+    max_draws: Annotated[PositiveInt, "how often a step may draw questions for dynamic_sampling"] = 3
+    overlong: Annotated[
+        Literal["mask", "keep", "soft"],
+        "rollouts that were cut off: left out of the loss, kept, or kept with a lower reward",
+    ] = "mask"
+    overlong_buffer: Annotated[
+        PositiveInt, "soft: the reward falls linearly by up to 1 over the last so many tokens"
+    ] = 256
+    updates_per_rollout: Annotated[PositiveInt, "optimiser steps that share the rollouts of a step"] = 1
+    importance_cap: Annotated[
+        PositiveFloat, "bounds the correction for a sampler whose log-probabilities differ from the trainer's"
+    ] = 2.0
+    shuffle_advantages: Annotated[bool, "the control: breaks the tie between rollouts and rewards"] = False
 
 
-@dataclass(frozen=True)
+@settings
 class RolloutSettings:
-    """How answers are sampled: ``kind`` is ``transformers`` or ``vllm``.
+    """How answers are sampled; :mod:`trainer.vllm_rollouts` says how a vLLM server must be started for it."""
 
-    ``prompts_at_once`` bounds one ``generate`` call, or the requests that a vLLM server has at once. The server is
-    reached at ``base_url``, its model under ``served_name`` where it serves several; how it must be started stands in
-    :mod:`trainer.vllm_rollouts`.
-    """
-
-    kind: str = "transformers"
-    temperature: float = 1.0
-    max_new_tokens: int = 1024
-    prompts_at_once: int = 64
-    base_url: str = "http://127.0.0.1:8000/v1"
-    served_name: str = ""
-    timeout_s: float = 600.0
-
-    def __post_init__(self) -> None:
-        if self.kind not in ("transformers", "vllm"):
-            raise ValueError(f"rollout.kind must be transformers or vllm, got {self.kind!r}")
-        if self.temperature <= 0 or self.max_new_tokens < 1 or self.prompts_at_once < 1 or self.timeout_s <= 0:
-            raise ValueError("rollout.temperature, max_new_tokens, prompts_at_once and timeout_s must be positive")
+    kind: Annotated[Literal["transformers", "vllm"], "what samples"] = "transformers"
+    temperature: Annotated[PositiveFloat, "of the sampling"] = 1.0
+    max_new_tokens: Annotated[PositiveInt, "tokens of an answer"] = 1024
+    prompts_at_once: Annotated[PositiveInt, "prompts of one generate call, or requests at once to a server"] = 64
+    base_url: Annotated[str, "vllm: where the server answers, up to /v1"] = "http://127.0.0.1:8000/v1"
+    served_name: Annotated[str, "vllm: the model's name, where the server has several"] = ""
+    timeout_s: Annotated[PositiveFloat, "vllm: for a request as a whole"] = 600.0
 
 
-@dataclass(frozen=True)
+@settings
 class RewardSettings:
     """What a response earns: ``recipe`` is one of :data:`rewards.recipes.registry.RECIPES`, ``options`` its settings.
 
-    The endpoints named here judge and look. With ``argos``, points are not scored without roles for detector and
-    segmenter, and free text is not without a judge. ``wait_s`` is how long the trainer waits, asking again, for judges
-    that do not answer before it stops cleanly.
+    With ``argos``, points are not scored without roles for detector and segmenter, free text is not without a judge.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {"gate": "options"}
 
-    recipe: str = "argos"
-    options: Mapping[str, object] = field(default_factory=dict)
-    endpoints: Mapping[str, EndpointSettings] = field(default_factory=embedded_endpoints)
-    roles: Mapping[str, str] = field(
+    recipe: Annotated[str, OneOf(tuple(RECIPES)), "how verdicts become a reward"] = "argos"
+    options: Annotated[Mapping[str, Any], "the recipe's own settings"] = field(default_factory=dict)
+    endpoints: Annotated[Mapping[str, EndpointSettings], "models, by names of your own"] = field(
+        default_factory=embedded_endpoints
+    )
+    roles: Annotated[Mapping[Role, str], "which endpoint plays which role"] = field(
         default_factory=lambda: {role: embedded_roles()[role] for role in ("detector", "segmenter")}
     )
-    synthetic_sources: tuple[str, ...] = ()
-    wait_s: float = 600.0
+    synthetic_sources: Annotated[
+        tuple[str, ...], "sources of charts, maps and the like, whose objects the pointer locates, not the detector"
+    ] = ()
+    wait_s: Annotated[float, "how long to ask again judges that don't answer, before training stops cleanly"] = 600.0
 
     def __post_init__(self) -> None:
-        for role, endpoint in self.roles.items():
-            if role not in ROLES:
-                raise ValueError(f"reward.roles.{role}: there is no such role; there are {', '.join(ROLES)}")
-            if endpoint not in self.endpoints:
-                raise ValueError(
-                    f"reward.roles.{role} = {endpoint!r}: endpoints are {', '.join(sorted(self.endpoints))}"
-                )
+        check_access(self.endpoints, self.roles)
         self.make_recipe()
 
     def make_recipe(self) -> Recipe:
-        """The recipe with its options. Raises ConfigError where there is none, or an option does not fit."""
-        return make_recipe(self.recipe, self.options, "reward")
+        """The recipe with its options. Raises ConfigError where an option does not fit."""
+        return make_recipe(self.recipe, self.options)
 
 
-@dataclass(frozen=True)
+@settings
 class EvalSettings:
-    """``samples`` answers to each of the first ``questions`` questions (0: all), sampled as ``rollout`` says."""
+    """Answers that are sampled, as ``rollout`` says, and scored."""
 
-    samples: int = 4
-    questions: int = 0
-    k: tuple[int, ...] = (1, 4)
+    samples: Annotated[PositiveInt, "answers to each question"] = 4
+    questions: Annotated[NonNegativeInt, "how many of the first questions (0: all)"] = 0
+    k: Annotated[tuple[PositiveInt, ...], "each k of pass@k, at most samples"] = (1, 4)
 
     def __post_init__(self) -> None:
-        if self.samples < 1 or self.questions < 0 or not all(1 <= k <= self.samples for k in self.k):
-            raise ValueError("eval needs samples >= 1, questions >= 0, and each k in 1 … samples")
+        if max(self.k, default=0) > self.samples:
+            raise ValueError(f"k must be at most samples = {self.samples}, got {max(self.k)}")
 
 
-@dataclass(frozen=True)
+@settings
 class LogSettings:
-    """``save_every`` steps a checkpoint (0: at the end only), of which ``keep`` stay; ``rollouts_every`` steps a sample
-    of rollouts with overlays (0: never).
-    """
+    """What a run writes while it trains."""
 
-    save_every: int = 0
-    keep: int = 2
-    rollouts_every: int = 20
-    tensorboard: bool = False
-
-    def __post_init__(self) -> None:
-        if self.keep < 1 or min(self.save_every, self.rollouts_every) < 0:
-            raise ValueError("log.keep must be at least 1, log.save_every and log.rollouts_every not negative")
+    save_every: Annotated[NonNegativeInt, "steps from checkpoint to checkpoint (0: one at the end)"] = 0
+    keep: Annotated[PositiveInt, "checkpoints that stay"] = 2
+    rollouts_every: Annotated[
+        NonNegativeInt, "steps from one sample of rollouts with overlays to the next (0: none)"
+    ] = 20
+    tensorboard: Annotated[bool, "also write the metrics for TensorBoard"] = False
 
 
-@dataclass(frozen=True)
+@settings
 class TrainerSettings:
-    """A whole config. ``threads`` is for torch on a processor (0: as torch chooses)."""
+    """A whole config."""
 
     model: ModelSettings
-    seed: int = 0
-    threads: int = 0
+    seed: Annotated[int, "of sampling and shuffling"] = 0
+    threads: Annotated[NonNegativeInt, "threads of torch on a processor (0: as torch chooses)"] = 0
     batch: BatchSettings = field(default_factory=BatchSettings)
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
     sft: SftSettings = field(default_factory=SftSettings)
@@ -240,7 +185,3 @@ class TrainerSettings:
     reward: RewardSettings = field(default_factory=RewardSettings)
     eval: EvalSettings = field(default_factory=EvalSettings)
     log: LogSettings = field(default_factory=LogSettings)
-
-    def __post_init__(self) -> None:
-        if self.threads < 0:
-            raise ValueError(f"threads must not be negative, got {self.threads}")

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from rewards.case import COMPLEX, SIMPLE, Context
+from schemas.errors import UserError
 from schemas.geometry import Box, Point
 from schemas.records import Question, Rubric
 from schemas.responses.response import parse_points
@@ -33,7 +34,7 @@ FrameOf = tuple[int, int | None, float | None]
 """Of an image of a row: the medium that it shows, and of a frame its number and its time in seconds."""
 
 
-class ShardError(ValueError):
+class ShardError(UserError):
     """Shards that cannot be read as what they should be; the message says what is missing and where."""
 
 

@@ -5,10 +5,12 @@ pixels stand behind what it says, and points on a frame can be checked like poin
 """
 
 import hashlib
-from dataclasses import dataclass
+from typing import Annotated
 
 import cv2
+from pydantic import Field, PositiveInt
 
+from schemas.config import settings
 from schemas.records import FrameRef, MediaRef
 from vision.decode import Pixels
 from vision.frames import Clip, sample_frames
@@ -18,18 +20,12 @@ from vision.media import MediaStore
 JPEG_QUALITY = 95
 
 
-@dataclass(frozen=True)
+@settings
 class VideoSettings:
-    """``max_frames`` of a clip are sampled, 32 as in Argos §4; the pointer looks at ``pointed_frames`` of them."""
+    """How clips are looked at; 32 frames are those of Argos §4."""
 
-    max_frames: int = 32
-    pointed_frames: int = 8
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.max_frames <= 32:
-            raise ValueError(f"video.max_frames must be in 1 to 32, got {self.max_frames}")
-        if not self.pointed_frames >= 1:
-            raise ValueError(f"video.pointed_frames must be at least 1, got {self.pointed_frames}")
+    max_frames: Annotated[int, Field(ge=1, le=32), "frames that are sampled from a clip"] = 32
+    pointed_frames: Annotated[PositiveInt, "how many of them the pointer looks at"] = 8
 
 
 def clip_ref(uri: str, data: bytes, store: MediaStore, settings: VideoSettings) -> MediaRef:

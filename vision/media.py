@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import errno
 import re
-import threading
 import uuid
-from collections import OrderedDict
 from pathlib import Path
 from typing import Final, Literal
 
+from schemas.files import write_atomically
 from vision.decode import DEFAULT_LIMITS, Limits, Pixels, UndecodableMedia, decode_image
 from vision.hashing import sha256_bytes
+from vision.recent import Recent
 
 HEAD_BYTES: Final = 512
 """How many leading bytes :func:`sniff_kind` wants."""
@@ -107,12 +107,10 @@ class MediaStore:
         self.run_root = run_root
         self.cache_bytes = cache_bytes
         self.limits = limits
-        self._lock = threading.Lock()
-        self._cache: OrderedDict[str, Pixels] = OrderedDict()
-        self._held_bytes = 0
+        self._pixels: Recent[Pixels] = Recent(cache_bytes, size_of=lambda pixels: pixels.nbytes)
 
     def __reduce__(self) -> tuple[type[MediaStore], tuple[str, str, int, Limits]]:
-        """Pickle the settings only: a worker starts with an empty cache and a lock of its own."""
+        """Pickle the settings only: a worker starts with an empty cache."""
         return type(self), (self.input_root, self.run_root, self.cache_bytes, self.limits)
 
     def open_bytes(self, uri: str, max_bytes: int | None = None) -> bytes:
@@ -134,13 +132,11 @@ class MediaStore:
 
         Raises :class:`UndecodableMedia` besides what :meth:`open_bytes` raises.
         """
-        with self._lock:
-            if uri in self._cache:
-                self._cache.move_to_end(uri)
-                return self._cache[uri]
+        return self._pixels.of(uri, lambda: self._decoded(uri))
+
+    def _decoded(self, uri: str) -> Pixels:
         pixels = decode_image(self.open_bytes(uri, self.limits.max_bytes), self.limits).pixels
         pixels.flags.writeable = False
-        self._remember(uri, pixels)
         return pixels
 
     def write_drawn(self, data: bytes, ext: str) -> str:
@@ -170,16 +166,6 @@ class MediaStore:
         if odd or drive or not relative or parts[0] == "" or ".." in parts:
             raise MediaNotAllowed(f"not a path inside the data folder: {uri!r}")
         return self.input_root, relative
-
-    def _remember(self, uri: str, pixels: Pixels) -> None:
-        with self._lock:
-            if uri in self._cache or pixels.nbytes > self.cache_bytes:
-                return
-            self._cache[uri] = pixels
-            self._held_bytes += pixels.nbytes
-            while self._held_bytes > self.cache_bytes:
-                _, oldest = self._cache.popitem(last=False)
-                self._held_bytes -= oldest.nbytes
 
 
 def _read_local(root: str, relative: str, uri: str, max_bytes: int | None, head_bytes: int = -1) -> bytes:
@@ -233,13 +219,7 @@ def _write_local(path: Path, data: bytes) -> None:
             return
     except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        unfinished.write_bytes(data)
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
+    write_atomically(path, data)
 
 
 def _write_remote(root: str, relative: str, data: bytes) -> None:

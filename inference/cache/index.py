@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from inference.cache.log import Batch, CacheEntry, Logged, decode_body, encode_body, read_log, stamp, write_log
+from schemas.files import written_whole
 
 WAL_PAGES = 8000
 """Pages written before SQLite moves them into the main file: rarer moves, fewer waits for the disk."""
@@ -240,13 +241,8 @@ def rebuild(path: Path, log_folder: Path) -> int:
 
     Returns how many replies it holds. The caller holds the lock that keeps others from opening it meanwhile.
     """
-    fresh = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with closing(open_index(str(fresh), None, check=False)) as db:
-            for log in logs(log_folder):
-                for batch in read_log(log):
-                    take_in(db, log, batch)
-            count = db.execute("SELECT count(*) FROM replies").fetchone()[0]
+    with written_whole(path) as fresh:
+        count = _build(fresh, log_folder)
         damaged = path.with_name(f"{path.name}.damaged")
         # SQLite's own log goes first: left behind, it would be applied to the new file.
         Path(f"{path}-shm").unlink(missing_ok=True)
@@ -254,8 +250,17 @@ def rebuild(path: Path, log_folder: Path) -> int:
             Path(f"{path}-wal").replace(f"{damaged}-wal")
         if path.exists():
             path.replace(damaged)
-        fresh.replace(path)
-    finally:
-        for suffix in ("", "-wal", "-shm"):
-            Path(f"{fresh}{suffix}").unlink(missing_ok=True)
     return count
+
+
+def _build(path: Path, log_folder: Path) -> int:
+    """Make a database of what the logs hold; returns how many replies that is."""
+    try:
+        with closing(open_index(str(path), None, check=False)) as db:
+            for log in logs(log_folder):
+                for batch in read_log(log):
+                    take_in(db, log, batch)
+            return db.execute("SELECT count(*) FROM replies").fetchone()[0]
+    finally:
+        for suffix in ("-wal", "-shm"):
+            Path(f"{path}{suffix}").unlink(missing_ok=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from inference.request import Completion
+from schemas.files import written_whole
 
 LONGEST_LINE_BYTES = 64 * 2**20
 BATCH_LINES = 1000
@@ -140,19 +141,10 @@ def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -
 
 def write_log(path: Path, entries: Iterator[Logged]) -> int:
     """Write a whole log that appears at once; returns its size in bytes."""
-    unfinished = path.with_name(f".{path.name}.tmp")
-    try:
-        with unfinished.open("wb") as stream:
-            for logged in entries:
-                stream.write(encode_line(logged, encode_body(logged.entry.completion)))
-            stream.flush()
-            os.fsync(stream.fileno())
-            size_bytes = stream.tell()
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
-    return size_bytes
+    with written_whole(path, durable=True) as unfinished, unfinished.open("wb") as stream:
+        for logged in entries:
+            stream.write(encode_line(logged, encode_body(logged.entry.completion)))
+        return stream.tell()
 
 
 class LogWriter:

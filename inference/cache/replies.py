@@ -244,6 +244,8 @@ def _inode(path: Path) -> int:
         return 0
 
 
+# flock and not filelock: a cache is opened by many at once (LOCK_SH) and checked or pruned by one alone (LOCK_EX), and
+# who has checked it alone lets the others in without letting go of the file in between.
 def _lock_alone(handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -7,7 +7,6 @@ local log, and the next one on that machine uploads them. A machine that is lost
 of the last ``upload_every_s`` seconds and of the upload then under way.
 """
 
-import fcntl
 import hashlib
 import json
 import logging
@@ -18,10 +17,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from filelock import FileLock
+
 from inference.cache.log import encode_body, encode_line
 from inference.cache.mounts import on_network
 from inference.cache.replies import MEMORY, CacheEntry, Kept, Logged, ReplyCache
 from inference.cache.shared_files import CHUNK_BYTES, SegmentFiles, TornSegment
+from schemas.files import write_atomically
 
 UPLOAD_EVERY_S = 5.0
 SEGMENT_BYTES = 64 * 2**20
@@ -121,8 +123,7 @@ class SegmentStore:
     @contextmanager
     def _state(self) -> Iterator["_Own"]:
         """What this machine has uploaded, held against its other processes and written back at the end."""
-        with (self._folder / ".segments.lock").open("a") as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        with FileLock(self._folder / ".segments.lock"):
             own = _Own.read(self._folder)
             try:
                 yield own
@@ -169,9 +170,7 @@ class _Own:
 
     def write(self, folder: Path) -> None:
         text = json.dumps({"logs": self.uploaded, "segments": sorted(self.segments)})
-        unfinished = folder / ".uploaded.json.tmp"  # one writer at a time: the caller holds the lock
-        unfinished.write_text(text, "utf-8")
-        unfinished.replace(folder / "uploaded.json")
+        write_atomically(folder / "uploaded.json", text)
 
     def new_parts(self, log_folder: Path) -> list[tuple[Path, int, int]]:
         """Whole lines not yet uploaded, as (log, from byte, to byte), up to about one segment's worth."""

@@ -6,6 +6,7 @@ A location that contains ``://`` is reached through Beam's filesystems, any othe
 import errno
 import os
 import re
+import shutil
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from inference.cache.log import stamp
+from schemas.files import written_whole
 
 NAME = re.compile(r"\d{8}T\d{12}-[0-9a-f]{32}\.jsonl\.zz")
 CHUNK_BYTES = 2**20
@@ -44,22 +46,18 @@ class SegmentFiles:
 
     def fetch(self, name: str, target: Path) -> None:
         """Write the segment's lines to ``target``, which appears whole. Raises :class:`TornSegment`."""
-        unfinished = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
         target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with self._open(name) as source, unfinished.open("wb") as stream:
-                unpacker = zlib.decompressobj()
+        unpacker = zlib.decompressobj()
+        with written_whole(target) as unfinished, self._open(name) as source, unfinished.open("wb") as stream:
+            try:
                 while not unpacker.eof and (data := source.read(CHUNK_BYTES)):
                     while data and not unpacker.eof:  # a bounded piece at a time, however much it unpacks to
                         stream.write(unpacker.decompress(data, CHUNK_BYTES))
                         data = unpacker.unconsumed_tail
+            except zlib.error as error:
+                raise TornSegment(f"{name}: {error}") from error
             if not unpacker.eof:
                 raise TornSegment(f"{name} ends early")
-            unfinished.replace(target)
-        except zlib.error as error:
-            raise TornSegment(f"{name}: {error}") from error
-        finally:
-            unfinished.unlink(missing_ok=True)
 
     def store(self, lines: Iterable[bytes], scratch: Path) -> str:
         """File the lines as a new segment and give its name. ``scratch`` is a local folder for the packed file."""
@@ -125,17 +123,8 @@ class SegmentFiles:
     def _store_local(self, packed: Path, name: str) -> None:
         folder = Path(self.location) / "segments"
         folder.mkdir(parents=True, exist_ok=True)
-        unfinished = folder / f"{name}.tmp"
-        try:
-            with packed.open("rb") as source, unfinished.open("wb") as stream:
-                while data := source.read(CHUNK_BYTES):
-                    stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
-            unfinished.replace(folder / name)
-        except BaseException:
-            unfinished.unlink(missing_ok=True)
-            raise
+        with written_whole(folder / name, durable=True) as unfinished:
+            shutil.copyfile(packed, unfinished)
 
     def _store_remote(self, packed: Path, name: str) -> None:
         from apache_beam.io.filesystem import CompressionTypes

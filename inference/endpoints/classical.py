@@ -9,7 +9,6 @@ says that it cannot read what it cannot. Its model is the algorithm: ``colour`` 
 import asyncio
 import functools
 import hashlib
-from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -31,6 +30,7 @@ from inference.request import Completion, Reply, Request
 from inference.settings import EndpointSettings
 from prompts.loader import RenderedPrompt
 from vision.media import MediaStore
+from vision.recent import Recent
 
 ENGINE_REVISION = "2"
 _SCENES_KEPT = 256
@@ -62,7 +62,7 @@ class ClassicalEndpoint:
         self.settings = settings
         self._media = media
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="classical")
-        self._scenes: OrderedDict[str, Scene] = OrderedDict()
+        self._scenes: Recent[Scene] = Recent(_SCENES_KEPT)
 
     @property
     def revision(self) -> str:
@@ -95,12 +95,7 @@ class ClassicalEndpoint:
         if len(pictures) > (2 if prompt.name.startswith("trace.") else 1):
             return Scene(None)  # an original and its overlay are one picture; several are beyond this engine
         part = prompt.media[0]
-        scene = self._scenes.get(part.sha256)
-        if scene is None:
-            scene = self._scenes[part.sha256] = Scene(functools.partial(self._media.pixels, part.uri))
-            while len(self._scenes) > _SCENES_KEPT:
-                self._scenes.popitem(last=False)
-        return scene
+        return self._scenes.of(part.sha256, lambda: Scene(functools.partial(self._media.pixels, part.uri)))
 
     def _generator(self, request: Request, index: int) -> np.random.Generator:
         """Jitter fixed by prompt, picture and sample number."""

@@ -24,6 +24,7 @@ from inference.request import Completion, Reply, Request
 from inference.settings import EndpointSettings
 from schemas.messages import MediaPart
 from schemas.text import storable
+from schemas.usage import Usage
 from vision.media import MediaStore
 
 MAX_REQUEST_BYTES = 20_000_000
@@ -204,8 +205,8 @@ def reply_of(answer: dict[str, Any], n: int, key: str) -> Reply:
     """
     usage = field_of(answer, "usageMetadata")
     thoughts = token_count(usage, "thoughtsTokenCount")
-    reply = Reply(
-        (),
+    taken = Usage(
+        requests=1,
         tokens_in=token_count(usage, "promptTokenCount"),
         tokens_out=token_count(usage, "candidatesTokenCount") + thoughts,
         tokens_reasoning=thoughts,
@@ -215,9 +216,9 @@ def reply_of(answer: dict[str, Any], n: int, key: str) -> Reply:
     completions = tuple(one for one in read if isinstance(one, Completion))
     for error in read:
         if isinstance(error, CallError) and not completions:
-            error.partial = replace(reply, tokens_wasted=reply.tokens_in + reply.tokens_out)
+            error.partial = Reply((), replace(taken, tokens_wasted=taken.tokens_in + taken.tokens_out))
             raise error
-    return replace(reply, completions=completions[:n])
+    return Reply(completions[:n], taken)
 
 
 def _candidates(answer: dict[str, Any]) -> list[Any]:

@@ -24,11 +24,12 @@ from transformers import (
     Owlv2Processor,
 )
 
-from inference.endpoints.transformers_models import Picture, RecentPictures, load_weights, prepared, source
+from inference.endpoints.transformers_models import PICTURES_KEPT, Picture, load_weights, prepared, source
 from inference.errors import NOT_SENT, CallError, Failure
 from inference.settings import EndpointSettings
 from prompts.loader import RenderedPrompt
 from schemas.coordinates import CoordinateFrame, box_from_px
+from vision.recent import Recent
 
 SAME_OBJECT_IOU = 0.7
 """Two boxes of a label that overlap more than this are one object: both models predict objects more than once."""
@@ -132,7 +133,7 @@ class Owlv2(Detector):
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
-        self._seen: RecentPictures[tuple[tuple[int, int], torch.Tensor]] = RecentPictures()
+        self._seen: Recent[tuple[tuple[int, int], torch.Tensor]] = Recent(PICTURES_KEPT)
 
     def text_of(self, label: str) -> str:
         """The bare label: a template such as "a photo of a" would not suit plurals and names."""
@@ -146,7 +147,7 @@ class Owlv2(Detector):
     @torch.inference_mode()
     def find(self, picture: Picture, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
         """See :meth:`Detector.find`. Each label is a row of the model's output, so that none takes another's boxes."""
-        (width, height), grid = self._seen.of(picture, self._features)
+        (width, height), grid = self._seen.of(picture.sha256, lambda: self._features(picture.load()))
         words = self.processor(text=list(texts), return_tensors="pt").to(self.model.device)
         queries = self.model.owlv2.get_text_features(**words).pooler_output
         patches = grid.flatten(1, 2)

@@ -17,11 +17,12 @@ import numpy as np
 import torch
 from transformers import Sam2Model, Sam2Processor, SamModel, SamProcessor
 
-from inference.endpoints.transformers_models import Picture, RecentPictures, load_weights, prepared, source
+from inference.endpoints.transformers_models import PICTURES_KEPT, Picture, load_weights, prepared, source
 from inference.errors import NOT_SENT, CallError, Failure
 from inference.grounding import encode_mask
 from inference.settings import EndpointSettings
 from prompts.loader import RenderedPrompt
+from vision.recent import Recent
 
 PLACES_AT_ONCE = 16
 """The masks are brought to the picture's size together: 16 of 12 megapixels take 0.8 GB."""
@@ -41,7 +42,7 @@ class Segmenter(ABC):
         self.settings = settings
         self.model = load_weights(self.model_class, settings)
         self.processor = self.processor_class.from_pretrained(settings.model, **source(settings))
-        self._seen: RecentPictures[dict[str, Any]] = RecentPictures()
+        self._seen: Recent[dict[str, Any]] = Recent(PICTURES_KEPT)
 
     def read(self, prompt: RenderedPrompt) -> list[_Place]:
         """The boxes or the points of a prompt, in pixels. Raises CallError when they are none."""
@@ -70,7 +71,7 @@ class Segmenter(ABC):
     def masks(self, picture: Picture, places: Sequence[_Place]) -> Iterator[np.ndarray]:
         """The mask of each place, bool (H, W); the places are all boxes or all points."""
         for start in range(0, len(places), PLACES_AT_ONCE):
-            seen = self._seen.of(picture, self._features)
+            seen = self._seen.of(picture.sha256, lambda: self._features(picture.load()))
             part = torch.tensor([places[start : start + PLACES_AT_ONCE]], dtype=torch.float32)
             yield from self._segment(seen, part).cpu().numpy()
 

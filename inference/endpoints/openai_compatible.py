@@ -21,6 +21,7 @@ from inference.flow.requests import Flow
 from inference.request import Completion, Reply, Request
 from inference.settings import EndpointSettings
 from schemas.messages import MediaPart, TextPart
+from schemas.usage import Usage
 from vision.media import MediaStore
 
 MAX_MESSAGE_CHARS = 300
@@ -41,9 +42,8 @@ class OpenAIEndpoint:
 
     @property
     def revision(self) -> str:
-        """The revision that the config declares, with the seed, where one is set: it changes what is sampled."""
-        seed = self.settings.seed
-        return self.settings.revision if seed is None else f"{self.settings.revision}#seed={seed}"
+        """The revision that the config declares, with the seed: it changes what is sampled."""
+        return revision_of(self.settings)
 
     async def generate(self, request: Request) -> Reply:
         """See :class:`inference.endpoint.Endpoint`."""
@@ -61,7 +61,8 @@ class OpenAIEndpoint:
     async def _send(self, request: Request, n: int, messages: list[dict[str, Any]]) -> Reply:
         if request.continuation is not None:
             logprobs, tokens_in = await score(self._post, self.settings.model, messages, request.continuation)
-            return Reply((Completion(request.continuation.text, logprobs=logprobs),), tokens_in=tokens_in)
+            completion = Completion(request.continuation.text, logprobs=logprobs)
+            return Reply((completion,), Usage(requests=1, tokens_in=tokens_in))
         return reply_of(await self._post("chat/completions", self._body(request, n, messages)), n, self._key)
 
     def _body(self, request: Request, n: int, messages: list[dict[str, Any]]) -> dict[str, Any]:
@@ -147,6 +148,11 @@ class OpenAIEndpoint:
         """Close the connections."""
         if self._session is not None:
             await self._session.close()
+
+
+def revision_of(settings: EndpointSettings) -> str:
+    """The declared revision as it stands in the cache keys, with the seed, where one is set."""
+    return settings.revision if settings.seed is None else f"{settings.revision}#seed={settings.seed}"
 
 
 def _messages(request: Request, files: list[tuple[bytes, str]]) -> list[dict[str, Any]]:

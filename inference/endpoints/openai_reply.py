@@ -1,6 +1,6 @@
 """Reading what an OpenAI-compatible server sent: plain JSON of unknown form into replies or typed failures."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from inference.endpoints.keys import scrub
@@ -8,16 +8,9 @@ from inference.endpoints.wire import field_of, token_count
 from inference.errors import CallError, Failure
 from inference.request import Completion, Reply
 from schemas.text import storable
+from schemas.usage import Usage
 
 MAX_FINISH_REASON_CHARS = 40
-
-
-@dataclass(frozen=True)
-class _Usage:
-    tokens_in: int
-    tokens_out: int
-    reasoning: int
-    cached: int
 
 
 def reply_of(answer: Any, n: int, key: str) -> Reply:
@@ -51,16 +44,9 @@ def reply_of(answer: Any, n: int, key: str) -> Reply:
     return reply
 
 
-def _spent(usage: _Usage, completions: tuple[Completion, ...], wasted: float) -> Reply:
+def _spent(usage: Usage, completions: tuple[Completion, ...], wasted: float) -> Reply:
     tokens_wasted = round(usage.tokens_out * wasted) + (usage.tokens_in if not completions else 0)
-    return Reply(
-        completions,
-        tokens_in=usage.tokens_in,
-        tokens_out=usage.tokens_out,
-        tokens_reasoning=usage.reasoning,
-        tokens_cached=usage.cached,
-        tokens_wasted=tokens_wasted,
-    )
+    return Reply(completions, replace(usage, tokens_wasted=tokens_wasted))
 
 
 def _completion(choice: Any, key: str) -> Completion:
@@ -78,11 +64,12 @@ def _completion(choice: Any, key: str) -> Completion:
     return Completion(scrub(storable(text), key), scrub(storable(reasoning), key), finish_reason)
 
 
-def _usage(usage: Any) -> _Usage:
+def _usage(usage: Any) -> Usage:
     tokens_in = token_count(usage, "prompt_tokens")
-    return _Usage(
-        tokens_in,
-        token_count(usage, "completion_tokens"),
-        token_count(field_of(usage, "completion_tokens_details"), "reasoning_tokens"),
-        min(tokens_in, token_count(field_of(usage, "prompt_tokens_details"), "cached_tokens")),
+    return Usage(
+        requests=1,
+        tokens_in=tokens_in,
+        tokens_out=token_count(usage, "completion_tokens"),
+        tokens_reasoning=token_count(field_of(usage, "completion_tokens_details"), "reasoning_tokens"),
+        tokens_cached=min(tokens_in, token_count(field_of(usage, "prompt_tokens_details"), "cached_tokens")),
     )

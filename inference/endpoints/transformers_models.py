@@ -12,11 +12,10 @@ loaded: a worker that uses no such endpoint needs none of them. They come with t
 import asyncio
 import importlib
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 from PIL import Image
@@ -28,7 +27,6 @@ from prompts.loader import RenderedPrompt
 from schemas.messages import MediaPart
 from vision.media import MediaStore
 
-T = TypeVar("T")
 READING_REVISION = "1"
 """Of all that stands between a model's numbers and the reply; raised when the same numbers give another reply."""
 PICTURES_KEPT = 8
@@ -66,23 +64,6 @@ class VisionModel(Protocol):
     def answer(self, picture: Picture, asked: Sequence[Any]) -> list[str]:
         """The reply to each thing asked for of one picture; none depends on what else is asked for."""
         ...
-
-
-class RecentPictures(Generic[T]):
-    """What was computed of the last few pictures. Not for several threads."""
-
-    def __init__(self, limit: int = PICTURES_KEPT) -> None:
-        self._limit = limit
-        self._kept: OrderedDict[str, T] = OrderedDict()
-
-    def of(self, picture: Picture, compute: Callable[[np.ndarray], T]) -> T:
-        """What ``compute`` makes of the picture's pixels, computed when it is not kept."""
-        if picture.sha256 not in self._kept:
-            self._kept[picture.sha256] = compute(picture.load())
-            while len(self._kept) > self._limit:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(picture.sha256)
-        return self._kept[picture.sha256]
 
 
 @dataclass(eq=False)
@@ -197,7 +178,7 @@ class TransformersEndpoint:
 def load_model(settings: EndpointSettings) -> VisionModel:
     """The model that the settings name, on the GPU if there is one.
 
-    Raises CallError when the libraries are not installed (``UNSUPPORTED``), or when there is no such checkpoint, it is
+    Raises CallError when the libraries cannot be imported (``UNSUPPORTED``), or when there is no such checkpoint, it is
     of no class in :data:`MODELS`, it has no safetensors, or its weights are not all there (``BAD_REQUEST``).
     """
     try:
@@ -211,7 +192,7 @@ def load_model(settings: EndpointSettings) -> VisionModel:
         module, name = MODELS[config.model_type].split(":")
         return getattr(importlib.import_module(module), name)(settings)
     except ImportError as error:
-        message = f"{settings.model} needs torch, torchvision and transformers: install the extra `vision` ({error})"
+        message = f"{settings.model} needs torch, torchvision and transformers, which cannot be imported: {error}"
         raise _not_sent(message) from error
     except (OSError, ValueError, RuntimeError) as error:  # what from_pretrained raises, mismatched shapes included
         raise _not_sent(f"cannot load {settings.model}: {error}", Failure.BAD_REQUEST) from error

@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 
 from inference.endpoints.keys import scrub
 from inference.settings import ModelsSettings
+from schemas.errors import UserError
 
 EXECUTABLE_ENV = "GROUNDTRACE_VLLM"
 START_TIMEOUT_S = 900.0
@@ -42,7 +43,7 @@ SECRETS_ENV = ("VLLM_API_KEY", "HF_TOKEN")
 GUARD = Path(__file__).with_name("process_guard.py")
 
 
-class VllmServerError(ValueError):
+class VllmServerError(UserError, ValueError):
     """A server could not be started; the message says why and what to do."""
 
 
@@ -180,7 +181,10 @@ def _served(server: _Wanted, log_folder: Path, start_timeout_s: float) -> Iterat
 
 @contextlib.contextmanager
 def _locked(server: _Wanted) -> Iterator[int]:
-    """A locked file's descriptor, which is closed on leaving: whoever has inherited it goes on holding the lock."""
+    """A locked file's descriptor, which is closed on leaving: whoever has inherited it goes on holding the lock.
+
+    So the file is locked here with flock and never unlocked: filelock unlocks it on leaving, for the guard too.
+    """
     # Homes may be shared by machines, each of which may serve the model.
     identity = "\0".join((socket.gethostname(), server.model, *server.serve_args))
     path = _lock_folder() / f"vllm-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.lock"

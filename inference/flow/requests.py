@@ -15,6 +15,7 @@ from inference.flow.limits import BytesInFlight, Gate, Opening, Rate
 from inference.flow.retry import retried
 from inference.request import Reply, Request, estimated_tokens, joined
 from inference.settings import EndpointSettings
+from schemas.usage import Usage
 
 T = TypeVar("T")
 READ_AT_ONCE = 4
@@ -76,11 +77,11 @@ class Flow:
                 return await self._hedged(request, n, send, rank=-len(failed))
             except CallError as error:
                 failed.append(error.partial)
-                error.partial = replace(joined(failed), retries=len(failed) - 1)
+                error.partial = _retried(joined(failed), len(failed) - 1)
                 raise
 
         reply = await retried(attempt, self._settings.max_retries)
-        return replace(joined([*failed, reply]), retries=len(failed))
+        return _retried(joined([*failed, reply]), len(failed))
 
     async def _hedged(self, request: Request, n: int, send: Send, rank: int) -> Reply:
         """One try, and a second beside it when the first is silent for long: the first to succeed counts.
@@ -115,7 +116,7 @@ class Flow:
             for one in tries:
                 one.cancel()
             await asyncio.gather(*tries, return_exceptions=True)
-        given_up = Reply((), requests=sent - len(replies) - len(errors))
+        given_up = Reply((), Usage(requests=sent - len(replies) - len(errors)))
         lost = [*(error.partial for error in errors), *map(_wasted, replies[1:]), given_up]
         if replies:
             return joined([replies[0], *lost])
@@ -140,13 +141,20 @@ class Flow:
             raise
         finally:
             self.gate.leave(token, overloaded)
-        self._tokens.delay_s(reply.tokens_in + reply.tokens_out - estimate, asyncio.get_running_loop().time())
+        taken = reply.usage.tokens_in + reply.usage.tokens_out
+        self._tokens.delay_s(taken - estimate, asyncio.get_running_loop().time())
         return reply
 
 
 def _wasted(reply: Reply) -> Reply:
     """What a reply took that nobody wants any more."""
-    return replace(reply, completions=(), tokens_wasted=reply.tokens_in + reply.tokens_out)
+    wasted = reply.usage.tokens_in + reply.usage.tokens_out
+    return Reply((), replace(reply.usage, tokens_wasted=wasted))
+
+
+def _retried(reply: Reply, retries: int) -> Reply:
+    """The reply of all tries of one request, the last of which came after so many others."""
+    return replace(reply, usage=replace(reply.usage, retries=retries))
 
 
 def _undeclared(settings: EndpointSettings, request: Request) -> str | None:

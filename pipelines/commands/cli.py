@@ -1,4 +1,4 @@
-"""The ``beam`` command: run, preview, validate, inspect and cache.
+"""The ``beam`` command: run, preview, validate, inspect, config and cache.
 
 Exit codes: 0 done; 1 the run failed (records unaccounted for, or an error while running); 2 a mistake in the command,
 the config or the input; 130 interrupted.
@@ -6,12 +6,17 @@ the config or the input; 130 interrupted.
 
 import argparse
 import contextlib
-import importlib.metadata
 import logging
 import sys
 import warnings
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, distribution, version
+from typing import Any
 
+import shtab
+
+from pipelines.commands.cache.command import add_cache_parser
+from pipelines.commands.dispatch import dispatch
 from pipelines.running.interrupts import is_interrupt
 
 NAMESAKES = ("beam", "beam-client")
@@ -23,6 +28,7 @@ _EXAMPLES = """examples:
   beam run pipelines/grounded_cot.py --input questions.parquet --output runs/q --target-sft 1000 --budget-usd 20
   beam preview pipelines/grounded_cot.py --input data/sample --output runs/look
   beam validate pipelines/grounded_cot.py --input data/sample --config my.toml
+  beam config > my.toml
   beam inspect runs/sample
   beam inspect runs/sample --sql "SELECT reason, count(*) FROM rejected GROUP BY 1 ORDER BY 2 DESC"
   beam cache stats runs/sample
@@ -51,26 +57,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_command(arguments: Sequence[str], beam_options: Sequence[str]) -> int:
-    parsed = make_parser("cache" in arguments).parse_args(arguments)
+    parsed = make_parser().parse_args(arguments)
     for name in namesakes():
         print(f"beam: the package {name} has a `beam` command too; uninstall it if the wrong one runs", file=sys.stderr)
     warnings.filterwarnings("ignore", category=FutureWarning)
-    from pipelines.commands import commands  # takes seconds, so after what needs none of it, and where Ctrl-C is caught
-
-    return commands.dispatch(parsed, beam_options)
+    return dispatch(parsed, beam_options)
 
 
 def namesakes(names: Sequence[str] = NAMESAKES) -> list[str]:
     """The installed packages that bring a ``beam`` command of their own."""
     found = []
     for name in names:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found.append(importlib.metadata.distribution(name).metadata["Name"])
+        with contextlib.suppress(PackageNotFoundError):
+            found.append(distribution(name).metadata["Name"])
     return found
 
 
-def make_parser(with_cache: bool = True) -> argparse.ArgumentParser:
-    """The parser of the ``beam`` command; without ``with_cache`` it only names ``cache``, which is slow to import."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the ``beam`` command."""
     parser = argparse.ArgumentParser(
         prog="beam",
         description="Turn image questions into verified, visually grounded reasoning data.",
@@ -79,6 +83,8 @@ def make_parser(with_cache: bool = True) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--verbose", action="store_true", help=VERBOSE)
+    parser.add_argument("--version", action="version", version=f"groundtrace {version('groundtrace')}")
+    shtab.add_argument_to(parser, "--print-completion", help="print a completion script for this shell and end")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="run a pipeline over an input", allow_abbrev=False)
     _add_pipeline(run)
@@ -117,12 +123,9 @@ def make_parser(with_cache: bool = True) -> argparse.ArgumentParser:
     inspect = commands.add_parser("inspect", help="look into a finished run", allow_abbrev=False)
     inspect.add_argument("run", metavar="RUN", help="a run folder")
     inspect.add_argument("--sql", help="a query over the tables sft, rl and rejected")
-    if with_cache:
-        from pipelines.commands.cache_command import add_cache_parser
-
-        add_cache_parser(commands)
-    else:
-        commands.add_parser("cache", help="look into a reply cache, prune or export it")
+    config = commands.add_parser("config", help="print every setting with its default and meaning", allow_abbrev=False)
+    _add_pipeline_name(config, nargs="?", default="grounded_cot")
+    add_cache_parser(commands)
     for command in commands.choices.values():  # suppressed, or the default would undo a --verbose before the command
         command.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help=VERBOSE)
     return parser
@@ -140,8 +143,15 @@ def _add_budget(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_pipeline_name(parser: argparse.ArgumentParser, **settings: Any) -> None:
+    named = parser.add_argument(
+        "pipeline", help="a bundled pipeline's name, or a pipeline file of your own", **settings
+    )
+    named.complete = shtab.FILE  # type: ignore[attr-defined]
+
+
 def _add_pipeline(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("pipeline", help="a pipeline file, such as pipelines/grounded_cot.py")
+    _add_pipeline_name(parser)
     parser.add_argument(
         "--input", required=True, metavar="DATA", help="a folder with records.jsonl, Parquet, or a data set id"
     )

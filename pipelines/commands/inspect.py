@@ -1,9 +1,11 @@
 """``beam inspect``: a finished run's figures as tables, and SQL over its shards."""
 
+import argparse
 import io
 import sys
 from collections.abc import Sequence
 from dataclasses import astuple
+from operator import attrgetter
 from pathlib import Path
 
 import duckdb
@@ -15,7 +17,6 @@ from rich.text import Text
 
 from publishing.figures import (
     InspectError,
-    Summary,
     funnel,
     one_line,
     open_tables,
@@ -24,7 +25,8 @@ from publishing.figures import (
     rejections,
     role_costs,
 )
-from schemas.text import counted
+from schemas.run_summary import RunSummary
+from schemas.text import counted, printable
 
 MAX_PRINTED_ROWS = 200
 MAX_CELL_CHARS = 80
@@ -39,12 +41,13 @@ def inspect_run(run: Path, sql: str | None) -> str:
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 
-def run_inspect(run: str, sql: str | None) -> None:
-    """Print the run's figures, or the rows of a query, to stdout. Raises :class:`InspectError`."""
+def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
+    """Print the run's figures, or the rows of a query; returns the exit code. Raises :class:`InspectError`."""
     if sys.stdout.isatty():
-        _print_run(Console(), Path(run), sql)
+        _print_run(Console(), Path(parsed.run), parsed.sql)
     else:
-        sys.stdout.write(inspect_run(Path(run), sql))
+        sys.stdout.write(inspect_run(Path(parsed.run), parsed.sql))
+    return 0
 
 
 def _print_run(console: Console, run: Path, sql: str | None) -> None:
@@ -59,20 +62,24 @@ def _print_run(console: Console, run: Path, sql: str | None) -> None:
             raise InspectError(one_line(error)) from error
 
 
-def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summary: Summary) -> None:
-    counts, flows = summary["counts"], funnel(summary)
-    facts = [str(summary[name]) for name in ("recipe", "input", "finished", "revision")]
-    ends = f"{counts['sft']} sft, {counts['rl']} rl, {sum(flow.rejected for flow in flows)} rejected"
-    head = f"{_printable(' · '.join(facts))}\n{counted(counts['input'], 'record')}: {ends}"
+def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> None:
+    counts, flows, sets = summary.counts, funnel(summary), summary.sets
+    facts = [summary.recipe, summary.input, summary.finished, summary.revision]
+    ends = [*(f"{counts.rows(name)} {name}" for name in sets), f"{sum(flow.rejected for flow in flows)} rejected"]
+    head = f"{printable(' · '.join(facts))}\n{counted(counts.input, 'record')}: {', '.join(ends)}"
     console.print(Text(head), soft_wrap=True)
     stages = [(f"({f.name})" if f.side else f.name, f.read, f.kept, f.rejected) for f in flows]
     _print_table(console, "funnel", ("stage", "in", "kept", "rejected"), stages)
     reasons = [astuple(entry) for entry in rejections(summary)]
     _print_table(console, "rejections", ("stage", "reason", "rows", "meaning"), reasons)
-    rates = [astuple(bar) for bar in pass_rates(connection, summary)]
-    _print_table(console, "difficulty", ("pass rate", "sft", "rl", "rejected"), rates)
+    bars = pass_rates(connection, summary)
+    if bars:
+        rates = [attrgetter("label", *sets, "rejected")(bar) for bar in bars]
+        _print_table(console, "difficulty", ("pass rate", *sets, "rejected"), rates)
+    counts_of = attrgetter("calls", "requests", "cached", "retries", "tokens_in", "tokens_out")
+    rows = [(c.role, c.model, *counts_of(c.usage), c.usage.cost_usd or 0) for c in role_costs(summary)]
     columns = ("role", "model", "calls", "requests", "cached", "retries", "tokens in", "tokens out", "USD")
-    _print_table(console, "calls and cost by role", columns, [astuple(cost) for cost in role_costs(summary)])
+    _print_table(console, "calls and cost by role", columns, rows)
 
 
 def _print_query(console: Console, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
@@ -86,7 +93,7 @@ def _print_query(console: Console, connection: duckdb.DuckDBPyConnection, sql: s
     rows = result.fetchmany(MAX_PRINTED_ROWS + 1)
     if len(rows) == 1:  # one row is asked for to be read: it stands upright and whole
         for name, value in zip(columns, rows[0], strict=True):
-            console.print(Text(f"{_printable(name)}: {_value_text(value, None)}"), soft_wrap=True)
+            console.print(Text(f"{printable(name)}: {_value_text(value, None)}"), soft_wrap=True)
         return
     _print_table(console, None, columns, rows[:MAX_PRINTED_ROWS])
     if len(rows) > MAX_PRINTED_ROWS:
@@ -100,14 +107,14 @@ def _print_table(console: Console, title: str | None, columns: Sequence[str], ro
     table = Table(box=None if plain else box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for index, name in enumerate(columns):
         numbers = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
-        table.add_column(Text(_printable(name)), justify="right" if numbers else "left", no_wrap=plain)
+        table.add_column(Text(printable(name)), justify="right" if numbers else "left", no_wrap=plain)
     for row in rows:
         table.add_row(*(Text(_value_text(value, MAX_CELL_CHARS)) for value in row))
     console.print(table)
 
 
 def _value_text(value: object, max_chars: int | None) -> str:
-    text = _printable(value if isinstance(value, str) else _nested_text(value, max_chars))
+    text = printable(value if isinstance(value, str) else _nested_text(value, max_chars))
     return text if max_chars is None or len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 
 
@@ -122,8 +129,3 @@ def _nested_text(value: object, max_chars: int | None) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {_nested_text(item, max_chars)}" for key, item in value.items()) + "}"
     return str(value)
-
-
-def _printable(text: str) -> str:
-    """Text without anything that a terminal would obey: model replies are printed, never performed."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -3,13 +3,13 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 
 from inference.settings import ModelsSettings
 from pipelines.running.runner import OptionError
-from schemas.reasons import Reason
+from schemas.run_summary import BudgetFigures
+from stages.plumbing.stage import BUDGET
 
 LOCAL_RUNNERS = ("directrunner", "fnapirunner", "bundlebaseddirectrunner")
 
@@ -51,17 +51,10 @@ class RunBudget:
         tokens = None if self.tokens is None else max(0, self.tokens - spent.tokens) // workers
         return replace(models, budget_usd=usd, budget_tokens=tokens)
 
-    def summary(self, counters: Mapping[tuple[str, str], int], left: int) -> dict[str, Any]:
+    def summary(self, counters: Mapping[tuple[str, str], int], left: int) -> BudgetFigures:
         """What run.json says of the budget; ``left`` records ended as ``budget``."""
         spent = spent_of(counters)
-        return {
-            "usd": self.usd,
-            "tokens": self.tokens,
-            "spent_usd": spent.usd,
-            "spent_tokens": spent.tokens,
-            "used_up": is_used_up(counters),
-            "left": left,
-        }
+        return BudgetFigures(self.usd, self.tokens, spent.usd, spent.tokens, is_used_up(counters), left)
 
 
 def spent_of(counters: Mapping[tuple[str, str], int]) -> Spent:
@@ -76,7 +69,7 @@ def spent_of(counters: Mapping[tuple[str, str], int]) -> Spent:
 def is_used_up(counters: Mapping[tuple[str, str], int]) -> bool:
     """Whether a call was refused because of the budget, in any stage."""
     return any(
-        value > 0 and namespace.startswith("rejected/") and name == Reason.BUDGET.value
+        value > 0 and namespace.startswith("rejected/") and name == BUDGET
         for (namespace, name), value in counters.items()
     )
 

@@ -1,23 +1,20 @@
 """Whether the endpoints can do what a recipe asks of them for this input, told without opening a medium."""
 
 import itertools
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import Any
-
-import pyarrow.parquet as pq
+from pathlib import PurePosixPath
 
 from inference.settings import ModelsSettings
-from stages.sources.reading import RowSettings, Source
+from prompts.loader import load_prompt
+from schemas.extras import MissingExtra, require_extra
+from stages.plumbing.recipe import Recipe
+from stages.sources.base import RowSettings, Source
+from stages.sources.registry import format_of
+from vision.frames import CLIP_MODULES
 
 SCANNED_RECORDS = 1000
 VIDEO_SUFFIXES = frozenset({".mp4", ".webm", ".mov", ".avi", ".mkv", ".m4v", ".mpeg", ".mpg"})
-SEES_ALL_MEDIA = ("policy", "teacher", "judge", "second_judge")
-"""Roles that see a question with all its media; the others look at one medium at a time."""
-ASKED_FOR_JSON = ("teacher", "judge", "second_judge", "detector", "segmenter")
-"""Roles with a prompt whose reply has a schema."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +27,8 @@ class MediaScan:
 
 
 def scan_media(sources: Sequence[Source], rows: RowSettings, most_records: int = SCANNED_RECORDS) -> MediaScan:
-    """Look at the first records of a jsonl or Parquet input. Lines that are no records are left to the run."""
-    found = itertools.chain.from_iterable(_media_fields(source, rows) for source in sources)
+    """Look at the media of the first records, where the input's format can tell them without reading media."""
+    found = itertools.chain.from_iterable(format_of(source).media(source, rows) for source in sources)
     records = most_media = videos = 0
     for field in itertools.islice(found, most_records):
         media = field if isinstance(field, list) else [field]
@@ -41,41 +38,26 @@ def scan_media(sources: Sequence[Source], rows: RowSettings, most_records: int =
     return MediaScan(records, most_media, videos)
 
 
-def _media_fields(source: Source, rows: RowSettings) -> Iterator[Any]:
-    if source.kind == "jsonl":
-        with Path(source.path).open("rb") as stream:
-            yield from _media_of_lines(stream, rows.columns.get("media", "media"))
-    elif source.kind == "parquet":
-        file = pq.ParquetFile(source.path)
-        names = [rows.columns.get("media", "media"), "images", "image"]
-        column = next((name for name in names if name in file.schema_arrow.names), None)
-        if column is not None:
-            for batch in file.iter_batches(batch_size=16, columns=[column]):
-                yield from batch.column(0).to_pylist()
-
-
-def _media_of_lines(lines: Iterable[bytes], key: str) -> Iterator[Any]:
-    for line in lines:
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(record, dict) and record.get(key) is not None:
-            yield record[key]
-
-
 def _is_video(medium: object) -> bool:
     name = medium.get("path") if isinstance(medium, Mapping) else medium
     return isinstance(name, str) and PurePosixPath(name).suffix.lower() in VIDEO_SUFFIXES
 
 
-def check_capabilities(models: ModelsSettings, scan: MediaScan) -> tuple[list[str], list[str]]:
+def check_capabilities(recipe: Recipe, models: ModelsSettings, scan: MediaScan) -> tuple[list[str], list[str]]:
     """What an endpoint must do and cannot, and what is worth knowing all the same; one line each."""
     problems, notes = [], []
-    for name in sorted({endpoint for _, endpoint in models.roles}):
-        roles = sorted(role for role, endpoint in models.roles if endpoint == name)
+    if scan.videos:
+        try:
+            require_extra("video", "reading clips", *CLIP_MODULES)
+        except MissingExtra as error:
+            problems.append(f"{scan.videos} of the first {scan.records} records have a clip, but {error}")
+    whole = {ask.role for ask in recipe.asks if ask.all_media}
+    with_schema = {ask.role for ask in recipe.asks if any(load_prompt(name).reply_schema for name in ask.prompts)}
+    used = {role: endpoint for role, endpoint in models.roles if role in recipe.roles_asked}
+    for name in sorted(set(used.values())):
+        roles = sorted(role for role, endpoint in used.items() if endpoint == name)
         settings = models.endpoint(roles[0])
-        seeing = [role for role in roles if role in SEES_ALL_MEDIA]
+        seeing = [role for role in roles if role in whole]
         several = f"{name} ({', '.join(seeing)}) takes one picture a request, and "
         remedy = f"set endpoints.{name}.multi_image if it takes more"
         if scan.most_media > 1 and seeing and not settings.multi_image:
@@ -84,7 +66,7 @@ def check_capabilities(models: ModelsSettings, scan: MediaScan) -> tuple[list[st
             problems.append(
                 f"{several}{scan.videos} of the first {scan.records} records have a clip, shown as frames; {remedy}"
             )
-        asked = [role for role in roles if role in ASKED_FOR_JSON]
+        asked = [role for role in roles if role in with_schema]
         if asked and not settings.structured_output:
             notes.append(
                 f"{name} ({', '.join(asked)}) gets no reply schema: JSON is asked for in words, and a reply of another "

@@ -3,16 +3,17 @@ ledger.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 from apache_beam.metrics.metric import MetricResults
 
 from rewards.agreement import agreement
 from rewards.second_judge import UNSCORED
-from stages.plumbing.metrics import LEDGER_FIELDS
+from schemas.run_summary import RoleLedger
+from schemas.usage import Usage
 
 
 def written_counts(folder: Path) -> tuple[int, int, dict[str, dict[str, int]]]:
@@ -39,27 +40,21 @@ def metric_counters(results: MetricResults) -> dict[tuple[str, str], int]:
     return dict(totals)
 
 
-def ledger(counters: dict[tuple[str, str], int]) -> dict[str, dict[str, object]]:
-    """Per role: calls, requests, cache hits, retries, tokens and cost, in all and by stage.
-
-    ``worth_usd`` is what the calls would have cost with nothing in the cache.
-    """
-    roles: dict[str, dict[str, Any]] = {}
-    names = (*LEDGER_FIELDS, "cost_usd", "worth_usd")
+def ledger(counters: Mapping[tuple[str, str], int]) -> dict[str, RoleLedger]:
+    """What the calls took, per role and stage."""
+    amounts: dict[str, dict[str, dict[str, float]]] = {}
     for (namespace, name), value in sorted(counters.items()):
-        if not namespace.startswith("ledger/"):
-            continue
-        _, role, stage = namespace.split("/", 2)
-        if name.endswith("_microusd"):
-            name, amount = name.replace("_microusd", "_usd"), value / 1_000_000
-        else:
-            amount = value
-        entry = roles.setdefault(role, dict.fromkeys(names, 0) | {"stages": {}})
-        entry[name] += amount  # type: ignore[operator]
-        stages: dict[str, dict[str, object]] = entry["stages"]  # type: ignore[assignment]
-        stage_entry = stages.setdefault(stage, dict.fromkeys(names, 0))
-        stage_entry[name] += amount  # type: ignore[operator]
-    return roles
+        if namespace.startswith("ledger/"):
+            _, role, stage = namespace.split("/", 2)
+            usage = amounts.setdefault(role, {}).setdefault(stage, {})
+            if name.endswith("_microusd"):
+                usage[name.replace("_microusd", "_usd")] = value / 1_000_000
+            else:
+                usage[name] = value
+    return {
+        role: RoleLedger({stage: Usage.of(usage) for stage, usage in stages.items()})
+        for role, stages in amounts.items()
+    }
 
 
 def agreements(counters: dict[tuple[str, str], int]) -> dict[str, dict[str, object]]:

@@ -4,33 +4,29 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
-from rewards.rubrics import RubricSettings
+from schemas.run_summary import RunSummary
 from schemas.text import counted
-from stages.mine_rubrics import CANDIDATES, JUDGE
-from stages.sources.reading import Source
+from schemas.usage import Usage
+from stages.plumbing.recipe import Recipe, max_calls
+from stages.plumbing.stage import Stage
+from stages.sources.base import Source
+from stages.sources.registry import format_of
 
 NAMESPACE = "forecast"
 CONFIDENCE = 0.95
 
 
 def count_records(sources: Sequence[Source], limit: int | None = None) -> int | None:
-    """How many records the input holds, where that can be told without reading media; None for a data set by id.
+    """How many records the input holds, where that can be told without reading media; None where it cannot.
 
     ``limit`` keeps the first records of the whole input.
     """
     total = 0
     for source in sources:
-        if source.kind == "jsonl":
-            with Path(source.path).open("rb") as stream:
-                found = sum(1 for line in stream if line.strip())
-        elif source.kind == "parquet":
-            found = pq.read_metadata(source.path).num_rows
-        else:
+        found = format_of(source).count(source)
+        if found is None:
             return None
         share = source.share_of(limit)
         total += found if share is None else min(found, share)
@@ -111,65 +107,57 @@ def measured(counters: Mapping[tuple[str, str], int]) -> dict[str, float]:
     return {name: counters.get((NAMESPACE, name), 0) / millionths.get(name, 1) for name in names}
 
 
-def forecast_text(summary: Mapping[str, Any], total: int | None, sample: int = RubricSettings().sample) -> str:
+def forecast_text(summary: RunSummary, total: int | None, recipe: Recipe, settings: Any) -> str:
     """What an input of ``total`` records would take and give, from the previewed ones.
 
-    Rubrics are proposed once a run and judged on at most ``sample`` questions; every other call grows with the records.
+    The calls of stages that look at a sample grow up to what the stage says; every other call grows with the records.
     Prices are those of the calls as if all were sent, so a preview from the cache forecasts the same. The interval of
     calls and cost is Student's for the sum over the records not seen, that of the yield Wilson's for a share; with few
     records they are wide, and say so by being wide.
     """
-    counts, seen = summary["counts"], summary["counts"]["input"]
+    counts, seen, figures = summary.counts, summary.counts.input, summary.forecast
     if total is None:
         return "forecast: the size of this input is not known"
     if not seen:
         return "forecast: the input has no records"
-    figures = summary["forecast"]
+    if figures is None:
+        raise ValueError("the forecast is that of a preview")
     n = int(figures["records"])
     calls = Sums(n, figures["calls"], figures["calls_squared"]).predict(total)
     cost = Sums(n, figures["worth_usd"], figures["worth_usd_squared"]).predict(total)
-    known = Side(int(figures["calls"]), figures["worth_usd"])
-    for stage, side in _side_calls(summary):
-        factor = _growth(stage, side.calls, total / seen, sample)
+    known = Usage(calls=int(figures["calls"]), worth_usd=figures["worth_usd"])
+    for stage, side in _side_calls(summary, recipe):
+        factor = _growth(side.calls, total / seen, max_calls(stage, settings))
         calls = _shifted(calls, side.calls * factor)
         cost = _shifted(cost, side.worth_usd * factor)
-        known = Side(known.calls + side.calls, known.worth_usd + side.worth_usd)
+        known += Usage(calls=side.calls, worth_usd=side.worth_usd)
     share = known.worth_usd / cost[0] if cost[0] else known.calls / calls[0] if calls[0] else 0.0
     lines = [f"forecast for {counted(total, 'record')} from {seen}, at the prices of the config"]
     lines.append(f"  calls: {calls[0]:.0f} (95 %: {calls[1]:.0f} to {_number(calls[2])})")
     lines.append(f"  cost: ${cost[0]:.2f} (95 %: ${cost[1]:.2f} to {_dollars(cost[2])})")
     lines.append(f"  of it in the cache by now: {known.calls} calls, ${known.worth_usd:.2f} ({share:.0%})")
-    for name in ("sft", "rl"):
-        low, high = wilson(counts[name], seen)
+    for name in summary.sets:
+        low, high = wilson(counts.rows(name), seen)
         lines.append(
-            f"  {name} rows: {counts[name] / seen * total:.0f} (95 %: {low * total:.0f} to {high * total:.0f})"
+            f"  {name} rows: {counts.rows(name) / seen * total:.0f} (95 %: {low * total:.0f} to {high * total:.0f})"
         )
     return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class Side:
-    """Calls and what they are worth."""
-
-    calls: int
-    worth_usd: float
-
-
-def _side_calls(summary: Mapping[str, Any]) -> list[tuple[str, Side]]:
-    """The calls that belong to the run and to no record: those of rubric mining."""
+def _side_calls(summary: RunSummary, recipe: Recipe) -> list[tuple[Stage, Usage]]:
+    """The calls that belong to the run and to no record: those of the stages that look at a sample."""
+    samples = {stage.name: stage for stage in recipe.stages if stage.is_sample}
     return [
-        (stage, Side(figures["calls"], figures["worth_usd"]))
-        for role in summary["ledger"].values()
-        for stage, figures in role["stages"].items()
-        if stage in (CANDIDATES, JUDGE)
+        (samples[name], usage)
+        for role in summary.ledger.values()
+        for name, usage in role.stages.items()
+        if name in samples
     ]
 
 
-def _growth(stage: str, calls: int, records: float, sample: int) -> float:
-    """By how much a side stage's calls grow when the records grow by a factor."""
-    if stage == CANDIDATES:
-        return 1.0
-    return min(records, sample / calls) if calls else records
+def _growth(calls: int, records: float, most: int | None) -> float:
+    """By how much a sample stage's calls grow when the records grow by a factor."""
+    return min(records, max(1.0, most / calls)) if calls and most is not None else records
 
 
 def _shifted(interval: tuple[float, float, float], by: float) -> tuple[float, float, float]:

@@ -1,30 +1,29 @@
-"""What a run is made of, before anything is written: the pipeline's module, its settings, the input and the folder."""
+"""What a run is made of, before anything is written: the recipe, its settings, the input and the folder."""
 
-import importlib.util
 import os
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from inference.endpoint import SERVED
+import apache_beam as beam
+from apache_beam.pipeline import PipelineVisitor
+
+from inference.endpoint import check_extras
+from inference.serving import kinds_to_serve
 from inference.settings import ModelsSettings
 from pipelines.running.budget import RunBudget
-from pipelines.running.context import RunContext
 from pipelines.running.forecast import count_records
 from pipelines.running.inputs import Input, find_input
+from pipelines.running.loading import PipelineError, load_recipe
 from pipelines.running.run_folder import RunFolder, RunFolderError, local_path, named_folder
 from pipelines.running.runner import OptionError
 from publishing.figures import InspectError, read_summary
-from schemas.config import load_config
-from schemas.ordering import order_key
+from schemas.config import ConfigError, load_config
 from stages.ingest_records import MediaRoots
-
-
-class PipelineError(Exception):
-    """The pipeline file cannot be used."""
+from stages.plumbing.recipe import Ends, Recipe, RunContext
+from stages.plumbing.stage import REJECTED, DraftStage, Stage
+from stages.sources.registry import format_of
 
 
 @dataclass(frozen=True)
@@ -47,31 +46,44 @@ class RunArguments:
 
 @dataclass(frozen=True)
 class Plan:
-    """A run made ready: the DAG's module, its settings, the input and the folder."""
+    """A run made ready: the recipe, its settings, the input and the folder."""
 
-    module: ModuleType
+    recipe: Recipe
     settings: Any
     input: Input
     folder: RunFolder
     models: ModelsSettings
     context: RunContext
 
+    @property
+    def roles(self) -> dict[str, str]:
+        """The roles that the recipe asks and that have endpoints, with these endpoints' names."""
+        return {role: name for role, name in self.models.roles if role in self.recipe.roles_asked}
+
+    @property
+    def models_asked(self) -> ModelsSettings:
+        """The models with these roles only."""
+        return replace(self.models, roles=tuple(sorted(self.roles.items())))
+
 
 def make_plan(arguments: RunArguments) -> Plan:
     """Load the pipeline, the config and the input; raises their errors, touches nothing."""
-    module = load_pipeline(arguments.pipeline)
-    settings = load_config(module.Settings, arguments.config, arguments.overrides)
+    recipe = load_recipe(arguments.pipeline)
+    settings = load_config(recipe.settings, arguments.config, arguments.overrides)
+    _check_roles(recipe, settings)
     found = find_input(arguments.input, settings.input)
     folder = named_folder(arguments.output)
     models = ModelsSettings(
         endpoints=tuple(sorted(settings.endpoints.items())),
-        roles=tuple(sorted((role, name) for role, name in settings.roles.items() if name)),
+        roles=tuple(
+            sorted((role, name) for role, name in settings.roles.items() if name and role in recipe.roles_asked)
+        ),
         cache_path=_cache_path(arguments.cache, folder),
         input_root=found.media_root,
         run_root=str(folder.root),
     )
     roots = MediaRoots(found.media_root, str(folder.root))
-    return Plan(module, settings, found, folder, models, RunContext(found.sources, roots, models, arguments.limit))
+    return Plan(recipe, settings, found, folder, models, RunContext(found.sources, roots, models, arguments.limit))
 
 
 def _cache_path(named: str | None, folder: RunFolder) -> str:
@@ -83,40 +95,86 @@ def _cache_path(named: str | None, folder: RunFolder) -> str:
     return str(local_path(named).resolve() / "replies.sqlite")
 
 
-def load_pipeline(path: str) -> ModuleType:
-    """The module of a pipeline file. Raises :class:`PipelineError` when it has no Settings, build and RECIPE."""
-    file = Path(path)
-    if not file.is_file():
-        raise PipelineError(f"there is no pipeline {path}; the bundled one is pipelines/grounded_cot.py")
-    bundled = file.resolve().parent == Path(__file__).resolve().parents[1]
-    name = f"pipelines.{file.stem}" if bundled else f"pipeline_{file.stem}_{order_key(str(file.resolve()))[:12]}"
-    module = sys.modules.get(name) or _import_file(name, file)
-    missing = [part for part in ("Settings", "build", "RECIPE") if not hasattr(module, part)]
-    if missing:
-        raise PipelineError(f"{path} is not a pipeline: it defines no {missing[0]}")
-    return module
+def _check_roles(recipe: Recipe, settings: Any) -> None:
+    """Refuse a config that gives no endpoint to a role that the recipe's stages ask."""
+    for stage in recipe.stages:
+        for ask in stage.asks:
+            if ask.required and not settings.roles.get(ask.role):
+                raise ConfigError(f"roles.{ask.role} must name an endpoint: the stage {stage.name} asks it")
 
 
-def _import_file(name: str, file: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise PipelineError(f"{file} is not a Python file")
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except (SyntaxError, ImportError) as error:
-        del sys.modules[name]
-        raise PipelineError(f"{file} cannot be imported: {error}") from error
-    return module
+def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> Ends:
+    """The recipe's DAG on a pipeline.
+
+    Raises :class:`pipelines.running.loading.PipelineError` when a stage that it wires is not among those it lists
+    (funnel, card and validation would not know of it), and when records would get lost; and what ``build`` raises.
+    """
+    ends = recipe.build(pipeline, context, settings)
+    if not isinstance(ends, Ends):
+        raise PipelineError(f"the recipe {recipe.name}: build returned {type(ends).__name__} instead of Ends")
+    wired = _Wired()
+    pipeline.visit(wired)
+    for stage, outputs in wired.stages:
+        _check_described(recipe, stage)
+        _check_ended(recipe, stage, outputs, [*wired.taken, *ends.rejected, ends.sft, ends.rl])
+    return ends
+
+
+def _check_described(recipe: Recipe, stage: Stage) -> None:
+    listed = recipe.stage(stage.name)
+    if listed is None:
+        raise PipelineError(f"the recipe {recipe.name} wires the stage {stage.name} and does not list it in stages")
+    if listed != stage:
+        raise PipelineError(
+            f"the recipe {recipe.name} lists the stage {stage.name} with another description than the one it wires: "
+            "list that of the stage as build makes it"
+        )
+
+
+def _check_ended(recipe: Recipe, stage: Stage, outputs: Mapping[str | None, Any], taken: Sequence[Any]) -> None:
+    """Refuse to lose records: what leaves a stage goes to another transform or to an end."""
+    lost = {tag for tag, output in outputs.items() if not any(output is each for each in taken)}
+    if REJECTED in lost:
+        raise PipelineError(
+            f"the recipe {recipe.name} loses what the stage {stage.name} rejects: list it in Ends(rejected=…)"
+        )
+    if lost >= outputs.keys() - {REJECTED}:
+        raise PipelineError(
+            f"the recipe {recipe.name} loses what the stage {stage.name} keeps: no stage takes it and it is no end"
+        )
+
+
+def check_wiring(plan: Plan) -> None:
+    """Wire the plan's DAG and throw it away. Raises :class:`pipelines.running.loading.PipelineError` as a run would."""
+    wire(plan.recipe, beam.Pipeline(), plan.context, plan.settings)
+
+
+class _Wired(PipelineVisitor):
+    """Collects the stages in a pipeline with their outputs, and all that some transform takes."""
+
+    def __init__(self) -> None:
+        self.stages: list[tuple[Stage, Mapping[str | None, Any]]] = []
+        self.taken: list[Any] = []
+
+    def enter_composite_transform(self, transform_node: Any) -> None:
+        self.visit_transform(transform_node)
+        if isinstance(transform_node.transform, DraftStage):
+            self.stages.append((transform_node.transform.stage, transform_node.outputs))
+
+    def visit_transform(self, transform_node: Any) -> None:
+        self.taken += [*transform_node.inputs, *(side.pvalue for side in transform_node.side_inputs)]
 
 
 def check_plan(plan: Plan, arguments: RunArguments, is_local: bool) -> None:
     """Refuse a plan that cannot be carried out, or that would do harm in its folder; touches nothing.
 
-    Raises :class:`pipelines.running.runner.OptionError` and :class:`pipelines.running.run_folder.RunFolderError`.
+    Raises :class:`pipelines.running.runner.OptionError`, :class:`pipelines.running.run_folder.RunFolderError` and
+    :class:`schemas.extras.MissingExtra`.
     """
-    if any(plan.models.endpoint(role).kind == SERVED for role, _ in plan.models.roles) and not is_local:
-        raise OptionError(f"the endpoint kind {SERVED} starts a server on this machine only: drop --runner")
+    if (served := kinds_to_serve(plan.models_asked)) and not is_local:
+        raise OptionError(f"the endpoint kind {served[0]} starts a server on this machine only: drop --runner")
+    if is_local:  # else the packages are needed on the workers, which cannot be seen from here
+        check_extras(plan.models.endpoint(role) for role in plan.roles)
     _check_apart(plan)
     plan.folder.check(plan.input.fingerprint, arguments.resume)
     if arguments.limit is not None and arguments.resume:
@@ -124,8 +182,8 @@ def check_plan(plan: Plan, arguments: RunArguments, is_local: bool) -> None:
 
 
 def _check_apart(plan: Plan) -> None:
-    """Refuse a run folder inside a folder that ``datasets`` reads whole: the next run would read it too."""
-    read_whole = any(source.kind == "datasets" for source in plan.input.sources)
+    """Refuse a run folder inside a folder that is read whole: the next run would read it too."""
+    read_whole = any(format_of(source).is_read_whole for source in plan.input.sources)
     if read_whole and plan.folder.root.is_relative_to(plan.input.media_root):
         raise RunFolderError(
             f"{plan.folder.root} is inside the input, which is read with all that is in it: choose another --output"
@@ -141,8 +199,8 @@ def _check_replaced(plan: Plan, limit: int, preview: bool) -> None:
         held = read_summary(plan.folder.root)
     except InspectError:
         return  # no finished run, or none that can be read
-    records, most = held["counts"]["input"], count_records(plan.context.sources, limit)
-    if records > (limit if most is None else most) and not (preview and "forecast" in held):
+    records, most = held.counts.input, count_records(plan.context.sources, limit)
+    if records > (limit if most is None else most) and not (preview and held.forecast is not None):
         raise RunFolderError(
             f"{plan.folder.root} holds a finished run of {records} records, and this one of fewer would "
             "replace it: choose another --output"

@@ -5,43 +5,34 @@ runner's workers count in their own processes; nothing is shown for them here.
 """
 
 import contextlib
+import itertools
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 from stages.plumbing.metrics import StageProgress, board
+from stages.plumbing.recipe import Recipe
 
-UPSTREAM = {
-    "clean": "ingest",
-    "dedup": "clean",
-    "decontaminate": "dedup",
-    "open_choices": "decontaminate",
-    "draw": "open_choices",
-    "attempt": "draw",
-    "difficulty": "attempt",
-    "point": "propose",
-    "overlay": "point",
-    "trace": "overlay",
-    "verify": "trace",
-}
 REDRAW_S = 0.5
 LINE_EVERY_S = 10.0
+StagesBefore = Mapping[str, str]
+"""The name of the stage whose kept records are those that a stage will see."""
 
 
 @contextlib.contextmanager
-def show_progress(part: str = "") -> Iterator[None]:
+def show_progress(recipe: Recipe, part: str = "") -> Iterator[None]:
     """Show the board on stderr while the body runs, and its last state when it ends.
 
     ``part`` says, before each line and above the table, which part of the run this is ("" when it has but one).
     """
     stop = threading.Event()
     show = _redraw if sys.stderr.isatty() else _print_lines
-    thread = threading.Thread(target=show, args=(stop, part), daemon=True)
+    thread = threading.Thread(target=show, args=(stop, stages_before(recipe), part), daemon=True)
     thread.start()
     try:
         yield
@@ -50,19 +41,19 @@ def show_progress(part: str = "") -> Iterator[None]:
         thread.join()
 
 
-def _redraw(stop: threading.Event, part: str) -> None:
+def _redraw(stop: threading.Event, before: StagesBefore, part: str) -> None:
     title = part.rstrip(": ") or None
-    with Live(progress_table(board(), title), console=Console(stderr=True), refresh_per_second=4) as live:
+    with Live(progress_table(board(), before, title), console=Console(stderr=True), refresh_per_second=4) as live:
         while not stop.wait(REDRAW_S):
-            live.update(progress_table(board(), title))
-        live.update(progress_table(board(), title))
+            live.update(progress_table(board(), before, title))
+        live.update(progress_table(board(), before, title))
 
 
-def _print_lines(stop: threading.Event, part: str) -> None:
+def _print_lines(stop: threading.Event, before: StagesBefore, part: str) -> None:
     shown = ""
     while True:
         ended = stop.wait(LINE_EVERY_S)
-        line = progress_line(board())
+        line = progress_line(board(), before)
         if line and line != shown:
             print(part + line, file=sys.stderr, flush=True)
             shown = line
@@ -70,10 +61,16 @@ def _print_lines(stop: threading.Event, part: str) -> None:
             return
 
 
-def total_of(stage: str, stages: dict[str, StageProgress]) -> int | None:
+def stages_before(recipe: Recipe) -> StagesBefore:
+    """For each stage that takes just what the stage before it keeps, that stage."""
+    passed = [stage for stage in recipe.stages if not stage.is_sample]
+    return {stage.name: before.name for before, stage in itertools.pairwise(passed) if not stage.joins}
+
+
+def total_of(stage: str, stages: dict[str, StageProgress], before: StagesBefore) -> int | None:
     """How many elements the stage will see, where the stage before it tells."""
-    before = stages.get(UPSTREAM.get(stage, ""))
-    return before.kept if before else None
+    known = stages.get(before.get(stage, ""))
+    return known.kept if known else None
 
 
 def eta_s(progress: StageProgress, total: int | None, now_s: float) -> float | None:
@@ -84,13 +81,13 @@ def eta_s(progress: StageProgress, total: int | None, now_s: float) -> float | N
     return (now_s - progress.started_s) / finished * (total - finished)
 
 
-def progress_table(stages: dict[str, StageProgress], title: str | None = None) -> Table:
+def progress_table(stages: dict[str, StageProgress], before: StagesBefore, title: str | None = None) -> Table:
     """The board as a table."""
     names = ("stage", "done", "of", "rejected", "per second", "in flight", "sent", "cached", "left")
     table = Table(*names, box=None, title=title, title_justify="left")
     now_s = time.monotonic()
     for name, progress in stages.items():
-        done, total = progress.kept + progress.rejected, total_of(name, stages)
+        done, total = progress.kept + progress.rejected, total_of(name, stages, before)
         rate, left = done / max(now_s - progress.started_s, 1e-3), eta_s(progress, total, now_s)
         cells = [name, done, total if total is not None else "", progress.rejected, f"{rate:.0f}"]
         cells += [progress.in_flight or "", progress.requests or "", progress.cached or ""]
@@ -98,12 +95,12 @@ def progress_table(stages: dict[str, StageProgress], title: str | None = None) -
     return table
 
 
-def progress_line(stages: dict[str, StageProgress]) -> str:
+def progress_line(stages: dict[str, StageProgress], before: StagesBefore) -> str:
     """The board's latest stage in one line; empty before the first."""
     if not stages:
         return ""
     name, progress = next(reversed(stages.items()))
-    total = total_of(name, stages)
+    total = total_of(name, stages, before)
     of = f"/{total}" if total is not None else ""
     calls = sum(p.requests for p in stages.values()), sum(p.cached for p in stages.values())
     done = progress.kept + progress.rejected

@@ -6,43 +6,41 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import apache_beam as beam
 
-from inference.endpoint import SERVED
 from inference.runtime import runtime
-from inference.settings import ModelsSettings
+from inference.serving import started_servers
 from pipelines.running.budget import Spent, is_local, is_used_up, spent_of, worker_processes
-from pipelines.running.context import Outcome
 from pipelines.running.counts import agreements, ledger, metric_counters, unbalanced, written_counts
+from pipelines.running.errors import ConservationError
 from pipelines.running.forecast import count_records, measured
-from pipelines.running.outputs import write_outcome
-from pipelines.running.plan import PipelineError, Plan, RunArguments, check_cache, check_plan, make_plan
+from pipelines.running.loading import PipelineError, recipe_file
+from pipelines.running.outputs import write_ends
+from pipelines.running.plan import Plan, RunArguments, check_cache, check_plan, make_plan, wire
 from pipelines.running.progress import show_progress
+from pipelines.running.run_folder import SETS
 from pipelines.running.runner import choose_runner, pipeline_options
 from pipelines.running.waves import Wave, first_share, joined_counters, next_share, threshold, wave_of
-from prompts.loader import load_prompt, prompt_names
+from prompts.loader import load_prompt
 from publishing.card import write_card
 from publishing.report import write_report
 from schemas.config import to_toml
-from schemas.reasons import Reason
 from schemas.revision import code_revision
+from schemas.run_summary import TRAINING_SETS, Counts, RunSummary, StageFigures, TargetFigures
 from stages.draw_questions import Draw
 from stages.plumbing.metrics import clear_board
 from stages.plumbing.packing import packing
-from stages.plumbing.rows import RowContext
+from stages.plumbing.recipe import Recipe
+from stages.plumbing.rows import RowContext, has_extra_scores
+from stages.plumbing.stage import BUDGET
 
 
-class ConservationError(Exception):
-    """Records were lost or made up; the outputs were not put in place."""
-
-
-def execute(arguments: RunArguments, plan: Plan | None = None) -> dict[str, Any]:
-    """Run the pipeline and return the content of run.json; ``plan`` is the one that was made of the arguments, if any.
+def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
+    """Run the pipeline and return its summary; ``plan`` is the one that was made of the arguments, if any.
 
     Raises :class:`ConservationError` when the counts differ, besides the errors of planning; old outputs then stay.
     """
@@ -55,28 +53,18 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> dict[str, Any]
         if arguments.cache and is_local(options):
             check_cache(arguments.cache, Path(plan.models.cache_path))
         started = time.monotonic()
-        served = replace(plan, models=_serve(plan, stack))
+        models = stack.enter_context(started_servers(plan.models_asked, str(plan.folder.root / "logs")))
+        models = replace(models, roles=plan.models.roles)  # a stage that asks what it does not declare is to be told
+        served = replace(plan, models=models)
         waves = _run_waves(served, arguments)
         summary = _summarise(plan, waves, arguments, time.monotonic() - started)
         staging = plan.folder.staging
         (staging / "config.toml").write_text(to_toml(plan.settings), "utf-8")
-        (staging / "run.json").write_text(json.dumps(summary, indent=1), "utf-8")
+        (staging / "run.json").write_text(json.dumps(summary.to_fields(), indent=1), "utf-8")
         write_card(staging, summary)
         write_report(staging, plan.folder.root, summary)
         plan.folder.commit()
     return summary
-
-
-def _serve(plan: Plan, stack: contextlib.ExitStack) -> ModelsSettings:
-    """The plan's models with the servers of ``vllm`` endpoints started; the stack stops them."""
-    if all(plan.models.endpoint(role).kind != SERVED for role, _ in plan.models.roles):
-        return plan.models
-    from inference.endpoints.vllm_server import VllmServerError, serving
-
-    try:
-        return stack.enter_context(serving(plan.models, str(plan.folder.root / "logs")))
-    except VllmServerError as error:
-        raise PipelineError(str(error)) from error
 
 
 def _run_waves(plan: Plan, arguments: RunArguments) -> list[Wave]:
@@ -109,13 +97,16 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
     staging.mkdir()
     clear_board()
     context = replace(plan.context, models=models, draw=draw)
-    shared = RowContext(plan.module.RECIPE, code_revision(), models.self_judging)
+    recipe = plan.recipe
+    extra_scores = has_extra_scores(recipe.scores)
+    shared = RowContext(recipe.name, code_revision(), models.self_judging, extra_scores)
     with plan.folder.spool() as spool, packing(str(spool) if is_local(options) else ""):
-        pipeline = beam.Pipeline(runner=choose_runner(options), options=options)
-        outcome: Outcome = plan.module.build(pipeline, context, plan.settings)
-        write_outcome(outcome, shared, staging, context.roots, plan.settings.write, arguments.measure)
+        pipeline = beam.Pipeline(runner=choose_runner(options, recipe_file(arguments.pipeline)), options=options)
+        ends = wire(recipe, pipeline, context, plan.settings)
+        run_prompts = _run_prompts(recipe) if arguments.measure else None
+        write_ends(ends, shared, staging, context.roots, plan.settings.write, run_prompts)
         try:
-            with show_progress("" if draw.target_sft is None else f"wave {len(before) + 1}: "):
+            with show_progress(recipe, "" if draw.target_sft is None else f"wave {len(before) + 1}: "):
                 result = pipeline.run()
                 result.wait_until_finish()
         finally:
@@ -123,7 +114,8 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
     return wave_of(metric_counters(result.metrics()), written_counts(staging))
 
 
-def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_s: float) -> dict[str, Any]:
+def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_s: float) -> RunSummary:
+    recipe = plan.recipe
     counters = joined_counters([wave.counters for wave in waves])
     sft, rl, rejected = waves[-1].written
     read = counters.get(("stage/ingest", "in"), 0)
@@ -133,33 +125,53 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
     target = arguments.target_sft
     if target is not None and sft > target:
         raise PipelineError(f"{arguments.pipeline} uses no CutToTarget: {sft} SFT rows for --target-sft {target}")
-    stages = {
-        namespace.removeprefix("stage/"): {
-            "in": counters.get((namespace, "in"), 0),
-            "kept": counters.get((namespace, "kept"), 0),
-        }
-        for namespace in sorted({name for name, _ in counters if name.startswith("stage/")})
-    }
-    extra: dict[str, Any] = {}
+    reached = None
     if target is not None:
-        extra["target"] = {"sft": target, "reached": sft == target, "waves": [wave.summary() for wave in waves]}
+        reached = TargetFigures(target, sft == target, tuple(wave.summary() for wave in waves))
+    budget = None
     if arguments.budget.bounded:
-        left = sum(reasons.get(Reason.BUDGET.value, 0) for reasons in rejected.values())
-        extra["budget"] = arguments.budget.summary(counters, left)
-    if arguments.measure:
-        extra["forecast"] = measured(counters)
-    return extra | {
-        "recipe": plan.module.RECIPE,
-        "input": plan.input.name,
-        "counts": {"input": read, "sft": sft, "rl": rl, "rejected": rejected},
-        "stages": stages,
-        "ledger": ledger(counters),
-        "judges": agreements(counters),
-        "roles": {role: plan.models.endpoint(role).model for role, _ in plan.models.roles},
-        "self_judged": plan.models.self_judging,
-        "config_sha256": hashlib.sha256(to_toml(plan.settings).encode()).hexdigest(),
-        "revision": code_revision(),
-        "prompts": {name: load_prompt(name).sha256 for name in prompt_names()},
-        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "wall_s": round(wall_s, 2),
+        budget = arguments.budget.summary(counters, sum(reasons.get(BUDGET, 0) for reasons in rejected.values()))
+    return RunSummary(
+        recipe=recipe.name,
+        makes=recipe.makes,
+        input=plan.input.name,
+        counts=Counts(read, sft, rl, rejected),
+        sets=tuple(name for name in TRAINING_SETS if (plan.folder.staging / name).is_dir()),
+        stages=stage_figures(recipe, counters),
+        ledger=ledger(counters),
+        judges=agreements(counters),
+        roles={role: plan.models.endpoint(role).model for role in plan.roles},
+        self_judged=plan.models.self_judging,
+        config_sha256=hashlib.sha256(to_toml(plan.settings).encode()).hexdigest(),
+        revision=code_revision(),
+        prompts={name: load_prompt(name).sha256 for name in recipe.prompts},
+        artifacts=tuple(sorted(path.name for path in plan.folder.staging.iterdir() if path.name not in SETS)),
+        finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        wall_s=round(wall_s, 2),
+        target=reached,
+        budget=budget,
+        forecast=measured(counters) if arguments.measure else None,
+    )
+
+
+def stage_figures(recipe: Recipe, counters: Mapping[tuple[str, str], int]) -> dict[str, StageFigures]:
+    """What the stages that ran counted, with what each says of itself, in the recipe's order."""
+    ran = {namespace.removeprefix("stage/") for namespace, _ in counters if namespace.startswith("stage/")}
+    return {
+        stage.name: StageFigures(
+            read=counters.get((f"stage/{stage.name}", "in"), 0),
+            kept=counters.get((f"stage/{stage.name}", "kept"), 0),
+            does=stage.does,
+            is_sample=stage.is_sample,
+            for_target=stage.for_target,
+            prompts=tuple(sorted({name for ask in stage.asks for name in ask.prompts})),
+            reasons=stage.meanings,
+        )
+        for stage in recipe.stages
+        if stage.name in ran
     }
+
+
+def _run_prompts(recipe: Recipe) -> frozenset[str]:
+    """The prompts of calls that are made for the run and not for a record."""
+    return frozenset(name for stage in recipe.stages if stage.is_sample for ask in stage.asks for name in ask.prompts)

@@ -5,20 +5,25 @@ RUN/.lock        held by the process that writes        RUN/cache/, media/, sft/
 """
 
 import contextlib
-import fcntl
-import hashlib
 import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_OURS = (".lock", "input.json.writing")
-_MARKER = "input.json"
-STAGED = ("sft", "rl", "rejected", "rubrics.json", "config.toml", "README.md", "report.html", "run.json")
+from filelock import FileLock, Timeout
+
+from schemas.errors import UserError
+from schemas.files import is_unfinished, write_atomically
+from stages.sources.base import RUN_MARKER
+
+_FORMER_ARTIFACTS = ["rubrics.json"]  # of runs whose run.json does not name them
+SETS = ("sft", "rl", "rejected")
+STAGED = (*SETS, "config.toml", "README.md", "report.html", "run.json")
+"""What every run may write; a recipe's artifacts stand beside them, named in ``run.json``."""
 
 
-class RunFolderError(Exception):
+class RunFolderError(UserError):
     """The folder cannot be used for this run; the message says why and what to do."""
 
 
@@ -55,11 +60,11 @@ class RunFolder:
 
     def check(self, fingerprint: str, resume: bool) -> None:
         """Refuse a folder that is not a run folder, or that is another input's; touches nothing."""
-        marker = self.root / _MARKER
+        marker = self.root / RUN_MARKER
         if self.root.exists() and not self.root.is_dir():
             raise RunFolderError(f"cannot write {self.root}: it is a file")
         if not marker.exists():
-            if self.root.exists() and any(entry.name not in _OURS for entry in self.root.iterdir()):
+            if self.root.exists() and any(not _is_ours(entry.name) for entry in self.root.iterdir()):
                 raise RunFolderError(f"{self.root} is not empty and not a run folder: choose another --output")
             return
         try:
@@ -74,30 +79,41 @@ class RunFolder:
             )
 
     def _claim(self, input_name: str, fingerprint: str) -> None:
-        marker = self.root / _MARKER
+        marker = self.root / RUN_MARKER
         if marker.exists() and json.loads(marker.read_text("utf-8"))["fingerprint"] != fingerprint:
             self._remove_outputs()
-        _write_atomically(marker, json.dumps({"input": input_name, "fingerprint": fingerprint}, indent=1))
+        write_atomically(marker, json.dumps({"input": input_name, "fingerprint": fingerprint}, indent=1))
 
     def _remove_outputs(self) -> None:
-        for name in STAGED:
+        for name in self._outputs():
             path = self.root / name
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+    def _outputs(self) -> list[str]:
+        """The names of the outputs that stand in the folder, ``run.json`` last; artifacts are those it tells of."""
+        try:
+            summary = json.loads((self.root / "run.json").read_text("utf-8"))
+            artifacts = [str(name) for name in summary.get("artifacts", _FORMER_ARTIFACTS)]
+        except (OSError, ValueError, AttributeError):
+            artifacts = _FORMER_ARTIFACTS
+        names = [*(name for name in artifacts if name == Path(name).name), *STAGED]
+        return [name for name in names if (self.root / name).exists()]
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the folder for one writing process. Raises :class:`RunFolderError` when another holds it."""
+        lock = FileLock(self.root / ".lock", blocking=False)
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            handle = (self.root / ".lock").open("w")
+            lock.acquire()
+        except Timeout as error:
+            raise RunFolderError(f"another process is writing {self.root}") from error
         except OSError as error:
             raise RunFolderError(f"cannot write {self.root}: {error.strerror or error}") from error
-        with handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise RunFolderError(f"another process is writing {self.root}") from error
+        try:
             yield
+        finally:
+            lock.release()
 
     @contextlib.contextmanager
     def spool(self) -> Iterator[Path]:
@@ -113,13 +129,19 @@ class RunFolder:
         """Put the staged outputs in place of the old ones; ``run.json`` last, as the sign of a whole run."""
         replaced = self.staging / "replaced"
         replaced.mkdir()
-        for name in reversed(STAGED):
-            if (self.root / name).exists():
-                (self.root / name).rename(replaced / name)
-        for name in STAGED:
-            if (self.staging / name).exists():
-                (self.staging / name).rename(self.root / name)
+        for name in reversed(self._outputs()):
+            (self.root / name).rename(replaced / name)
+        staged = sorted(path.name for path in self.staging.iterdir() if path != replaced)
+        for name in sorted(staged, key="run.json".__eq__):
+            if name not in STAGED:
+                (self.root / name).unlink(missing_ok=True)  # an artifact that no run.json tells of any more
+            (self.staging / name).rename(self.root / name)
         shutil.rmtree(self.staging)
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a file in a folder without a marker is there because a run began to claim the folder."""
+    return name == ".lock" or is_unfinished(name)
 
 
 def local_path(name: str) -> Path:
@@ -137,29 +159,3 @@ def named_folder(name: str) -> RunFolder:
             f"cannot write {name}: a run folder has to be on a disk that all workers see; name a folder there"
         )
     return RunFolder(local_path(name).resolve())
-
-
-def is_run_folder(path: Path) -> bool:
-    """Whether a folder has the marker of a run, which is there from its first moment."""
-    try:
-        return json.loads((path / _MARKER).read_text("utf-8")).keys() >= {"input", "fingerprint"}
-    except (OSError, ValueError, AttributeError):
-        return False
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".writing")
-    try:
-        temporary.write_text(text, "utf-8")
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def lines_fingerprint(lines: Iterator[bytes]) -> str:
-    """A digest of a file's lines that does not depend on their order."""
-    total = 0
-    for line in lines:
-        total += int.from_bytes(hashlib.sha256(line.rstrip(b"\r\n")).digest(), "big")
-    return f"{total % 2**256:064x}"

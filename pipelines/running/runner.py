@@ -5,6 +5,7 @@ import difflib
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, SetupOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
@@ -12,9 +13,10 @@ from apache_beam.runners.runner import PipelineRunner, create_runner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from schemas.coding import RECORD_MODULES
+from schemas.errors import UserError
 
 
-class OptionError(ValueError):
+class OptionError(UserError, ValueError):
     """An option of the run that cannot be used, such as one that no Beam option class knows."""
 
 
@@ -47,11 +49,12 @@ def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
     return options
 
 
-def choose_runner(options: PipelineOptions) -> PipelineRunner | None:
+def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> PipelineRunner | None:
     """The portable runner on this machine, unless the options name one (None: Beam takes it from the options).
 
     Beam's own default would first try to download a runner binary. Beam does not tell its worker processes on this
-    machine the pipeline's options; here they are started so that they know the record types all the same.
+    machine the pipeline's options; here they are started so that they know the record types all the same, and what
+    ``recipe_file`` brings: its stages, its prompts, and what it adds to our registries.
     """
     if options.view_as(StandardOptions).runner:
         return None
@@ -59,10 +62,18 @@ def choose_runner(options: PipelineOptions) -> PipelineRunner | None:
     if direct.direct_running_mode != "multi_processing":
         return FnApiRunner()
     direct.direct_running_mode = "in_memory"  # or Beam would put its own worker command in place of this one
-    imports = ", ".join([*sorted(RECORD_MODULES), "sys"])
-    code = f"import {imports}; from apache_beam.runners.worker.sdk_worker_main import main; main(sys.argv)"
-    command = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)}"
+    command = f"{shlex.quote(sys.executable)} -c {shlex.quote(_worker_code(recipe_file))}"
     return FnApiRunner(default_environment=SubprocessSDKEnvironment.from_command_string(command))
+
+
+def _worker_code(recipe_file: Path | None) -> str:
+    """What a worker process on this machine runs. It looks for modules where this process does, and nowhere else."""
+    lines = ["import sys", f"sys.path[:] = {sys.path!r}"]
+    if recipe_file is not None:
+        lines += ["from pipelines.running.loading import adopt_file", f"adopt_file({str(recipe_file)!r})"]
+    lines += [f"import {', '.join(sorted(RECORD_MODULES))}"]
+    lines += ["from apache_beam.runners.worker.sdk_worker_main import main", "main(sys.argv)"]
+    return "; ".join(lines)
 
 
 class _Tolerant:

@@ -1,43 +1,39 @@
 """The settings that every pipeline has: its input, its models and its shards."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+from typing import Annotated
 
 from inference.embedded import embedded_endpoints, embedded_roles
-from inference.endpoint import KINDS, SERVED
-from inference.settings import ROLES, EndpointSettings
-from stages.sources.reading import RowSettings
+from inference.endpoint import check_access
+from inference.settings import EndpointSettings, Role
+from schemas.config import settings
+from stages.sources.base import RowSettings
 from stages.write_shards import ShardSettings
 
 
-@dataclass(frozen=True)
+@settings
 class RunSettings:
     """Settings shared by all pipelines; each pipeline's own class adds its stages' sections.
 
-    ``allow_self_judging`` permits a judge that is the teacher's endpoint. It is on while the teacher is the embedded
-    engine, whose judging is arithmetic on pixels and text; the lineage marks such rows either way.
+    Self-judging is allowed by default since the embedded engine, which plays every role, judges by arithmetic on pixels
+    and text; the lineage marks such rows either way.
     """
 
     input: RowSettings = field(default_factory=RowSettings)
-    endpoints: Mapping[str, EndpointSettings] = field(default_factory=embedded_endpoints)
-    roles: Mapping[str, str] = field(default_factory=embedded_roles)
-    allow_self_judging: bool = True
+    endpoints: Annotated[Mapping[str, EndpointSettings], "models, by names of your own"] = field(
+        default_factory=embedded_endpoints
+    )
+    roles: Annotated[Mapping[Role, str], "which endpoint plays which role (empty: none)"] = field(
+        default_factory=embedded_roles
+    )
+    allow_self_judging: Annotated[bool, "the judge may be the teacher's endpoint"] = True
     write: ShardSettings = field(default_factory=ShardSettings)
 
     def __post_init__(self) -> None:
-        for name, settings in self.endpoints.items():
-            if settings.kind not in (*KINDS, SERVED):
-                known = ", ".join(sorted((*KINDS, SERVED)))
-                raise ValueError(f"endpoints.{name}.kind: unknown kind {settings.kind!r}; known are {known}")
-        for role, endpoint in self.roles.items():
-            if role not in ROLES:
-                raise ValueError(f"roles.{role}: no such role; roles are {', '.join(ROLES)}")
-            if endpoint and endpoint not in self.endpoints:
-                raise ValueError(f"roles.{role} = {endpoint!r}: endpoints are {', '.join(sorted(self.endpoints))}")
-        for role in ("policy", "teacher", "pointer"):
-            if not self.roles.get(role):
-                raise ValueError(f"roles.{role} must name an endpoint")
-        if self.roles.get("judge") == self.roles["teacher"] and not self.allow_self_judging:
+        check_access(self.endpoints, {role: name for role, name in self.roles.items() if name})
+        judge = self.roles.get("judge")
+        if judge and judge == self.roles.get("teacher") and not self.allow_self_judging:
             raise ValueError("roles.judge is the teacher's endpoint: choose another or set allow_self_judging = true")
-        if self.roles.get("second_judge") and self.roles["second_judge"] == self.roles.get("judge"):
+        if judge and self.roles.get("second_judge") == judge:
             raise ValueError("roles.second_judge is the judge's endpoint: it would only repeat itself")

@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.reasons import Reason
-from stages.draw_questions import CUT_STAGE, STAGE
-from stages.plumbing.metrics import LEDGER_FIELDS
+from schemas.usage import USAGE_FIELDS
+from stages.draw_questions import CUT, DRAW, OVER_QUOTA
 
 FEWEST_FIRST = 32
 FIRST_PER_ROW = 4
 LEAST_GROWTH, MOST_GROWTH = 1.5, 8.0
-SENT_FIELDS = (*(set(LEDGER_FIELDS) - {"calls", "cached", "repairs"}), "cost_microusd")
+SENT_FIELDS = (*(set(USAGE_FIELDS) - {"calls", "cached", "repairs", "cost_usd", "worth_usd"}), "cost_microusd")
 _HASH_BITS = 64
 
 Counters = Mapping[tuple[str, str], int]
@@ -43,8 +42,8 @@ class Wave:
 
 def wave_of(counters: Counters, written: Written) -> Wave:
     """The wave that these counters and files tell of."""
-    accepted = written[0] + written[2].get(CUT_STAGE, {}).get(Reason.OVER_QUOTA.value, 0)
-    questions, drawn = (counters.get((f"stage/{STAGE}", name), 0) for name in ("in", "kept"))
+    accepted = written[0] + written[2].get(CUT.name, {}).get(OVER_QUOTA, 0)
+    questions, drawn = (counters.get((f"stage/{DRAW.name}", name), 0) for name in ("in", "kept"))
     return Wave(counters, written, questions, drawn, accepted)
 
 

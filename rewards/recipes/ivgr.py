@@ -8,7 +8,9 @@ textual ones against the better of their best and the one kept so far.
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from pydantic import Field, PositiveInt
 
 from rewards.aggregate import StreamSettings, grounded_stream, textual_stream
 from rewards.case import GROUNDED, TEXTUAL, Case
@@ -16,31 +18,27 @@ from rewards.recipes.base import Earned, Judged, Memory, Recipe, Reference, verd
 from rewards.registry import scorers_named
 from rewards.scorers import boxes, consistency, format, outcome
 from rewards.scorers.consistency import MIN_BOX_SCORE, consistency_scorer, is_reference
+from schemas.config import OneOf, settings
 from schemas.records import Verdict
 from schemas.responses.response import parse_response
 
 Stream = Callable[[tuple[Verdict, ...], StreamSettings], float | None]
 
 
-@dataclass(frozen=True)
+_BOX_FORM = OneOf(tuple(boxes.FORMS))
+
+
+@settings
 class IvgrSettings:
-    """``weights`` of the terms are 1 in the paper, and ``min_box_score`` is its τ = 0.3.
+    """The two streams of iVGR §3.2 and §3.3."""
 
-    ``judgements`` of the consistency are averaged (Table 9: four). ``max_apart`` asks in both orders of the texts and
-    leaves unscored what differs by more; None asks in one. ``boxes`` is one of :data:`rewards.scorers.boxes.FORMS`.
-    """
-
-    weights: StreamSettings = field(default_factory=StreamSettings)
-    min_box_score: float = MIN_BOX_SCORE
-    judgements: int = 1
-    max_apart: float | None = None
-    boxes: str = "bidirectional"
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.min_box_score < 1 or self.judgements < 1:
-            raise ValueError("min_box_score must be in [0, 1), and judgements at least 1")
-        if self.boxes not in boxes.FORMS:
-            raise ValueError(f"boxes must be one of {', '.join(boxes.FORMS)}, got {self.boxes!r}")
+    weights: Annotated[StreamSettings, "of the terms; the paper's are 1"] = field(default_factory=StreamSettings)
+    min_box_score: Annotated[float, Field(ge=0, lt=1), "above it a right answer is a reference: τ"] = MIN_BOX_SCORE
+    judgements: Annotated[PositiveInt, "of the consistency, averaged (Table 9: four)"] = 1
+    max_apart: Annotated[
+        float | None, "ask in both orders of the texts, and leave unscored what differs by more; left out: one order"
+    ] = None
+    boxes: Annotated[str, _BOX_FORM, "the form of the box reward"] = "bidirectional"
 
 
 @dataclass(frozen=True)

@@ -22,16 +22,15 @@ RECIPES = {
 }
 
 
-def make_recipe(name: str, options: Mapping[str, object], section: str) -> Recipe:
-    """The recipe of this name with these settings; ``section`` is where a config has its name and ``options``.
+def make_recipe(name: str, options: Mapping[str, object]) -> Recipe:
+    """The recipe of this name with these settings.
 
     Raises ConfigError for a name that there is none of, and for options that do not fit its settings.
     """
-    kind = RECIPES.get(name)
-    if kind is None:
-        raise ConfigError(f"{section}.recipe: there is no recipe {name!r}; there are {', '.join(RECIPES)}")
-    settings = build(kind.Settings, options, f"{section}.options.")
+    if name not in RECIPES:
+        raise ConfigError(f"there is no reward recipe {name!r}; there are {', '.join(RECIPES)}")
+    kind = RECIPES[name]
     try:
-        return kind(settings)
+        return kind(build(kind.Settings, options))
     except ValueError as error:
-        raise ConfigError(f"{section}.options.{error}") from error
+        raise ConfigError(f"options: {error}") from error

@@ -3,29 +3,24 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from rewards.aggregate import AdditiveSettings, CascadeSettings, additive, cascading
 from rewards.case import Case
 from rewards.recipes.base import Earned, Memory, Recipe, verdict_of, verdicts_of
 from rewards.registry import scorers_named
 from rewards.scorers import format, judging, outcome, thinking
+from schemas.config import settings
 from schemas.records import Verdict
 
-FORMS = ("cascading", "additive")
 
-
-@dataclass(frozen=True)
+@settings
 class SailRlSettings:
-    """``form`` is ``cascading`` (Eq. 1, with the paper's α) or ``additive``, the baseline of §4.5."""
+    """How the terms of SAIL-RL make one reward."""
 
-    form: str = "cascading"
-    cascading: CascadeSettings = field(default_factory=CascadeSettings)
-    additive: AdditiveSettings = field(default_factory=AdditiveSettings)
-
-    def __post_init__(self) -> None:
-        if self.form not in FORMS:
-            raise ValueError(f"form must be {' or '.join(FORMS)}, got {self.form!r}")
+    form: Annotated[Literal["cascading", "additive"], "Eq. 1, or the baseline of §4.5"] = "cascading"
+    cascading: Annotated[CascadeSettings, "of Eq. 1"] = field(default_factory=CascadeSettings)
+    additive: Annotated[AdditiveSettings, "of the baseline"] = field(default_factory=AdditiveSettings)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from rewards.case import Case
 from rewards.locating import ObjectMasks, find_instances
 from rewards.scorer import LOCATABLE, NO_CLIPS, Scorer
 from schemas.answers.numerals import read_numerals
+from schemas.answers.registry import answer_type_named
 from schemas.geometry import Point
 from schemas.records import Verdict
 
@@ -242,7 +243,7 @@ SCORER = Scorer(
     _score,
     needs=(
         NO_CLIPS,
-        (lambda case: case.question.answer_type == "numeric", "the answer is not a number"),
+        (lambda case: answer_type_named(case.question.answer_type).is_number, "the answer is not a number"),
         (lambda case: _counted(case) is not None, "the question does not ask how many"),
         LOCATABLE,
         (lambda case: bool(_counted(case)), "no point is on what is counted"),

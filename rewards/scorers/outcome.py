@@ -16,6 +16,7 @@ from schemas.records import Question, Verdict
 NAME = "outcome"
 JUDGE_PROMPT = "judge_answer.v2"
 MAX_ANSWER_CHARS = 2000
+ASKS = (Asks("judge", (JUDGE_PROMPT,), required=False),)
 
 
 async def score_outcome(question: Question, predicted: str | None, caller: Caller | None) -> Verdict:

@@ -8,40 +8,39 @@ published code, with one deviation: μ is the group's accuracy alone, where the 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from schemas.config import PositiveWeight, Share, Weight, settings
 
 
-@dataclass(frozen=True)
+@settings
 class Factor:
     """The base c of Eq. 1 for one kind of question: what a right and a wrong trajectory earn by their calls."""
 
     kind: str
-    right: float
-    wrong: float
+    right: Weight
+    wrong: Weight
 
 
-@dataclass(frozen=True)
+@settings
 class ToolCallSettings:
     """The paper's choice: γ = 4, β = 0.2, -0.5 for a failed execution, discount 0.2, turns weighted by 0.2."""
 
-    gamma: float = 4.0
-    beta: float = 0.2
-    factors: tuple[Factor, ...] = (Factor("general", 1.5, 0.5), Factor("math", 2.0, 1.0))
-    failure_reward: float = -0.5
-    discount: float = 0.2
-    turn_weight: float = 0.2
+    gamma: PositiveWeight = 4.0
+    beta: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    factors: Annotated[tuple[Factor, ...], Field(min_length=1)] = (
+        Factor("general", 1.5, 0.5),
+        Factor("math", 2.0, 1.0),
+    )
+    failure_reward: Annotated[float, Field(le=0, allow_inf_nan=False), "of the turn of a failed execution"] = -0.5
+    discount: Share = 0.2
+    turn_weight: Weight = 0.2
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.gamma) and self.gamma > 0) or not 0 < self.beta < 1:
-            raise ValueError("tool_calls.gamma must be finite and positive, beta in (0, 1)")
-        bases = [base for factor in self.factors for base in (factor.right, factor.wrong)]
-        if not bases or not all(math.isfinite(base) and base >= 0 for base in bases):
-            raise ValueError("tool_calls.factors must be given, finite and not negative")
         if len({factor.kind for factor in self.factors}) < len(self.factors):
-            raise ValueError("tool_calls.factors name a kind twice")
-        if not (math.isfinite(self.failure_reward) and self.failure_reward <= 0):
-            raise ValueError("tool_calls.failure_reward must be finite and not positive")
-        if not 0 <= self.discount <= 1 or not (math.isfinite(self.turn_weight) and self.turn_weight >= 0):
-            raise ValueError("tool_calls.discount must be in [0, 1], turn_weight finite and not negative")
+            raise ValueError("factors must not name a kind twice")
 
 
 @dataclass(frozen=True)

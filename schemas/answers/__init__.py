@@ -1,1 +1,1 @@
-"""Answers: their types, how each is written and graded."""
+"""Answers: their types, and how each is written and graded."""

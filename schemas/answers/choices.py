@@ -44,7 +44,7 @@ class Named:
 
     Attributes:
         indices: positions of the options named; empty for none, several where the answer doesn't decide.
-        is_mention: the one option was only mentioned within a sentence, which may as well deny it.
+        is_mention: the one option was only mentioned within a sentence, which may also deny it.
     """
 
     indices: frozenset[int]
@@ -52,7 +52,8 @@ class Named:
 
 
 def normalise_text(text: str) -> str:
-    """Text for whole comparison: NFKC, casefold, no articles, punctuation or invisible marks, single blanks.
+    """Returns text that is compared as a whole: NFKC, casefold, no articles, punctuation or invisible marks, single
+    blanks.
 
     Signs, points and slashes stay where they bind digits (-2, 1.5, 18/06), and symbols such as < or ° stay.
     """
@@ -72,7 +73,7 @@ def normalise_text(text: str) -> str:
 
 
 def named_options(predicted: str, choices: tuple[str, ...]) -> Named:
-    """The options that an answer of bounded length names; never raises.
+    """Returns the options that an answer of bounded length names; never raises.
 
     An exact text wins over a label, a label over a loosely equal text, that over a mention. "A and B" names
     two options, unless one option reads so.
@@ -99,7 +100,7 @@ def named_options(predicted: str, choices: tuple[str, ...]) -> Named:
 
 
 def implied_letters(gold: str) -> tuple[str, ...] | None:
-    """The letters from A to at least H that a lone gold letter implies, or None for another gold."""
+    """Returns the letters from A to at least H that a lone gold letter implies; None for any other gold."""
     letter = gold.strip().strip("().")
     if len(letter) != 1 or not "A" <= letter <= "Z":
         return None
@@ -107,7 +108,7 @@ def implied_letters(gold: str) -> tuple[str, ...] | None:
 
 
 def gold_options(gold: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """The positions of the gold answer among the choices."""
+    """Returns the positions of the gold answer among the choices."""
     for form in (str.strip, normalise_text):
         right = frozenset(i for i, choice in enumerate(choices) if form(choice) == form(gold))
         if right:
@@ -190,8 +191,7 @@ def _equal_in_value(text: str, choices: tuple[str, ...]) -> frozenset[int]:
     if number is not None:
         singles = [read_numerals(choice).single for choice in choices]
         same = [i for i, single in enumerate(singles) if single is not None and single.value == number.value]
-        # Options that share a number differ in their words ("4 points" and "4 points more"): not a matter of
-        # value.
+        # Options that share a number differ in their words ("4 points", "4 points more"), not in value.
         if len(same) == 1 and len(normalise_text(text).split()) <= 3:
             return frozenset(same)
     if not is_maths(text) and not any(map(is_maths, choices)):

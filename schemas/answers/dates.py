@@ -2,7 +2,7 @@
 
 Written numbers often have several readings: 03/04/2021 is the third of April or the fourth of March, "21" may be 1921
 or 2021, and 3:05 may be in the morning or the afternoon. All readings are kept. Two answers are the same if each has
-one reading and they agree, or if both spell the same fields in the same order (05/08/2017, 5/8/2017); they differ if
+one reading and they agree, or if both write the same fields in the same order (05/08/2017, 5/8/2017); they differ if
 no readings agree; anything else (a missing year, an ambiguous form against a clear one) is not decided here.
 
 A library that parses dates leniently (python-dateutil) is not used: it fills in what is missing and picks one reading.
@@ -74,7 +74,7 @@ class Written:
 
 
 def read_date(text: str) -> Written | None:
-    """The date, time or both that the whole of a short text is; None for any other text. Never raises."""
+    """Returns the date, the time or both that a short text consists of; None for any other text. Never raises."""
     text = re.sub(r"\s+", " ", text.casefold()).strip().rstrip(".。").strip()
     if not text or len(text) > MAX_CHARS:
         return None
@@ -86,7 +86,7 @@ def read_date(text: str) -> Written | None:
 
 
 def same_date(predicted: Written, gold: Written) -> bool | None:
-    """Whether two are the same, or None where that can't be told; see the module."""
+    """Whether two are the same; None where that can't be decided. See the module."""
     if predicted.spelling == gold.spelling:
         return True
     if len(predicted.readings) == len(gold.readings) == 1 and predicted.readings == gold.readings:

@@ -1,9 +1,9 @@
 """Answers that list several things: plain enumerations ("A, B and C") and sequences ("A → B → C").
 
-An enumeration's order is no matter, but each item counts as often as it stands there; a sequence's order decides.
+The order of an enumeration does not matter, but each item counts as often as it is named; that of a sequence does.
 Items are the same as texts (:func:`schemas.answers.choices.normalise_text`) or as exact numbers; there is no tolerance.
-A difference is certain only between short plain items of which none holds another, so that "dark red" for "red", or
-an item inside a sentence, is left to a judge. An answer that joins its items by "or" lists alternatives, not items.
+A difference is certain only between short plain items none of which contains another, so that "dark red" for "red",
+or an item inside a sentence, is left to a judge. An answer that joins its items by "or" lists alternatives, not items.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MARKER = re.compile(r"(?m)^\s*(?:[-*•]|\(?\d{1,2}[.)]\)?)\s+")
 _BRACKETED = re.compile(r"[\[({](.*)[\])}]", re.DOTALL)
 _NUMBER = re.compile(r"[-+−$€£¥]?\d[\d,.\s]*(?:/\s?\d+)?%?")
 _TUPLE = re.compile(r"[(\[]?\s*([-+]?\d{1,15}(?:\.\d{1,15})?(?:\s*,\s*[-+]?\d{1,15}(?:\.\d{1,15})?)+)\s*[)\]]?\.?")
-_SHORT_WORDS = 3
+_MAX_SHORT_WORDS = 3
 _MAX_ITEMS = 50
 
 Item = str | Fraction
@@ -44,13 +44,13 @@ class AnswerList:
 
 
 def read_list(text: str) -> AnswerList | None:
-    """The two or more items of a gold answer that is nothing but a list; None for any other text. Never raises."""
+    """Returns the two or more items of a gold answer that is only a list; None for any other text. Never raises."""
     found = _read(text, False)
     return found if found is not None and len(found.items) > 1 and found.is_plain else None
 
 
 def same_list(predicted: str, gold: AnswerList) -> bool | None:
-    """Whether an answer lists the same items, or None where that can't be told."""
+    """Whether an answer lists the same items; None where that can't be decided."""
     given = _read(predicted, True)
     if given is None:
         return None
@@ -64,7 +64,7 @@ def same_list(predicted: str, gold: AnswerList) -> bool | None:
 
 
 def read_tuple(text: str) -> tuple[float, ...] | None:
-    """The numbers of a coordinate tuple such as "(5, 6)", or None for any other text. Never raises."""
+    """Returns the numbers of a coordinate tuple such as "(5, 6)"; None for any other text. Never raises."""
     if len(text) > MAX_CHARS:
         return None
     match = _TUPLE.fullmatch(text.replace("$", "").replace("−", "-").strip())
@@ -92,7 +92,7 @@ def _read(text: str, is_answer: bool) -> AnswerList | None:
 
 
 def _item(text: str) -> Item:
-    """An item as it is compared: the exact number that it is, else its normalised words."""
+    """An item in the form in which it is compared: its exact number, else its normalised words."""
     words = normalise_text(text)
     number = read_numerals(text).single
     if number is not None and (_NUMBER.fullmatch(text.strip()) or (words.isalpha() and " " not in words)):
@@ -106,13 +106,13 @@ def _may_be_a_name(gold: AnswerList) -> bool:
 
 
 def _overlap(given: tuple[Item, ...], gold: tuple[Item, ...]) -> bool:
-    """Whether an item of one side holds a different item of the other among its words."""
+    """Whether an item of one side contains a different item of the other side among its words."""
     words = [{f" {item} " for item in items if isinstance(item, str)} for items in (given, gold)]
     return any(one != other and (one in other or other in one) for one in words[0] for other in words[1])
 
 
 def _is_short(words: str) -> bool:
     """At most three words of letters with case (or digits beside them)."""
-    if not 0 < len(words.split()) <= _SHORT_WORDS:
+    if not 0 < len(words.split()) <= _MAX_SHORT_WORDS:
         return False
     return all(unicodedata.category(char)[:2] in {"Ll", "Lu", "Nd"} for char in words.replace(" ", ""))

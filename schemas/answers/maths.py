@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sympy import Basic, MatrixBase
 
 MAX_CHARS = 500
-"""Longer text is not maths."""
+"""Longer text is not read as maths."""
 
 _MAX_NESTING = 15
 _MAX_DIGITS = 30
@@ -69,7 +69,7 @@ _POWER = re.compile(r"\^\s*\{?\s*[-+]?(\d+)")
 
 
 class MathsMatch(Enum):
-    """What comparing a prediction with a gold answer came to."""
+    """The result of comparing a prediction with a gold answer."""
 
     EQUAL = "equal"
     DIFFERENT = "different"
@@ -85,7 +85,7 @@ def is_maths(text: str) -> bool:
 def compare_maths(gold: str, predicted: str) -> MathsMatch:
     """Whether two answers are mathematically equal. Never raises.
 
-    Equal spelling suffices, apart from spaces and dollar signs, so that answers of several parts can be met.
+    Equal spelling is enough, apart from spaces and dollar signs, so that answers of several parts can be right.
     Otherwise each side must be one expression, perhaps with a unit (and the prediction with prose around
     ``$…$``). A ratio a:b is read as a/b. There is no tolerance beyond six decimals.
     """
@@ -138,7 +138,7 @@ def _one_expression(text: str) -> str | None:
 
 
 def _is_cheap(latex: str) -> bool:
-    """Whether evaluating and comparing the expression is sure to end soon."""
+    """Whether evaluating and comparing the expression will certainly end soon."""
     if _REFUSED.search(latex) or re.search(rf"\d{{{_MAX_DIGITS + 1}}}", latex):
         return False
     depth = deepest = 0
@@ -177,7 +177,7 @@ def _is_tower(latex: str, at: int) -> bool:
 @lru_cache(maxsize=4096)
 def _parse(latex: str) -> tuple[Basic | MatrixBase, ...]:
     """The sympy readings of one expression; strings, which math-verify adds as a fallback, are left out."""
-    # Loading sympy takes half a second, which only runs with mathematical answers should pay.
+    # Loading sympy takes half a second: only runs with mathematical answers need it.
     from math_verify import LatexExtractionConfig, parse
 
     _silence()
@@ -192,7 +192,7 @@ def _parsable(latex: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _verify(gold_latex: str, predicted_latex: str) -> bool:
-    """Whether math-verify holds the two to be equal; (gold, answer) in this order."""
+    """Whether math-verify finds the two equal; (gold, answer) in this order."""
     from math_verify import verify
 
     gold: list[Basic | MatrixBase | str] = [*_parse(gold_latex)]

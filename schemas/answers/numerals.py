@@ -119,13 +119,13 @@ class Reading:
 
 
 def read_numerals(text: str) -> Reading:
-    """Find the numbers of a short text; for number words see the module. Never raises."""
+    """Returns the numbers of a short text; for number words see the module. Never raises."""
     return _read_numerals(text) if len(text) <= MAX_CHARS else Reading((), False)
 
 
 @functools.lru_cache(maxsize=1024)
 def _read_numerals(text: str) -> Reading:
-    """The numbers of a text; the last ones read are kept, for the answers of a group are often the same."""
+    """The numbers of a text; recent ones are kept, since the answers of a group are often the same."""
     text = undress(text)
     for pattern, replacement in _AROUND:
         text = pattern.sub(replacement, text)
@@ -149,9 +149,9 @@ def is_qualified(text: str) -> bool:
 
 
 def undress(text: str) -> str:
-    """Bring signs, superscripts (as ``^n``), compatibility forms and LaTeX dressing to plain text around the digits.
+    """Returns the text with signs, superscripts (as ``^n``), compatibility forms and LaTeX around digits made plain.
 
-    Units and currencies stay. Linear for text within ``MAX_CHARS``.
+    Units and currencies are kept. Linear for text within ``MAX_CHARS``.
     """
     text = re.sub(r"([¼-¾⅐-⅞])", r" \1", text.translate(_SUPERSCRIPTS))
     text = unicodedata.normalize("NFKC", text).translate(_SIGNS)
@@ -161,7 +161,7 @@ def undress(text: str) -> str:
 
 
 def locate_numerals(plain: str) -> list[tuple[Numeral, int, int]]:
-    """The numbers in digits of an undressed text, each with its first offset and the one after it (and its scale)."""
+    """Returns the numbers in digits of an undressed text, each with its offset and the one after it and its scale."""
     placed: list[tuple[Numeral, int, int]] = []
     for match in _NUMERAL.finditer(plain):
         scaled = _SCALE.match(plain, match.end())
@@ -175,7 +175,7 @@ def locate_numerals(plain: str) -> list[tuple[Numeral, int, int]]:
 def same_number(predicted: Numeral, gold: Numeral) -> bool:
     """Argos Eq. 7-8 where both are decimal, equality otherwise.
 
-    |p - g| / max(|g|, 1) <= 0.05 holds for decimals only; a gold without a decimal point must be met exactly.
+    |p - g| / max(|g|, 1) <= 0.05 holds for decimals only; a gold without a decimal point needs the exact number.
     Where one side alone has a percent sign, the value of the percentage is accepted too, if equal.
     """
     if predicted.value == gold.value:
@@ -238,5 +238,5 @@ def _read_number_at(words: list[str], at: int) -> tuple[int, int]:
 
 
 def _continues(before: str, value: int) -> bool:
-    """Whether a number word goes on with the number of the word before it: "twenty one", "hundred (and) one"."""
+    """Whether a number word continues the number of the word before it: "twenty one", "hundred (and) one"."""
     return before in _SCALES or before == "and" or (before in {*_TENS, "twenty"} and 0 < value < 10)

@@ -1,4 +1,4 @@
-"""Which side an answer takes: yes or no, true or false."""
+"""Which side an answer takes: yes (true) or no (false)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _BOTH_SIDES = re.compile(r"\b(?:yes(?:\s+nor)?\s+no|no(?:\s+nor)?\s+yes)\b")
 
 
 def polarity(text: str) -> bool | None:
-    """The side that an answer takes (without a leading "The answer is"), or None for neither or both.
+    """Returns the side that an answer takes (without a leading "The answer is"); None for neither or both.
 
-    The leading or the final word decides. A later "no" within a clause ("Yes, there is no dog") is no answer word;
+    The leading or the final word decides. A later "no" within a clause ("Yes, there is no dog") is not an answer word;
     one that stands alone or ends the answer is, and so are "true" and "false" anywhere, and "yes no" side by side.
     Never raises; linear in ``len(text)``.
     """

@@ -2,8 +2,8 @@
 
 The comparison is that of Argos Eq. 7-8 (:func:`schemas.answers.numerals.same_number`) after converting exactly. A bare
 number counts as given in the gold's unit; another dimension or currency is another quantity. Where a unit is unknown,
-where two dimensions may stand for the same ("20 degrees", months and days), or where a conversion that people round
-comes within the tolerance, nothing is decided.
+where two dimensions may mean the same ("20 degrees", months and days), or where a conversion that people round comes
+within the tolerance, nothing is decided.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Whether an answer is the gold quantity, None where that can't be told, and one line why."""
+    """Whether an answer is the gold quantity (None where that can't be decided), and one line why."""
 
     same: bool | None
     reason: str
 
 
 def read_quantities(text: str) -> tuple[Quantity, ...]:
-    """The quantities of a short text, in order; "1 h 30 min" is one. Never raises; none for text over the limit."""
+    """Returns the quantities of a short text, in order; "1 h 30 min" is one. Longer text has none. Never raises."""
     if len(text) > MAX_CHARS:
         return ()
     return tuple(quantity for quantity, _, _ in _located(_plain(text)))
 
 
 def whole_quantity(text: str) -> Quantity | None:
-    """The quantity with a known unit that the whole of a short text is, or None.
+    """Returns the quantity with a known unit that a short text consists of, or None.
 
-    The letter in ``$3m$`` is a symbol and no unit; ``$3$ m`` and ``$3\\mathrm{m}$`` are quantities.
+    The letter in ``$3m$`` is a symbol, not a unit; ``$3$ m`` and ``$3\\mathrm{m}$`` are quantities.
     """
     if len(text) > MAX_CHARS or (_LETTER_IN_FORMULA.search(text) and not _UPRIGHT.search(text)):
         return None
@@ -75,10 +75,10 @@ _gold_quantity = functools.lru_cache(256)(whole_quantity)
 
 
 def compare_quantity(predicted: str, gold: str) -> Comparison | None:
-    """Compare an answer, without its leading phrase, with a gold quantity; None where the gold isn't one.
+    """Compares an answer, without its leading phrase, with a gold quantity; None where the gold isn't one.
 
-    All quantities of the answer have to be the gold ("12 cm (0.12 m)"); several different ones are wrong, unless all
-    of the gold's dimension are right ("the 3 sides are 12 cm long"), which is not decided. Never raises.
+    All quantities of the answer must be the gold ("12 cm (0.12 m)"). Several different ones are wrong, but where all
+    those of the gold's dimension are right ("the 3 sides are 12 cm long") nothing is decided. Never raises.
     """
     wanted = _gold_quantity(gold)
     if wanted is None or wanted.unit is None:

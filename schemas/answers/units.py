@@ -1,9 +1,9 @@
-"""Quantities in answers: a number with a unit, compared across units of the same dimension.
+"""Units in answers: reading them, and converting between units of the same dimension.
 
-A small table of SI, customary and currency units, whose factors are exact fractions; a unit that it doesn't hold is
-unknown, never guessed. Symbols are case-sensitive where case decides (``mW``, ``MW``). Left out because they mean
-several things: gallons and pints (US or UK), pounds (mass or money), bytes (1000 or 1024), coulombs and farads (``C``
-and ``F`` are read as temperatures).
+A small table of SI, customary and currency units with exact fractions as factors; a unit that is not in it is unknown,
+never guessed. Symbols are case-sensitive where case matters (``mW``, ``MW``). Left out because they mean several
+things: gallons and pints (US or UK), pounds (mass or money), bytes (1000 or 1024), coulombs and farads (``C`` and ``F``
+are read as temperatures).
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ _FACTOR = re.compile(
 _PER = re.compile(r"\s?(?:/|per\b)\s?", re.IGNORECASE)
 _TIMES = re.compile(r"[·⋅*]")
 _BEFORE_UNIT = re.compile(r"[ ]{0,2}-?")
-_GOES_ON = re.compile(r"\s*[A-Za-z]")
+_WORD_FOLLOWS = re.compile(r"\s*[A-Za-z]")
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Unit:
     Attributes:
         dimension: base units and their powers, sorted; a currency has the base unit "money".
         worth: base units in one.
-        offset: what is added to the value in base units; 0 but for temperatures.
+        offset: what is added to the value in base units; 0 except for temperatures.
         currencies: the currencies that the sign may stand for; empty for other units.
     """
 
@@ -118,7 +118,7 @@ class Unit:
 
 
 def convert(value: Fraction, unit: Unit, wanted: Unit) -> Fraction | None:
-    """A value in another unit of the same dimension (or currency), or None where the dimensions differ."""
+    """Returns a value in another unit of the same dimension (or currency); None where the dimensions differ."""
     if unit == wanted:
         return value
     if unit.dimension != wanted.dimension or (wanted.currencies and not unit.currencies & wanted.currencies):
@@ -127,7 +127,7 @@ def convert(value: Fraction, unit: Unit, wanted: Unit) -> Fraction | None:
 
 
 def may_be_same_dimension(one: Unit, other: Unit) -> bool:
-    """Whether two dimensions may stand for the same thing: "20 degrees" and 20 °C, months and days."""
+    """Whether two dimensions may mean the same thing: "20 degrees" and 20 °C, months and days."""
     names = [unit.dimension[0][0] if len(unit.dimension) == 1 else "" for unit in (one, other)]
     return frozenset(names) in _DOUBTFUL
 
@@ -140,7 +140,7 @@ def is_rounded_conversion(one: Unit, other: Unit) -> bool:
 
 
 def unit_at(plain: str, at: int) -> tuple[Unit | None, str, int]:
-    """The unit after a number (or None and the unknown word there), and the offset after it."""
+    """Returns the unit after a number (or None and the unknown word there), and the offset after it."""
     read = _factor_at(plain, at)
     if read is None:
         return None, "", at
@@ -164,8 +164,8 @@ def _factor_at(plain: str, at: int) -> tuple[Unit | None, str, int] | None:
         return None
     name, end = match.group("name"), match.end()
     unit = _unit(re.sub(r"\s", "", name))
-    # "12 in the box" speaks of no inches.
-    if unit is None or (name.lower() == "in" and _GOES_ON.match(plain, end)):
+    # In "12 in the box" the word "in" is not inches.
+    if unit is None or (name.lower() == "in" and _WORD_FOLLOWS.match(plain, end)):
         return None, name, match.end("name")
     shape = (match.group("shape") or "").lower()
     power = int(match.group("power") or 1) * (2 if shape.startswith("sq") else 3 if shape.startswith("cu") else 1)
@@ -182,7 +182,7 @@ def _times(one: Unit, other: Unit, power: int) -> Unit:
 
 
 def _unit(name: str) -> Unit | None:
-    """The unit of a name; capitals (KG, Hours) may stand for the usual case where one unit alone reads so."""
+    """The unit of a name. Capitals (KG, Hours) are read as the usual case where only one unit has that name."""
     table, folded = _tables()
     is_shouted = (len(name) > 1 and name.isupper()) or (len(name) > 2 and name.istitle())
     return table.get(name) or (folded.get(name.casefold()) if is_shouted else None)
@@ -190,7 +190,7 @@ def _unit(name: str) -> Unit | None:
 
 @lru_cache(maxsize=1)
 def _tables() -> tuple[dict[str, Unit], dict[str, Unit]]:
-    """Units by exact name, and by folded name where one unit alone has it."""
+    """Units by exact name, and by case-folded name where only one unit has it."""
     table: dict[str, Unit] = {"%": Unit((("percent", 1),), Fraction(1))}
     for line in _SI.strip().splitlines():
         symbols, words, dimension, factor, prefixes = (part.split() for part in line.split(";"))
@@ -218,6 +218,6 @@ def _tables() -> tuple[dict[str, Unit], dict[str, Unit]]:
 
 
 def _made(dimension: Sequence[str], worth: Fraction) -> Unit:
-    """A unit of a dimension written like ``kg m s-2``."""
+    """The unit of a dimension written like ``kg m s-2``."""
     powers = [re.fullmatch(r"([a-zA-Z]+)(-?\d)?", part) for part in dimension]
     return Unit(tuple(sorted((p.group(1), int(p.group(2) or 1)) for p in powers if p is not None)), worth)

@@ -1,4 +1,4 @@
-"""What the text around a tag ties it to: a moment of a clip, or one of several pictures."""
+"""What the text around a tag ties it to: a moment of a clip, or one of several images."""
 
 import re
 from bisect import bisect_left
@@ -10,20 +10,20 @@ from schemas.responses.tags import Tag
 _SENTENCE_END = re.compile(r"[.!?][\"'”’)]?\s|\n\s{0,3}\n")
 _BEHIND = re.compile(r"\s?(?:(?:(?:seen|visible)\s)?(?:in|on|of)\s(?:the\s)?|\((?:in\s|at\s|on\s)?)", re.IGNORECASE)
 _FORWARD = re.compile(r"\s{0,3}(?:at|:)\s{0,3}<", re.IGNORECASE)
-_BEHIND_CHARS, _BEFORE_CHARS = 20, 300
+_MAX_CHARS_BEHIND, _MAX_CHARS_BEFORE = 20, 300
 
 
 class Mark(Protocol):
-    """A stretch of text that tags can be tied to: ``text`` is what stands from ``start`` to ``end``."""
+    """A stretch of text that tags can be tied to: ``text`` is the text from ``start`` to ``end``."""
 
     @property
     def start(self) -> int:
-        """Where it begins."""
+        """The offset of its first character."""
         ...
 
     @property
     def end(self) -> int:
-        """Where it has ended."""
+        """The offset after its last character."""
         ...
 
     @property
@@ -36,11 +36,11 @@ M = TypeVar("M", bound=Mark)
 
 
 def anchor_tags(text: str, tags: Sequence[Tag], marks: Sequence[M]) -> list[M | None]:
-    """For each tag the mark that the text ties to it, if any; both are in order.
+    """Returns for each tag the mark that the text ties to it, if any; both are in order.
 
     That is the mark that leads to the tag (``[F3 @ t=1.66s] at …``); else the one right behind it (``… in frame 3``);
     else the nearest one before it in its sentence, at most 300 characters away; else the one right behind the list of
-    tags that it stands in. Linear in ``len(text)``.
+    tags that it is part of. Linear in ``len(text)``.
     """
     starts = [mark.start for mark in marks]
     anchored: list[M | None] = []
@@ -65,7 +65,7 @@ def _is_list_gap(between: str) -> bool:
 
 def _is_behind(text: str, tag: Tag, mark: Mark) -> bool:
     """Whether the mark belongs to the tag right before it: "in" or a bracket joins them."""
-    if not 0 <= mark.start - tag.end <= _BEHIND_CHARS:
+    if not 0 <= mark.start - tag.end <= _MAX_CHARS_BEHIND:
         return False
     between = text[tag.end : mark.start]
     if _BEHIND.fullmatch(between):
@@ -75,5 +75,5 @@ def _is_behind(text: str, tag: Tag, mark: Mark) -> bool:
 
 
 def _is_before(text: str, mark: Mark, tag: Tag) -> bool:
-    near = tag.start - mark.end <= _BEFORE_CHARS
+    near = tag.start - mark.end <= _MAX_CHARS_BEFORE
     return near and not _SENTENCE_END.search(text, mark.end, tag.start)

@@ -1,4 +1,4 @@
-"""Which of several pictures a text points into: tags hold no picture, so the words around them say it."""
+"""Which of several images a text points into: tags do not say it, so the words around them must."""
 
 import re
 from bisect import bisect_right
@@ -17,12 +17,12 @@ _MENTION = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 INSTRUCTION = "Where you point into another picture than the first, say which one: picture 2, picture 3."
-"""What a model is told that is shown several pictures."""
+"""What a model is told when it is shown several images."""
 
 
 @dataclass(frozen=True)
 class Mention:
-    """A picture that the text names, counted from 0; ``text`` is what stands from ``start`` to ``end``."""
+    """An image that the text names, counted from 0; ``text`` is the text from ``start`` to ``end``."""
 
     start: int
     end: int
@@ -30,12 +30,12 @@ class Mention:
     index: int
 
 
-def pictures_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
-    """For each tag of a text on several still pictures the index of the picture that the text ties it to.
+def images_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
+    """Returns for each tag of a text on several still images the index of the image that the text ties it to.
 
     That is the one named beside the tag (:func:`schemas.responses.anchors.anchor_tags`), else the one named last before
-    it, else the first. A picture that is named need not be there ("the image 3 dogs" names none). Never raises; linear
-    in ``len(text)``.
+    it, else the first. An image that is named may not exist ("the image 3 dogs" names none). Never raises; linear in
+    ``len(text)``.
     """
     mentions = list(_mentions(text, tags))
     ends = [mention.end for mention in mentions]
@@ -46,15 +46,16 @@ def pictures_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
     return found
 
 
-def place_in_pictures(text: str) -> tuple[tuple[Point, ...], tuple[Box, ...]]:
-    """All points and boxes of a text on several still pictures, each with its picture; coordinates are as written.
+def place_in_images(text: str) -> tuple[tuple[Point, ...], tuple[Box, ...]]:
+    """Returns all points and boxes of a text on several still images, each with its image; coordinates are as written.
 
-    A picture that is named and not there stays as stated: it cannot be looked at, so its points score 0. Never raises.
+    An image that is named and does not exist is kept as stated: there is nothing to look at, so its points score 0.
+    Never raises.
     """
     tags = scan_tags(text)
     points: list[Point] = []
     boxes: list[Box] = []
-    for tag, index in zip(tags, pictures_of_tags(text, tags), strict=True):
+    for tag, index in zip(tags, images_of_tags(text, tags), strict=True):
         written = text[tag.start : tag.end]
         points += (replace(point, media_index=index) for point in parse_points(written))
         boxes += (replace(box, media_index=index) for box in parse_boxes(written))
@@ -62,7 +63,7 @@ def place_in_pictures(text: str) -> tuple[tuple[Point, ...], tuple[Box, ...]]:
 
 
 def _mentions(text: str, tags: Sequence[Tag]) -> Iterator[Mention]:
-    """The mentions outside of tags, whose labels may speak of pictures too."""
+    """The mentions outside of tags, whose labels may name images too."""
     ends = iter([*((tag.start, tag.end) for tag in tags), (len(text), len(text))])
     start, end = next(ends)
     for found in _MENTION.finditer(text):

@@ -1,8 +1,8 @@
 """Media placeholders and chat-template tokens in text that somebody else wrote.
 
-A placeholder such as ``<image 2>`` either stands for the medium's place in the message, and goes, or it is a word of a
-sentence ("is it larger in <image 2>?"), and is replaced by what a reader would say: "picture 2". Left in place, either
-would be taken for one more picture by whatever consumes the text.
+A placeholder such as ``<image 2>`` either marks the medium's place in the message and is removed, or it is a word of a
+sentence ("is it larger in <image 2>?") and is replaced by what a reader would say: "picture 2". If it were kept, the
+next program would take it for one more image.
 """
 
 import re
@@ -30,7 +30,7 @@ _VERB = re.compile(r"[ \t]*(?:shows?|and|or|depicts?|contains?|displays?|illustr
 _AUXILIARY = re.compile(
     r"[ \t]*(?:is|are|was|were|has|have)\b(?![ \t]+(?:there|it|this|that|these|those|he|she|they|any)\b)"
 )
-_NEAR = 80
+_NEAR_CHARS = 80
 _TEMPLATE_RUN = re.compile(rf"(?:{TEMPLATE_TOKEN.pattern})+", re.IGNORECASE)
 _REMNANT = re.compile(rf"{PLACEHOLDER.pattern}|{TEMPLATE_TOKEN.pattern}", re.IGNORECASE)
 
@@ -41,18 +41,18 @@ def has_remnants(text: str) -> bool:
 
 
 def without_remnants(text: str, media_count: int = 1) -> str:
-    """The text without placeholders (:func:`without_placeholders`) and tokens of chat templates.
+    """Returns the text without placeholders (:func:`without_placeholders`) and tokens of chat templates.
 
-    What becomes one when another inside it goes is broken up by a blank, so that none is left.
+    Where removing one forms another from the text around it, a blank breaks that one up, so that none is left.
     """
     text = _TEMPLATE_RUN.sub(_gap, without_placeholders(text, media_count))
     return _REMNANT.sub(lambda found: f"{found.group()[0]} {found.group()[1:]}", text)
 
 
 def without_placeholders(text: str, media_count: int = 1) -> str:
-    """The text with placeholders removed where they stand for themselves, and put into words inside sentences.
+    """Returns the text with placeholders removed where they stand alone, and put into words inside sentences.
 
-    A number counts as it stands; one without a number is the only picture, or of ``media_count`` pictures the next.
+    A number is kept; one without a number is the only image, or of ``media_count`` images the next.
     """
     unnumbered = count(1)
 
@@ -65,7 +65,7 @@ def without_placeholders(text: str, media_count: int = 1) -> str:
 
 
 def _gap(run: re.Match[str]) -> str:
-    """A blank where what stood around the tokens would run together."""
+    """A blank where the texts before and after the tokens would run together."""
     around = run.string[max(0, run.start() - 1) : run.start()], run.string[run.end() : run.end() + 1]
     return " " if all(char and not char.isspace() for char in around) else ""
 
@@ -79,8 +79,8 @@ def _name(found: re.Match[str], media_count: int, unnumbered: "count[int]") -> s
 
 
 def _is_word(text: str, run: re.Match[str]) -> bool:
-    """Whether the placeholders are part of a sentence, by what stands around them."""
-    before, after = text[max(0, run.start() - _NEAR) : run.start()], text[run.end() : run.end() + _NEAR]
+    """Whether the placeholders are part of a sentence, by the text around them."""
+    before, after = text[max(0, run.start() - _NEAR_CHARS) : run.start()], text[run.end() : run.end() + _NEAR_CHARS]
     is_numbered = any(char.isdigit() for char in run.group())
     last, follows = before.rstrip()[-1:], after.lstrip(" \t")[:1]
     is_followed = follows != "" and follows in _AFTER_A_WORD
@@ -94,7 +94,7 @@ def _is_word(text: str, run: re.Match[str]) -> bool:
 
 def _spaced(text: str, run: re.Match[str], words: str) -> str:
     """The words, with a capital where they begin a sentence, apart from letters that touched the placeholder."""
-    before, after = text[max(0, run.start() - _NEAR) : run.start()], text[run.end() : run.end() + 1]
+    before, after = text[max(0, run.start() - _NEAR_CHARS) : run.start()], text[run.end() : run.end() + 1]
     if before.rstrip()[-1:] in ("", *".?!"):
         words = words[0].upper() + words[1:]
     return f"{' ' if before[-1:].isalnum() else ''}{words}{' ' if after.isalnum() else ''}"

@@ -18,7 +18,7 @@ _COORDS_TAG = re.compile(
     r"<(points|tracks)\b[^<>]{0,200}?\bcoords\s*=\s*[\"'“”]([^<>\"'“”]*)[\"'“”][^<>]*>([^<]*)", re.I
 )
 _GROUPS = re.compile(r"[;:,\t\n]")
-_NONE_MAX_CHARS = 200
+_MAX_NONE_CHARS = 200
 _NOWHERE = r"(?:image|picture|photo|video|frame|scene|clip)"
 _NONE = re.compile(
     r"(?:there (?:is|are|were) (?:none|no\b[^.!?]*|nothing\b[^.!?]*|not any\b[^.!?]*)"
@@ -44,9 +44,7 @@ class RawPoint:
         label: the object that the tag names.
         x: horizontal position in the model's own frame.
         y: vertical position in the model's own frame.
-        anchor: Molmo 2's F, the 1-based image index or the time in seconds, as the question's media decide;
-        None
-            for Molmo 1.
+        anchor: Molmo 2's F: the 1-based image index, or of a video the time in seconds. None for Molmo 1.
         object_id: Molmo 2's running id, or None.
     """
 
@@ -59,20 +57,19 @@ class RawPoint:
 
 @dataclass(frozen=True)
 class NoPoints:
-    """The model says that there is nothing to point at; ``statement`` is how it said so."""
+    """The model says that there is nothing to point at; ``statement`` are its words."""
 
     statement: str
 
 
 def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """Read a pointing model's reply: its points (never an empty tuple) in order, or NoPoints.
+    """Returns the points of a pointing model's reply (never an empty tuple) in order, or NoPoints.
 
     Linear in ``len(text)``.
 
     Raises:
-        UnparsablePointing: neither points nor a clear "none", or a Molmo 2 coordinate list that does not
-        divide
-            into an anchor and triples, such as one cut short.
+        UnparsablePointing: neither points nor a clear "none", or a Molmo 2 coordinate list that is not an anchor and
+            triples, such as one that was cut short.
     """
     with_coords = tuple(point for tag in _COORDS_TAG.finditer(text) for point in _read_coords(tag))
     points = with_coords or tuple(RawPoint(p.label, p.x, p.y) for p in parse_points(text))
@@ -80,7 +77,7 @@ def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
         return points
     statement = text.strip()
     plain = statement.replace("’", "'")
-    if len(plain) <= _NONE_MAX_CHARS and _NONE.fullmatch(plain):
+    if len(plain) <= _MAX_NONE_CHARS and _NONE.fullmatch(plain):
         return NoPoints(statement)
     raise UnparsablePointing(f"no points and no clear 'none' in {statement[:80]!r}")
 

@@ -27,14 +27,14 @@ _BRACES = re.compile(r"\\{1,2}boxed\s*\{|\\.|\{|\}", re.DOTALL)
 _GLM_BEGIN, _GLM_END = "<|begin_of_box|>", "<|end_of_box|>"
 _BOXED_BEGIN, _BOXED_END = "<boxed>", "</boxed>"
 _ANSWER_LINE = re.compile(r"(?:final\s+)?answer\s*[:：]\s*(\S.*)", re.IGNORECASE)
-_MAX_ANSWER_LINE = 2000
+_MAX_ANSWER_LINE_CHARS = 2000
 _AXIS = re.compile(r"([xy])([0-9]{0,4})")
 _BOX_INNER = re.compile(r"[\[(]([^\[\]()]{1,200})[\])]")
 
 
 @dataclass(frozen=True)
 class Response:
-    """A response taken apart.
+    """The parts of a response.
 
     Attributes:
         think: text of the think blocks, trimmed, several joined by a blank line; "" where they are blank,
@@ -68,7 +68,7 @@ class _Span:
 
 
 def parse_response(text: str) -> Response:
-    """Take a response apart. Never raises; linear in ``len(text)``."""
+    """Returns the parts of a response. Never raises; linear in ``len(text)``."""
     marks = list(_SECTION.finditer(text))
     thinks = _think_spans(text, marks)
     outside = _marks_outside(marks, thinks)
@@ -85,7 +85,7 @@ def parse_response(text: str) -> Response:
 
 
 def parse_think(text: str) -> str | None:
-    """The ``think`` of :func:`parse_response`, without the rest. Never raises; linear in ``len(text)``."""
+    """Returns only the ``think`` of :func:`parse_response`. Never raises; linear in ``len(text)``."""
     thinks = _think_spans(text, list(_SECTION.finditer(text)))
     return _thought(text, thinks) if thinks else None
 
@@ -95,7 +95,7 @@ def _thought(text: str, thinks: list[_Span]) -> str:
 
 
 def parse_points(text: str) -> tuple[Point, ...]:
-    """Every point of every point tag, in order, with coordinates as written.
+    """Returns every point of every point tag, in order, with coordinates as written.
 
     A tag gives one point for each ``xN`` that has a finite number and a ``yN`` of the same N (or no N at
     all). Molmo 2's ``coords`` belong to pointer replies and are read in :mod:`schemas.responses.pointing`. Never
@@ -105,7 +105,7 @@ def parse_points(text: str) -> tuple[Point, ...]:
 
 
 def parse_boxes(text: str) -> tuple[Box, ...]:
-    """Every ``<box>[x1,y1,x2,y2]</box>``, in order, labelled by ``alt`` (or ``label``). Never raises.
+    """Returns every ``<box>[x1,y1,x2,y2]</box>``, in order, labelled by ``alt`` (or ``label``). Never raises.
 
     Values are as written; the two corners may come in any order and are sorted, since they name the same box.
     """
@@ -113,9 +113,9 @@ def parse_boxes(text: str) -> tuple[Box, ...]:
 
 
 def format_point(point: Point) -> str:
-    """Write a point in the canonical syntax, with at most one decimal.
+    """Returns a point in the canonical syntax, with at most one decimal.
 
-    Media index, frame and time stand in the prose around the tag, not in it.
+    Media index, frame and time are in the prose around the tag, not in it.
 
     Raises:
         ValueError: a coordinate is not finite or not below 1e9.
@@ -124,7 +124,7 @@ def format_point(point: Point) -> str:
 
 
 def format_box(box: Box) -> str:
-    """Write a box in the canonical syntax, with at most one decimal.
+    """Returns a box in the canonical syntax, with at most one decimal.
 
     Raises:
         ValueError: a coordinate is not finite or not below 1e9.
@@ -133,7 +133,7 @@ def format_box(box: Box) -> str:
 
 
 def normalise(text: str) -> str:
-    """Rewrite every readable point tag into the canonical one and leave all other text alone. Idempotent.
+    """Returns the text with every readable point tag in the canonical form and all else unchanged. Idempotent.
 
     A tag of several points stays one tag, numbered from 1, so that its label is not repeated in the prose.
     """
@@ -231,13 +231,13 @@ def _final_answer(text: str, thinks: list[_Span], answers: list[_Span]) -> str |
     if boxed is not None:
         return boxed
     lines = outside.rstrip().rsplit("\n", 1)
-    last = lines[-1].strip()[:_MAX_ANSWER_LINE].replace("**", "")
+    last = lines[-1].strip()[:_MAX_ANSWER_LINE_CHARS].replace("**", "")
     stated = _ANSWER_LINE.fullmatch(last.lstrip("#*> ").rstrip("* "))
     return stated.group(1).strip() if stated is not None else None
 
 
 def last_boxed(text: str) -> str | None:
-    """The trimmed content of the last complete box: GLM's tokens, else ``\\boxed{…}``, else ``<boxed>``.
+    """Returns the trimmed content of the last complete box: GLM's tokens, else ``\\boxed{…}``, else ``<boxed>``.
 
     None where there is no complete box. A LaTeX box within GLM's tokens, or filling another LaTeX box, is
     unwrapped. Linear in ``len(text)``.

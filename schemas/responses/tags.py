@@ -44,7 +44,7 @@ _QUOTE_STARTS = "\"'“”„‘’`\\&"
 _BLANK = " \t\r\n"
 _QUOTE_PAIRS = ('""', "''", "“”", "””", "‘’", "’’", "``")
 _NUMBER = re.compile(r"[-+]?(?:[0-9]{1,20}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})")
-_LIMIT = 1e9
+_MAX_COORDINATE = 1e9
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Tag:
 
 
 def scan_tags(text: str) -> list[Tag]:
-    """Every well-formed point, points and box tag, in order. Never raises; linear in ``len(text)``."""
+    """Returns every well-formed point, points and box tag, in order. Never raises; linear in ``len(text)``."""
     cuts = [match.start() for match in _CUT.finditer(text)]
     tags: list[Tag] = []
     for index, start in enumerate(cuts):
@@ -94,12 +94,12 @@ def scan_tags(text: str) -> list[Tag]:
 
 
 def unescape(text: str) -> str:
-    """Replace the character references of HTML that end in a semicolon, once."""
+    """Returns the text with HTML character references that end in a semicolon replaced, once."""
     return _ENTITY.sub(lambda match: html.unescape(match.group()), text) if "&" in text else text
 
 
 def format_points_tag(label: str, positions: Sequence[tuple[float, float]]) -> str:
-    """Write the canonical points tag; round trip with :func:`scan_tags` holds for any label.
+    """Returns the canonical points tag; :func:`scan_tags` reads any label back unchanged.
 
     Raises:
         ValueError: a coordinate is not finite or not below 1e9.
@@ -111,7 +111,7 @@ def format_points_tag(label: str, positions: Sequence[tuple[float, float]]) -> s
 
 
 def format_box_tag(label: str, corners: tuple[float, float, float, float]) -> str:
-    """Write the canonical box tag, with ``alt`` where there is a label.
+    """Returns the canonical box tag, with ``alt`` where there is a label.
 
     Raises:
         ValueError: a coordinate is not finite or not below 1e9.
@@ -121,20 +121,20 @@ def format_box_tag(label: str, corners: tuple[float, float, float, float]) -> st
 
 
 def parse_number(written: str) -> float | None:
-    """The plain decimal number that the whole of ``written`` is, or None: no exponent, below 1e9, ASCII."""
+    """Returns the plain decimal number that ``written`` is, or None: no exponent, below 1e9, ASCII."""
     if _NUMBER.fullmatch(written.strip(_BLANK)) is None:
         return None
     value = float(written)
-    return value if abs(round(value, 1)) < _LIMIT else None
+    return value if abs(round(value, 1)) < _MAX_COORDINATE else None
 
 
 def format_number(value: float) -> str:
-    """A coordinate with at most one decimal, without exponent or negative zero.
+    """Returns a coordinate with at most one decimal, without exponent or negative zero.
 
     Raises:
         ValueError: the value is not finite, or 1e9 or more, so it cannot be a position.
     """
-    if not math.isfinite(value) or abs(round(value, 1)) >= _LIMIT:
+    if not math.isfinite(value) or abs(round(value, 1)) >= _MAX_COORDINATE:
         raise ValueError(f"{value} is not a coordinate")
     written = f"{value:.1f}".removesuffix(".0")
     return "0" if written == "-0" else written

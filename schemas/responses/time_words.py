@@ -1,7 +1,7 @@
 """The words with which text names frames and times: the tokens, and the statements that they make up.
 
-This is the reader behind :func:`schemas.responses.times.parse_times`, which says what is read. Every look ahead is
-short, and a list in square brackets is given up at the next bracket, so that reading is linear.
+This is the reader behind :func:`schemas.responses.times.parse_times`, which says what is read. It looks only a few
+tokens ahead, and abandons a list in square brackets at the next bracket, so that reading is linear.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Stated(NamedTuple):
 
 
 class _Token(NamedTuple):
-    """A word that matters, by kind; ``value`` is that of a number, time (in seconds) or frame."""
+    """A token by kind; ``value`` is that of a number, time (in seconds) or frame."""
 
     kind: str
     start: int
@@ -76,7 +76,7 @@ _Read = tuple[list[Stated], int]
 
 
 def read_statements(text: str) -> list[Stated]:
-    """Every statement of the text, in order and without overlap. Never raises; linear in ``len(text)``."""
+    """Returns every statement of the text, in order and without overlap. Never raises; linear in ``len(text)``."""
     reader = _Reader(text)
     found: list[Stated] = []
     at = 0
@@ -109,7 +109,7 @@ def _token(kind: str, match: re.Match[str]) -> _Token:
 
 
 class _Reader:
-    """The tokens of one text and what can be read from each of them on; every method gives None where nothing is."""
+    """The tokens of one text and what can be read starting at each; methods return None where there is nothing."""
 
     def __init__(self, text: str) -> None:
         tokens = _tokens(text)
@@ -178,7 +178,7 @@ class _Reader:
         if last.kind in _TIMES:
             return self._spanning(at, after, (int(first.value), None), (start_s, last.value))
         if last.kind == "number":
-            # In "frame 3 - 5 people stand" the dash is no range.
+            # In "frame 3 - 5 people stand" the dash does not mean a range.
             spaced = self._tokens[link].kind == "dash" and self._tokens[link].end < last.start
             if self._is_decimal(last) or (spaced and not (first.plural or prefixed)):
                 return None

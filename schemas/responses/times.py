@@ -8,7 +8,7 @@ loses nothing.
 
 A number is a time only with a unit, ``t=`` or a colon. A single time is a moment only where the text says so (``at``,
 ``@``, ``t=``, ``mark``, square brackets): "3 seconds" and "for 3 to 5 seconds" are durations. A lone ``F3`` needs a
-time or square brackets. What stands within point and box tags is not read.
+time or square brackets. Text inside point and box tags is not read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LONE_FRAME_S = 0.5
 
 @dataclass(frozen=True)
 class Moment:
-    """One moment: a frame number, a time in seconds, or both. ``text`` is what stands from ``start`` to ``end``."""
+    """One moment: a frame number, a time in seconds, or both. ``text`` is the text from ``start`` to ``end``."""
 
     frame: int | None
     t_s: float | None
@@ -52,14 +52,9 @@ class Span:
     end: int
     text: str
 
-    @property
-    def is_reversed(self) -> bool:
-        """Whether it ends before it starts, in frames or in seconds: it contradicts itself."""
-        return _is_reversed(self.first_frame, self.last_frame) or _is_reversed(self.start_s, self.end_s)
-
 
 def parse_times(text: str) -> tuple[Moment | Span, ...]:
-    """Every moment and span of the text, in order and without overlap; see the module. Never raises; linear."""
+    """Returns every moment and span of the text, in order and without overlap; see the module. Never raises; linear."""
     found: list[Moment | Span] = []
     for said in read_statements(text):
         place = (said.start, said.end, text[said.start : said.end])
@@ -71,21 +66,21 @@ def parse_times(text: str) -> tuple[Moment | Span, ...]:
 
 
 def format_moment(frame: int, t_s: float) -> str:
-    """The canonical ``frame F (T s)``, T with two decimals. Raises ValueError for what is no frame or time."""
+    """Returns ``frame F (T s)``, T with two decimals. Raises ValueError for an impossible frame number or time."""
     if not 0 <= frame < _MAX_FRAME:
         raise ValueError(f"{frame} is not a frame number")
     return f"frame {frame} ({_seconds_written(t_s)} s)"
 
 
 def format_span(start_s: float, end_s: float) -> str:
-    """The canonical ``from T1 s to T2 s``. Raises ValueError for what is no time, or an end before the start."""
+    """Returns ``from T1 s to T2 s``. Raises ValueError for an impossible time, or an end before the start."""
     if end_s < start_s:
         raise ValueError(f"a span from {start_s} to {end_s} s ends before it starts")
     return f"from {_seconds_written(start_s)} s to {_seconds_written(end_s)} s"
 
 
 def anchor_points(text: str) -> tuple[Point, ...]:
-    """Every point of every point tag, in order, with the frame and time that the text ties to it, if any
+    """Returns every point of every point tag, in order, with the frame and time that the text ties to it, if any
     (:func:`schemas.responses.anchors.anchor_tags`; Argos Fig. 10: the closest of the same sentence).
 
     Coordinates are as written. Never raises; linear in ``len(text)``.
@@ -100,10 +95,10 @@ def anchor_points(text: str) -> tuple[Point, ...]:
 
 
 def resolve_moment(frame: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> tuple[int | None, str]:
-    """The index of the frame that a moment means among ``frames``, or None; and the reason.
+    """Returns the index of the frame that a moment means among ``frames``, or None, and the reason.
 
     ``frames`` are (number, seconds) in order of time. A stated number that is among them decides; else the time does,
-    which must lie within half the gap to the neighbour on its side. Number and time that differ by more contradict
+    which must be within half the gap to the neighbour on its side. Number and time that differ by more contradict
     each other. Half the gap is widened by 0.05 s, since times are often written with one decimal.
     """
     if not frames or (frame is None and t_s is None):
@@ -131,11 +126,11 @@ def resolve_span(
     end_s: float | None,
     frames: Sequence[tuple[int, float]],
 ) -> tuple[tuple[int, ...], str]:
-    """The indices of the frames within a span, both ends included, or none; and the reason.
+    """Returns the indices of the frames within a span, both ends included, or none, and the reason.
 
-    An open side reaches to the end of the clip. A span between two frames of ``frames`` takes the nearest one. None
-    are given for a span that ends before it starts, that has an end outside of the clip, or whose frame numbers and
-    times contradict each other as :func:`resolve_moment` says.
+    An open side reaches to the end of the clip. A span between two frames of ``frames`` takes the nearest one. There
+    are none for a span that ends before it starts, that has an end outside the clip, or whose frame numbers and times
+    contradict each other as :func:`resolve_moment` says.
     """
     if not frames or (first_frame, last_frame, start_s, end_s) == (None, None, None, None):
         return (), "the clip has no frames" if not frames else "it names neither frames nor times"
@@ -145,7 +140,7 @@ def resolve_span(
         reason = _outside(number, t_s, frames)
         if reason:
             return (), reason
-    # Where a side has both, its frame decides; its time was found to agree.
+    # Where a side has both, its frame decides: its time agrees, as was checked above.
     numbers = (-math.inf if first_frame is None else first_frame, math.inf if last_frame is None else last_frame)
     times = (
         -math.inf if start_s is None or first_frame is not None else start_s - _ROUNDING_S,

@@ -4,31 +4,32 @@ from dataclasses import replace
 
 from schemas.geometry import Point
 from schemas.records import MediaRef, Trace
-from schemas.responses.image_mentions import place_in_pictures
+from schemas.responses.image_mentions import place_in_images
 from schemas.responses.response import normalise, parse_response
 from schemas.responses.times import anchor_points, resolve_moment
 
 
 def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace:
-    """The trace of a text in original pixels, rewritten in canonical tags.
+    """Returns the trace of a text in original pixels, rewritten in canonical tags. Never raises.
 
-    In a trace on a clip each point has the frame that the text ties to it (:func:`anchored_points`), in one on several
-    pictures each point and box its picture (:func:`schemas.responses.image_mentions.place_in_pictures`). Never raises.
+    On a clip each point has the frame that the text ties to it; on several images each point and box has its image
+    (:func:`schemas.responses.image_mentions.place_in_images`).
     """
     text = normalise(text)
     response = parse_response(text)
     points, boxes = response.points, response.boxes
     if any(medium.frames for medium in media):
-        points = anchored_points(text, media)
+        points = _anchored_points(text, media)
     elif len(media) > 1:
-        points, boxes = place_in_pictures(text)
+        points, boxes = place_in_images(text)
     return Trace(index, text, response.answer, points, boxes)
 
 
-def anchored_points(text: str, media: tuple[MediaRef, ...]) -> tuple[Point, ...]:
-    """The points of a text on a clip, the first one where there are several, with frame number and time.
+def _anchored_points(text: str, media: tuple[MediaRef, ...]) -> tuple[Point, ...]:
+    """The points of a text on a clip (of several clips the first), with frame number and time.
 
-    A moment that names none of the frames shown stays as stated: no such frame can be looked at, so its point scores 0.
+    A moment that names none of the frames shown is kept as stated: there is no such frame to look at, so its point
+    scores 0.
     """
     clip = next(index for index, medium in enumerate(media) if medium.frames)
     frames = [(frame.number, frame.t_s) for frame in media[clip].frames]

@@ -13,11 +13,7 @@ from dataclasses import dataclass, field
 from apache_beam.metrics.metric import Metrics
 
 from schemas.records import Call, Rejected
-
-LEDGER_FIELDS = (
-    "calls", "requests", "cached", "retries", "repairs",
-    "tokens_in", "tokens_out", "tokens_reasoning", "tokens_cached", "tokens_wasted",
-)  # fmt: skip
+from schemas.usage import USAGE_FIELDS
 
 
 @functools.cache
@@ -86,12 +82,12 @@ def count_agreement(scorer: str, first: str, second: str) -> None:
 def count_call(stage: str, call: Call) -> None:
     """One call of a model, as the ledger sees it."""
     namespace = f"ledger/{call.role}/{stage}"
-    values = {name: 1 if name == "calls" else getattr(call, name) for name in LEDGER_FIELDS}
-    values["cost_microusd"] = round(call.cost_usd * 1_000_000)
-    values["worth_microusd"] = round(call.worth_usd * 1_000_000)
-    for name, value in values.items():
+    for name in USAGE_FIELDS:
+        value = getattr(call.usage, name)
+        if value and name.endswith("_usd"):  # a counter holds whole numbers
+            name, value = name.replace("_usd", "_microusd"), round(value * 1_000_000)
         if value:
             _counter(namespace, name).inc(value)
     live = progress(stage)
-    live.requests += call.requests
-    live.cached += call.cached
+    live.requests += call.usage.requests
+    live.cached += call.usage.cached

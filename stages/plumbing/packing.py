@@ -16,6 +16,7 @@ from apache_beam.coders.typecoders import registry
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
 from schemas.records import Draft, RawRecord, Rejected
+from stages.plumbing import coding  # noqa: F401 (it registers the record types that are packed here)
 from stages.plumbing.spill import lay_down, pick_up, spool_folder, spooling
 
 LEVEL = 1

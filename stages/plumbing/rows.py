@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from rewards.scorer import Scorer
 from schemas.arrow import REJECTED_SCHEMA
 from schemas.question_text import user_text
 from schemas.records import Draft, Question, Rejected, Trace
@@ -15,9 +14,9 @@ UNSTORED = ("counting",)
 """Scorers that decide what is kept and whose values stand in no row."""
 
 
-def has_extra_scores(scorers: Iterable[Scorer]) -> bool:
-    """Whether rows of traces that these scorers verified have the column ``extra_scores``."""
-    return any(scorer.name not in (*SCORES, *UNSTORED) for scorer in scorers)
+def has_extra_scores(names: Iterable[str]) -> bool:
+    """Whether rows of traces with verdicts of these names have the column ``extra_scores``."""
+    return any(name not in (*SCORES, *UNSTORED) for name in names)
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def _common(draft: Draft, context: RowContext) -> Row:
         "source": question.source,
         "license": question.license,
         "recipe": context.recipe,
-        "images": [uri for medium in question.media for uri in medium.pictures],
+        "images": [uri for medium in question.media for uri in medium.image_uris],
         "frames": _frames(question),
         "overlays": [overlay.uri for overlay in draft.overlays],
         "question": question.question,
@@ -84,8 +83,8 @@ def _common(draft: Draft, context: RowContext) -> Row:
         "choices": question.choices,
         "gold_boxes": None if question.gold_boxes is None else [asdict(box) for box in question.gold_boxes],
         "pass_rate": draft.pass_rate,
-        "k": draft.scored_attempts,
-        "attempts": [{"text": a.text, "answer": a.answer, "correct": a.correct} for a in draft.attempts],
+        "k": draft.scored_attempts if draft.attempts else None,
+        "attempts": [{"text": a.text, "answer": a.answer, "correct": a.correct} for a in draft.attempts] or None,
         "lineage": _lineage(draft, context),
     }
 

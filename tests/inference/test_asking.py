@@ -59,14 +59,14 @@ GOOD = '{"reason": "", "same": true}'
 def test_a_good_reply_is_asked_for_once(server, models_settings, text_prompt) -> None:
     server.say(GOOD)
     result, calls = ask(models_settings(), text_prompt())
-    assert (result, [call.repairs for call in calls], len(server.seen)) == (True, [0], 1)
+    assert (result, [call.usage.repairs for call in calls], len(server.seen)) == (True, [0], 1)
 
 
 def test_a_bad_reply_is_asked_for_again(server, models_settings, text_prompt) -> None:
     server.say('{"same": "maybe"}')
     server.say(GOOD)
     result, calls = ask(models_settings(), text_prompt())
-    assert (result, [call.repairs for call in calls]) == (True, [0, 1])
+    assert (result, [call.usage.repairs for call in calls]) == (True, [0, 1])
     assert calls[1].prompt == "judge_answer.v1+repair.v1"
     assert len({call.prompt_sha256 for call in calls}) == len({call.keys for call in calls}) == 2
     first, again = (seen.body for seen in server.seen)
@@ -86,7 +86,7 @@ def test_a_repaired_reply_costs_nothing_in_a_second_run(server, models_settings,
     assert first[0] == again[0] is True
     assert len(server.seen) == 2
     assert [call.keys for call in first[1]] == [call.keys for call in again[1]]
-    assert [call.requests for call in again[1]] == [0, 0]
+    assert [call.usage.requests for call in again[1]] == [0, 0]
 
 
 @pytest.mark.parametrize("attempts", [0, 1, 2])
@@ -99,7 +99,7 @@ def test_attempts_are_bounded_and_the_last_error_has_its_key(server, models_sett
     assert len(calls) == len(server.seen) == attempts + 1
     assert error.key == calls[-1].keys[0]
     assert len({call.keys[0] for call in calls}) == attempts + 1
-    assert [call.repairs for call in calls] == [0] + [1] * attempts
+    assert [call.usage.repairs for call in calls] == [0] + [1] * attempts
 
 
 def test_the_second_attempt_shows_the_last_reply_only(server, models_settings, text_prompt) -> None:

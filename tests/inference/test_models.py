@@ -11,6 +11,7 @@ from inference.errors import CallError, Failure
 from inference.models import Answered, Models
 from inference.request import Sampling
 from schemas.coordinates import CoordinateFrame
+from schemas.usage import Usage
 
 from .asking import ask, call, texts
 
@@ -21,8 +22,8 @@ def test_a_repeated_call_sends_nothing(server, models_settings, text_prompt) -> 
     again = ask(models_settings(), text_prompt(), n=2)
     assert texts(first) == texts(again) == ["a", "b"]
     assert len(server.seen) == 1
-    assert (first.call.requests, first.call.cached) == (1, 0)
-    assert (again.call.requests, again.call.cached, again.call.tokens_in, again.call.cost_usd) == (0, 2, 0, 0.0)
+    assert (first.call.usage.requests, first.call.usage.cached) == (1, 0)
+    assert again.call.usage == Usage(calls=1, cached=2)
     assert again.call.keys == first.call.keys
 
 
@@ -34,9 +35,9 @@ def test_the_call_says_what_it_cost(server, models_settings, text_prompt) -> Non
     noted = ask(priced, text_prompt(), role="judge").call
     assert (noted.role, noted.prompt, noted.model) == ("judge", "judge_answer.v1", "tiny")
     assert noted.prompt_sha256 == text_prompt().sha256
-    assert (noted.requests, noted.retries, noted.cached) == (2, 1, 0)
-    assert (noted.tokens_in, noted.tokens_out, noted.tokens_reasoning) == (2000, 500, 400)
-    assert noted.cost_usd == pytest.approx((2000 * 1 + 500 * 8) / 1e6)
+    assert (noted.usage.requests, noted.usage.retries, noted.usage.cached) == (2, 1, 0)
+    assert (noted.usage.tokens_in, noted.usage.tokens_out, noted.usage.tokens_reasoning) == (2000, 500, 400)
+    assert noted.usage.cost_usd == pytest.approx((2000 * 1 + 500 * 8) / 1e6)
 
 
 def test_more_samples_send_only_the_new_ones(server, models_settings, text_prompt) -> None:
@@ -46,7 +47,7 @@ def test_more_samples_send_only_the_new_ones(server, models_settings, text_promp
     answered = ask(models_settings(), text_prompt(), n=5)
     assert texts(answered) == ["a", "b", "c", "d", "e"]
     assert [seen.body["n"] for seen in server.seen] == [2, 3]
-    assert answered.call.cached == 2
+    assert answered.call.usage.cached == 2
 
 
 def test_settings_that_cannot_change_a_reply_send_nothing(server, models_settings, text_prompt) -> None:
@@ -84,8 +85,8 @@ def test_identical_calls_in_flight_are_joined(server, models_settings, text_prom
     first, joined = call(models_settings(), both)
     assert texts(first) == texts(joined) == ["a", "b"]
     assert len(server.seen) == 1
-    assert (first.call.requests, first.call.cached, first.call.tokens_in) == (1, 0, 10)
-    assert (joined.call.requests, joined.call.cached, joined.call.tokens_in) == (0, 2, 0)
+    assert (first.call.usage.requests, first.call.usage.cached, first.call.usage.tokens_in) == (1, 0, 10)
+    assert (joined.call.usage.requests, joined.call.usage.cached, joined.call.usage.tokens_in) == (0, 2, 0)
 
 
 def test_workers_that_ask_the_same_at_once_use_the_same_reply(server, models_settings, text_prompt) -> None:
@@ -105,7 +106,7 @@ def test_workers_that_ask_the_same_at_once_use_the_same_reply(server, models_set
     one, other = asyncio.run(main())
     assert len(server.seen) == 2
     assert one.text == other.text == ask(models_settings(), text_prompt()).text
-    assert [each.call.requests for each in (one, other)] == [1, 1]
+    assert [each.call.usage.requests for each in (one, other)] == [1, 1]
 
 
 def test_a_larger_call_joins_what_is_in_flight_and_asks_for_the_rest(server, models_settings, text_prompt) -> None:
@@ -116,7 +117,7 @@ def test_a_larger_call_joins_what_is_in_flight_and_asks_for_the_rest(server, mod
     assert sorted(seen.body["n"] for seen in server.seen) == [1, 2]
     assert texts(small) == texts(large)[:1]
     assert sorted(texts(large)) == ["reply 1", "reply 2", "reply 3"]
-    assert (large.call.requests, large.call.cached) == (1, 1)
+    assert (large.call.usage.requests, large.call.usage.cached) == (1, 1)
 
 
 def test_different_prompts_are_not_joined(server, models_settings, text_prompt) -> None:
@@ -232,7 +233,7 @@ def test_with_a_seed_each_sample_has_its_own(server, models_settings, text_promp
     ask(settings, text_prompt(), n=2)
     answered = ask(settings, text_prompt(), n=4)
     assert sorted((seen.body["seed"], seen.body["n"]) for seen in server.seen) == [(100 + i, 1) for i in range(4)]
-    assert (answered.call.cached, answered.call.requests) == (2, 2)
+    assert (answered.call.usage.cached, answered.call.usage.requests) == (2, 2)
 
 
 def test_a_seed_is_part_of_the_key(server, models_settings, text_prompt) -> None:

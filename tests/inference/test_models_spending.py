@@ -10,6 +10,7 @@ from inference.errors import BudgetUsedUp, CallError, Failure
 from inference.flow.budget import Cost
 from inference.models import Answered, Models
 from inference.request import Sampling
+from schemas.usage import Usage
 
 from .asking import ask, call, texts
 
@@ -22,9 +23,9 @@ USD = (100 * 1 + 50 * 10) / 1e6
 def test_cached_replies_cost_nothing_and_are_worth_what_they_cost(server, models_settings, text_prompt) -> None:
     server.say("a", "b", usage=USAGE)
     server.say("c", usage=USAGE)
-    first = ask(models_settings(**PRICES), text_prompt(), n=2).call
-    again = ask(models_settings(**PRICES), text_prompt(), n=2).call
-    more = ask(models_settings(**PRICES), text_prompt(), n=3).call
+    first = ask(models_settings(**PRICES), text_prompt(), n=2).call.usage
+    again = ask(models_settings(**PRICES), text_prompt(), n=2).call.usage
+    more = ask(models_settings(**PRICES), text_prompt(), n=3).call.usage
     assert (first.cost_usd, first.worth_usd) == (pytest.approx(USD), pytest.approx(USD))
     assert (again.cost_usd, again.worth_usd) == (0.0, pytest.approx(USD))
     assert (more.cost_usd, more.worth_usd) == (pytest.approx(USD), pytest.approx(2 * USD))
@@ -32,7 +33,7 @@ def test_cached_replies_cost_nothing_and_are_worth_what_they_cost(server, models
 
 def test_input_that_the_server_had_cached_has_its_own_price(server, models_settings, text_prompt) -> None:
     server.say("a", usage={**USAGE, "prompt_tokens_details": {"cached_tokens": 80}})
-    noted = ask(models_settings(**PRICES, usd_per_million_tokens_cached=0.1), text_prompt()).call
+    noted = ask(models_settings(**PRICES, usd_per_million_tokens_cached=0.1), text_prompt()).call.usage
     assert (noted.tokens_in, noted.tokens_cached) == (100, 80)
     assert noted.cost_usd == pytest.approx((20 * 1 + 80 * 0.1 + 50 * 10) / 1e6)
 
@@ -41,7 +42,7 @@ def test_a_failed_call_says_what_it_took(server, models_settings, text_prompt) -
     server.say({"message": {"content": None, "refusal": "I will not"}}, usage=USAGE)
     with pytest.raises(CallError) as caught:
         ask(models_settings(**PRICES), text_prompt())
-    noted = caught.value.call
+    noted = caught.value.call.usage
     assert (noted.requests, noted.tokens_in, noted.tokens_out, noted.tokens_wasted) == (1, 100, 50, 150)
     assert noted.cost_usd == pytest.approx(USD)
 
@@ -60,14 +61,15 @@ def test_an_unusable_sample_is_asked_for_again_and_wasted(server, models_setting
     server.say("b", usage=USAGE)
     answered = ask(models_settings(), text_prompt(), n=2)
     assert (texts(answered), [seen.body["n"] for seen in server.seen]) == (["a", "b"], [2, 1])
-    assert (answered.call.requests, answered.call.tokens_out, answered.call.tokens_wasted) == (2, 100, 25)
+    noted = answered.call.usage
+    assert (noted.requests, noted.tokens_out, noted.tokens_wasted) == (2, 100, 25)
 
 
 def test_a_used_up_budget_reaches_the_caller_with_its_call(server, models_settings, text_prompt) -> None:
     with pytest.raises(BudgetUsedUp, match="the budget is used up: 0 of 1 tokens") as caught:
         ask(models_settings(tokens=1), text_prompt(), role="judge", n=2)
     noted = caught.value.call
-    assert (noted.role, noted.requests, noted.cached, noted.cost_usd) == ("judge", 0, 0, 0.0)
+    assert (noted.role, noted.usage) == ("judge", Usage(calls=1))
     assert server.seen == []
 
 
@@ -83,8 +85,8 @@ def test_what_is_in_the_cache_is_served_all_the_same(server, models_settings, te
         return caught.value, texts(await models.generate("policy", text_prompt(), Sampling()))
 
     error, served = call(poor, work)
-    assert (error.call.cached, error.call.requests, served) == (1, 0, ["a"])
-    assert error.call.worth_usd == pytest.approx(USD)
+    assert (error.call.usage.cached, error.call.usage.requests, served) == (1, 0, ["a"])
+    assert error.call.usage.worth_usd == pytest.approx(USD)
     assert len(server.seen) == 1
 
 
@@ -108,7 +110,7 @@ def test_a_budget_ends_between_the_requests_of_one_call(server, models_settings,
     server.say({"message": {"content": "I se"}, "finish_reason": "length"}, usage={"prompt_tokens": 900})
     with pytest.raises(BudgetUsedUp) as caught:
         ask(models_settings(tokens=901, max_tokens_limit=64), text_prompt(), max_tokens=16)
-    assert (caught.value.call.requests, caught.value.call.tokens_in) == (1, 900)
+    assert (caught.value.call.usage.requests, caught.value.call.usage.tokens_in) == (1, 900)
     assert texts(ask(models_settings(), text_prompt(), max_tokens=16)) == ["I se"]
 
 
@@ -127,7 +129,7 @@ def test_a_budget_is_spent_and_hardly_exceeded(server, models_settings, text_pro
     assert {type(end) for end in ends} == {Answered, BudgetUsedUp}
     assert len(server.seen) == len(served)
     assert spent.tokens == 150 * len(served)
-    assert spent.usd == pytest.approx(sum(end.call.cost_usd for end in served))
+    assert spent.usd == pytest.approx(sum(end.call.usage.cost_usd for end in served))
     assert 6 <= len(served) <= 10
 
 

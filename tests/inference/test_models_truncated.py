@@ -28,9 +28,9 @@ def test_only_the_truncated_sample_is_asked_for_with_twice_the_budget(server, mo
     assert texts(answered) == ["whole", "I see a dog", "too"]
     assert sent(server) == [(3, 16), (1, 32), (1, 64)]
     noted = answered.call
-    assert (noted.requests, noted.cached, noted.retries) == (3, 0, 0)
-    assert (noted.tokens_in, noted.tokens_out) == (30, 102)
-    assert noted.tokens_wasted == 10 + 32  # the truncated one's third of the first reply, and the second
+    assert (noted.usage.requests, noted.usage.cached, noted.usage.retries) == (3, 0, 0)
+    assert (noted.usage.tokens_in, noted.usage.tokens_out) == (30, 102)
+    assert noted.usage.tokens_wasted == 10 + 32  # the truncated one's third of the first reply, and the second
 
 
 def test_a_second_run_sends_nothing(server, models_settings, text_prompt) -> None:
@@ -39,7 +39,7 @@ def test_a_second_run_sends_nothing(server, models_settings, text_prompt) -> Non
     settings = models_settings(max_tokens_limit=64)
     first, again = (ask(settings, text_prompt(), n=2, max_tokens=16) for _ in range(2))
     assert texts(first) == texts(again) == ["whole", "I see"]
-    assert (again.call.requests, again.call.cached, len(server.seen)) == (0, 2, 2)
+    assert (again.call.usage.requests, again.call.usage.cached, len(server.seen)) == (0, 2, 2)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_raised_limit_asks_for_the_truncated_sample_only(server, models_settin
     answered = ask(models_settings(max_tokens_limit=64), text_prompt(), n=2, max_tokens=16)
     assert texts(answered) == ["whole", "I see"]
     assert sent(server) == [(2, 16), (1, 32)]
-    assert (answered.call.requests, answered.call.cached, answered.call.tokens_wasted) == (1, 1, 10)
+    assert (answered.call.usage.requests, answered.call.usage.cached, answered.call.usage.tokens_wasted) == (1, 1, 10)
 
 
 def test_what_a_larger_budget_left_truncated_is_asked_for_with_twice_that(server, models_settings, text_prompt) -> None:
@@ -80,7 +80,7 @@ def test_a_failure_of_the_larger_request_keeps_the_truncated_sample(server, mode
     settings = models_settings(max_tokens_limit=64)
     with pytest.raises(Exception, match="too many tokens") as caught:
         ask(settings, text_prompt(), max_tokens=16)
-    assert (caught.value.call.requests, caught.value.call.tokens_out) == (2, 5)
+    assert (caught.value.call.usage.requests, caught.value.call.usage.tokens_out) == (2, 5)
     assert texts(ask(models_settings(), text_prompt(), max_tokens=16)) == ["I se"]
     assert len(server.seen) == 2
 
@@ -96,4 +96,4 @@ def test_calls_in_flight_share_the_larger_request_too(server, models_settings, t
     first, joined = call(models_settings(max_tokens_limit=64), both)
     assert texts(first) == texts(joined) == ["I see"]
     assert sent(server) == [(1, 16), (1, 32)]
-    assert first.call.requests + joined.call.requests == 2
+    assert first.call.usage.requests + joined.call.usage.requests == 2

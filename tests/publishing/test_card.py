@@ -10,7 +10,8 @@ import yaml
 from datasets import load_dataset
 
 from publishing.card import COLUMNS, HUB_LICENCES, licence_fields, size_category, write_card
-from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
+from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA, rl_schema, sft_schema
+from schemas.run_summary import RunSummary
 
 LINEAGE = {"prompts": [{"id": "trace.v1", "sha256": "ab"}], "models": [], "revision": "r", "cache_keys": []}
 CONFIG = """[roles]
@@ -60,7 +61,7 @@ def write_staging(
         "input": "/home/someone/data/shapes",
         "counts": {"input": len(sft) + len(rl) + 71, "sft": len(sft), "rl": len(rl), "rejected": rejected},
         "stages": {"ingest": {"in": 120, "kept": 119}, "difficulty": {"in": 119, "kept": 48}},
-        "ledger": {"teacher": {"calls": 67, "requests": 66, "cached": 1, "retries": 0, "cost_usd": 0.5}},
+        "ledger": {"teacher": {"stages": {"trace": {"calls": 67, "requests": 66, "cached": 1, "cost_usd": 0.5}}}},
         "roles": {"teacher": "/models/private/big-model", "policy": "colour"},
         "self_judged": True,
         "config_sha256": "c0ffee",
@@ -69,7 +70,7 @@ def write_staging(
         "finished": "2026-01-02T03:04:05+00:00",
         "wall_s": 1.5,
     } | changes
-    write_card(folder, summary)
+    write_card(folder, RunSummary.from_fields(summary))
     text = (folder / "README.md").read_text("utf-8")
     front = yaml.safe_load(text.split("---\n")[1])
     return summary, text, front
@@ -160,7 +161,7 @@ def test_size_categories(rows: int, category: str) -> None:
 
 
 def test_every_column_is_explained() -> None:
-    assert set(COLUMNS) == {*SFT_SCHEMA.names, *RL_SCHEMA.names}
+    assert set(COLUMNS) == {*sft_schema(extra_scores=True).names, *rl_schema(extra_scores=True).names}
 
 
 def test_the_ways_to_load_work(tmp_path: Path) -> None:
@@ -199,9 +200,11 @@ def test_two_empty_sets_have_nothing_to_load(tmp_path: Path) -> None:
 
 
 def test_stages_of_a_target_are_only_shown_with_one(tmp_path: Path) -> None:
-    stages = {name: {"in": 9, "kept": 9} for name in ("ingest", "draw", "cut")}
+    plain, late = {"in": 9, "kept": 9, "does": "something"}, {"for_target": True}
+    target = {"sft": 9, "reached": True, "waves": []}
+    stages = {"ingest": plain, "draw": plain | late, "difficulty": plain, "cut": plain | late}
     _, without, _ = write_staging(tmp_path / "a", [], [], stages=stages)
-    _, with_one, _ = write_staging(tmp_path / "b", [], [], stages=stages, target={"sft": 9})
+    _, with_one, _ = write_staging(tmp_path / "b", [], [], stages=stages, target=target)
     assert [row[0] for row in table(without, "stage")] == ["ingest", "difficulty"]
     shown = {row[0]: row[1] for row in table(with_one, "stage")}
     assert list(shown) == ["ingest", "draw", "difficulty", "cut"]
@@ -211,21 +214,65 @@ def test_stages_of_a_target_are_only_shown_with_one(tmp_path: Path) -> None:
 def test_prompts_used_for_the_run_show_their_calls(tmp_path: Path) -> None:
     def calls(**stages: tuple[int, int]) -> dict[str, Any]:
         by_stage = {name: {"calls": made, "repairs": again} for name, (made, again) in stages.items()}
-        return {"calls": sum(made for made, _ in stages.values()), "stages": by_stage}
+        return {"stages": by_stage}
 
     ledger = {"teacher": calls(rubric_candidates=(1, 0), trace=(4, 0)), "judge": calls(rubric_judge=(9, 2))}
+    asked = {"rubric_candidates": "rubric_candidates.v1", "rubric_judge": "rubric_judge.v2"}
+    stages = {name: {"in": 1, "kept": 1, "is_sample": True, "prompts": [prompt]} for name, prompt in asked.items()}
     prompts = {"rubric_candidates.v1": "ab", "rubric_judge.v1": "cd", "rubric_judge.v2": "ef", "trace.v1": "01"}
-    _, text, _ = write_staging(tmp_path, [], [row_of(1, "drawn", "MIT")], ledger=ledger, prompts=prompts)
+    _, text, _ = write_staging(tmp_path, [], [row_of(1, "drawn", "MIT")], ledger=ledger, prompts=prompts, stages=stages)
     assert {row[0].replace("\\", ""): row[2] for row in table(text, "prompt")} == {
         "rubric_candidates.v1": "0 (1 call for the run)",
         "rubric_judge.v1": "0",
         "rubric_judge.v2": "0 (7 calls for the run)",
         "trace.v1": "1",
     }
+    assert "rubric\\_candidates and rubric\\_judge are made once for the run" in text
+
+
+def test_a_recipe_without_a_set_speaks_of_none(tmp_path: Path) -> None:
+    row = row_of(1, "drawn", "MIT") | {"scores": None}
+    _, text, front = write_staging(tmp_path / "rl", [], [row], sets=["rl"], self_judged=False, roles={"policy": "x"})
+    assert "trace" not in text.split("## Limits")[1]
+    assert "SFT" not in text
+    assert "`sft`" not in text
+    assert front["tags"] == ["groundtrace", "synthetic", "grounded-cot"]
+    assert [row[0] for row in table(text, "column")] == [f"`{name}`" for name in ("id", "source", "license")] + [
+        "`pass_rate`",
+        "`k`",
+        "`lineage`",
+    ]
+    _, text, front = write_staging(tmp_path / "sft", [row | {"k": None, "pass_rate": None}], [], sets=["sft"])
+    assert "RL" not in text.replace("URL", "")
+    assert front["tags"] == ["groundtrace", "chain-of-thought", "synthetic", "grounded-cot"]
+    sql = text.split("```sql\n")[1].split("```")[0].replace("'sft/", f"'{tmp_path}/sft/sft/")
+    assert duckdb.execute(sql).fetchall() == [("q1", None, None, None)]
+
+
+def test_no_pass_rates_no_word_of_them(tmp_path: Path) -> None:
+    counts = {"input": 1, "sft": 1, "rl": 0, "rejected": {}}
+    row = row_of(1, "drawn", "MIT") | {"k": None, "pass_rate": None}
+    _, text, _ = write_staging(tmp_path, [row], [], sets=["sft"], counts=counts)
+    assert "ass rate" not in text.replace("pass rates measure this engine", "")
+
+
+def test_further_scores_are_counted_and_explained(tmp_path: Path) -> None:
+    rows = [
+        row_of(n, "drawn", "MIT") | {"extra_scores": [{"name": "brevity", "value": value}]}
+        for n, value in enumerate((1.0, None))
+    ]
+    write_staging(tmp_path, rows, [])
+    table_of = pa.Table.from_pylist(rows, schema=sft_schema(extra_scores=True))
+    pq.write_table(table_of, tmp_path / "sft/train-00000-of-00001.parquet")
+    summary, _, _ = write_staging(tmp_path / "plain", rows, [])
+    write_card(tmp_path, RunSummary.from_fields(summary))
+    text = (tmp_path / "README.md").read_text("utf-8")
+    assert "2 have no reasoning score, 1 have no brevity score" in text
+    assert "`extra_scores`" in text
 
 
 def test_the_summary_is_only_read(tmp_path: Path) -> None:
     summary, text, _ = write_staging(tmp_path, [row_of(1, "drawn", "MIT")], [])
     before = json.dumps(summary)
-    write_card(tmp_path, summary)
+    write_card(tmp_path, RunSummary.from_fields(summary))
     assert (json.dumps(summary), (tmp_path / "README.md").read_text("utf-8")) == (before, text)

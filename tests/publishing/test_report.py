@@ -17,6 +17,7 @@ from publishing import report
 from publishing.report import PictureRoom, spans_of, write_report
 from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 from schemas.ordering import order_key
+from schemas.run_summary import RunSummary
 from vision.decode import decode_image
 
 HOSTILE = "\"><script>alert(1)</script></style></textarea><img src=x onerror=alert(1)>' {{ 7*7 }} \x00\u202e"
@@ -112,15 +113,16 @@ def make_page(
         }
         | {"rejected": counts},
         "stages": {"ingest": {"in": 5, "kept": 5}, "rubric_judge": {"in": 2, "kept": 2}},
-        "ledger": {"teacher": {"calls": 1234, "requests": 1, "cached": 2, "retries": 0, "cost_usd": 0.0031}},
+        "ledger": {"teacher": {"stages": {"trace": {"calls": 1234, "requests": 1, "cached": 2, "cost_usd": 0.0031}}}},
         "roles": {"teacher": "big-model"},
+        "prompts": {},
         "self_judged": False,
         "config_sha256": "c0ffee",
         "revision": "abc123",
         "finished": "2026-01-02T03:04:05+00:00",
         "wall_s": 1.5,
     } | changes
-    write_report(folder, Path("/runs/first"), summary)
+    write_report(folder, Path("/runs/first"), RunSummary.from_fields(summary))
     return (folder / "report.html").read_text("utf-8")
 
 
@@ -138,7 +140,9 @@ def test_the_page_shows_the_run(tmp_path: Path) -> None:
     rejected = [
         {"id": f"r{n}", "stage": "verify", "reason": "low_grounding", "detail": f"detail {n}"} for n in range(5)
     ]
-    html = make_page(tmp_path, sft, [row_of("q2", rubrics=[RUBRIC])], rejected, self_judged=True)
+    meanings = {"low_grounding": "the best right trace points off the objects that it names"}
+    stages = {"verify": {"in": 6, "kept": 1, "does": "traces are scored", "reasons": meanings}}
+    html = make_page(tmp_path, sft, [row_of("q2", rubrics=[RUBRIC])], rejected, self_judged=True, stages=stages)
     page = Page(html)
     for shown in (
         "Groundtrace run first",
@@ -202,9 +206,35 @@ def test_an_empty_run(tmp_path: Path, rubrics: dict[str, Any] | None) -> None:
         "This run has no SFT rows.",
         "This run has no RL rows.",
         "No record was rejected.",
-        "No rubrics",
     ):
         assert shown in page.words
+    assert ("No rubrics" in page.words) is (rubrics is not None)
+    assert "Difficulty" not in page.words
+
+
+def test_a_recipe_without_a_set_speaks_of_none(tmp_path: Path) -> None:
+    html = make_page(tmp_path / "rl", [], [row_of("q1")], sets=["rl"])
+    page = Page(html)
+    assert "Questions with their attempts." in page.words
+    said = page.words.replace("rubric_judge", "").replace("Groundtrace", "")
+    for absent in ("SFT", "trace", "ubric"):
+        assert absent not in said
+    assert 'id="sft"' not in html
+    row = row_of("q1", attempts=None, pass_rate=None, k=None, messages=trace("t"))
+    html = make_page(tmp_path / "sft", [row], sets=["sft"])
+    page = Page(html)
+    said = page.words.replace("rubric_judge", "")
+    for absent in ("RL", "attempt", "ubric", "Difficulty", "unscored", "pass rate"):
+        assert absent not in said
+    assert 'id="rl"' not in html
+
+
+def test_further_scores_stand_before_the_final_one() -> None:
+    scores = {"outcome": 1.0, "temporal": None, "final": 0.5}
+    extra = [{"name": "brevity", "value": 0.25}]
+    shown = report._scores({"scores": scores, "extra_scores": extra})
+    assert shown == (("outcome", 1.0), ("temporal", None), ("brevity", 0.25), ("final", 0.5))
+    assert report._scores({"scores": dict.fromkeys(scores)}) == ()
 
 
 def test_rows_with_nothing_in_them(tmp_path: Path) -> None:

@@ -107,15 +107,15 @@ def test_argos_eq9_stays_between_its_terms(outcome, spatial, reasoning, weights,
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"weights": weighing(outcome=0.0)}, "weights"),
-        ({"weights": weighing(outcome=-1.0)}, "weights"),
-        ({"weights": weighing(spatial=-0.1)}, "weights"),
-        ({"weights": weighing(reasoning=-0.1)}, "weights"),
-        ({"weights": {"spatial": 1.0}}, "weights"),
+        ({"weights": weighing(outcome=0.0)}, "weights.outcome must be greater than 0, got 0.0"),
+        ({"weights": weighing(outcome=-1.0)}, "weights.outcome must be at least 0, got -1.0"),
+        ({"weights": weighing(spatial=-0.1)}, "weights.spatial must be at least 0, got -0.1"),
+        ({"weights": weighing(reasoning=-0.1)}, "weights.reasoning must be at least 0, got -0.1"),
+        ({"weights": {"spatial": 1.0}}, "weights.outcome must be greater than 0, got None"),
         ({"tau": 0.0}, "tau"),
         ({"tau": 1.1}, "tau"),
         ({"tau": float("nan")}, "tau"),
-        ({"weights": weighing(spatial=float("nan"))}, "weights"),
+        ({"weights": weighing(spatial=float("nan"))}, "weights.spatial must be .*, got nan"),
     ],
 )
 def test_impossible_settings(fields, said) -> None:

@@ -58,7 +58,7 @@ def picture(colour: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", ["sft", "rl"])
-def test_datasets_gives_pictures(name: str, tmp_path: Path) -> None:
+def test_datasets_gives_images(name: str, tmp_path: Path) -> None:
     rows = [
         {"id": "a", "images": [picture("red"), picture("blue")], "overlays": [picture("lime")]},
         {"id": "b", "images": [picture("red")], "overlays": []},

@@ -5,9 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.coordinates import (
-    QWEN3_IMAGE,
     QWEN25_IMAGE,
-    QWEN25_VIDEO,
     CoordinateFrame,
     OutOfFrame,
     ResizeRule,
@@ -18,6 +16,9 @@ from schemas.coordinates import (
     smart_resize,
     to_px,
 )
+
+QWEN25_VIDEO = ResizeRule(28, 128 * 28**2, 768 * 28**2)
+QWEN3_IMAGE = ResizeRule(32, 4 * 32**2, 16384 * 32**2)
 
 FRAMES = st.sampled_from(list(CoordinateFrame))
 SIDES = st.integers(30, 4000)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.answers.grading import ANSWER_TYPES, grade_answer
+from schemas.answers.grading import grade_answer
+from schemas.answers.registry import ANSWER_TYPES
 from schemas.coordinates import CoordinateFrame, OutOfFrame, UnresizableImage, to_px
 from schemas.geometry import Point
 from schemas.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
@@ -114,7 +115,7 @@ def test_a_megabyte_is_read_and_graded(name: str) -> None:
 
 
 @settings(max_examples=400)
-@given(predicted=st.none() | TEXT, gold=TEXT, kind=st.sampled_from(ANSWER_TYPES), choices=st.lists(TEXT, max_size=5))
+@given(predicted=st.none() | TEXT, gold=TEXT, kind=st.sampled_from([*ANSWER_TYPES]), choices=st.lists(TEXT, max_size=5))
 def test_any_answer_gets_a_grade(predicted: str | None, gold: str, kind: str, choices: list[str]) -> None:
     grade = grade_answer(predicted, gold, kind, tuple(choices) or None)
     assert grade.value in {0.0, 1.0, None}

@@ -11,6 +11,7 @@ from apache_beam.coders.typecoders import registry
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import stages.plumbing.coding  # noqa: F401 (it registers the types below)
 from schemas.geometry import Box, Point
 from schemas.input_record import InputRecord
 from schemas.records import (
@@ -26,6 +27,7 @@ from schemas.records import (
     Trace,
     Verdict,
 )
+from schemas.usage import Usage
 
 TYPES = (
     Attempt,
@@ -41,6 +43,7 @@ TYPES = (
     Rejected,
     Rubric,
     Trace,
+    Usage,
     Verdict,
 )
 LEAVES: dict[Any, st.SearchStrategy[Any]] = {
@@ -134,5 +137,5 @@ def test_an_unscored_attempt_is_not_counted(correct: tuple[bool | None, ...], k:
 
 
 def test_the_cost_is_that_of_all_calls() -> None:
-    calls = tuple(Call("policy", "p", "s", "m", (), cost_usd=cost) for cost in (0.25, 0.0, 0.5))
-    assert Draft(smallest(Question), calls=calls).cost_usd == 0.75
+    calls = tuple(Call("policy", "p", "s", "m", (), Usage(calls=1, cost_usd=cost)) for cost in (0.25, 0.0, 0.5))
+    assert Draft(smallest(Question), calls=calls).usage == Usage(calls=3, cost_usd=0.75)

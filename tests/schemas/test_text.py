@@ -1,9 +1,10 @@
-"""Text that UTF-8 can hold, and numbers of things."""
+"""Text that UTF-8 can hold or a terminal only shows, and numbers of things."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.text import counted, storable
+from schemas.text import alternatives, counted, excerpt, folded, printable, storable
 
 
 @given(st.text(st.characters()))
@@ -22,3 +23,22 @@ def test_different_surrogates_stay_different() -> None:
 def test_one_thing_and_several() -> None:
     assert [counted(number, "record") for number in (0, 1, 2)] == ["0 records", "1 record", "2 records"]
     assert [counted(number, "reply", "replies") for number in (1, 3)] == ["1 reply", "3 replies"]
+
+
+def test_what_a_terminal_would_obey_is_spelt_out() -> None:
+    assert printable("\x1b[2J\ud800 [b] ä\n") == "\\x1b[2J\\ud800 [b] ä\\n"
+
+
+@pytest.mark.parametrize(("names", "written"), [(("a",), "a"), (("a", "b"), "a or b"), (("a", "b", "c"), "a, b or c")])
+def test_alternatives(names: tuple[str, ...], written: str) -> None:
+    assert alternatives(names) == written
+
+
+def test_folded_text_ignores_case_and_blanks() -> None:
+    assert folded("  The\n DOG ß") == folded("the dog SS") == "the dog ss"
+
+
+def test_an_excerpt_is_at_most_80_characters() -> None:
+    assert excerpt(["a", None]) == "['a', None]"
+    assert excerpt("a" * 78) == "'" + "a" * 78 + "'"
+    assert excerpt("a" * 79) == "'" + "a" * 76 + "..."

@@ -21,9 +21,17 @@ def drafts(tmp_path: Path, make_draft: Callable[..., Draft], write_scene: Callab
     return lambda name="q", **fields: make_draft(name, tmp_path, ("a.png",), **fields)
 
 
-@pytest.mark.parametrize("wrong", [{"k_min": 0}, {"k_min": 5}, {"k": 2}, {"k": 0, "k_min": 0}])
-def test_settings_that_make_no_sense(wrong: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match=r"attempt\.k_min must be 1 to k"):
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"k_min": 0}, "k_min must be greater than 0, got 0"),
+        ({"k_min": 5}, "k_min must be at most k = 4, got 5"),
+        ({"k": 2}, "k_min must be at most k = 2, got 3"),
+        ({"k": 0, "k_min": 0}, "k must be greater than 0, got 0"),
+    ],
+)
+def test_settings_that_make_no_sense(wrong: dict[str, int], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
         AttemptSettings(**wrong)
 
 
@@ -61,7 +69,7 @@ def test_the_calls_are_noted(
         [[("policy", "attempt.v1", "colour", 5, 5, 0)]],
         [],
         show=lambda draft: [
-            (call.role, call.prompt, call.model, len(call.keys), len(set(call.keys)), call.cached)
+            (call.role, call.prompt, call.model, len(call.keys), len(set(call.keys)), call.usage.cached)
             for call in draft.calls
         ],
     )

@@ -118,9 +118,9 @@ def test_a_benchmark_record_contributes_what_it_has(
 
 
 REFUSED = [
-    ({"ngram": 0}, "decontaminate.ngram must be at least 1"),
+    ({"ngram": 0}, "ngram must be greater than 0, got 0"),
     ({"benchmark": "/no/such/folder"}, "there is no /no/such/folder/records.jsonl"),
-    ({"max_distance": -1}, "decontaminate.max_distance"),
+    ({"max_distance": -1}, "max_distance must be at least 0, got -1"),
 ]
 
 

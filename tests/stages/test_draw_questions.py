@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.ordering import order_key
-from schemas.records import Call, Draft, MediaRef
-from stages.draw_questions import CutToTarget, DrawQuestions, is_drawn, is_record, limit_of, stand_in
-from stages.split_by_media_group import SplitByMediaGroup, SplitSettings, side_of
+from schemas.records import Call, Draft
+from schemas.usage import Usage
+from stages.draw_questions import CutToTarget, DrawQuestions, is_drawn, limit_of
 
 IDS = [f"q{number}" for number in range(40)]
 BY_HASH = sorted(IDS, key=order_key)
@@ -82,7 +82,7 @@ CUTS = [
 
 @pytest.mark.parametrize(("target", "last", "sft", "rl"), CUTS)
 def test_the_cut(target: int | None, last: bool, sft: int, rl: int, make_draft: Callable[..., Draft]) -> None:
-    call = Call("policy", "attempt.v1", "s", "m", ("key",), cost_usd=0.25)
+    call = Call("policy", "attempt.v1", "s", "m", ("key",), Usage(calls=1, cost_usd=0.25))
     drafts = [replace(make_draft(i), calls=(call,)) for i in BY_HASH]
     rejected = [(d.id, "cut", "over_quota", 0.25) for d in drafts[::2][sft:]]
     rejected += [(d.id, "cut", "not_drawn", 0.25) for d in drafts[1::2][rl:]]
@@ -97,35 +97,3 @@ def test_a_cut_of_nothing() -> None:
 def test_a_target_below_one() -> None:
     with pytest.raises(ValueError, match="at least 1 SFT row, got 0"):
         CutToTarget(0)
-
-
-def with_media(draft: Draft, *hashes: str) -> Draft:
-    media = tuple(MediaRef(f"input:{h}.png", "image", h, h, "0" * 16, 8, 8, 1, 100) for h in hashes)
-    return replace(draft, question=replace(draft.question, media=media))
-
-
-def test_stand_ins_hold_nothing_but_media(make_draft: Callable[..., Draft]) -> None:
-    one, two = with_media(make_draft("one"), "a"), with_media(make_draft("two", choices=("3", "4")), "a", "b")
-    assert list(stand_in(one)) == []
-    [found] = stand_in(two)
-    assert (found.question.media, found.question.answer, found.question.choices) == (two.question.media, "", None)
-    assert [is_record(draft) for draft in (one, two, found)] == [True, True, False]
-
-
-@pytest.mark.parametrize("drawn", [("x",), ("x", "z"), ("x", "y", "z")])
-def test_a_draw_moves_no_question_to_the_other_side(drawn: tuple[str, ...], make_draft: Callable[..., Draft]) -> None:
-    """``y`` ties the pictures of ``x`` and ``z`` together, whether or not it is drawn."""
-    sides = SplitSettings(sft_ratio=0.5, seed=next(s for s in range(99) if _apart("a", "b", s)))
-    media = {"x": ("b",), "y": ("a", "b"), "z": ("a",)}
-    everything = {name: with_media(make_draft(name), *hashes) for name, hashes in media.items()}
-    with TestPipeline(runner=FnApiRunner()) as pipeline:
-        stand_ins = [bare for draft in everything.values() for bare in stand_in(draft)]
-        split = pipeline | beam.Create([*(everything[name] for name in drawn), *stand_ins]) | SplitByMediaGroup(sides)
-        kept = {side: split[side] | f"{side} only" >> beam.Filter(is_record) for side in ("sft", "rl")}
-        ids = {side: found | f"{side} ids" >> beam.Map(lambda d: d.id) for side, found in kept.items()}
-        assert_that(ids[side_of("a", sides)], equal_to(list(drawn)), label="together")
-
-
-def _apart(one: str, other: str, seed: int) -> bool:
-    sides = SplitSettings(sft_ratio=0.5, seed=seed)
-    return side_of(one, sides) != side_of(other, sides)

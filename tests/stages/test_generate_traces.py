@@ -25,7 +25,7 @@ from stages.generate_traces import (
 
 
 def test_at_least_one_trace() -> None:
-    with pytest.raises(ValueError, match="n must be at least 1"):
+    with pytest.raises(ValueError, match="n must be greater than 0, got 0"):
         TraceSettings(n=0)
 
 

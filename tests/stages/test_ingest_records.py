@@ -22,10 +22,10 @@ from PIL import Image
 
 from schemas.geometry import Box
 from schemas.input_record import parse_record
-from schemas.reasons import Reason
-from schemas.records import Draft, MediaRef, RawRecord, Rejected
+from schemas.records import Draft, MediaRef, RawRecord
 from stages.ingest_records import IngestRecords, MediaRoots, assemble, check_medium
-from stages.sources.reading import RowSettings, Source
+from stages.plumbing.stage import Reject
+from stages.sources.base import RowSettings, Source
 from vision.media import MediaStore
 
 GREY = Image.new("RGB", (60, 40), (211, 211, 211))
@@ -92,7 +92,7 @@ def test_unusable_pictures(name: str, tmp_path: Path) -> None:
     data, detail = UNUSABLE[name]
     (tmp_path / name).write_bytes(data)
     found = check_medium(f"input:{name}", MediaStore(str(tmp_path), str(tmp_path)))
-    assert (found.ref, found.reason) == (None, Reason.UNDECODABLE_MEDIA)
+    assert (found.ref, found.reason) == (None, "undecodable_media")
     assert found.detail.startswith(f"input:{name}: {detail}")
 
 
@@ -102,29 +102,29 @@ def test_a_video_is_unsupported(tmp_path: Path) -> None:
         writer.write(np.full((32, 32, 3), 211, np.uint8))
     writer.release()
     found = check_medium("input:clip.avi", MediaStore(str(tmp_path), str(tmp_path)))
-    assert (found.reason, found.detail) == (Reason.UNSUPPORTED_MEDIA, "input:clip.avi: video")
+    assert (found.reason, found.detail) == ("unsupported_media", "input:clip.avi: video")
 
 
 NOT_THERE = [
-    ("input:no.png", Reason.MEDIA_MISSING),
-    ("input:folder", Reason.MEDIA_MISSING),
-    ("input:a.png/b", Reason.MEDIA_MISSING),
-    ("input:" + "x" * 400, Reason.MEDIA_MISSING),
-    ("input:ring", Reason.MEDIA_MISSING),
-    ("input:../x.png", Reason.MEDIA_NOT_ALLOWED),
-    ("input:folder/../../x.png", Reason.MEDIA_NOT_ALLOWED),
-    ("input:/etc/hostname", Reason.MEDIA_NOT_ALLOWED),
-    ("input:https://example.org/a.png", Reason.MEDIA_NOT_ALLOWED),
-    ("input:file:///etc/hostname", Reason.MEDIA_NOT_ALLOWED),
-    ("input:..\\x.png", Reason.MEDIA_NOT_ALLOWED),
-    ("input:C:/x.png", Reason.MEDIA_NOT_ALLOWED),
-    ("input:a.png\0", Reason.MEDIA_NOT_ALLOWED),
-    ("run:../a.png", Reason.MEDIA_NOT_ALLOWED),
+    ("input:no.png", "media_missing"),
+    ("input:folder", "media_missing"),
+    ("input:a.png/b", "media_missing"),
+    ("input:" + "x" * 400, "media_missing"),
+    ("input:ring", "media_missing"),
+    ("input:../x.png", "media_not_allowed"),
+    ("input:folder/../../x.png", "media_not_allowed"),
+    ("input:/etc/hostname", "media_not_allowed"),
+    ("input:https://example.org/a.png", "media_not_allowed"),
+    ("input:file:///etc/hostname", "media_not_allowed"),
+    ("input:..\\x.png", "media_not_allowed"),
+    ("input:C:/x.png", "media_not_allowed"),
+    ("input:a.png\0", "media_not_allowed"),
+    ("run:../a.png", "media_not_allowed"),
 ]
 
 
 @pytest.mark.parametrize(("uri", "reason"), NOT_THERE, ids=lambda value: ascii(value)[:30])
-def test_media_that_cannot_be_opened(uri: str, reason: Reason, tmp_path: Path) -> None:
+def test_media_that_cannot_be_opened(uri: str, reason: str, tmp_path: Path) -> None:
     (tmp_path / "data" / "folder").mkdir(parents=True)
     (tmp_path / "data" / "a.png").write_bytes(USABLE["plain.png"][0])
     (tmp_path / "data" / "ring").symlink_to(tmp_path / "data" / "ring")
@@ -152,10 +152,13 @@ def checked(folder: Path, name: str) -> MediaRef:
     return found.ref
 
 
-def assembled(folder: Path, fields: dict[str, Any]) -> Draft | Rejected:
+def assembled(folder: Path, fields: dict[str, Any]) -> Draft | Reject:
     parsed = parse_record(RawRecord(1, json.dumps(fields)))
     store = MediaStore(str(folder), str(folder))
-    return assemble(parsed, {uri: check_medium(uri, store) for uri in parsed.media})
+    try:
+        return assemble(parsed, {uri: check_medium(uri, store) for uri in parsed.media})
+    except Reject as why:
+        return why
 
 
 @pytest.mark.parametrize("value", range(9))
@@ -170,8 +173,8 @@ def test_boxes_are_in_upright_pixels(value: int, folder: Path, record: Callable[
     assert isinstance(fine, Draft)
     assert fine.question.gold_boxes == (Box("a", *map(float, inside)),)
     wrong = assembled(folder, record(media=f"exif{value}.jpg", boxes=[{"label": "a", "bbox": outside}]))
-    assert isinstance(wrong, Rejected)
-    assert wrong.reason == Reason.INVALID_BOXES
+    assert isinstance(wrong, Reject)
+    assert wrong.reason == "invalid_boxes"
     assert f"is outside the {ref.width}x{ref.height} image" in wrong.detail
 
 
@@ -191,8 +194,8 @@ def test_boxes_are_clipped_by_one_percent_at_most(
 ) -> None:
     found = assembled(folder, record(boxes=[{"label": "a", "bbox": bbox}]))
     if kept is None:
-        assert isinstance(found, Rejected)
-        assert found.reason == Reason.INVALID_BOXES
+        assert isinstance(found, Reject)
+        assert found.reason == "invalid_boxes"
     else:
         assert isinstance(found, Draft)
         assert found.question.gold_boxes == (Box("a", *kept),)
@@ -236,7 +239,8 @@ def test_answers_of_parquet_columns(
 
 def test_a_box_on_a_medium_that_is_not_there(folder: Path, record: Callable[..., dict[str, Any]]) -> None:
     found = assembled(folder, record(boxes=[{"label": "a", "bbox": [0, 0, 1, 1], "media_index": 1}]))
-    assert found == Rejected("q", "ingest", Reason.INVALID_BOXES.value, "boxes: media_index 1 of 1 media")
+    assert isinstance(found, Reject)
+    assert (found.reason, found.detail) == ("invalid_boxes", "boxes: media_index 1 of 1 media")
 
 
 ROWS: list[dict[str, Any]] = [

@@ -56,8 +56,10 @@ def test_nothing_judged_gives_no_rubrics() -> None:
 def check_mined(models: ModelsSettings, drafts: Sequence[Draft], expected: Any, show: Any, **settings: Any) -> None:
     """Run the stage and compare the one thing that comes out."""
     with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
-        mined = pipeline | beam.Create(drafts) | MineRubrics(RubricSettings(**settings), models)
-        assert_that(mined | "Show" >> beam.Map(show), equal_to([expected]))
+        created = pipeline | beam.Create(drafts)
+        created.element_type = Draft
+        mined = created | MineRubrics(RubricSettings(**settings), models)
+        assert_that(mined["mined"] | "Show" >> beam.Map(show), equal_to([expected]))
 
 
 @pytest.fixture

@@ -117,7 +117,7 @@ def crossings(tmp_path_factory, draw_scene, write_records, record):
         CROSSINGS.clear()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(pipelines.running.run, "is_local", lambda _: True)  # as it is, but under another name
-            assert execute(arguments)["counts"][side] == len(SQUARES)
+            assert execute(arguments).counts.rows(side) == len(SQUARES)
         assert (folder / "run" / "media").exists() == (side == "sft")
         return list(CROSSINGS)
 

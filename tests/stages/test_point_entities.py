@@ -138,7 +138,7 @@ def test_a_failed_entity_does_not_hide_what_the_others_cost(
     future = runtime().submit(point(drafts("q", "prose", "none"), session, VideoSettings()))
     with pytest.raises(ValueError, match="no points and no clear 'none'"):
         future.result(20)
-    assert [call.requests for call in session.calls] == [1, 1]
+    assert [call.usage.requests for call in session.calls] == [1, 1]
 
 
 def test_a_pointer_that_says_something_else_is_asked_again(
@@ -152,7 +152,7 @@ def test_a_pointer_that_says_something_else_is_asked_again(
         [drafts("q", "prose")],
         [("q", (), [0, 1])],
         [],
-        show=lambda draft: (draft.id, draft.points, [call.repairs for call in draft.calls]),
+        show=lambda draft: (draft.id, draft.points, [call.usage.repairs for call in draft.calls]),
     )
 
 

@@ -86,7 +86,7 @@ def test_entities_are_clean_and_different(names: list[str], most: int) -> None:
 
 
 def test_at_least_one_entity() -> None:
-    with pytest.raises(ValueError, match=r"propose\.max_entities must be at least 1"):
+    with pytest.raises(ValueError, match="max_entities must be greater than 0, got 0"):
         ProposeSettings(max_entities=0)
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from schemas.records import Draft, MediaRef
 from stages.split_by_media_group import RL, SFT, SplitByMediaGroup, SplitSettings, media_groups, side_of
 
-Uses = Sequence[tuple[str, tuple[str, ...]]]
+Uses = Sequence[tuple[str | None, tuple[str, ...]]]
 
 GROUPS: list[tuple[Uses, dict[str, str]]] = [
     ([], {}),
@@ -24,6 +24,8 @@ GROUPS: list[tuple[Uses, dict[str, str]]] = [
     ([("q", ("a",)), ("r", ("b",))], {"q": "a", "r": "b"}),
     ([("q", ("a",)), ("r", ("a",))], {"q": "a", "r": "a"}),
     ([("q", ("b", "b", "a", "b"))], {"q": "a"}),
+    ([("q", ("b",)), (None, ("b", "a"))], {"q": "a"}),
+    ([(None, ("b", "a"))], {}),
     ([("q", ("c", "d")), ("r", ("b", "c")), ("s", ("a", "b"))], {"q": "a", "r": "a", "s": "a"}),
     ([("q", ("d", "e")), ("r", ("b", "c")), ("s", ("e", "c"))], {"q": "b", "r": "b", "s": "b"}),
     (
@@ -83,7 +85,7 @@ def test_a_larger_ratio_moves_groups_to_sft_only() -> None:
 
 @pytest.mark.parametrize("ratio", [-0.1, 1.1, float("nan")])
 def test_ratios_that_make_no_sense(ratio: float) -> None:
-    with pytest.raises(ValueError, match=r"split\.sft_ratio must be in \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"sft_ratio must be at (least 0|most 1), got "):
         SplitSettings(ratio)
 
 
@@ -110,3 +112,23 @@ def test_nothing_to_split() -> None:
         sides = pipeline | beam.Create([]) | SplitByMediaGroup(SplitSettings())
         assert_that(sides[SFT], equal_to([]), label="sft")
         assert_that(sides[RL], equal_to([]), label="rl")
+
+
+@pytest.mark.parametrize("drawn", [("x",), ("x", "z"), ("x", "y", "z")])
+def test_a_draw_moves_no_question_to_the_other_side(drawn: tuple[str, ...], make_draft: Callable[..., Draft]) -> None:
+    """``y`` ties the pictures of ``x`` and ``z`` together, whether or not it is drawn."""
+    sides = SplitSettings(sft_ratio=0.5, seed=next(s for s in range(99) if _apart("a", "b", s)))
+    media = {"x": ("b",), "y": ("a", "b"), "z": ("a",)}
+    everything = {name: with_media(make_draft(name), hashes) for name, hashes in media.items()}
+    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
+        chosen = pipeline | "Chosen" >> beam.Create([everything[name] for name in drawn])
+        split = (chosen, pipeline | "All" >> beam.Create(list(everything.values()))) | SplitByMediaGroup(sides)
+        ids = {side: split[side] | f"{side} ids" >> beam.Map(lambda d: d.id) for side in ("sft", "rl")}
+        expected = {"sft": [], "rl": []} | {side_of("a", sides): list(drawn)}
+        for side, found in ids.items():
+            assert_that(found, equal_to(expected[side]), label=f"{side} together")
+
+
+def _apart(one: str, other: str, seed: int) -> bool:
+    sides = SplitSettings(sft_ratio=0.5, seed=seed)
+    return side_of(one, sides) != side_of(other, sides)

@@ -99,16 +99,18 @@ def test_a_missing_config(run: Command, sft_data: Path, tmp_path: Path) -> None:
 CONFIGS = [
     (("grpo.group_sise=4",), "unknown key grpo.group_sise; did you mean grpo.group_size?"),
     (("optimizer.lr=1",), "unknown key optimizer; did you mean optimiser?"),
-    (("grpo.group_size=1",), "group_size at least 2"),
-    (("grpo.steps='many'",), "grpo.steps: expected int"),
-    (("model.dtype=float16",), "model.dtype must be bfloat16 or float32"),
-    (("model.frame=norm",), "norm"),
+    (("grpo.group_size=1",), "grpo.group_size must be at least 2, got 1"),
+    (("grpo.steps='many'",), "grpo.steps must be an integer"),
+    (("model.dtype=float16",), "model.dtype must be 'bfloat16' or 'float32', got 'float16'"),
+    (("model.frame=norm",), "model.frame must be 'molmo100', "),
     (("model.frame=unit",), "unit cannot be written with one decimal"),
-    (("batch.tokens=8",), "max_tokens <= tokens"),
-    (("reward.roles.judge=gpt",), "reward.roles.judge = 'gpt'"),
-    (("reward.roles.jugde=edges",), "reward.roles.jugde: there is no such role; there are policy, teacher, pointer"),
-    (("reward.recipe=agros",), "reward.recipe: there is no recipe 'agros'; there are argos"),
-    (("rollout.kind=sglang",), "rollout.kind must be transformers or vllm"),
+    (("batch.tokens=8",), "batch.max_tokens must be at most tokens = 8, got 512"),
+    (("reward.roles.judge=gpt",), "reward.roles.judge must be one of coarse, colour, edges, got 'gpt'"),
+    (("reward.roles.jugde=edges",), "reward.roles.jugde must be one of policy, teacher, "),
+    (("reward.recipe=agros",), "reward.recipe must be one of argos, "),
+    (("rollout.kind=sglang",), "rollout.kind must be 'transformers' or 'vllm', got 'sglang'"),
+    (("reward.endpoints.own.kind=claude", "reward.endpoints.own.model=m"), "reward.endpoints.own.kind"),
+    (("eval.k=[1, 9]",), "eval.k must be at most samples = 2, got 9"),
     (("log.keep=0",), "log.keep"),
     (("log.save_every=-1",), "log.save_every"),
     (("threads=-1",), "threads"),
@@ -120,6 +122,29 @@ def test_a_config_that_cannot_be_used(sets: tuple[str, ...], said: str, run: Com
     ran = run("grpo", rl_data, *sets)
     ran.check_refused(2, said)
     assert not (ran.output / "run.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("module", "sets", "what"),
+    [
+        ("peft", ("model.lora_rank=4",), "model.lora_rank"),
+        ("tensorboard", ("log.tensorboard=true",), "log.tensorboard"),
+        ("msgpack", ("rollout.kind=vllm",), "rollout.kind vllm"),
+    ],
+)
+def test_a_package_that_is_missing(
+    module: str, sets: tuple[str, ...], what: str, run: Command, rl_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    said = f"{what} needs the extra train: pip install 'groundtrace[train]' (there is no module {module})"
+    run("grpo", rl_data, *sets).check_refused(2, said)
+
+
+def test_an_endpoint_whose_package_is_missing(run: Command, rl_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "google.genai", None)
+    own = ("reward.endpoints.own.kind=gemini", "reward.endpoints.own.model=m", "reward.roles.judge=own")
+    said = "an endpoint of the kind gemini needs the extra gemini: pip install 'groundtrace[gemini]'"
+    run("grpo", rl_data, *own).check_refused(2, said)
 
 
 def test_a_config_that_is_no_toml(run: Command, sft_data: Path) -> None:

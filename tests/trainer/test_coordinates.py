@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.coordinates import QWEN3_IMAGE, CoordinateFrame, OutOfFrame
+from schemas.coordinates import CoordinateFrame, OutOfFrame, ResizeRule
 from schemas.responses.response import parse_boxes, parse_points
 from schemas.responses.tags import format_box_tag, format_points_tag
 from trainer.coordinates import Speech
@@ -82,7 +82,8 @@ def test_the_rule_is_the_models_own() -> None:
     """Factor 28 makes 644x476 of 650x470, factor 32 makes 640x480 of it."""
     point = format_points_tag("x", [(650, 470)])
     of_28 = Speech(CoordinateFrame.QWEN25_RESIZED_PX).to_model(point, [(650, 470)])
-    of_32 = Speech(CoordinateFrame.QWEN25_RESIZED_PX, 0, QWEN3_IMAGE).to_model(point, [(650, 470)])
+    factor_32 = ResizeRule(32, 4 * 32**2, 16384 * 32**2)
+    of_32 = Speech(CoordinateFrame.QWEN25_RESIZED_PX, 0, factor_32).to_model(point, [(650, 470)])
     assert of_28 == format_points_tag("x", [(644, 476)])
     assert of_32 == format_points_tag("x", [(640, 480)])
 

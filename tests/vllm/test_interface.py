@@ -131,10 +131,10 @@ def test_continuations_are_scored_as_transformers_does(
         largest = max(abs(ours - theirs) for ours, theirs in zip(logprobs, expected, strict=True))
         print(f"{name}: {len(logprobs)} tokens, largest difference {largest:.1e} nats")
         assert largest < TOLERANCE_NATS, name
-        assert answered.call.tokens_in > len(logprobs)
+        assert answered.call.usage.tokens_in > len(logprobs)
         again = ask(asked[name], continuation=scored)
         assert again.completions == answered.completions
-        assert (answered.call.requests, again.call.requests) == (1, 0)
+        assert (answered.call.usage.requests, again.call.usage.requests) == (1, 0)
 
 
 def test_the_picture_and_the_reasoning_change_the_score(ask: Ask, pictures: list[MediaPart]) -> None:
@@ -151,10 +151,10 @@ def test_eight_samples_come_with_one_request_and_differ(ask: Ask, pictures: list
     answered = ask(prompt(pictures[0]), sampling)
     assert len(answered.completions) == 8
     assert len({completion.text for completion in answered.completions}) > 4
-    assert answered.call.tokens_out > 8
+    assert answered.call.usage.tokens_out > 8
     again = ask(prompt(pictures[0]), sampling)
     assert again.completions == answered.completions
-    assert (again.call.requests, again.call.cached) == (0, 8)
+    assert (again.call.usage.requests, again.call.usage.cached) == (0, 8)
 
 
 def test_eight_samples_come_again_with_their_seeds(ask: Ask, pictures: list[MediaPart]) -> None:

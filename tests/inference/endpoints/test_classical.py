@@ -216,6 +216,6 @@ def test_a_second_run_is_answered_from_the_cache(engine, medium) -> None:
     first = engine("policy", prompt, cache="r.sqlite", n=3)
     again = engine("policy", prompt, cache="r.sqlite", n=3)
     assert again.completions == first.completions
-    assert (again.call.requests, again.call.cached) == (0, 3)
-    assert again.call.cost_usd == 0.0
+    assert (again.call.usage.requests, again.call.usage.cached) == (0, 3)
+    assert again.call.usage.cost_usd == 0.0
     assert again.frame is CoordinateFrame.PX

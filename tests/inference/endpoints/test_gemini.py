@@ -18,6 +18,7 @@ from prompts.loader import RenderedPrompt, load_prompt
 from schemas.coordinates import CoordinateFrame
 from schemas.messages import MediaPart, TextPart
 from schemas.records import MediaRef
+from schemas.usage import Usage
 
 from .. import asking
 from ..gemini_server import GARBLED, KEY, USAGE, VIDEOS, outcomes_of, picture, prompt_of, running, sent, texts, using
@@ -103,7 +104,7 @@ def test_what_cannot_be_served_is_not_sent(server, failure, tmp_path) -> None:
     ):
         (tmp_path / "clip").write_bytes(clip)
         error = failure(prompt=prompt_of(*parts), **changes)
-        assert (error.failure, error.partial.requests, server.seen) == (Failure.UNSUPPORTED, 0, [])
+        assert (error.failure, error.partial.usage.requests, server.seen) == (Failure.UNSUPPORTED, 0, [])
         assert says in error.message
 
 
@@ -119,7 +120,8 @@ def test_usage_and_thoughts(server, ask) -> None:
     parts = [{"text": "one, ", "thought": True}, {"text": "two", "thought": True}, {"text": "2"}, {"text": "!"}]
     server.say(parts, usage={**USAGE, **spent})
     assert ask() == Reply(
-        (Completion("2!", "one, two", "stop"),), tokens_in=10, tokens_out=12, tokens_reasoning=7, tokens_cached=4
+        (Completion("2!", "one, two", "stop"),),
+        Usage(requests=1, tokens_in=10, tokens_out=12, tokens_reasoning=7, tokens_cached=4),
     )
 
 
@@ -128,7 +130,7 @@ def test_fewer_and_more_candidates_than_asked(server, ask) -> None:
     server.say("b", {"content": {"parts": [{"text": "twice"}]}, "index": 0})
     server.say("c", "one too many")
     reply = ask(n=3)
-    assert (texts(reply), reply.tokens_wasted) == (["a", "b", "c"], 0)
+    assert (texts(reply), reply.usage.tokens_wasted) == (["a", "b", "c"], 0)
     counts = [seen.body["generationConfig"]["candidateCount"] for seen in server.seen]
     assert (counts, len({seen.body.get("seed") for seen in server.seen})) == ([3, 2, 1], 1)
 
@@ -151,14 +153,14 @@ def test_a_blocked_candidate_is_a_refusal(server, outcomes) -> None:
         server.say({"finishReason": reason, "finishMessage": f"as {KEY}", "content": {"parts": [{"text": "I"}]}})
     errors = outcomes(len(reasons))
     assert [error.message for error in errors] == [f"finish reason {reason} as ***" for reason in reasons]
-    assert {(error.failure, error.partial.tokens_wasted) for error in errors} == {(Failure.REFUSED, 15)}
+    assert {(error.failure, error.partial.usage.tokens_wasted) for error in errors} == {(Failure.REFUSED, 15)}
     assert len(server.seen) == len(reasons)
 
 
 def test_a_blocked_prompt_is_a_refusal(server, failure) -> None:
     server.raw({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {"promptTokenCount": 10}})
     error = failure()
-    assert (error.failure, len(server.seen), error.partial.tokens_wasted) == (Failure.REFUSED, 1, 10)
+    assert (error.failure, len(server.seen), error.partial.usage.tokens_wasted) == (Failure.REFUSED, 1, 10)
     assert error.message == "the prompt was blocked: PROHIBITED_CONTENT"
 
 
@@ -183,7 +185,7 @@ def test_passing_faults_are_sent_again_by_one_layer_only(server, ask) -> None:
     server.fail(429, "quota", ({"retryDelay": "0.01s"},))
     server.say("fine")
     reply = ask(max_retries=6)
-    assert (texts(reply), reply.requests, reply.retries, len(server.seen)) == (["fine"], 7, 6, 7)
+    assert (texts(reply), reply.usage.requests, reply.usage.retries, len(server.seen)) == (["fine"], 7, 6, 7)
 
 
 def test_a_status_counts_whatever_the_body(server, outcomes) -> None:
@@ -286,4 +288,4 @@ def test_a_repeated_call_sends_nothing(server, models_settings, text_prompt) -> 
     first, again = (asking.ask(models_settings(), text_prompt(), n=2) for _ in range(2))
     assert [one.text for one in first.completions] == ["reply 1", "reply 2"]
     assert (again.completions, again.frame, len(server.seen)) == (first.completions, CoordinateFrame.GEMINI, 1)
-    assert (first.call.requests, again.call.requests, again.call.cached) == (1, 0, 2)
+    assert (first.call.usage.requests, again.call.usage.requests, again.call.usage.cached) == (1, 0, 2)

@@ -119,7 +119,7 @@ def test_fewer_choices_than_asked_are_asked_for_again(server, ask) -> None:
     reply = ask(n=3)
     assert texts(reply) == ["a", "b", "c"]
     assert [seen.body["n"] for seen in server.seen] == [3, 1]
-    assert (reply.requests, reply.retries, reply.tokens_in, reply.tokens_out) == (2, 0, 20, 10)
+    assert (reply.usage.requests, reply.usage.retries, reply.usage.tokens_in, reply.usage.tokens_out) == (2, 0, 20, 10)
 
 
 def test_more_choices_than_asked_are_dropped(server, ask) -> None:

@@ -19,7 +19,7 @@ def test_passing_errors_are_sent_again(server, ask, status) -> None:
     server.say("fine")
     reply = ask()
     assert texts(reply) == ["fine"]
-    assert (reply.requests, reply.retries) == (3, 2)
+    assert (reply.usage.requests, reply.usage.retries) == (3, 2)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_lasting_errors_are_typed_and_bounded(server, failure, status, expected,
         server.fail(status, f"said {status}", retry_after="0.01")
     error = failure()
     assert (error.failure, error.tries, len(server.seen)) == (expected, requests, requests)
-    assert (error.partial.requests, error.partial.retries) == (requests, requests - 1)
+    assert (error.partial.usage.requests, error.partial.usage.retries) == (requests, requests - 1)
     assert f"HTTP {status}" in str(error)
     assert f"said {status}" in str(error)
 
@@ -121,7 +121,7 @@ def test_missing_usage_counts_as_nothing(server, ask, usage) -> None:
     server.raw({**message(content="fine"), "usage": usage})
     reply = ask()
     assert texts(reply) == ["fine"]
-    assert (reply.tokens_in, reply.tokens_out) == ((usage or {}).get("prompt_tokens") or 0, 0)
+    assert (reply.usage.tokens_in, reply.usage.tokens_out) == ((usage or {}).get("prompt_tokens") or 0, 0)
 
 
 @pytest.mark.parametrize("content", ["", "  \n", None])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from inference.endpoints.openai_reply import reply_of
 from inference.errors import CallError, Failure
 from inference.request import Completion, Reply
+from schemas.usage import Usage
 
 KEY = "sk-secret-0123456789"
 
@@ -59,8 +60,8 @@ def failing(given: Any, n: int = 1) -> CallError:
 )
 def test_unusable_samples_leave_the_others(choices: list[Any], n: int, expected: list[str], wasted: int) -> None:
     reply = reply_of(answer(*choices), n, KEY)
-    assert (texts(reply), reply.tokens_wasted) == (expected, wasted)
-    assert (reply.requests, reply.tokens_in, reply.tokens_out) == (1, 100, 60)
+    assert (texts(reply), reply.usage.tokens_wasted) == (expected, wasted)
+    assert (reply.usage.requests, reply.usage.tokens_in, reply.usage.tokens_out) == (1, 100, 60)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_without_a_usable_sample_all_tokens_are_wasted(choices: list[Any], failu
     assert error.failure is failure
     assert error.message.startswith(said)
     assert len(error.message) <= 200
-    assert error.partial == Reply((), tokens_in=100, tokens_out=60, tokens_wasted=160)
+    assert error.partial == Reply((), Usage(requests=1, tokens_in=100, tokens_out=60, tokens_wasted=160))
 
 
 def test_every_count_of_the_usage() -> None:
@@ -90,7 +91,7 @@ def test_every_count_of_the_usage() -> None:
         "completion_tokens_details": {"reasoning_tokens": 40},
     }
     reply = reply_of(answer(choice(), **details), 1, KEY)
-    assert (reply.tokens_in, reply.tokens_cached, reply.tokens_out, reply.tokens_reasoning) == (100, 80, 60, 40)
+    assert reply.usage == Usage(requests=1, tokens_in=100, tokens_cached=80, tokens_out=60, tokens_reasoning=40)
 
 
 @pytest.mark.parametrize("count", [None, -1, 1.5, "7", True, [], float("nan"), 10**30, 2**63])
@@ -101,14 +102,14 @@ def test_what_is_no_count_is_none(count: Any) -> None:
         "completion_tokens_details": {"reasoning_tokens": count},
     }
     reply = reply_of(answer(choice(), tokens_in=count, tokens_out=count, **usage), 1, KEY)
-    assert (reply.tokens_in, reply.tokens_out, reply.tokens_cached, reply.tokens_reasoning) == (0, 0, 0, 0)
+    assert reply.usage == Usage(requests=1)
 
 
 @pytest.mark.parametrize("cached", [101, 10**9])
 def test_no_more_input_tokens_are_cached_than_there_are(cached: int) -> None:
     """Else a request would cost less than nothing."""
     reply = reply_of(answer(choice(), prompt_tokens_details={"cached_tokens": cached}), 1, KEY)
-    assert (reply.tokens_in, reply.tokens_cached) == (100, 100)
+    assert (reply.usage.tokens_in, reply.usage.tokens_cached) == (100, 100)
 
 
 def test_half_characters_are_spelt_out() -> None:
@@ -149,7 +150,7 @@ def test_json_of_any_form_is_a_reply_or_a_typed_failure(given: Any) -> None:
     else:
         assert 1 <= len(reply.completions) <= 2
         assert all(one.text.strip() or one.finish_reason == "length" for one in reply.completions)
-    assert 0 <= reply.tokens_wasted <= reply.tokens_in + reply.tokens_out
+    assert 0 <= reply.usage.tokens_wasted <= reply.usage.tokens_in + reply.usage.tokens_out
 
 
 def test_nesting_that_can_be_read_can_be_named() -> None:

@@ -40,7 +40,7 @@ def test_a_reset_connection_is_sent_again(server, ask) -> None:
     server.reset()
     server.say("fine")
     reply = ask()
-    assert (texts(reply), reply.requests, reply.retries) == (["fine"], 2, 1)
+    assert (texts(reply), reply.usage.requests, reply.usage.retries) == (["fine"], 2, 1)
 
 
 def test_a_lasting_reset_is_a_connection_failure(server, failure) -> None:
@@ -59,7 +59,7 @@ def test_a_body_that_ends_early_is_sent_again(server, ask, cut, reset) -> None:
     server.say("lost", cut=cut, reset=reset)
     server.say("fine")
     reply = ask()
-    assert (texts(reply), reply.retries) == (["fine"], 1)
+    assert (texts(reply), reply.usage.retries) == (["fine"], 1)
 
 
 @pytest.mark.parametrize("reset", [False, True])

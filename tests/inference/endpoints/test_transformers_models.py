@@ -5,13 +5,10 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from inference.endpoints.transformers_models import Picture, RecentPictures, TransformersEndpoint
+from inference.endpoints.transformers_models import TransformersEndpoint
 from inference.errors import NOT_SENT, CallError
 from inference.grounding import masks_of_reply
 from inference.models import Models
@@ -206,27 +203,9 @@ def test_masks_of_a_label_through_the_models_argos_eq_1(tmp_path, picture) -> No
         boxes = boxes_px(detected.text, picture).tolist()
         segmented = await models.generate("segmenter", segment(boxes, picture), Sampling())
         masks = masks_of_reply(segmented.text, len(boxes), picture)
-        return [whole(mask).tobytes() for mask in masks], detected.call.requests + segmented.call.requests
+        return [whole(mask).tobytes() for mask in masks], detected.call.usage.requests + segmented.call.usage.requests
 
     masks, requests = call(settings, ask)
     assert masks
     assert requests == 2
     assert call(settings, ask) == (masks, 0)  # from the cache: no model is loaded
-
-
-@given(st.integers(1, 4), st.lists(st.integers(0, 6), max_size=30))
-def test_recent_pictures_are_the_last_used(limit: int, seen: list[int]) -> None:
-    recent: RecentPictures[int] = RecentPictures(limit)
-    computed: list[int] = []
-
-    def compute(pixels: np.ndarray) -> int:
-        computed.append(int(pixels[0, 0, 0]))
-        return computed[-1]
-
-    order: list[int] = []
-    for number in seen:
-        before = len(computed)
-        pixels = np.full((1, 1, 3), number, np.uint8)
-        assert recent.of(Picture(str(number), lambda pixels=pixels: pixels), compute) == number
-        assert (len(computed) > before) == (number not in order[-limit:])
-        order = [each for each in order if each != number] + [number]

@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from inference.endpoint import open_endpoint
 from inference.endpoints import vllm_server
 from inference.endpoints.vllm_server import VllmServerError, find_vllm, serving
 from inference.settings import EndpointSettings, ModelsSettings
-from vision.media import MediaStore
 
 MODEL = "org/tiny"
 WAIT_S = 20.0
@@ -243,11 +241,6 @@ def test_a_named_executable_must_be_one(name: str, tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("GROUNDTRACE_VLLM", str(tmp_path / name))
     with pytest.raises(VllmServerError, match="no executable file"):
         find_vllm()
-
-
-def test_an_endpoint_that_nobody_served_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="has no server"):
-        open_endpoint(vllm(), MediaStore(str(tmp_path), str(tmp_path)), 1)
 
 
 def test_a_server_may_take_a_quarter_of_an_hour_to_start() -> None:

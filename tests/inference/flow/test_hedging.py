@@ -10,10 +10,11 @@ from inference.flow.requests import Flow
 from inference.request import Completion, Reply, Request, Sampling
 from inference.settings import EndpointSettings
 from prompts.loader import load_prompt
+from schemas.usage import Usage
 
 PROMPT = load_prompt("judge_answer.v1").render(question="How many?", gold="3", predicted="three")
 REQUEST = Request(PROMPT, Sampling(), (0,))
-FAILED = Reply((), tokens_in=7, tokens_out=1, tokens_wasted=8)
+FAILED = Reply((), Usage(requests=1, tokens_in=7, tokens_out=1, tokens_wasted=8))
 
 
 class Tries:
@@ -41,7 +42,7 @@ class Tries:
             await self._another.wait_for(lambda: len(self.begun) >= count)
 
     def succeed(self, number: int, text: str) -> None:
-        self.begun[number].set_result(Reply((Completion(text),), tokens_in=10, tokens_out=5))
+        self.begun[number].set_result(Reply((Completion(text),), Usage(requests=1, tokens_in=10, tokens_out=5)))
 
     def fail(self, number: int, failure: Failure = Failure.BAD_REQUEST) -> None:
         self.begun[number].set_exception(CallError(failure, f"try {number}", partial=FAILED))
@@ -73,7 +74,7 @@ def test_the_first_to_succeed_counts(winner: int) -> None:
     reply, tries = collect(play)
     assert [completion.text for completion in reply.completions] == [f"try {winner}"]
     assert (len(tries.begun), tries.cancelled) == (2, 1)
-    assert (reply.requests, reply.retries, reply.tokens_in, reply.tokens_wasted) == (2, 0, 10, 0)
+    assert reply.usage == Usage(requests=2, tokens_in=10, tokens_out=5)
 
 
 def test_both_at_once_waste_one() -> None:
@@ -84,7 +85,7 @@ def test_both_at_once_waste_one() -> None:
 
     reply, _ = collect(play)
     assert len(reply.completions) == 1
-    assert (reply.requests, reply.tokens_in, reply.tokens_out, reply.tokens_wasted) == (2, 20, 10, 15)
+    assert reply.usage == Usage(requests=2, tokens_in=20, tokens_out=10, tokens_wasted=15)
 
 
 @pytest.mark.parametrize("loser", [0, 1])
@@ -98,8 +99,8 @@ def test_one_that_fails_leaves_the_other(loser: int) -> None:
 
     reply, tries = collect(play)
     assert [completion.text for completion in reply.completions] == ["fine"]
-    assert (reply.requests, reply.retries, tries.cancelled) == (2, 0, 0)
-    assert (reply.tokens_in, reply.tokens_out, reply.tokens_wasted) == (17, 6, 8)
+    assert (reply.usage.requests, reply.usage.retries, tries.cancelled) == (2, 0, 0)
+    assert (reply.usage.tokens_in, reply.usage.tokens_out, reply.usage.tokens_wasted) == (17, 6, 8)
 
 
 @pytest.mark.parametrize("at_once", [False, True])
@@ -113,8 +114,8 @@ def test_both_fail(at_once: bool) -> None:
 
     with pytest.raises(CallError, match="bad_request: try") as caught:
         collect(play)
-    assert (caught.value.tries, caught.value.partial.requests) == (1, 2)
-    assert (caught.value.partial.tokens_in, caught.value.partial.tokens_wasted) == (14, 16)
+    assert (caught.value.tries, caught.value.partial.usage.requests) == (1, 2)
+    assert (caught.value.partial.usage.tokens_in, caught.value.partial.usage.tokens_wasted) == (14, 16)
 
 
 def test_both_fail_and_are_sent_again() -> None:
@@ -126,8 +127,8 @@ def test_both_fail_and_are_sent_again() -> None:
         tries.succeed(2, "fine")
 
     reply, tries = collect(play)
-    assert (len(tries.begun), reply.retries, reply.tokens_in) in {(3, 1, 24), (4, 1, 24)}
-    assert reply.requests == len(tries.begun)
+    assert (len(tries.begun), reply.usage.retries, reply.usage.tokens_in) in {(3, 1, 24), (4, 1, 24)}
+    assert reply.usage.requests == len(tries.begun)
 
 
 def test_a_quick_failure_is_not_hedged() -> None:
@@ -137,7 +138,7 @@ def test_a_quick_failure_is_not_hedged() -> None:
 
     with pytest.raises(CallError) as caught:
         collect(play, hedge_after_s=60.0)
-    assert caught.value.partial.requests == 1
+    assert caught.value.partial.usage.requests == 1
 
 
 def test_a_copy_that_never_got_a_place_is_not_counted() -> None:
@@ -153,7 +154,7 @@ def test_a_copy_that_never_got_a_place_is_not_counted() -> None:
         await asyncio.gather(second, return_exceptions=True)
         return reply
 
-    assert asyncio.run(main()).requests == 1
+    assert asyncio.run(main()).usage.requests == 1
 
 
 def test_a_cancelled_call_cancels_both() -> None:

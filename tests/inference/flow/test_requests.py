@@ -14,6 +14,7 @@ from inference.flow.requests import Flow
 from inference.request import Completion, Reply, Request, Sampling
 from inference.settings import EndpointSettings
 from prompts.loader import load_prompt
+from schemas.usage import Usage
 
 PROMPT = load_prompt("judge_answer.v1").render(question="How many?", gold="3", predicted="three")
 
@@ -53,7 +54,7 @@ def request(n: int = 1) -> Request:
 
 
 def reply(*texts: str, tokens: int = 10, **fields: int) -> Reply:
-    return Reply(tuple(map(Completion, texts)), tokens_in=tokens, tokens_out=tokens, **fields)
+    return Reply(tuple(map(Completion, texts)), Usage(requests=1, tokens_in=tokens, tokens_out=tokens, **fields))
 
 
 def error(failure: Failure = Failure.SERVER_ERROR, **fields: Any) -> CallError:
@@ -105,22 +106,22 @@ def texts(got: Reply) -> list[str]:
 @pytest.mark.parametrize("failures", [0, 1, 3])
 def test_counts_its_tries(failures: int) -> None:
     got = collect(Script(*(error() for _ in range(failures))))
-    assert (texts(got), got.requests, got.retries) == (["fine"], failures + 1, failures)
+    assert (texts(got), got.usage.requests, got.usage.retries) == (["fine"], failures + 1, failures)
 
 
 @pytest.mark.parametrize("max_retries", [0, 1, 4])
 def test_tries_are_bounded(max_retries: int) -> None:
     send = Script(*(error() for _ in range(10)))
     caught = failing(send, max_retries=max_retries)
-    assert len(send.asked) == caught.tries == caught.partial.requests == max_retries + 1
-    assert caught.partial.retries == max_retries
+    assert len(send.asked) == caught.tries == caught.partial.usage.requests == max_retries + 1
+    assert caught.partial.usage.retries == max_retries
 
 
 @pytest.mark.parametrize("failure", list(Failure))
 def test_only_what_can_pass_is_sent_again(failure: Failure) -> None:
     send = Script(error(failure))
     if failure in RETRYABLE:
-        assert collect(send).requests == 2
+        assert collect(send).usage.requests == 2
     else:
         assert failing(send).failure is failure
         assert len(send.asked) == 1
@@ -129,13 +130,13 @@ def test_only_what_can_pass_is_sent_again(failure: Failure) -> None:
 def test_the_last_error_is_raised_with_all_tries() -> None:
     send = Script(error(Failure.RATE_LIMITED), error(), error(Failure.BAD_REQUEST))
     caught = failing(send)
-    assert (caught.failure, caught.tries, caught.partial.requests) == (Failure.BAD_REQUEST, 3, 3)
+    assert (caught.failure, caught.tries, caught.partial.usage.requests) == (Failure.BAD_REQUEST, 3, 3)
     assert str(caught) == "bad_request: no (tried 3 times)"
 
 
 def test_a_try_that_was_not_sent_counts_as_none() -> None:
     caught = failing(Script(error(), error(Failure.UNSUPPORTED, partial=NOT_SENT)))
-    assert (caught.tries, caught.partial.requests) == (2, 1)
+    assert (caught.tries, caught.partial.usage.requests) == (2, 1)
 
 
 def test_a_defect_is_not_retried_and_gives_its_place_back() -> None:
@@ -145,7 +146,7 @@ def test_a_defect_is_not_retried_and_gives_its_place_back() -> None:
             await flow.collect(request(), Script(KeyError("defect")))
         return await flow.collect(request(), Script())
 
-    assert run(main()).requests == 1
+    assert run(main()).usage.requests == 1
 
 
 def test_waits_as_long_as_the_server_asked() -> None:
@@ -156,20 +157,20 @@ def test_waits_as_long_as_the_server_asked() -> None:
 
 def test_what_failed_tries_took_is_counted() -> None:
     def spent(**fields: int) -> Reply:
-        return Reply((), tokens_in=100, tokens_out=7, **fields)
+        return Reply((), Usage(requests=1, tokens_in=100, tokens_out=7, **fields))
 
     garbled = error(Failure.GARBLED, partial=spent(tokens_wasted=107, tokens_reasoning=2, tokens_cached=50))
     got = collect(Script(garbled, error(Failure.EMPTY, partial=spent(tokens_wasted=107))))
-    assert (texts(got), got.requests, got.retries) == (["fine"], 3, 2)
-    assert (got.tokens_in, got.tokens_out, got.tokens_wasted) == (210, 24, 214)
-    assert (got.tokens_reasoning, got.tokens_cached) == (2, 50)
+    assert (texts(got), got.usage.requests, got.usage.retries) == (["fine"], 3, 2)
+    assert (got.usage.tokens_in, got.usage.tokens_out, got.usage.tokens_wasted) == (210, 24, 214)
+    assert (got.usage.tokens_reasoning, got.usage.tokens_cached) == (2, 50)
 
 
 def test_the_rest_is_asked_for_again() -> None:
     send = Script(reply("a", "b"), reply("c"), reply("d", "e"))
     got = collect(send, n=5)
     assert (texts(got), send.asked) == (["a", "b", "c", "d", "e"], [5, 3, 2])
-    assert (got.requests, got.retries, got.tokens_in) == (3, 0, 30)
+    assert (got.usage.requests, got.usage.retries, got.usage.tokens_in) == (3, 0, 30)
 
 
 def test_no_more_samples_a_try_than_declared() -> None:
@@ -179,17 +180,18 @@ def test_no_more_samples_a_try_than_declared() -> None:
 
 
 def test_a_failure_keeps_the_samples_that_arrived_and_what_all_took() -> None:
-    lost = error(Failure.REFUSED, partial=Reply((), tokens_in=10, tokens_out=3, tokens_wasted=13))
+    lost = error(Failure.REFUSED, partial=Reply((), Usage(requests=1, tokens_in=10, tokens_out=3, tokens_wasted=13)))
     caught = failing(Script(reply("a"), error(), reply("b"), lost), n=4)
     assert caught.failure is Failure.REFUSED
     assert texts(caught.partial) == ["a", "b"]
-    assert (caught.partial.requests, caught.partial.retries) == (4, 1)
-    assert (caught.partial.tokens_in, caught.partial.tokens_out, caught.partial.tokens_wasted) == (30, 23, 13)
+    assert (caught.partial.usage.requests, caught.partial.usage.retries) == (4, 1)
+    lost = caught.partial.usage
+    assert (lost.tokens_in, lost.tokens_out, lost.tokens_wasted) == (30, 23, 13)
 
 
 def test_retries_are_bounded_for_each_request_of_a_call() -> None:
     send = Script(error(), reply("a"), error(), reply("b"), error(), reply("c"))
-    assert collect(send, n=3, max_retries=1, samples_per_request=1).retries == 3
+    assert collect(send, n=3, max_retries=1, samples_per_request=1).usage.retries == 3
 
 
 def test_a_request_that_waits_to_be_sent_again_holds_no_place() -> None:
@@ -229,7 +231,7 @@ def test_waiting_for_a_place_is_no_timeout() -> None:
         flow, send = Flow(flow_settings(max_concurrency=1, timeout_s=2.0)), Script(takes_s=1.0)
         return await asyncio.gather(*(flow.collect(request(), send) for _ in range(10)))
 
-    assert [got.retries for got in run(main())] == [0] * 10
+    assert [got.usage.retries for got in run(main())] == [0] * 10
 
 
 @pytest.mark.parametrize("failure", [Failure.OVERLOADED, Failure.RATE_LIMITED, Failure.TIMEOUT])

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pipelines.commands.commands import summary_text
 
 import pipelines
 from pipelines.commands.cli import main, make_parser, namesakes
-from pipelines.commands.commands import summary_text
 
 PIPELINE = str(Path(pipelines.__file__).parent / "grounded_cot.py")
 COMMANDS = ("run", "preview", "validate", "inspect", "cache")
@@ -234,16 +234,16 @@ def test_counts_below_one(
 
 
 OWN = """
-from dataclasses import dataclass
 import apache_beam as beam
 from pipelines.running.context import Outcome
 from pipelines.running.settings import RunSettings
+from schemas.config import settings
 from stages.ingest_records import IngestRecords
 from stages.mine_rubrics import MinedRubrics
 
 RECIPE = "own"
 
-@dataclass(frozen=True)
+@settings
 class Settings(RunSettings):
     pass
 
@@ -284,7 +284,7 @@ class Stop:
 sys.meta_path.insert(0, Stop())
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
 from pipelines.commands.cli import main
-sys.exit(main(["inspect", "nothing"]))
+sys.exit(main(["validate", "nothing.py", "--input", "nothing"]))
 """
 
 

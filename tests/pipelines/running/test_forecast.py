@@ -9,8 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipelines.grounded_cot import RECIPE, Settings
 from pipelines.running.forecast import Sums, count_records, forecast_text, measured, t_quantile, wilson
-from stages.sources.reading import Source
+from rewards.rubrics import RubricSettings
+from stages.sources.base import Source
 
 # n/(n + z²) and its complement at the ends; the others stand in Newcombe, Stat. Med. 17 (1998), tables I and II.
 SHARES = [
@@ -122,7 +124,7 @@ FORECASTS = [
 
 @pytest.mark.parametrize(("given", "total", "text"), FORECASTS)
 def test_the_forecast(given: dict[str, Any], total: int | None, text: str) -> None:
-    assert forecast_text(given, total) == text
+    assert forecast_text(given, total, RECIPE, Settings()) == text
 
 
 @pytest.mark.parametrize(
@@ -136,7 +138,7 @@ def test_the_forecast(given: dict[str, Any], total: int | None, text: str) -> No
 def test_what_grows_with_the_records(stage: str, made: int, calls: str, cost: str) -> None:
     """Candidates are asked for once a run, and judged on 64 questions at most; records' own calls are measured."""
     given = summary(5, 5, 10, [1] * 10, [0.001] * 10, **{stage: side(made, 2.0)})
-    lines = forecast_text(given, 1000, sample=64).splitlines()
+    lines = forecast_text(given, 1000, RECIPE, Settings(rubrics=RubricSettings(sample=64))).splitlines()
     assert lines[1].startswith(f"  calls: {calls} (")
     assert lines[2].startswith(f"  cost: {cost} (")
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.running import inputs
 from pipelines.running.inputs import Input, InputError, find_input
 from pipelines.running.run_folder import RunFolder
-from stages.sources.reading import RowSettings, Source
+from stages.sources import hf_datasets
+from stages.sources.base import RowSettings, Source
 from vision.hashing import sha256_bytes
 from vision.media import MediaNotAllowed, MediaStore
 
@@ -86,7 +86,7 @@ def test_a_folder_named_from_here_is_no_data_set_id(here: Path, monkeypatch: pyt
 
 def test_rows_from_the_hub_name_no_file_here(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(here)
-    monkeypatch.setattr(inputs, "open_data_set", lambda name, rows: SimpleNamespace(features=None))
+    monkeypatch.setattr(hf_datasets, "open_data_set", lambda name, rows: SimpleNamespace(features=None))
     found = find_input("org/name")
     assert found.sources == (Source("datasets", "org/name"),)
     assert not Path(found.media_root).exists()

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
-from pipelines.running.progress import UPSTREAM, eta_s, progress_line, progress_table, show_progress, total_of
+from pipelines.grounded_cot import RECIPE
+from pipelines.running.progress import eta_s, progress_line, progress_table, show_progress, stages_before, total_of
 from stages.plumbing.metrics import StageProgress, clear_board, progress
 
 
@@ -39,18 +40,17 @@ def test_the_time_left_at_the_rate_so_far(kept: int, rejected: int, total: int |
 )
 def test_a_stages_total_is_what_the_one_before_kept(stage: str, total: int | None) -> None:
     stages = {"ingest": StageProgress(kept=7), "clean": StageProgress(seen=7, kept=5), "dedup": StageProgress()}
-    assert total_of(stage, stages) == total
+    assert total_of(stage, stages, stages_before(RECIPE)) == total
 
 
-def test_stages_lead_back_to_ingest() -> None:
-    for stage in UPSTREAM:
-        seen = [stage]
-        while seen[-1] in UPSTREAM:
-            seen.append(UPSTREAM[seen[-1]])
-            assert len(seen) == len(set(seen))
-        assert seen[-1] in ("ingest", "propose")
+def test_the_stages_before_follow_the_recipe() -> None:
+    """Of what the split and the cut get, no one stage tells; nor of what is sampled."""
+    before = stages_before(RECIPE)
+    assert (before["clean"], before["difficulty"], before["verify"]) == ("ingest", "attempt", "trace")
+    assert {"ingest", "cut", "rubric_candidates", "rubric_judge"}.isdisjoint(before)
 
 
+BEFORE = stages_before(RECIPE)
 STAGES = {
     "ingest": StageProgress(kept=8, rejected=2),
     "clean": StageProgress(kept=5, rejected=1, requests=3, cached=4),
@@ -59,46 +59,46 @@ STAGES = {
 
 
 def test_the_latest_stage_in_one_line() -> None:
-    assert progress_line({}) == ""
+    assert progress_line({}, BEFORE) == ""
     line = "clean: 6/8 done, 1 rejected; calls sent 3, from the cache 4"
-    assert progress_line({name: STAGES[name] for name in ("ingest", "clean")}) == line
-    assert progress_line(STAGES) == "attempt: 2 done, 1 rejected; calls sent 8, from the cache 6"
+    assert progress_line({name: STAGES[name] for name in ("ingest", "clean")}, BEFORE) == line
+    assert progress_line(STAGES, BEFORE) == "attempt: 2 done, 1 rejected; calls sent 8, from the cache 6"
 
 
 def test_the_table_has_a_row_for_each_stage() -> None:
     console = Console(width=120, record=True, file=None, quiet=False, force_terminal=False)
     with console.capture() as captured:
-        console.print(progress_table(STAGES))
+        console.print(progress_table(STAGES, BEFORE))
     header, *rows = captured.get().splitlines()
     assert header.split()[:4] == ["stage", "done", "of", "rejected"]
     assert [row.split()[:3] for row in rows] == [["ingest", "10", "2"], ["clean", "6", "8"], ["attempt", "2", "1"]]
 
 
 def test_without_a_terminal_the_last_state_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    with show_progress():
+    with show_progress(RECIPE):
         progress("ingest").kept = 3
     assert capsys.readouterr().err == "ingest: 3 done, 0 rejected; calls sent 0, from the cache 0\n"
 
 
 def test_a_part_of_a_run_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with show_progress("wave 2: "):
+    with show_progress(RECIPE, "wave 2: "):
         progress("ingest").kept = 3
     assert capsys.readouterr().err.startswith("wave 2: ingest: 3 done, ")
     console = Console(width=120)
     with console.capture() as shown:
-        console.print(progress_table(STAGES, "wave 2"))
+        console.print(progress_table(STAGES, BEFORE, "wave 2"))
     assert shown.get().splitlines()[0].strip() == "wave 2"
 
 
 def test_nothing_is_printed_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with show_progress():
+    with show_progress(RECIPE):
         pass
     assert capsys.readouterr().err == ""
 
 
 def test_the_view_ends_with_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     started = time.monotonic()
-    with pytest.raises(ZeroDivisionError), show_progress():
+    with pytest.raises(ZeroDivisionError), show_progress(RECIPE):
         progress("ingest").rejected = 1
         _ = 1 / 0
     assert "1 rejected" in capsys.readouterr().err

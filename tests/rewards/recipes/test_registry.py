@@ -18,13 +18,13 @@ def test_the_recipes() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recipe_by_its_name(name) -> None:
-    recipe = make_recipe(name, OPTIONS.get(name, {}), "reward")
+    recipe = make_recipe(name, OPTIONS.get(name, {}))
     assert (type(recipe), recipe.name) == (RECIPES[name], name)
     assert set(recipe.shown) <= {scorer.name for scorer in (*SCORERS, *TRAINING)}
 
 
 def test_options_become_settings() -> None:
-    assert make_recipe("argos", {"tau": 0.5, "weights": {"spatial": 2}}, "reward") == Argos(
+    assert make_recipe("argos", {"tau": 0.5, "weights": {"spatial": 2}}) == Argos(
         GateSettings({"outcome": 1.0, "spatial": 2.0, "reasoning": 1.0}, 0.5)
     )
 
@@ -32,16 +32,16 @@ def test_options_become_settings() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        ("agros", {}, "reward.recipe: there is no recipe 'agros'; there are argos, sail_rl, ivgr, rucl, codedance"),
-        ("argos", {"alpha": 1}, "unknown key reward.options.alpha; did you mean reward.options.tau?"),
-        ("argos", {"tau": 2}, "reward.options: tau must be in (0, 1], got 2.0"),
-        ("argos", {"weights": {"spatail": 1}}, "reward.options.weights.spatail: there is no such scorer"),
-        ("rucl", {}, "reward.options.ramp_steps is not set"),
-        ("sail_rl", {"cascading": {"alpha": 2}}, "reward.options.cascading: alpha must be in (0, 1], got 2.0"),
+        ("agros", {}, "there is no reward recipe 'agros'; there are argos, sail_rl, ivgr, rucl, codedance"),
+        ("argos", {"alpha": 1}, "options: unknown key alpha; known here: tau, weights"),
+        ("argos", {"tau": 2}, "options: tau must be at most 1, got 2"),
+        ("argos", {"weights": {"spatail": 1}}, "options: weights.spatail: there is no such scorer"),
+        ("rucl", {}, "options: ramp_steps is not set"),
+        ("sail_rl", {"cascading": {"alpha": 2}}, "options: cascading.alpha must be at most 1, got 2"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(name, options, said) -> None:
     with pytest.raises(ConfigError) as caught:
-        make_recipe(name, options, "reward")
+        make_recipe(name, options)
     assert str(caught.value).startswith(said)
     assert "\n" not in str(caught.value)

@@ -182,8 +182,6 @@ def test_codedance_eq2_advantages_by_hand() -> None:
         ({"beta": 0.0}, "beta"),
         ({"beta": 1.0}, "beta"),
         ({"factors": ()}, "factors"),
-        ({"factors": (Factor("a", -1.0, 0.0),)}, "factors"),
-        ({"factors": (Factor("a", 1.0, math.nan),)}, "factors"),
         ({"factors": (Factor("a", 1.0, 0.0), Factor("a", 2.0, 0.0))}, "twice"),
         ({"failure_reward": 0.5}, "failure_reward"),
         ({"discount": 1.1}, "discount"),
@@ -194,3 +192,9 @@ def test_codedance_eq2_advantages_by_hand() -> None:
 def test_impossible_settings(fields, said) -> None:
     with pytest.raises(ValueError, match=said):
         ToolCallSettings(**fields)
+
+
+@pytest.mark.parametrize(("bases", "said"), [((-1.0, 0.0), "right must be"), ((1.0, math.nan), "wrong must be")])
+def test_impossible_factors(bases, said) -> None:
+    with pytest.raises(ValueError, match=said):
+        Factor("a", *bases)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.answers.grading import ANSWER_TYPES, Grade, grade_answer
+from schemas.answers.grading import Grade, grade_answer
+from schemas.answers.registry import ANSWER_TYPES
 
 CASES = [
     json.loads(line)

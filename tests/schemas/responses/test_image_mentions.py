@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.records import MediaRef
-from schemas.responses.image_mentions import pictures_of_tags, place_in_pictures
+from schemas.responses.image_mentions import images_of_tags, place_in_images
 from schemas.responses.tags import scan_tags
 from schemas.responses.traces import read_trace
 
@@ -33,15 +33,15 @@ CASES = [
 
 @pytest.mark.parametrize(("text", "indices"), CASES)
 def test_the_picture_that_the_words_say(text: str, indices: list[int]) -> None:
-    assert pictures_of_tags(text, scan_tags(text)) == indices
-    points, boxes = place_in_pictures(text)
+    assert images_of_tags(text, scan_tags(text)) == indices
+    points, boxes = place_in_images(text)
     assert [each.media_index for each in (*points, *boxes)] == indices
 
 
 @given(st.lists(st.sampled_from([P, B, "picture 2", " in ", ". ", "first image", "<points", "\n\n"]), max_size=12))
 def test_every_tag_has_one(parts: list[str]) -> None:
     text = "".join(parts)
-    assert len(pictures_of_tags(text, scan_tags(text))) == len(scan_tags(text))
+    assert len(images_of_tags(text, scan_tags(text))) == len(scan_tags(text))
 
 
 STILLS = tuple(MediaRef(f"input:{n}.png", "image", n * 64, n * 64, "0" * 16, 40, 30, 1, 99) for n in "ab")

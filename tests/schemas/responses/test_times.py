@@ -25,7 +25,8 @@ def as_case(time: Moment | Span) -> dict:
     if isinstance(time, Moment):
         return {"frame": time.frame, "t_s": time.t_s, "text": time.text}
     sides = {"frames": [time.first_frame, time.last_frame], "times": [time.start_s, time.end_s], "text": time.text}
-    return {**sides, "reversed": True} if time.is_reversed else sides
+    found, reason = resolve_span(time.first_frame, time.last_frame, time.start_s, time.end_s, [(1, 0.0)])
+    return {**sides, "reversed": not found} if reason == "it ends before it starts" else sides
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["case"] for case in CASES])

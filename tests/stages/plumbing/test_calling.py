@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
 
+from inference.asking import Asks
 from inference.errors import BudgetUsedUp, CallError, Failure
 from inference.grounding import BadReply
 from inference.request import Sampling
@@ -21,9 +23,10 @@ from inference.session import Session
 from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import load_prompt
 from schemas.coding import record
-from schemas.reasons import Reason
 from schemas.records import Call, Draft, Question, Rejected
-from stages.plumbing.calling import REJECTED, CallModels, MapDrafts, reject, with_calls
+from schemas.usage import Usage
+from stages.plumbing.calling import CallModels
+from stages.plumbing.stage import REJECTED, Reject, Route, RunWork, Stage
 
 CALL = Call(
     "teacher",
@@ -31,17 +34,27 @@ CALL = Call(
     "0" * 64,
     "m",
     ("key of the call",),
-    requests=2,
-    cached=1,
-    retries=1,
-    tokens_in=30,
-    tokens_out=7,
-    tokens_reasoning=3,
-    tokens_cached=4,
-    tokens_wasted=5,
-    repairs=1,
-    cost_usd=0.25,
-    worth_usd=0.5,
+    Usage(
+        calls=1,
+        requests=2,
+        cached=1,
+        retries=1,
+        tokens_in=30,
+        tokens_out=7,
+        tokens_reasoning=3,
+        tokens_cached=4,
+        tokens_wasted=5,
+        repairs=1,
+        cost_usd=0.25,
+        worth_usd=0.5,
+    ),
+)
+
+STAGE = Stage(
+    "stage",
+    "asks",
+    reasons={"too_hard": "it is too hard", "no_entities": "there are none"},
+    asks=(Asks("teacher", ("p.v1",)), Asks("policy", ("judge_answer.v1",))),
 )
 
 
@@ -79,7 +92,7 @@ async def work(element: Any, session: Session) -> Any:
     if fate == "budget":
         raise BudgetUsedUp("the budget is used up: $1.0000 of $1")
     if fate == "rejected":
-        return Rejected(element.id, "stage", Reason.TOO_HARD.value, "said so", None, 0.5, 2, 1.0)
+        raise Reject("too_hard", "said so")
     if fate == "defect":
         raise ZeroDivisionError("a defect")
     return f"done {element.id}"
@@ -87,7 +100,7 @@ async def work(element: Any, session: Session) -> Any:
 
 async def with_calls_of(element: Draft, session: Session) -> Draft:
     session.calls.append(CALL)
-    return with_calls(element, session, entities=("dog",))
+    return replace(element, entities=("dog",))
 
 
 async def fail_draft(element: Draft, session: Session) -> Draft:
@@ -150,12 +163,12 @@ def expect(kept: list[Any], rejected: list[Any]) -> Callable[[Outputs], None]:
 def test_every_element_ends_once(models, in_flight, count) -> None:
     elements = items(count)
     kept = [f"done {n}" for n in range(count)]
-    run(elements, CallModels("stage", work, models(), in_flight), expect(kept, []))
+    run(elements, CallModels(STAGE, work, models(), in_flight), expect(kept, []))
 
 
 def test_a_slow_element_holds_nobody_up_and_is_not_lost(models) -> None:
     elements = [Item("0", "slow"), *items(6)[1:], Item("6", "slow")]
-    run(elements, CallModels("stage", work, models(), 2), expect([f"done {n}" for n in range(7)], []))
+    run(elements, CallModels(STAGE, work, models(), 2), expect([f"done {n}" for n in range(7)], []))
 
 
 @pytest.mark.parametrize("in_flight", [1, 64])
@@ -167,34 +180,59 @@ def test_a_slow_element_holds_nobody_up_and_is_not_lost(models) -> None:
         ("bad reply", "unparsable_reply", "no boxes", "key of the call", 1),
         ("bad reply before any call", "unparsable_reply", "no boxes", None, 0),
         ("budget", "budget", "the budget is used up: $1.0000 of $1", None, 1),
-        ("rejected", "too_hard", "said so", None, 2),
+        ("rejected", "too_hard", "said so", None, 1),
     ],
 )
 def test_failures_are_typed_rejections(models, in_flight, fate, reason, detail, key, calls) -> None:
     elements = [Item("a"), Item("b", fate), Item("c")]
     rejected = [Rejected("b", "stage", reason, detail, key, 0.25 * calls, calls, 0.5 * calls)]
-    run(elements, CallModels("stage", work, models(), in_flight), expect(["done a", "done c"], rejected))
+    run(elements, CallModels(STAGE, work, models(), in_flight), expect(["done a", "done c"], rejected))
 
 
 @pytest.mark.parametrize("in_flight", [1, 64])
 def test_a_defect_fails_the_run(models, in_flight) -> None:
     with pytest.raises(Exception, match="a defect"):
-        run([Item("a"), Item("b", "defect")], CallModels("stage", work, models(), in_flight), lambda _: None)
+        run([Item("a"), Item("b", "defect")], CallModels(STAGE, work, models(), in_flight), lambda _: None)
 
 
 def test_a_rejected_draft_carries_what_it_has_cost(models) -> None:
     rejected = [Rejected("a", "stage", "call_failed", "timeout: no reply in time", "k", 0.75, 3, 1.5)]
-    run([draft("a", CALL, CALL)], CallModels("stage", fail_draft, models()), expect([], rejected))
+    run([draft("a", CALL, CALL)], CallModels(STAGE, fail_draft, models()), expect([], rejected))
 
 
 def test_a_kept_draft_has_all_calls(models) -> None:
     kept = [Draft(draft("a").question, entities=("dog",), calls=(CALL, CALL))]
-    run([draft("a", CALL)], CallModels("stage", with_calls_of, models()), expect(kept, []))
+    run([draft("a", CALL)], CallModels(STAGE, with_calls_of, models()), expect(kept, []))
 
 
-def test_reject_adds_up_the_cost() -> None:
-    given = reject(draft("a", CALL), "stage", Reason.NO_ENTITIES, "none", [CALL], "key")
+def test_a_rejection_adds_up_the_cost() -> None:
+    given = STAGE.rejected("a", Reject("no_entities", "none", "key"), [CALL, CALL])
     assert given == Rejected("a", "stage", "no_entities", "none", "key", 0.5, 2, 1.0)
+
+
+def test_a_reason_that_the_stage_does_not_declare_is_a_defect() -> None:
+    with pytest.raises(ValueError, match="the stage stage declares no reason 'odd'"):
+        STAGE.rejected("a", Reject("odd", "said so"))
+
+
+def test_a_call_that_the_description_does_not_name_fails_the_run(models) -> None:
+    """Validation, capabilities and the card would not know of it."""
+    silent = Stage("stage", "asks", asks=(Asks("teacher", ("other.v1",)),))
+    with pytest.raises(Exception, match=r"the stage stage asks the teacher with p\.v1"):
+        run([Item("a")], CallModels(silent, work, models()), lambda _: None)
+
+
+async def route_with_a_call(element: Draft, session: Session) -> Route:
+    session.calls.append(CALL)
+    return Route("aside", element)
+
+
+def test_a_routed_draft_leaves_by_its_output_with_its_calls(models) -> None:
+    pipeline = beam.Pipeline("FnApiRunner", options=PipelineOptions(["--direct_running_mode=in_memory"]))
+    calls = CallModels(STAGE, route_with_a_call, models())
+    done = pipeline | beam.Create([draft("a", CALL)]) | beam.ParDo(calls).with_outputs("aside", main="kept")
+    assert_that(done["aside"], equal_to([draft("a", CALL, CALL)]))
+    pipeline.run().wait_until_finish()
 
 
 class Stamp(beam.DoFn):
@@ -215,7 +253,7 @@ def test_results_keep_their_own_window_and_timestamp(models, in_flight) -> None:
         | beam.Create([TimestampedValue(element, 7 * int(element.id)) for element in elements])
         | beam.Map(lambda stamped: stamped)
         | beam.WindowInto(FixedWindows(10))
-        | beam.ParDo(CallModels("stage", work, models(), in_flight)).with_outputs(REJECTED, main="kept")
+        | beam.ParDo(CallModels(STAGE, work, models(), in_flight)).with_outputs(REJECTED, main="kept")
     )
     stamped = (done.kept, done[REJECTED]) | beam.Flatten() | beam.ParDo(Stamp())
     expected = [(str(n), 7.0 * n, float(7 * n // 10 * 10)) for n in range(9)]
@@ -225,7 +263,7 @@ def test_results_keep_their_own_window_and_timestamp(models, in_flight) -> None:
 
 def test_the_ledger_counts_every_call(models) -> None:
     elements = [Item("a"), Item("b"), Item("c", "bad reply"), Item("d", "call failed"), Item("e", "rejected")]
-    found = counters(run(elements, CallModels("stage", work, models()), lambda _: None))
+    found = counters(run(elements, CallModels(STAGE, work, models()), lambda _: None))
     calls = 4  # all but that of "d", which failed
     assert {name: value for (space, name), value in found.items() if space == "ledger/teacher/stage"} == {
         "calls": calls,
@@ -262,20 +300,22 @@ def test_the_embedded_engine_in_a_stage(models) -> None:
         seen = outputs[REJECTED] | beam.Map(lambda r: (r.id, r.reason, r.detail, len(r.cache_key)))
         assert_that(seen, equal_to([("a", "call_failed", detail, 64)]))
 
-    run([Item("a")], CallModels("stage", ask_policy, models(model="edges")), check)
+    run([Item("a")], CallModels(STAGE, ask_policy, models(model="edges")), check)
 
 
-def map_fate(element: Item) -> Any:
-    rejected = Rejected(element.id, "stage", Reason.TOO_EASY.value, "said so")
-    return rejected if element.fate == "rejected" else f"done {element.id}"
+def keep_a(element: Draft) -> Draft:
+    if element.id != "a":
+        raise Reject("too_hard", "said so", "key")
+    return replace(element, entities=("dog",))
 
 
-def test_map_drafts() -> None:
-    rejected = [Rejected("b", "stage", "too_easy", "said so")]
-    result = run([Item("a"), Item("b", "rejected")], MapDrafts("stage", map_fate), expect(["done a"], rejected))
+def test_plain_work() -> None:
+    rejected = [Rejected("b", "stage", "too_hard", "said so", "key", 0.25, 1, 0.5)]
+    kept = [replace(draft("a"), entities=("dog",))]
+    result = run([draft("a"), draft("b", CALL)], RunWork(STAGE, keep_a), expect(kept, rejected))
     assert counters(result)["stage/stage", "in"] == 2
     assert counters(result)["stage/stage", "kept"] == 1
-    assert counters(result)["rejected/stage", "too_easy"] == 1
+    assert counters(result)["rejected/stage", "too_hard"] == 1
 
 
 def test_items_cross_a_shuffle() -> None:

@@ -12,14 +12,17 @@ from apache_beam.metrics import MetricsFilter
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
+from inference.asking import Asks
 from inference.request import Sampling
 from inference.session import Session
 from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import load_prompt
 from rewards.scorers.outcome import score_outcome
 from schemas.records import Draft, Rejected
-from stages.plumbing.calling import REJECTED, CallModels, with_calls
+from stages.plumbing.calling import CallModels
+from stages.plumbing.stage import REJECTED, Stage
 
+STAGE = Stage("stage", "asks", asks=(Asks("judge", ("judge_answer.v1", "judge_answer.v2")),))
 SAID = '{"reason": "the same", "same": true}'
 PARAPHRASE = "he sits on the back of a galloping brown animal"
 
@@ -27,7 +30,7 @@ PARAPHRASE = "he sits on the back of a galloping brown animal"
 async def judge(draft: Draft, session: Session) -> Draft:
     prompt = load_prompt("judge_answer.v1").render(question="q", gold="g", predicted=draft.id)
     await session.generate("judge", prompt, Sampling())
-    return with_calls(draft, session)
+    return draft
 
 
 async def score(draft: Draft, session: Session) -> str:
@@ -38,7 +41,7 @@ async def score(draft: Draft, session: Session) -> str:
 def run(drafts: list[Draft], work: Any, models: ModelsSettings, kept: list[Any], rejected: list[Any]) -> dict[Any, int]:
     """Run the stage, assert what leaves it as (id, calls) and (id, reason, calls), and give the run's counters."""
     pipeline = beam.Pipeline(FnApiRunner())
-    calls = CallModels("stage", work, models)
+    calls = CallModels(STAGE, work, models)
     done = pipeline | beam.Create(drafts) | beam.ParDo(calls).with_outputs(REJECTED, main="kept")
     assert_that(done.kept | "Show" >> beam.Map(shown), equal_to(kept), label="kept")
     assert_that(done[REJECTED] | "ShowRejected" >> beam.Map(shown_rejected), equal_to(rejected), label="rejected")

@@ -8,6 +8,7 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from schemas.records import Call, Rejected
+from schemas.usage import Usage
 from stages.plumbing.metrics import (
     board,
     clear_board,
@@ -26,8 +27,11 @@ def empty_board() -> Iterator[None]:
     clear_board()
 
 
-CALL = Call("teacher", "trace.v1", "s", "m", ("a", "b"), 2, 1, 1, 100, 20, 7, cost_usd=0.0000125)
-CACHED = Call("teacher", "trace.v1", "s", "m", ("a",), cached=3)
+TAKEN = Usage(
+    calls=1, requests=2, cached=1, retries=1, tokens_in=100, tokens_out=20, tokens_reasoning=7, cost_usd=0.0000125
+)
+CALL = Call("teacher", "trace.v1", "s", "m", ("a", "b"), TAKEN)
+CACHED = Call("teacher", "trace.v1", "s", "m", ("a",), Usage(calls=1, cached=3))
 
 
 class Count(beam.DoFn):

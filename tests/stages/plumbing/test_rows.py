@@ -113,8 +113,9 @@ def test_an_sft_row_with_further_scores(draft: Draft) -> None:
 
 
 def test_which_scorers_have_a_column_of_their_own() -> None:
-    assert not has_extra_scores(SCORERS)
-    assert has_extra_scores((*SCORERS, replace(SCORERS[0], name="tone")))
+    names = [scorer.name for scorer in SCORERS]
+    assert not has_extra_scores(names)
+    assert has_extra_scores([*names, "tone"])
 
 
 def test_an_rl_row(draft: Draft) -> None:
@@ -128,6 +129,11 @@ def test_an_rl_row(draft: Draft) -> None:
         "extra_info": {"index": "q", "split": "train"},
         "problem": ASKED,
     }
+
+
+def test_a_question_that_nobody_attempted_has_no_attempts_and_no_k(draft: Draft) -> None:
+    row = rl_row(replace(draft, attempts=()), CONTEXT)
+    assert [row[name] for name in ("k", "pass_rate", "attempts")] == [None, None, None]
 
 
 def test_an_unverified_draft_is_no_sft_row(draft: Draft) -> None:

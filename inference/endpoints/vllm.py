@@ -1,0 +1,34 @@
+"""Endpoints of the kind ``vllm`` before a run has started their server: there is nothing to ask yet.
+
+A run replaces them by ``openai`` endpoints (:func:`inference.endpoints.vllm_server.serving`).
+"""
+
+from inference.endpoints.openai_compatible import revision_of
+from inference.endpoints.vllm_server import VllmServerError, find_vllm
+from inference.request import Reply, Request
+from inference.settings import EndpointSettings
+from vision.media import MediaStore
+
+
+class VllmEndpoint:
+    """See :class:`inference.endpoint.Endpoint`."""
+
+    def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
+        self.settings = settings
+
+    @property
+    def revision(self) -> str:
+        """That of the server to come, so that what it said in an earlier run is found in the cache without it."""
+        return revision_of(self.settings)
+
+    async def generate(self, request: Request) -> Reply:
+        """Raises :class:`inference.endpoints.vllm_server.VllmServerError`."""
+        model = self.settings.model
+        raise VllmServerError(f"the vllm endpoint {model!r} has no server: only a run on this machine starts one")
+
+    async def check(self) -> str:
+        """Look for the command that a run starts; raises VllmServerError when there is none."""
+        return f"a run starts {self.settings.model} with {find_vllm()}"
+
+    async def close(self) -> None:
+        """Nothing is open."""

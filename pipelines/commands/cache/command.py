@@ -1,0 +1,65 @@
+"""``beam cache``: its words, and which action they ask for."""
+
+import argparse
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+EXAMPLES = """examples:
+  beam cache stats runs/sample
+  beam cache prune runs/sample --older-than 30d --model old-model --dry-run
+  beam cache export runs/sample --to replies.parquet
+"""
+
+
+def add_cache_parser(commands: Any) -> None:
+    """Add ``cache`` to the subparsers of the ``beam`` command."""
+    cache = commands.add_parser(
+        "cache",
+        help="look into a reply cache, prune or export it",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    actions = cache.add_subparsers(dest="action", required=True, metavar="ACTION")
+    stats = actions.add_parser("stats", help="what the cache holds", allow_abbrev=False)
+    prune = actions.add_parser("prune", help="drop the replies that every given filter fits", allow_abbrev=False)
+    export = actions.add_parser("export", help="write one row for each reply", allow_abbrev=False)
+    for action in (stats, prune, export):
+        action.add_argument("cache", metavar="CACHE_OR_RUN", help="a run, its cache folder or file, or a location")
+        action.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help="show where errors are")
+    prune.add_argument("--older-than", metavar="AGE", help="such as 30d, 12h or 2w")
+    prune.add_argument("--model", metavar="M", help="replies of this model")
+    prune.add_argument("--prompt", metavar="P", help="replies to this prompt, such as judge_answer.v1")
+    prune.add_argument("--truncated", action="store_true", help="replies that the budget of tokens cut off")
+    prune.add_argument("--dry-run", action="store_true", help="only say how many")
+    export.add_argument("--to", required=True, metavar="FILE", help="a .jsonl or .parquet file")
+
+
+def run_cache(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
+    """Do what ``beam cache`` was asked to; returns the exit code.
+
+    Raises :class:`pipelines.commands.cache.places.CacheCommandError` for a user's mistake.
+    """
+    from inference.cache.index import Damaged  # not with the parser, which `beam --help` needs alone
+    from pipelines.commands.cache.places import CacheCommandError
+
+    try:
+        return _act(parsed)
+    except (OSError, sqlite3.Error, Damaged) as error:
+        raise CacheCommandError(f"{parsed.cache}: {' '.join(str(error).split())}") from error
+
+
+def _act(parsed: argparse.Namespace) -> int:
+    """Import the one action, which brings what only it needs: tables for stats, Parquet for export."""
+    if parsed.action == "stats":
+        from pipelines.commands.cache.stats import print_stats
+
+        return print_stats(parsed.cache)
+    if parsed.action == "prune":
+        from pipelines.commands.cache.prune import prune
+
+        return prune(parsed)
+    from pipelines.commands.cache.export import export
+
+    return export(parsed.cache, parsed.to)

@@ -1,0 +1,72 @@
+"""``beam cache export``: one row for each reply, as JSON Lines or Parquet."""
+
+import json
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from inference.cache.replies import Logged
+from pipelines.commands.cache.places import CacheCommandError, find_cache, opened
+from schemas.text import counted, storable
+
+ROWS_PER_GROUP = 1000
+_SCHEMA = pa.schema(
+    [(name, pa.string()) for name in ("key", "role", "prompt", "model")]
+    + [("max_tokens", pa.int64()), ("created_s", pa.float64())]
+    + [(name, pa.string()) for name in ("text", "reasoning", "finish_reason")]
+    + [("tokens_in", pa.int64()), ("tokens_out", pa.int64())]
+)
+
+
+def export(named: str, to: str) -> int:
+    """Write the replies of the cache that the command line names to a file; returns the exit code.
+
+    The file is there whole or not at all. Raises :class:`CacheCommandError` for a name that cannot be written.
+    """
+    target = Path(to)
+    if target.suffix not in (".jsonl", ".parquet"):
+        raise CacheCommandError(f"--to takes a .jsonl or a .parquet file, got {to}")
+    if target.is_dir():
+        raise CacheCommandError(f"cannot write {to}: it is a folder")
+    write = _write_jsonl if target.suffix == ".jsonl" else _write_parquet
+    unfinished = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+    with opened(find_cache(named)) as cache:
+        try:
+            number = write(unfinished, (_row(logged) for logged in cache.entries()))
+            unfinished.replace(target)
+        finally:
+            unfinished.unlink(missing_ok=True)
+    print(f"{counted(number, 'reply', 'replies')} written to {target}")
+    return 0
+
+
+def _row(logged: Logged) -> dict[str, Any]:
+    entry, reply = logged.entry, logged.entry.completion
+    row = {name: getattr(entry, name) for name in ("key", "role", "prompt", "model", "max_tokens")}
+    row["created_s"] = logged.created_s
+    texts = {name: storable(getattr(reply, name)) for name in ("text", "reasoning", "finish_reason")}
+    return row | texts | {"tokens_in": entry.tokens_in, "tokens_out": entry.tokens_out}
+
+
+def _write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> int:
+    number = 0
+    with path.open("w", encoding="utf-8") as stream:
+        for number, row in enumerate(rows, 1):  # noqa: B007 (the count of rows)
+            stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+    return number
+
+
+def _write_parquet(path: Path, rows: Iterable[dict[str, Any]]) -> int:
+    number, group = 0, list[dict[str, Any]]()
+    with pq.ParquetWriter(path, _SCHEMA, compression="zstd") as writer:
+        for number, row in enumerate(rows, 1):  # noqa: B007 (the count of rows)
+            group.append(row)
+            if len(group) == ROWS_PER_GROUP:
+                writer.write_table(pa.Table.from_pylist(group, _SCHEMA))
+                group = []
+        writer.write_table(pa.Table.from_pylist(group, _SCHEMA))
+    return number

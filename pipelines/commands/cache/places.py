@@ -1,0 +1,88 @@
+"""Where a reply cache is, and how it is opened to be read.
+
+A cache is named by a run folder, its cache folder, its SQLite file, or the remote location of a shared cache.
+"""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from inference.cache.replies import ReplyCache
+from inference.cache.shared import gathered, shared_location
+from inference.cache.shared_files import SegmentFiles
+from schemas.errors import UserError
+
+
+class CacheCommandError(UserError):
+    """A mistake in the command, or a cache that cannot be used; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A cache: a SQLite file on this machine, or the location of segments."""
+
+    path: str = ""
+    location: str = ""
+
+    def __str__(self) -> str:
+        return self.path or self.location
+
+
+def find_cache(named: str) -> Place:
+    """The cache that a command line names. Raises :class:`CacheCommandError` when there is none."""
+    if "://" in named:
+        location = (shared_location(named) or named) if named.endswith(".sqlite") else named.rstrip("/")
+        for each in (location, f"{location}/cache"):
+            if _has_segments(each):
+                return Place(location=each)
+    path = Path(named)
+    folders = [path.parent] if path.suffix == ".sqlite" and not path.is_dir() else [path, path / "cache"]
+    for folder in folders:
+        file = path if folder == path.parent else folder / "replies.sqlite"
+        if file.is_file() or (folder / "log").is_dir():
+            return Place(path=str(file))
+        if (folder / "segments").is_dir():
+            return Place(location=str(folder.resolve()))
+    raise CacheCommandError(f"there is no reply cache at {named}: name a run folder, a cache folder or its file")
+
+
+def _has_segments(location: str) -> bool:
+    try:
+        return bool(SegmentFiles(location).sizes_bytes()[0])
+    except ValueError as error:
+        raise CacheCommandError(str(error)) from error
+
+
+@contextlib.contextmanager
+def opened(place: Place) -> Iterator[ReplyCache]:
+    """The cache, to be read; segments are gathered into one of their own first."""
+    if place.location:
+        with gathered(SegmentFiles(place.location)) as (cache, _, _):
+            yield cache
+        return
+    with contextlib.ExitStack() as stack:
+        cache = ReplyCache(stack.enter_context(_writable(Path(place.path))))
+        stack.callback(cache.close)
+        yield cache
+
+
+@contextlib.contextmanager
+def _writable(file: Path) -> Iterator[str]:
+    """The cache's file, or one in a copy where it may not be written: opening a cache takes in its logs."""
+    log, lock = file.parent / "log", file.parent / ".cache.lock"
+    stores = sorted(file.parent.glob(f"{file.name}*"))
+    if all(os.access(path, os.W_OK) for path in (file.parent, log, lock, *stores) if path.exists()):
+        yield str(file)
+        return
+    with tempfile.TemporaryDirectory(prefix="groundtrace-cache-") as folder:
+        for store in stores:
+            shutil.copy(store, folder)
+        if log.is_dir():
+            shutil.copytree(log, Path(folder) / log.name)
+        for copied in Path(folder).rglob("*"):
+            copied.chmod(0o700)
+        yield str(Path(folder) / file.name)

@@ -1,0 +1,62 @@
+"""``beam cache prune``: drop the replies that every given filter fits, for good."""
+
+import argparse
+import re
+import time
+from collections.abc import Callable
+
+from inference.cache.replies import CacheInUse, Logged, ReplyCache
+from inference.cache.shared import local_folder_of, prune_segments
+from pipelines.commands.cache.places import CacheCommandError, find_cache, opened
+from schemas.text import counted
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def prune(parsed: argparse.Namespace) -> int:
+    """Drop what the filters of the command line fit, or with ``--dry-run`` count it; returns the exit code."""
+    keep = _keeper(parsed)
+    place = find_cache(parsed.cache)
+    if parsed.dry_run:
+        with opened(place) as cache:
+            dropped = sum(not keep(logged) for logged in cache.entries())
+        print(f"{counted(dropped, 'reply', 'replies')} would be dropped from {place}")
+        return 0
+    try:
+        if place.location:
+            dropped = prune_segments(place.location, str(local_folder_of(place.location)), keep)
+        else:
+            cache = ReplyCache(place.path, exclusive=True)
+            try:
+                dropped = cache.rewrite(keep)
+            finally:
+                cache.close()
+    except CacheInUse as error:
+        raise CacheCommandError(f"{error}: prune when it has ended") from error
+    print(f"{counted(dropped, 'reply', 'replies')} dropped from {place}")
+    return 0
+
+
+def _keeper(parsed: argparse.Namespace) -> Callable[[Logged], bool]:
+    """Whether a reply stays: it does when one of the given filters does not fit it."""
+    filters: list[Callable[[Logged], bool]] = []
+    if parsed.older_than is not None:
+        before_s = time.time() - age_s(parsed.older_than)
+        filters.append(lambda logged: logged.created_s < before_s)
+    if parsed.model is not None:
+        filters.append(lambda logged: logged.entry.model == parsed.model)
+    if parsed.prompt is not None:
+        filters.append(lambda logged: logged.entry.prompt == parsed.prompt)
+    if parsed.truncated:
+        filters.append(lambda logged: logged.entry.completion.finish_reason == "length")
+    if not filters:
+        raise CacheCommandError("prune needs --older-than, --model, --prompt or --truncated")
+    return lambda logged: not all(fits(logged) for fits in filters)
+
+
+def age_s(text: str) -> float:
+    """The seconds in an age such as ``30d``. Raises :class:`CacheCommandError`."""
+    found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)([smhdw])", text, re.ASCII)
+    if found is None:
+        raise CacheCommandError(f"--older-than takes an age such as 30d, 12h or 2w, got {text!r}")
+    return float(found[1]) * _UNITS_S[found[2]]

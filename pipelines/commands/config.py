@@ -1,0 +1,13 @@
+"""``beam config``: every setting of a pipeline with its default, bounds and meaning, as a config to start from."""
+
+import argparse
+from collections.abc import Sequence
+
+from pipelines.running.loading import load_recipe
+from schemas.config_docs import commented_defaults
+
+
+def print_config(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
+    """Print the commented defaults of the pipeline; returns the exit code."""
+    print(commented_defaults(load_recipe(parsed.pipeline).settings), end="")
+    return 0

@@ -1,0 +1,38 @@
+"""docs/config.md, from the settings: ``python -m pipelines.commands.config_page`` writes it."""
+
+from pathlib import Path
+
+from pipelines.grounded_cot import Settings
+from schemas.config_docs import config_reference
+from trainer.settings import TrainerSettings
+
+PAGE = Path(__file__).parents[2] / "docs" / "config.md"
+_INTRODUCTION = """<!-- Written by `python -m pipelines.commands.config_page` from the settings; change those. -->
+
+# Configs
+
+A config is a TOML file, given with `--config FILE`; what it leaves out keeps its default. `--set a.b=c` overrides one
+key, such as `--set difficulty.high=0.8`. An entry that stands in the defaults, such as `[endpoints.coarse]`, is changed
+key by key. A key that is *left out* by default has no value until it is given one.
+
+- [A pipeline's config](#a-pipelines-config): `beam run`, `beam preview` and `beam validate`
+- [A trainer's config](#a-trainers-config): `trainer sft`, `trainer grpo` and `trainer eval`
+"""
+
+
+def config_page() -> str:
+    """The page: the config of the main pipeline and that of the trainer."""
+    return "\n".join(
+        [
+            _INTRODUCTION,
+            "## A pipeline's config\n",
+            "Of `pipelines/grounded_cot.py`; another pipeline has the sections of its own stages.\n",
+            config_reference(Settings, level=3),
+            "## A trainer's config\n",
+            config_reference(TrainerSettings, level=3),
+        ]
+    )
+
+
+if __name__ == "__main__":
+    PAGE.write_text(config_page(), "utf-8")

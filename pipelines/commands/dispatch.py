@@ -1,0 +1,54 @@
+"""Doing what the command line asks, and how errors reach the user: one line, no traceback for a user's mistake."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from pipelines.running.errors import ConservationError
+from pipelines.running.interrupts import is_interrupt
+from schemas.errors import UserError
+
+
+def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
+    """Run the parsed command; returns the exit code. Raises what Ctrl-C led to, and with --verbose other failures."""
+    try:
+        return _act(parsed, beam_options)
+    except Exception as error:
+        if is_interrupt(error):
+            raise
+        if isinstance(error, UserError):
+            return _fail(str(error), 2)
+        if isinstance(error, ConservationError):
+            return _fail(f"conservation violated: {error}", 1)
+        if parsed.verbose:  # a defect or a broken machine: say it in one line, and how to see more
+            raise
+        return _fail(f"{_root_cause(error)} (--verbose shows where)", 1)
+
+
+COMMANDS = {
+    "run": "pipelines.commands.run:run",
+    "preview": "pipelines.commands.run:preview",
+    "validate": "pipelines.commands.validate:validate",
+    "inspect": "pipelines.commands.inspect:run_inspect",
+    "config": "pipelines.commands.config:print_config",
+    "cache": "pipelines.commands.cache.command:run_cache",
+}
+"""Where each command stands. It is imported when asked for: Beam, which takes seconds, is not for those that look."""
+
+
+def _act(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
+    module, _, name = COMMANDS[parsed.command].partition(":")
+    return getattr(importlib.import_module(module), name)(parsed, beam_options)
+
+
+def _root_cause(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[-1] if lines else 'no message'}"
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"beam: {message}", file=sys.stderr)
+    return code

@@ -1,0 +1,88 @@
+"""``beam run`` and ``beam preview``: from the command line to a run, and its end in a few lines."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipelines.running.budget import RunBudget
+from pipelines.running.forecast import count_records, forecast_text
+from pipelines.running.plan import RunArguments, make_plan
+from pipelines.running.run import execute
+from schemas.config import ConfigError
+from schemas.run_summary import RunSummary
+from schemas.text import counted
+
+
+def run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
+    """Run the pipeline and print its end; returns the exit code."""
+    if parsed.limit is not None and parsed.limit < 1:
+        raise ConfigError(f"--limit must be at least 1, got {parsed.limit}")
+    if parsed.target_sft is not None and parsed.target_sft < 1:
+        raise ConfigError(f"--target-sft must be at least 1, got {parsed.target_sft}")
+    summary = execute(_run_arguments(parsed, beam_options, parsed.limit))
+    print(summary_text(summary, parsed.output))
+    return 0
+
+
+def preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
+    """Run the first records end to end and print the forecast for all; returns the exit code."""
+    if parsed.records < 1:
+        raise ConfigError(f"--records must be at least 1, got {parsed.records}")
+    arguments = _run_arguments(parsed, beam_options, parsed.records, measure=True)
+    plan = make_plan(arguments)
+    summary = execute(arguments, plan)
+    print(summary_text(summary, parsed.output))
+    print(forecast_text(summary, count_records(plan.context.sources), plan.recipe, plan.settings))
+    return 0
+
+
+def _run_arguments(
+    parsed: argparse.Namespace, beam_options: Sequence[str], limit: int | None, measure: bool = False
+) -> RunArguments:
+    return RunArguments(
+        pipeline=parsed.pipeline,
+        input=parsed.input,
+        output=parsed.output,
+        config=parsed.config,
+        overrides=parsed.overrides,
+        limit=limit,
+        cache=parsed.cache,
+        resume=getattr(parsed, "resume", "auto") != "never",
+        beam_options=beam_options,
+        target_sft=getattr(parsed, "target_sft", None),
+        budget=RunBudget(parsed.budget_usd, parsed.budget_tokens),
+        measure=measure,
+    )
+
+
+def summary_text(summary: RunSummary, output: str) -> str:
+    """The end of a run in a few lines."""
+    counts, usage = summary.counts, summary.usage
+    ends = [*(f"{counts.rows(name)} {name}" for name in summary.sets), f"{counts.rejected_records} rejected"]
+    replies = counted(usage.cached, "reply", "replies")
+    lines = [
+        f"{counted(counts.input, 'record')}: {', '.join(ends)}",
+        *(f"  {reason}: {records}" for reason, records in counts.by_reason.most_common()),
+        f"model calls: {usage.requests} sent, {replies} from the cache, ${usage.cost_usd:.2f}, {summary.wall_s:.1f} s",
+        f"report: {Path(output) / 'report.html'}",
+    ]
+    return "\n".join(lines + _ended_by(summary))
+
+
+def _ended_by(summary: RunSummary) -> list[str]:
+    """What a budget and a target say of the end, the target last."""
+    lines = []
+    budget, target = summary.budget, summary.target
+    used_up = budget is not None and budget.used_up
+    if budget is not None and used_up:
+        lines.append(
+            f"the budget ended the run after ${budget.spent_usd:.2f} and {budget.spent_tokens} tokens: "
+            f"{counted(budget.left, 'record')} left as budget; "
+            "the same command with a larger one goes on from the cache"
+        )
+    if target is not None and not target.reached:
+        why = "budget" if used_up else "input"
+        lines.append(f"target not reached: {summary.counts.sft} of {target.sft}; the {why} is used up")
+    elif target is not None:
+        lines.append(f"target reached: {counted(target.sft, 'SFT row')} in {counted(len(target.waves), 'wave')}")
+    return lines

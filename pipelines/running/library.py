@@ -1,0 +1,128 @@
+"""Groundtrace called from Python: a run, a preview, a look into a run, and the verification of one response.
+
+These are the functions behind ``import groundtrace``. A user's mistake raises :class:`schemas.errors.UserError`.
+"""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from inference.embedded import embedded_endpoints, embedded_roles
+from inference.endpoint import check_access
+from inference.runtime import runtime
+from inference.session import Session
+from inference.settings import EndpointSettings, ModelsSettings
+from pipelines.running.plan import RunArguments
+from pipelines.running.run import execute
+from publishing.opened import OpenedRun, open_run
+from rewards.aggregate import GateSettings
+from rewards.case import case_of
+from rewards.locating import ObjectMasks, served_by
+from rewards.registry import SCORERS
+from rewards.scorer import Scorer
+from rewards.verifier import verify as verify_case
+from schemas.errors import UserError
+from schemas.records import MediaRef, Question, Trace
+from schemas.responses.traces import read_trace
+from stages.ingest_records import check_medium
+from vision.clips import VideoSettings
+from vision.media import MediaStore
+
+PREVIEWED_RECORDS = 10
+
+
+def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
+    """Run a pipeline, as ``beam run`` does, and open the run.
+
+    ``arguments`` are those of :class:`pipelines.running.plan.RunArguments`, such as ``config``, ``overrides``
+    (``["difficulty.high=0.8"]``), ``limit``, ``cache``, ``target_sft`` and ``beam_options``. Raises
+    :class:`schemas.errors.UserError` for a user's mistake, and
+    :class:`pipelines.running.errors.ConservationError` for a run whose counts differ.
+    """
+    execute(RunArguments(pipeline, input, output, **arguments))
+    return open_run(output)
+
+
+def preview(pipeline: str, input: str, output: str, records: int = PREVIEWED_RECORDS, **arguments: Any) -> OpenedRun:
+    """Run the first records end to end, as ``beam preview`` does, and open the run. Arguments and errors: :func:`run`.
+
+    Its summary holds the sums from which a forecast is made.
+    """
+    return run(pipeline, input, output, limit=records, measure=True, **arguments)
+
+
+def verify(
+    question: str,
+    response: str,
+    media: Sequence[str | Path],
+    answer: str,
+    *,
+    answer_type: str = "text",
+    choices: Sequence[str] | None = None,
+    entities: Sequence[str] = (),
+    endpoints: Mapping[str, EndpointSettings] | None = None,
+    roles: Mapping[str, str] | None = None,
+    gate: GateSettings | None = None,
+    scorers: Sequence[Scorer] = SCORERS,
+    cache: str | None = None,
+) -> Trace:
+    """Verify one response against its media, with the verifier that curates and rewards.
+
+    Args:
+        question: what was asked.
+        response: what a model said, with tags in pixels of the upright original.
+        media: files of the question's images and clips, in order.
+        answer: the gold answer.
+        answer_type: how answers are written and graded (:mod:`schemas.answers.registry`).
+        choices: of a multiple-choice question.
+        entities: the things that the question speaks of; with none, what is counted is read off the question alone.
+        endpoints: by name, and ``roles``, which of them plays which role; the embedded engine by default.
+        gate: weights and threshold of Argos Eq. 9.
+        scorers: those that may run.
+        cache: a folder for the replies; by default they are kept for this call only.
+
+    Returns:
+        The response as a trace in canonical tags, with its verdicts and score (None: unscored).
+
+    Raises:
+        UserError: a medium cannot be read, or a role names no endpoint.
+    """
+    endpoints, roles = dict(endpoints or embedded_endpoints()), dict(roles or embedded_roles())
+    try:
+        check_access(endpoints, roles)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    with tempfile.TemporaryDirectory(prefix="groundtrace-") as folder:
+        store = MediaStore(folder, folder)
+        refs = tuple(_medium(Path(path), store) for path in media)
+        asked = Question(
+            "response", "", "", refs, question, answer, answer_type, None if choices is None else tuple(choices)
+        )
+        models = ModelsSettings(
+            tuple(sorted(endpoints.items())),
+            tuple(sorted(roles.items())),
+            str(Path(cache or folder) / "replies.sqlite"),
+            folder,
+            folder,
+        )
+        trace = read_trace(0, response, refs)
+        masks = ObjectMasks(asked, Session(runtime().models(models)), served_by(models, makers=()))
+        case = case_of(trace, masks, tuple(entities), pointable=bool(entities))
+        try:
+            verified = runtime().submit(verify_case(case, gate or GateSettings(), scorers)).result()
+        finally:
+            runtime().close(models)
+    return replace(trace, verdicts=verified.verdicts, score=verified.score)
+
+
+def _medium(path: Path, store: MediaStore) -> MediaRef:
+    try:
+        uri = store.write_drawn(path.read_bytes(), path.suffix.lstrip(".").lower() or "bin")
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
+    checked = check_medium(uri, store, VideoSettings())
+    if checked.ref is None:
+        raise UserError(f"{path} cannot be used: {checked.detail.removeprefix(f'{uri}: ')}")
+    return checked.ref

@@ -1,0 +1,74 @@
+"""From the name that a command line gives to the recipe: a bundled one, or a file of one's own in any folder."""
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pipelines
+from prompts.loader import add_prompt_folder
+from schemas.errors import UserError
+from stages.plumbing.recipe import Recipe
+
+_BUNDLED = Path(pipelines.__file__).resolve().parent
+
+
+class PipelineError(UserError):
+    """The pipeline cannot be used."""
+
+
+def load_recipe(name: str) -> Recipe:
+    """The recipe that ``name`` stands for: a bundled one by name or file, or a file of one's own.
+
+    A file of one's own may import modules beside it and use prompts from a folder ``prompts`` beside it.
+    Raises :class:`PipelineError`.
+    """
+    module = adopt_file(str(recipe_file(name)))
+    recipe = getattr(module, "RECIPE", None)
+    if not isinstance(recipe, Recipe):
+        raise PipelineError(f"{name} is not a pipeline: it defines no RECIPE = Recipe(…) (docs/extend.md shows one)")
+    return recipe
+
+
+def recipe_file(name: str) -> Path:
+    """The file of a pipeline that is named by its path or, if bundled, by its name. Raises :class:`PipelineError`."""
+    path, bundled = Path(name), _BUNDLED / f"{Path(name).name.removesuffix('.py')}.py"
+    if path.is_file():
+        return path.resolve()
+    if name.isidentifier() and bundled.is_file():
+        return bundled
+    raise PipelineError(f"there is no pipeline {name}; bundled are {', '.join(bundled_names())}")
+
+
+def bundled_names() -> list[str]:
+    """The names of the bundled recipes."""
+    return sorted(file.stem for file in _BUNDLED.glob("*.py") if not file.stem.startswith("_"))
+
+
+def adopt_file(path: str) -> ModuleType:
+    """The module of a pipeline file, with its folder made known for imports and its prompts for loading.
+
+    Worker processes call it too, so that what a pipeline's stages refer to is found there under the same names.
+    Raises :class:`PipelineError` when the file cannot be imported, or its name is taken by another module.
+    """
+    file = Path(path)
+    if file.parent == _BUNDLED:
+        return importlib.import_module(f"pipelines.{file.stem}")
+    if not file.stem.isidentifier():
+        raise PipelineError(f"{file}: a pipeline's file name must be a Python name, such as my_pipeline.py")
+    if (file.parent / "prompts").is_dir():
+        add_prompt_folder(file.parent / "prompts")
+    if str(file.parent) not in sys.path:
+        sys.path.append(str(file.parent))  # behind ours: a module beside the file cannot take the place of one of ours
+    importlib.invalidate_caches()
+    known = sys.modules.get(file.stem)
+    spec = known.__spec__ if known is not None else importlib.util.find_spec(file.stem)
+    origin = spec.origin if spec is not None else None
+    if origin is None or Path(origin).resolve() != file:
+        raise PipelineError(f"{file}: another module is named {file.stem} ({origin}): rename the file")
+    try:
+        return importlib.import_module(file.stem)
+    except (SyntaxError, ImportError) as error:
+        sys.modules.pop(file.stem, None)
+        raise PipelineError(f"{file} cannot be imported: {error}") from error

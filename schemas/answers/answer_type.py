@@ -1,0 +1,91 @@
+"""What an answer type is: how its answer is asked for, checked in the input, and graded.
+
+Each type stands in a file of its own beside this one; :mod:`schemas.answers.registry` names them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from schemas.geometry import Box  # a Beam row: grading alone does not import Beam
+
+
+@dataclass(frozen=True)
+class Grade:
+    """The outcome of one answer.
+
+    Attributes:
+        value: 1.0 right, 0.0 wrong, None unscored.
+        method: the rule that decided: ``mcq``, ``bool``, ``numeric`` (with units too), ``date`` (times of day
+            too), ``list``, ``maths``, ``text``; or why none did: ``judge`` (semantic equivalence has to be judged),
+            ``boxes`` (scored by overlap), ``gold`` (unusable gold).
+        reason: one line for people.
+    """
+
+    value: float | None
+    method: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Gold:
+    """The gold answer of an input record, to be checked by its type.
+
+    Attributes:
+        answer: the answer as the record gives it.
+        chosen: the text of the choice that the answer is; None where the record has no choices.
+        boxes: the record's gold boxes; None where it has none.
+    """
+
+    answer: str
+    chosen: str | None = None
+    boxes: tuple[Box, ...] | None = None
+
+
+class InvalidGold(ValueError):
+    """A gold answer that its type cannot use. The message names the field and what is wrong with it."""
+
+
+Grader = Callable[[str | None, str, tuple[str, ...] | None], Grade]
+"""Grades (predicted, gold, choices). Every text is legible and the gold usable (:mod:`schemas.answers.grading`);
+``predicted`` is None where there is no answer. Never raises."""
+
+
+def as_written(gold: Gold) -> str:
+    """Returns the gold answer as the record gives it."""
+    return gold.answer
+
+
+def never(_answer: str, _choices: tuple[str, ...] | None) -> bool:
+    """Returns False: records are of this type only where they say so."""
+    return False
+
+
+@dataclass(frozen=True)
+class AnswerType:
+    """One type of answer.
+
+    Attributes:
+        name: what records and shards call it in ``answer_type``.
+        form: the sentence by which a prompt asks for it; a model reads it.
+        grade: grades a predicted answer by rules.
+        check_gold: returns a record's gold answer in the type's normal form; raises InvalidGold.
+        is_evident: whether a record that names no type is of this one, by its answer and choices. The first type of
+            the registry for which it is true wins.
+        keeps_choices: its questions are asked with their choices; any other type is asked freely.
+        is_number: its answer is one number, which a count can be checked against.
+        is_boxes: the answer is the question's gold boxes. Its text is neither checked nor read, and questions with
+            other boxes are other questions.
+    """
+
+    name: str
+    form: str
+    grade: Grader
+    check_gold: Callable[[Gold], str] = as_written
+    is_evident: Callable[[str, tuple[str, ...] | None], bool] = never
+    keeps_choices: bool = False
+    is_number: bool = False
+    is_boxes: bool = False

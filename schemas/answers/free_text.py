@@ -1,0 +1,50 @@
+"""Free text: graded by what the gold reads as (a date, a quantity, a formula, yes or no, a number, a list, words).
+
+The rules are those of :mod:`schemas.answers.rules`; where none can tell, the judge is asked.
+"""
+
+import re
+
+from schemas.answers.answer_type import AnswerType, Grade
+from schemas.answers.numerals import MAX_CHARS
+from schemas.answers.rules import (
+    Rule,
+    grade_by,
+    grade_date,
+    grade_list,
+    grade_maths,
+    grade_number,
+    grade_quantity,
+    grade_sequence,
+    grade_tuple,
+    method_for,
+)
+from schemas.answers.yes_no import grade_polar, is_polar
+
+_PLAIN_NUMBER = re.compile(r"[-+−]?\d[\d,]*(?:\.\d+)?\.?")
+
+
+def _grade_plain(predicted: str, gold: str) -> Grade | None:
+    """Yes or no and plain numbers, where the gold of a text question is one."""
+    if is_polar(gold):
+        return grade_polar(predicted, gold)
+    is_number = len(gold) <= MAX_CHARS and _PLAIN_NUMBER.fullmatch(gold.strip())
+    return grade_number(predicted, gold) if is_number else None
+
+
+LATER_RULES: tuple[Rule, ...] = (grade_sequence, grade_maths, _grade_plain, grade_tuple, grade_list)
+"""What comes after dates and quantities, for free text as for numbers."""
+
+_RULES = (grade_date, grade_quantity, *LATER_RULES)
+
+
+def grade_text(predicted: str, gold: str) -> Grade:
+    """Grades an answer by the first rule that fits the gold."""
+    return grade_by(_RULES, predicted, gold)
+
+
+def _grade(predicted: str | None, gold: str, _choices: tuple[str, ...] | None) -> Grade:
+    return Grade(0.0, method_for(gold), "no answer") if predicted is None else grade_text(predicted, gold)
+
+
+FREE_TEXT = AnswerType(name="text", form="Answer as briefly as the question allows.", grade=_grade)

@@ -1,0 +1,51 @@
+"""Files on a local disk that appear whole or not at all, however many processes write them and whenever one dies."""
+
+import contextlib
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}\.tmp", re.DOTALL)
+
+
+def write_atomically(path: Path, data: bytes | str, *, durable: bool = False) -> None:
+    """Put the bytes, or the text as UTF-8, in the place of ``path``. See :func:`written_whole`."""
+    with written_whole(path, durable=durable) as unfinished:
+        unfinished.write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+@contextlib.contextmanager
+def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
+    """A name in the folder of ``path`` to write under; the file takes the name ``path`` when the body ends.
+
+    A reader sees the old file or the whole new one. The name is unique, so that of several writers each puts a whole
+    file there, and the last one stays. When the body raises, its file is removed and the old one stays; a process that
+    is killed leaves its file behind (:func:`is_unfinished`). Raises OSError as the file system does.
+
+    With ``durable`` the contents are on the disk before the name is (fsync), so that after a loss of power the file is
+    the old or the new one, never a cut one. That takes milliseconds, so leave it out for what is cheaply made again.
+    """
+    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        yield unfinished
+        if durable:
+            _sync(unfinished)
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def is_unfinished(name: str) -> bool:
+    """Whether a file of this name is what an interrupted writer left behind."""
+    return _UNFINISHED.fullmatch(name) is not None
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

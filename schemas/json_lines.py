@@ -1,0 +1,48 @@
+"""JSON Lines: the one way in which a file with one JSON object a line is read.
+
+Lines end with LF or CRLF. A byte order mark at the start of the file is dropped. Blank lines are passed over, and all
+lines keep their numbers. Bytes that are not UTF-8 become the JSON escapes of lone surrogates (``\\udc80`` to
+``\\udcff``): the line can still be parsed, and whoever checks the record refuses its text.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from schemas.text import storable
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class NotAnObject(ValueError):
+    """A line is not a JSON object; the message begins with "not" and says what is wrong."""
+
+
+def read_lines(stream: Iterable[bytes], first_number: int = 1) -> Iterator[tuple[int, str]]:
+    """The number and the text of each line that is not blank; the first line has ``first_number``."""
+    for number, line in enumerate(stream, first_number):
+        line = line.removeprefix(BYTE_ORDER_MARK) if number == first_number else line
+        text = line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
+        if text.strip():
+            yield number, storable(text)
+
+
+def read_objects(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """The JSON objects among the lines; all other lines are left to those who report them by number."""
+    for _, text in read_lines(stream):
+        try:
+            found = parse_object(text)
+        except NotAnObject:
+            continue
+        yield found
+
+
+def parse_object(text: str) -> dict[str, Any]:
+    """The JSON object of a line. Raises :class:`NotAnObject`, also for one that is nested too deeply to be read."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise NotAnObject(f"not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise NotAnObject("not a JSON object")
+    return found

@@ -1,0 +1,169 @@
+"""What ``run.json`` says of a run: the one type that writes it, and by which everything else reads it."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import reduce
+from operator import add
+from typing import Any
+
+from schemas.usage import NOTHING, Usage
+
+TRAINING_SETS = ("sft", "rl")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Records in and out: every one of ``input`` stands in exactly one of the others.
+
+    ``rejected`` is by stage and reason.
+    """
+
+    input: int
+    sft: int
+    rl: int
+    rejected: Mapping[str, Mapping[str, int]]
+
+    @property
+    def rejected_records(self) -> int:
+        """How many records were rejected."""
+        return sum(sum(reasons.values()) for reasons in self.rejected.values())
+
+    @property
+    def by_reason(self) -> Counter[str]:
+        """How many were rejected for each reason, in all stages."""
+        return sum((Counter(reasons) for reasons in self.rejected.values()), Counter[str]())
+
+    def rows(self, name: str) -> int:
+        """The rows of a training set."""
+        return {"sft": self.sft, "rl": self.rl}[name]
+
+
+@dataclass(frozen=True)
+class StageFigures:
+    """What a stage counted, and what it says of itself (:class:`stages.plumbing.stage.Stage`).
+
+    A run of earlier code has no word of its stages: ``does`` is then empty.
+    """
+
+    read: int
+    kept: int
+    does: str = ""
+    is_sample: bool = False
+    for_target: bool = False
+    prompts: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RoleLedger:
+    """What one role's calls took, in each stage."""
+
+    stages: Mapping[str, Usage]
+
+    @property
+    def usage(self) -> Usage:
+        """In all stages together."""
+        return reduce(add, self.stages.values(), NOTHING)
+
+
+@dataclass(frozen=True)
+class TargetFigures:
+    """A run that was to end with so many SFT rows; of each wave the questions, those drawn, and the rows accepted."""
+
+    sft: int
+    reached: bool
+    waves: tuple[Mapping[str, int], ...]
+
+
+@dataclass(frozen=True)
+class BudgetFigures:
+    """What a run was allowed to spend (None: no bound), what it spent, and how many records were left when it ended."""
+
+    usd: float | None
+    tokens: int | None
+    spent_usd: float
+    spent_tokens: int
+    used_up: bool
+    left: int
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A finished run.
+
+    Attributes:
+        recipe, makes: the recipe's name and what it says of its rows.
+        input: what ``--input`` named.
+        sets: the training sets that the recipe makes, with or without rows.
+        stages: those that ran, in the recipe's order.
+        ledger: calls by role.
+        judges: how far two judges agreed, by scorer.
+        roles: the model that played each role.
+        prompts: those that the recipe may send, with their SHA-256.
+        artifacts: the names of further files in the run folder.
+        forecast: a preview's sums over its records; None for other runs.
+    """
+
+    recipe: str
+    input: str
+    counts: Counts
+    stages: Mapping[str, StageFigures]
+    ledger: Mapping[str, RoleLedger]
+    roles: Mapping[str, str]
+    prompts: Mapping[str, str]
+    finished: str
+    wall_s: float
+    revision: str
+    config_sha256: str
+    self_judged: bool
+    makes: str = ""
+    sets: tuple[str, ...] = TRAINING_SETS
+    artifacts: tuple[str, ...] = ()
+    judges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    target: TargetFigures | None = None
+    budget: BudgetFigures | None = None
+    forecast: Mapping[str, float] | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """What all calls took."""
+        return reduce(add, (role.usage for role in self.ledger.values()), NOTHING)
+
+    def to_fields(self) -> dict[str, Any]:
+        """The content of ``run.json``; what the run has not is left out."""
+        fields = asdict(self)
+        fields["ledger"] = {
+            role: asdict(ledger.usage) | {"stages": {name: asdict(usage) for name, usage in ledger.stages.items()}}
+            for role, ledger in self.ledger.items()
+        }
+        fields["stages"] = {name: {"in": figures.pop("read"), **figures} for name, figures in fields["stages"].items()}
+        return {name: value for name, value in fields.items() if value is not None}
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> "RunSummary":
+        """The summary in a ``run.json``, also of earlier code.
+
+        Raises ValueError, TypeError, KeyError or AttributeError for anything else.
+        """
+        known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
+        known["counts"] = Counts(**fields["counts"])
+        known["counts"].by_reason  # noqa: B018 (raises where the counts are none)
+        known["stages"] = {name: _stage_figures(figures) for name, figures in fields["stages"].items()}
+        known["ledger"] = {
+            role: RoleLedger({name: Usage.of(usage) for name, usage in entry["stages"].items()})
+            for role, entry in fields["ledger"].items()
+        }
+        for name in ("sets", "artifacts"):
+            if name in fields:
+                known[name] = tuple(map(str, fields[name]))
+        if "target" in fields:
+            known["target"] = TargetFigures(**fields["target"] | {"waves": tuple(fields["target"]["waves"])})
+        if "budget" in fields:
+            known["budget"] = BudgetFigures(**fields["budget"])
+        return cls(**known)
+
+
+def _stage_figures(figures: Mapping[str, Any]) -> StageFigures:
+    told = {name: figures[name] for name in StageFigures.__dataclass_fields__ if name in figures}
+    return StageFigures(**told | {"read": figures["in"], "prompts": tuple(figures.get("prompts", ()))})

@@ -1,0 +1,51 @@
+"""What model calls take, in one record that adds up: from one reply of a server to the ledger of a run."""
+
+import operator
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from schemas.coding import record
+
+
+@record
+class Usage:
+    """Counts of calls, requests and tokens, and what they cost in US dollars. A Beam row, as a field of a record.
+
+    ``calls`` counts what stages asked for, ``requests`` what was sent to an endpoint (a call that the cache answers
+    sends none), ``cached`` the samples that the cache or a call already in flight gave. ``retries`` are the requests
+    that were sent again, ``repairs`` the calls that asked again for a reply of the wrong form. ``tokens_cached`` are
+    the input tokens that the server had cached, ``tokens_wasted`` those in and out that went into samples which could
+    not be used. ``cost_usd`` is what was paid, ``worth_usd`` what it would have been with nothing in the cache.
+
+    The names and their order are those of the ledger in run.json.
+    """
+
+    calls: int = 0
+    requests: int = 0
+    cached: int = 0
+    retries: int = 0
+    repairs: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    tokens_reasoning: int = 0
+    tokens_cached: int = 0
+    tokens_wasted: int = 0
+    cost_usd: float = 0.0
+    worth_usd: float = 0.0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(*map(operator.add, _values(self), _values(other)))
+
+    @classmethod
+    def of(cls, figures: Mapping[str, Any]) -> "Usage":
+        """The usage in a mapping such as a role's entry in the ledger: missing names are 0, others are left alone."""
+        return cls(**{name: figures[name] for name in USAGE_FIELDS if name in figures})
+
+
+USAGE_FIELDS = tuple(field.name for field in fields(Usage))
+_values = operator.attrgetter(*USAGE_FIELDS)
+
+NOTHING = Usage()
+ONE_REQUEST = Usage(requests=1)
+ONE_CALL = Usage(calls=1)

@@ -1,0 +1,120 @@
+"""What a recipe is: the stages that turn an input into rows, wired, with their settings.
+
+A recipe is a value in a file of its own (``pipelines/`` holds the bundled ones; others stand where their authors like).
+What is printed about a run, and what is checked before it, is read from here and from the stages' own descriptions.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pvalue import PCollection
+
+from inference.asking import PROMPT as REPAIR_PROMPT
+from inference.asking import Asks
+from inference.settings import ModelsSettings
+from stages.draw_questions import Draw
+from stages.ingest_records import MediaRoots
+from stages.plumbing.stage import Stage
+from stages.sources.base import Source
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """The run's input, media roots and models. ``limit`` keeps the first records of the input (None: all).
+
+    ``draw`` says which questions this pass draws; a DAG that can end with an exact number of rows heeds it by
+    DrawQuestions before its first model call and CutToTarget at its ends.
+    """
+
+    sources: tuple[Source, ...]
+    roots: MediaRoots
+    models: ModelsSettings
+    limit: int | None = None
+    draw: Draw = field(default_factory=Draw)
+
+
+@dataclass(frozen=True)
+class Ends:
+    """A DAG's ends.
+
+    Attributes:
+        rejected: the rejections of all stages.
+        sft: verified drafts; None where the recipe makes no SFT rows.
+        rl: drafts to train on with a reward; None where it makes no RL rows.
+        artifacts: by file name, collections of exactly one text each: what else stands in the run folder.
+    """
+
+    rejected: Sequence[PCollection]
+    sft: PCollection | None = None
+    rl: PCollection | None = None
+    artifacts: Mapping[str, PCollection] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A pipeline as a value.
+
+    Attributes:
+        name: as it stands in the rows and in ``run.json``.
+        settings: the class of its config: :class:`pipelines.running.settings.RunSettings` with a section a stage.
+        build: wires the stages and returns the ends.
+        stages: the descriptions of its stages, in the order in which records pass them; those that look at a sample
+            come last.
+        makes: for the data card, what its rows are, in one or two sentences.
+    """
+
+    name: str
+    settings: type
+    build: Callable[[beam.Pipeline, RunContext, Any], Ends]
+    stages: tuple[Stage, ...]
+    makes: str = ""
+
+    def __post_init__(self) -> None:
+        names = [stage.name for stage in self.stages]
+        if len(set(names)) < len(names):
+            raise ValueError(f"the recipe {self.name} lists a stage twice: {', '.join(names)}")
+
+    @property
+    def asks(self) -> tuple[Asks, ...]:
+        """What its stages ask of the roles, stage by stage."""
+        return tuple(ask for stage in self.stages for ask in stage.asks)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles that must have endpoints, each once, in the order in which they are first asked."""
+        return tuple(dict.fromkeys(ask.role for ask in self.asks if ask.required))
+
+    @property
+    def roles_asked(self) -> tuple[str, ...]:
+        """The roles that are asked where they have endpoints, the required ones among them."""
+        return tuple(dict.fromkeys(ask.role for ask in self.asks))
+
+    @property
+    def prompts(self) -> tuple[str, ...]:
+        """The prompts that it may send, sorted; with the one that asks again, where it asks at all."""
+        names = {name for ask in self.asks for name in ask.prompts}
+        return tuple(sorted(names | {REPAIR_PROMPT} if names else names))
+
+    @property
+    def scores(self) -> tuple[str, ...]:
+        """The names of the verdicts that its stages add to traces."""
+        return tuple(dict.fromkeys(name for stage in self.stages for name in stage.scores))
+
+    def stage(self, name: str) -> Stage | None:
+        """The stage of that name."""
+        return next((stage for stage in self.stages if stage.name == name), None)
+
+
+def max_calls(stage: Stage, settings: Any) -> int | None:
+    """The most calls that a stage that looks at a sample makes in a run of that config; None for other stages."""
+    if stage.max_calls is None:
+        return None
+    return stage.max_calls(settings if stage.settings is None else section_of(settings, stage.settings))
+
+
+def section_of(settings: Any, kind: type) -> Any:
+    """The first section of the config that is of the class ``kind``; its defaults where the config has none."""
+    values = (getattr(settings, each.name) for each in fields(settings)) if is_dataclass(settings) else ()
+    return next((value for value in values if isinstance(value, kind)), None) or kind()

@@ -1,0 +1,157 @@
+"""What a stage is: its description of itself, and the transform that runs its work on each draft.
+
+A stage is a function of one draft that returns the draft, with what it has added, or raises :class:`Reject`; settings;
+a :class:`Stage` that describes it; and a small class on :class:`DraftStage` (or, for work that asks models, on
+:class:`stages.plumbing.calling.CallingStage`) that brings them together.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import apache_beam as beam
+from apache_beam.pvalue import PCollection, TaggedOutput
+
+from inference.asking import Asks
+from schemas.records import Call, Draft, Rejected
+from stages.plumbing import coding  # noqa: F401 (records cross the shuffles of every pipeline as rows)
+from stages.plumbing.metrics import count_in, count_kept, count_rejected
+
+REJECTED = "rejected"
+CALL_FAILED, UNPARSABLE_REPLY, BUDGET = "call_failed", "unparsable_reply", "budget"
+CALL_REASONS = {
+    CALL_FAILED: "a model call failed for good",
+    UNPARSABLE_REPLY: "a model's reply does not have the form that was asked for",
+    BUDGET: "the budget ended first",
+}
+"""Why a stage that asks models rejects, besides its own reasons."""
+
+
+class Reject(Exception):
+    """Raised by a stage's work: the draft ends here, for one of the reasons that the stage declares.
+
+    ``key`` is the cache key of the reply that the decision rests on.
+    """
+
+    def __init__(self, reason: str, detail: str, key: str | None = None) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason, self.detail, self.key = reason, detail, key
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a stage says of itself. Funnel, card, report, forecast, progress and validation read it from here.
+
+    Attributes:
+        name: as it stands in ``rejected/``, the ledger and the funnel.
+        does: what it does, in one sentence for the data card.
+        reasons: why it rejects, with the meaning of each reason; those of failed calls come by themselves.
+        asks: what it asks of which roles.
+        settings: the class of its settings, by which its section of a config is found; None where it has none.
+        max_calls: for a stage that looks at a sample of the records and passes none on: the most calls that a run
+            makes, given its settings, however many records there are. None for a stage that records pass.
+        joins: it takes records of several stages, so that what the one before it keeps is not the number it will see.
+        for_target: it does something only in a run that is to end with an exact number of rows.
+        scores: the names of the verdicts that it adds to traces.
+    """
+
+    name: str
+    does: str
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    asks: tuple[Asks, ...] = ()
+    settings: type | None = None
+    max_calls: Callable[[Any], int] | None = None
+    joins: bool = False
+    for_target: bool = False
+    scores: tuple[str, ...] = ()
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether it looks at a sample and passes no record on."""
+        return self.max_calls is not None
+
+    @property
+    def meanings(self) -> dict[str, str]:
+        """Every reason for which it may reject, with its meaning."""
+        return {**self.reasons, **(CALL_REASONS if self.asks else {})}
+
+    def rejected(self, record_id: str, why: Reject, calls: Sequence[Call] = ()) -> Rejected:
+        """The record's end, with what its ``calls`` have cost. Raises ValueError for a reason that is not declared."""
+        if why.reason not in self.meanings:
+            raise ValueError(f"the stage {self.name} declares no reason {why.reason!r}: add it to its description")
+        cost_usd, worth_usd = sum(call.usage.cost_usd for call in calls), sum(call.usage.worth_usd for call in calls)
+        return Rejected(record_id, self.name, why.reason, why.detail, why.key, cost_usd, len(calls), worth_usd)
+
+
+@dataclass(frozen=True)
+class Route:
+    """A draft that leaves its stage by another output than ``kept``."""
+
+    output: str
+    draft: Draft
+
+
+Work = Callable[[Draft], Draft | Route]
+"""What a stage does with one draft. It may raise :class:`Reject`; any other exception is a defect and fails the run."""
+
+
+class RunWork(beam.DoFn):
+    """Runs a plain function for each draft, counts, and turns :class:`Reject` into a typed rejection."""
+
+    def __init__(self, stage: Stage, work: Work) -> None:
+        self._stage, self._work = stage, work
+
+    def process(self, draft: Draft) -> Iterator[Any]:
+        """Emit the draft by the output that it leaves by."""
+        count_in(self._stage.name)
+        try:
+            yield kept_output(self._stage, self._work(draft))
+        except Reject as why:
+            yield rejected_output(self._stage.rejected(draft.id, why, draft.calls))
+
+
+def kept_output(stage: Stage, result: Any) -> Any:
+    """The result as an output of a DoFn, counted."""
+    count_kept(stage.name)
+    return TaggedOutput(result.output, result.draft) if isinstance(result, Route) else result
+
+
+def rejected_output(rejected: Rejected) -> TaggedOutput:
+    """The rejection as an output of a DoFn, counted."""
+    count_rejected(rejected)
+    return TaggedOutput(REJECTED, rejected)
+
+
+def apply(elements: Any, name: str, do: beam.DoFn, *side_inputs: Any, kept: Any = Draft, **tags: Any) -> Any:
+    """Apply ``do`` under a name: its main output is ``kept``, beside ``rejected`` and the further tags.
+
+    The element types are declared, so that records cross shuffles as rows and not as pickles.
+    """
+    types = {REJECTED: Rejected, **tags}
+    typed = beam.ParDo(do, *side_inputs).with_output_types(kept)
+    outputs: Any = elements | name >> typed.with_outputs(*types, main="kept")
+    for tag, element_type in types.items():
+        outputs[tag].element_type = element_type
+    return outputs
+
+
+class DraftStage(beam.PTransform):
+    """Base of a stage whose work is a plain function of one draft.
+
+    A subclass is a dataclass of its settings, sets ``stage``, and returns its function from :meth:`work`; the function
+    is pickled to the workers. ``routes`` names further outputs, for work that returns a :class:`Route`.
+    """
+
+    stage: ClassVar[Stage]
+    routes: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def work(self) -> Work:
+        """The function that each draft is given to."""
+        raise NotImplementedError
+
+    def expand(self, drafts: PCollection) -> Any:
+        """``kept`` drafts, ``rejected``, and the routes."""
+        return apply(drafts, "Work", RunWork(self.stage, self.work()), **dict.fromkeys(self.routes, Draft))

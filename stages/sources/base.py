@@ -1,0 +1,115 @@
+"""What an input format is, and the values by which a run knows its input."""
+
+import abc
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from schemas.config import OneOf, settings
+from schemas.errors import UserError
+from schemas.records import RawRecord
+from vision.media import MediaStore
+
+FIELDS = ("id", "source", "license", "media", "question", "answer", "answer_type", "choices", "boxes")
+FieldName = Annotated[str, OneOf(FIELDS)]
+OPTIONAL_FIELDS = ("answer_type", "choices", "boxes")
+RUN_MARKER = "input.json"
+"""The file of a run folder that says which input the run belongs to; it is there from the run's first moment."""
+
+
+class InputError(UserError):
+    """The input cannot be read; the message says why and what to do."""
+
+
+class NothingHere(Exception):
+    """What ``--input`` names holds nothing that a format reads; the message is a clause such as "no .parquet file"."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One thing that a worker reads: ``kind`` is the name of its format; rows are numbered from ``first_number``."""
+
+    kind: str
+    path: str
+    first_number: int = 1
+
+    def share_of(self, limit: int | None) -> int | None:
+        """How many of an input's first ``limit`` records can be this source's (None: all of its own)."""
+        return None if limit is None else max(0, limit - self.first_number + 1)
+
+
+@dataclass(frozen=True)
+class Input:
+    """The sources to read, the folder that relative media paths start from, and what identifies the content.
+
+    ``columns`` are the columns or keys that records are seen to have; none where they are not known before a run.
+    """
+
+    name: str
+    sources: tuple[Source, ...]
+    media_root: str
+    fingerprint: str
+    columns: frozenset[str] = field(default=frozenset(), compare=False)
+
+
+@settings
+class RowSettings:
+    """How the rows of an input become records.
+
+    Rows of Parquet and of data sets without an id column have the id ``row-<number>``.
+    """
+
+    columns: Annotated[Mapping[FieldName, str], "which of the input's columns, or keys, holds which field"] = field(
+        default_factory=dict
+    )
+    constants: Annotated[Mapping[FieldName, str], "values of fields that the input lacks"] = field(default_factory=dict)
+    split: Annotated[str, "the split of a data set"] = "train"
+    name: Annotated[str, "the configuration of a data set"] = ""
+
+
+class Format(abc.ABC):
+    """One input format: a file of its own, and one line in :data:`stages.sources.registry.FORMATS`.
+
+    :meth:`find`, :meth:`count` and :meth:`media` are called before a run, on the machine that starts it, and read no
+    media; :meth:`records` is called on a worker. A format keeps no state.
+    """
+
+    name: ClassVar[str]
+    """The ``kind`` of its sources."""
+
+    is_read_whole: ClassVar[bool] = False
+    """Whether a folder is read with every file below it; a run folder inside would become part of the next input."""
+
+    @abc.abstractmethod
+    def find(self, name: str, path: Path, rows: RowSettings) -> Input:
+        """The input that the command line names: ``name`` as it was typed, ``path`` with a leading ``~`` expanded.
+
+        Raises :class:`NothingHere` where the format has nothing to read, so that the next one is asked, and
+        :class:`InputError`, OSError or ValueError where it has something that cannot be read.
+        """
+
+    @abc.abstractmethod
+    def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
+        """The source's records in order; media embedded in them are written to ``store``, once each."""
+
+    def count(self, source: Source) -> int | None:
+        """How many records the source has; None where that cannot be told without reading them with their media."""
+        return None
+
+    def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
+        """The media field of each record as the input has it (a path, a mapping with ``path``, or a list of them).
+
+        Bytes of media are not read, and records are only looked at until the caller stops; nothing where this cannot
+        be told.
+        """
+        return iter(())
+
+
+def is_run_folder(path: Path) -> bool:
+    """Whether a folder was made by a run: what is in it was written, and is no input."""
+    try:
+        return json.loads((path / RUN_MARKER).read_text("utf-8")).keys() >= {"input", "fingerprint"}
+    except (OSError, ValueError, AttributeError):
+        return False

@@ -1,0 +1,135 @@
+"""Data sets read through the library ``datasets``: by their id on the Hugging Face hub, or a folder that it can read.
+
+Such a folder is read with all that is in it. Images are embedded bytes, or paths of files of the data set itself.
+"""
+
+import hashlib
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from schemas.records import RawRecord
+from stages.sources.base import Format, Input, InputError, NothingHere, RowSettings, Source
+from stages.sources.rows import row_records
+from vision.media import MediaStore
+
+if TYPE_CHECKING:
+    import datasets
+
+_CHATTY = ("huggingface_hub", "huggingface_hub.utils._http", "datasets")
+
+
+class DataSets(Format):
+    """See the module. It is asked last: any name can be the id of a data set."""
+
+    name = "datasets"
+    is_read_whole = True
+
+    def find(self, name: str, path: Path, rows: RowSettings) -> Input:
+        """Raises InputError also for a split or a name that the data set does not have."""
+        root = str(path.resolve())
+        is_here = path.is_dir() and any(path.iterdir())
+        if not is_here and (path.is_absolute() or name.startswith(".") or name.count("/") > 1):
+            raise NothingHere("it is not a Hugging Face data set id")
+        source = Source(self.name, root if is_here else name)
+        fingerprint = hashlib.sha256(name.encode()).hexdigest()
+        columns = _columns(source.path, rows)
+        return Input(name, (source,), root, fingerprint, columns)  # an id's root is no folder: its rows name no file
+
+    def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
+        """One record for each row of the split that the settings name."""
+        return row_records(_rows(source.path, rows), source, rows, store)
+
+
+def open_data_set(path: str, rows: RowSettings) -> "datasets.IterableDataset":
+    """The split of a data set by folder or id that the settings name, unread; a saved ``Dataset`` has but one.
+
+    Raises the errors of ``datasets``: ValueError for a split or name that it does not have.
+    """
+    import datasets
+
+    if not any((Path(path) / name).is_file() for name in ("state.json", "dataset_dict.json")):
+        return datasets.load_dataset(path, rows.name or None, split=rows.split, streaming=True)
+    saved = datasets.load_from_disk(path)
+    if isinstance(saved, datasets.DatasetDict):
+        if rows.split not in saved:
+            raise ValueError(f"Bad split: {rows.split}. Available splits: {sorted(map(str, saved))}")
+        saved = saved[rows.split]
+    return saved.to_iterable_dataset()
+
+
+def own_image(value: Any, data_set: str) -> Any:
+    """The value of an image column with images given only by path made readable, where the path is the data set's.
+
+    ``data_set`` is its folder or id. A file of its folder is named from there; a file in its archive or on the hub is
+    read. Any other path may be anything that a row's author wished to have published: it stays, and is refused with
+    the record's other media.
+    """
+    if isinstance(value, list):
+        return [own_image(item, data_set) for item in value]
+    if not isinstance(value, Mapping) or set(value) != {"bytes", "path"}:
+        return value
+    path = value["path"]
+    if value["bytes"] is not None or not isinstance(path, str):
+        return value
+    folder = data_set.rstrip("/") + "/"
+    if path.startswith(folder):
+        return {"bytes": None, "path": path.removeprefix(folder)}
+    archive = path.removeprefix("zip://").partition("::")[2] if path.startswith("zip://") else ""
+    return {"bytes": _read_url(path), "path": path} if _is_inside(archive or path, data_set) else value
+
+
+def _columns(name: str, rows: RowSettings) -> frozenset[str]:
+    """The columns of a data set, none where they are not known before it is read."""
+    for chatty in _CHATTY:
+        logging.getLogger(chatty).setLevel(logging.CRITICAL)  # its retries would come before the one line of an error
+    try:
+        return frozenset(open_data_set(name, rows).features or ())
+    except Exception as error:  # the library raises many kinds, its own and its HTTP client's
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        if isinstance(error, ValueError):
+            chosen = f"input.split = {rows.split!r}" + (f" and input.name = {rows.name!r}" if rows.name else "")
+            raise InputError(f"{name} cannot be read with {chosen}: {reason}") from error
+        if Path(name).is_absolute():
+            raise NothingHere(f"no data set: {reason}") from error
+        raise InputError(
+            f"{name} is neither a file or folder here nor a data set that can be reached: {reason}"
+        ) from error
+
+
+def _rows(path: str, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
+    import datasets
+
+    loaded = open_data_set(path, rows)
+    images = set()
+    for column, feature in (loaded.features or {}).items():
+        if isinstance(feature, datasets.Image):
+            loaded = loaded.cast_column(column, datasets.Image(decode=False))
+            images.add(column)
+        elif isinstance(feature, datasets.List) and isinstance(feature.feature, datasets.Image):
+            loaded = loaded.cast_column(column, datasets.List(datasets.Image(decode=False)))
+            images.add(column)
+    for row in loaded:
+        yield {name: own_image(value, path) if name in images else value for name, value in row.items()}
+
+
+def _is_inside(path: str, data_set: str) -> bool:
+    """Whether a path, as ``datasets`` writes it, is that of a file in the data set's folder or hub repository."""
+    if "::" in path or ".." in path.split("/"):
+        return False
+    local = path.startswith(data_set.rstrip("/") + "/") and PurePosixPath(data_set).is_absolute()
+    return local or bool(re.match(rf"hf://datasets/{re.escape(data_set)}(@[^/]+)?/", path))
+
+
+def _read_url(url: str) -> bytes | None:
+    """The bytes of a file on the hub or in an archive, None where it is not there."""
+    import fsspec
+
+    try:
+        files, path = fsspec.url_to_fs(url)
+        with files.open(path, "rb") as stream:
+            return stream.read()
+    except (FileNotFoundError, KeyError):
+        return None

@@ -1,0 +1,98 @@
+"""JSON Lines: a folder with ``records.jsonl``, or a .jsonl or .json file with one record a line.
+
+Media are paths from the file's folder. A line is handed on as it stands, so that its checker can say what is wrong.
+"""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from apache_beam.io.filesystems import FileSystems
+
+from schemas.json_lines import BYTE_ORDER_MARK, NotAnObject, parse_object, read_lines, read_objects
+from schemas.records import RawRecord
+from stages.sources.base import OPTIONAL_FIELDS, Format, Input, InputError, NothingHere, RowSettings, Source
+from stages.sources.rows import row_fields
+from vision.media import MediaStore
+
+RECORDS_FILE = "records.jsonl"
+MAX_LINES_FOR_KEYS = 1000
+
+
+class JsonLines(Format):
+    """See the module. Blank lines are not records but count as lines in the numbering."""
+
+    name = "jsonl"
+
+    def find(self, name: str, path: Path, rows: RowSettings) -> Input:
+        """The one file. Raises InputError for a JSON document, whose lines would all be bad records."""
+        if path.is_dir() and (path / RECORDS_FILE).is_file():
+            path = path / RECORDS_FILE
+        elif not (path.is_file() and path.suffix in (".jsonl", ".json")):
+            raise NothingHere(f"no {RECORDS_FILE}")
+        _refuse_whole_json(path)
+        with path.open("rb") as stream:
+            fingerprint = lines_fingerprint(stream)
+        folder = path.parent.resolve()  # not that of the file's target: snapshots from the hub are folders of links
+        source = Source(self.name, str(folder / path.name))
+        return Input(str(folder), (source,), str(folder), fingerprint, _keys(path, rows))
+
+    def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
+        """One record for each line that is not blank."""
+        with FileSystems.open(source.path) as stream:
+            for number, text in read_lines(stream, source.first_number):
+                yield RawRecord(number, _mapped(text, rows))
+
+    def count(self, source: Source) -> int:
+        """The lines that are not blank."""
+        with Path(source.path).open("rb") as stream:
+            return sum(1 for _ in read_lines(stream))
+
+    def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
+        """The media of the records that name any."""
+        key = rows.columns.get("media", "media")
+        with Path(source.path).open("rb") as stream:
+            for record in read_objects(stream):
+                if record.get(key) is not None:
+                    yield record[key]
+
+
+def lines_fingerprint(lines: Iterable[bytes]) -> str:
+    """A digest of a file's lines that does not depend on their order or line ends, as 64 hex digits."""
+    total = 0
+    for line in lines:
+        total += int.from_bytes(hashlib.sha256(line.rstrip(b"\r\n")).digest(), "big")
+    return f"{total % 2**256:064x}"
+
+
+def _refuse_whole_json(path: Path) -> None:
+    """Refuse a file that is one JSON array, or one object over many lines: each of its lines would be a bad record."""
+    with path.open("rb") as stream:
+        first = next((line.strip() for line in stream if line.strip(BYTE_ORDER_MARK + b" \t\r\n")), b"")
+    first = first.removeprefix(BYTE_ORDER_MARK).lstrip()
+    if first in (b"[", b"{") or (first.startswith(b"[") and first[1:].lstrip().startswith(b"{")):
+        raise InputError(
+            f"{path} is a JSON document; JSON Lines is expected, one object a line, as `jq -c '.[]'` makes of an array"
+        )
+
+
+def _keys(path: Path, rows: RowSettings) -> frozenset[str]:
+    """The keys of the first records; those of fields that a record may lack count as seen."""
+    with path.open("rb") as stream:
+        first = itertools.islice(stream, MAX_LINES_FOR_KEYS)
+        keys = frozenset(key for record in read_objects(first) for key in record)
+    lacking = {*OPTIONAL_FIELDS, *rows.constants}
+    return keys and keys | {column for field, column in rows.columns.items() if field in lacking}
+
+
+def _mapped(text: str, rows: RowSettings) -> str:
+    """The line with the column map and the constants applied; a line that is not an object is left as it is."""
+    if not rows.columns and not rows.constants:
+        return text
+    try:
+        return json.dumps(row_fields(parse_object(text), rows))
+    except NotAnObject:
+        return text

@@ -1,0 +1,98 @@
+"""Parquet: a file, a folder with such files at any depth, or a pattern; one source a file, rows numbered over all.
+
+Media are embedded bytes or paths from the folder that was named.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from apache_beam.io.filesystems import FileSystems
+
+from schemas.records import RawRecord
+from stages.sources.base import Format, Input, InputError, NothingHere, RowSettings, Source, is_run_folder
+from stages.sources.rows import media_column, row_records
+from vision.media import MediaStore
+
+READ_ROWS = 64
+LOOKED_AT_ROWS = 16
+_PATTERN_SIGNS = frozenset("*?[")
+
+
+class Parquet(Format):
+    """See the module."""
+
+    name = "parquet"
+
+    def find(self, name: str, path: Path, rows: RowSettings) -> Input:
+        """Raises InputError for a run folder, whose shards have to be named by their own folder, and for a file that
+        is not Parquet.
+        """
+        if is_run_folder(path):
+            raise InputError(f"{name} is a run folder: name what the run read, or a folder of its shards")
+        files, root = _files(path)
+        if not files:
+            raise NothingHere("no .parquet file")
+        sources, first, digest, columns = [], 1, hashlib.sha256(), set[str]()
+        for file in files:
+            try:
+                metadata = pq.read_metadata(file)
+            except pa.ArrowInvalid as error:
+                raise InputError(f"{file} is not a Parquet file: {error}") from error
+            sources.append(Source(self.name, str(file.resolve()), first))
+            first += metadata.num_rows
+            columns.update(metadata.schema.to_arrow_schema().names)
+            with file.open("rb") as stream:
+                digest.update(hashlib.file_digest(stream, "sha256").digest())
+        return Input(name, tuple(sources), str(root.resolve()), digest.hexdigest(), frozenset(columns))
+
+    def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
+        """One record for each row."""
+        return row_records(_rows(source.path), source, rows, store)
+
+    def count(self, source: Source) -> int:
+        """The rows, as the file's footer says."""
+        return pq.read_metadata(source.path).num_rows
+
+    def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
+        """The media column, of embedded media only their paths."""
+        with pq.ParquetFile(source.path) as file:
+            column = media_column(rows, file.schema_arrow.names)
+            if column is not None:
+                for batch in file.iter_batches(batch_size=LOOKED_AT_ROWS, columns=_without_bytes(file, column)):
+                    yield from batch.column(0).to_pylist()
+
+
+def _files(path: Path) -> tuple[list[Path], Path]:
+    """The Parquet files of a folder, file or pattern, and the folder that they are looked for in.
+
+    Run folders below that one are passed over: a run may be written beside what it reads.
+    """
+    if path.is_file():
+        return [path] if path.suffix == ".parquet" else [], path.parent
+    if path.is_dir():
+        root, found = path, sorted(path.rglob("*.parquet"))
+    else:
+        root = next(folder for folder in path.parents if folder.is_dir() or _PATTERN_SIGNS.isdisjoint(str(folder)))
+        found = sorted(file for file in root.glob(str(path.relative_to(root))) if file.suffix == ".parquet")
+    below = {folder for file in found for folder in file.parents} - {root, *root.parents}
+    runs = {folder for folder in below if is_run_folder(folder)}
+    return [file for file in found if file.is_file() and runs.isdisjoint(file.parents)], root
+
+
+def _rows(path: str) -> Iterator[Mapping[str, Any]]:
+    with FileSystems.open(path) as stream:
+        for batch in pq.ParquetFile(stream).iter_batches(batch_size=READ_ROWS):
+            yield from batch.to_pylist()
+
+
+def _without_bytes(file: pq.ParquetFile, column: str) -> list[str]:
+    """The parts of a column that have to be read to know its media: all but ``bytes`` where there is more."""
+    if not pa.types.is_nested(file.schema_arrow.field(column).type):
+        return [column]
+    parts = [file.schema.column(index).path for index in range(len(file.schema))]
+    kept = [part for part in parts if part.startswith(f"{column}.") and not part.endswith(".bytes")]
+    return kept or [column]

@@ -1,0 +1,216 @@
+"""docs/extend.md: its code and its commands, as they stand, in a folder outside the repository."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from inference.endpoints.classical import HANDLERS
+from pipelines.commands.cli import main
+from prompts import loader
+from schemas.answers.registry import ANSWER_TYPES
+from stages.sources.registry import FORMATS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs/extend.md").read_text("utf-8")
+FILES = dict(re.findall(r"^\*\*`([^`]+)`\*\*\n\n```\w+\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
+COMMANDS = [
+    line
+    for text in re.findall(r"^```bash\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    for line in text.splitlines()
+    if line
+]
+RECORDS = 24
+"""How many records of the bundled sample the commands read as ``questions/``."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command left."""
+
+    code: int
+    out: str
+    err: str
+
+
+def _write(folder: Path) -> None:
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+    sample = ROOT / "data/sample"
+    lines = (sample / "records.jsonl").read_text("utf-8").splitlines()[:RECORDS]
+    for line in lines:
+        image = Path(json.loads(line)["media"][0])
+        (folder / "questions" / image).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(sample / image, folder / "questions" / image)
+    (folder / "questions/records.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    shutil.copy(next((sample / "images").iterdir()), folder / "line.png")
+
+
+def _run(line: str) -> Ran:
+    out, err = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main(shlex.split(line)[1:])
+    return Ran(code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The page's files and some questions; what the files add to our registries is taken out again."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    _write(folder)
+    registries: list[dict[str, Any]] = [ANSWER_TYPES, HANDLERS["colour"]]
+    before = [dict(registry) for registry in registries]
+    formats, paths, here = list(FORMATS), list(sys.path), Path.cwd()
+    os.chdir(folder)
+    try:
+        yield folder
+    finally:
+        os.chdir(here)
+        for registry, known in zip(registries, before, strict=True):
+            registry.clear()
+            registry.update(known)
+        FORMATS[:], sys.path[:] = formats, paths
+        loader._FOLDERS.clear()
+        loader.load_prompt.cache_clear()
+        for name in FILES:
+            sys.modules.pop(Path(name).stem, None)
+
+
+@pytest.fixture(scope="module")
+def ran(folder: Path) -> dict[str, Ran]:
+    """Every command of the page, run in its order in that folder."""
+    assert not folder.is_relative_to(ROOT)
+    return {line: _run(line) for line in COMMANDS}
+
+
+def rows(run: Path, name: str) -> list[dict[str, Any]]:
+    return [row for file in sorted((run / name).glob("*.parquet")) for row in pq.read_table(file).to_pylist()]
+
+
+def told(run: Path) -> str:
+    """All that the card and the report say, without what is the same for every run."""
+    page = re.sub(r"<style>.*?</style>", "", (run / "report.html").read_text("utf-8"), flags=re.DOTALL)
+    page = re.sub(r" (src|class)=\"[^\"]*\"", "", page)
+    return ((run / "README.md").read_text("utf-8") + page).replace("Groundtrace", "").replace("groundtrace", "")
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_every_command_does_what_it_says(line: str, ran: dict[str, Ran]) -> None:
+    assert (ran[line].code, "beam: " in ran[line].err) == (0, False), ran[line].err
+    assert ran[line].out
+
+
+def test_both_recipes_go_through_every_command() -> None:
+    for recipe in ("pass_rates.py", "short_traces.py"):
+        lines = [line for line in COMMANDS if recipe in line]
+        assert {line.split()[1] for line in lines} == {"validate", "preview", "run"}
+        assert any("--direct_num_workers=2 --direct_running_mode=multi_processing" in line for line in lines)
+    assert sum(line.startswith("beam inspect") for line in COMMANDS) == 2
+
+
+@pytest.mark.usefixtures("ran")
+@pytest.mark.parametrize(("one", "two", "name"), [("rates", "rates2", "rl"), ("short", "short2", "sft")])
+def test_two_workers_write_the_same(one: str, two: str, name: str, folder: Path) -> None:
+    first, second = (sorted((folder / "runs" / run / name).iterdir()) for run in (one, two))
+    assert [file.read_bytes() for file in first] == [file.read_bytes() for file in second]
+    assert rows(folder / "runs" / one, name)
+
+
+@pytest.mark.usefixtures("ran")
+def test_pass_rates_alone(folder: Path) -> None:
+    run = folder / "runs/rates"
+    assert {path.name for path in run.iterdir()} == {
+        *("rl", "rejected", "cache", "README.md", "report.html", "run.json", "config.toml", "input.json", ".lock")
+    }
+    assert all(0 < row["pass_rate"] < 1 for row in rows(run, "rl"))
+    summary = json.loads((run / "run.json").read_text("utf-8"))
+    assert summary["sets"] == ["rl"]
+    assert set(summary["roles"]) == {"policy", "judge"}
+    said = told(run)
+    for absent in ("SFT", "`sft`", "sft/", "ubric", "trace", "erification", "overlay", "chain-of-thought", "pointer"):
+        assert absent not in said, absent
+    for present in ("too_easy", "pass rate", "RL rows", "Difficulty"):
+        assert present in said
+
+
+@pytest.mark.usefixtures("folder")
+def test_pass_rates_need_a_policy_only(ran: dict[str, Ran]) -> None:
+    others = ("teacher", "pointer", "judge", "detector", "segmenter")
+    without = " ".join(f'--set roles.{role}=""' for role in others)
+    validated = _run(f"beam validate pass_rates.py --input questions/ {without}")
+    assert (validated.code, validated.err) == (0, "")
+    assert "endpoint coarse (policy): embedded" in validated.out
+    assert "teacher" not in ran["beam validate pass_rates.py --input questions/"].out
+    refused = _run('beam validate pass_rates.py --input questions/ --set roles.policy=""')
+    assert refused.code == 2
+    assert "roles.policy must name an endpoint: the stage attempt asks it" in refused.err
+
+
+@pytest.mark.usefixtures("ran")
+def test_short_traces_alone(folder: Path) -> None:
+    run = folder / "runs/short"
+    assert not (run / "rl").exists()
+    kept, rejected = rows(run, "sft"), rows(run, "rejected")
+    assert len(kept) + len(rejected) == RECORDS
+    assert "too_long" in {row["reason"] for row in rejected}
+    values = [score["value"] for row in kept for score in row["extra_scores"] if score["name"] == "brevity"]
+    assert len(values) == len(kept)
+    assert 0 < min(values) < max(values) == 1
+    named = {prompt["id"] for row in kept for prompt in row["lineage"]["prompts"]}
+    assert "short_trace.v1" in named
+    said = told(run)
+    for absent in ("RL", "`rl`", "rl/", "ubric", "attempt", "ass rate", "too_easy", "Difficulty"):
+        assert absent not in said.replace("URL", ""), absent
+    for present in ("too_long", "every trace has more words than", "brevity", "Reasoning in a few words", "SFT rows"):
+        assert present in said.replace("\\", ""), present
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_floor_for_a_scorer_of_ones_own_decides(folder: Path) -> None:
+    low = [row for row in rows(folder / "runs/shorter", "rejected") if row["reason"] == "low_reasoning"]
+    assert low
+    assert all("brevity" in row["detail"] for row in low)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_scorer_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+    refused = _run("beam validate short_traces.py --input questions/ --set verify.floors.brevty=0.5")
+    assert refused.code == 2
+    assert "verify.floors.brevty: there is no such scorer" in refused.err
+    assert "brevity" in refused.err
+
+
+@pytest.mark.usefixtures("ran")
+def test_angles_from_a_csv_file_under_a_constant_policy(folder: Path) -> None:
+    run = folder / "runs/blind"
+    ends = {row["id"]: row["pass_rate"] for row in rows(run, "rl")}
+    assert ends == {"q1": 1.0, "q3": 1.0}
+    rejected = {row["id"]: (row["reason"], row["detail"]) for row in rows(run, "rejected")}
+    assert rejected == {
+        "q2": ("too_hard", "pass rate 0.00 over 4 attempts"),
+        "q4": ("invalid_record", "answer: 'upwards' is no angle in degrees"),
+    }
+    assert "Answer with an angle in degrees." in next(row["problem"] for row in rows(run, "rl") if row["id"] == "q1")
+    assert "boxes or angle" in (run / "README.md").read_text("utf-8")
+
+
+def test_a_stage_that_is_wired_and_not_listed_is_refused_in_one_line(folder: Path) -> None:
+    """The page promises that ``beam validate`` wires the DAG."""
+    text = FILES["pass_rates.py"].replace("AttemptQuestions.stage, ", "")
+    (folder / "unlisted.py").write_text(text, "utf-8")
+    refused = _run("beam validate unlisted.py --input questions/")
+    said = "beam: the recipe pass_rates wires the stage attempt and does not list it in stages\n"
+    assert (refused.code, refused.out, refused.err) == (2, "", said)
+    sys.modules.pop("unlisted")

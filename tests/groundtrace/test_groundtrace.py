@@ -1,0 +1,88 @@
+"""The library face: its names, a run through it, the verification of one response, and packages that shadow ours."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import groundtrace as gt
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = ROOT / "data" / "sample"
+
+
+def test_every_name_is_there() -> None:
+    for name in gt.__all__:
+        assert getattr(gt, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'pickle'; it has "):
+        _ = gt.pickle
+
+
+def test_a_run_and_a_look_into_it(tmp_path: Path) -> None:
+    opened = gt.run(
+        "grounded_cot", str(SAMPLE), str(tmp_path / "run"), limit=12, overrides=["difficulty.include_high=true"]
+    )
+    counts = opened.summary.counts
+    assert counts.input == 12 == opened.sft.num_rows + opened.rl.num_rows + opened.rejected.num_rows
+    assert opened.sft.num_rows == counts.sft > 0
+    again = gt.open_run(tmp_path / "run")
+    assert again.summary == opened.summary
+    rows = again.dataset("sft")
+    assert rows.num_rows == counts.sft
+    assert rows[0]["images"][0].size == (400, 100)
+
+
+def test_a_preview_has_the_sums_of_a_forecast(tmp_path: Path) -> None:
+    opened = gt.preview("grounded_cot", str(SAMPLE), str(tmp_path / "run"), records=2)
+    assert opened.summary.forecast is not None
+    assert opened.summary.forecast["records"] == 2
+
+
+def test_mistakes_are_user_errors(tmp_path: Path) -> None:
+    with pytest.raises(gt.UserError, match="there is no pipeline nowhere"):
+        gt.run("nowhere", str(SAMPLE), str(tmp_path / "run"))
+    with pytest.raises(gt.UserError, match="there is no folder"):
+        gt.open_run(tmp_path / "none")
+    with pytest.raises(gt.UserError, match=r"cannot read .*none\.png"):
+        gt.verify("How many?", "<answer>1</answer>", [tmp_path / "none.png"], "1")
+    (tmp_path / "bad.png").write_bytes(b"no image")
+    with pytest.raises(gt.UserError, match=r"bad\.png cannot be used"):
+        gt.verify("How many?", "<answer>1</answer>", [tmp_path / "bad.png"], "1")
+
+
+@pytest.mark.parametrize(
+    ("x", "answer", "spatial", "score"),
+    [(18, "3", 1.0, 1.0), (150, "3", 2 / 3, None), (18, "4", None, 0.0)],
+    ids=["right", "one point off its object", "wrong answer"],
+)
+def test_one_response(x: int, answer: str, spatial: float | None, score: float | None, squares: Path) -> None:
+    tags = "".join(f'<points x1="{at}" y1="40" alt="square">square</points> ' for at in (x, 42, 66))
+    response = f"<think>The squares are {tags}.</think><answer>{answer}</answer>"
+    found = gt.verify(
+        "How many squares are there?", response, [squares], "3", answer_type="numeric", entities=["square"]
+    )
+    values = {verdict.name: verdict.value for verdict in found.verdicts}
+    assert values["outcome"] == float(answer == "3")
+    assert values.get("spatial") == (None if spatial is None else pytest.approx(spatial))
+    assert score is None or found.score == score
+
+
+def test_a_foreign_package_of_the_same_name_is_named(tmp_path: Path) -> None:
+    (tmp_path / "schemas").mkdir()
+    (tmp_path / "schemas" / "__init__.py").write_text("")
+    code = f"import sys; sys.path.append({str(ROOT)!r}); import groundtrace"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": ""}
+    )
+    assert done.returncode == 1
+    assert f"groundtrace needs its own package schemas, and {tmp_path / 'schemas'} stands in its way" in done.stderr
+
+
+def test_looking_into_a_run_needs_no_beam() -> None:
+    code = (
+        "import groundtrace as gt, sys; gt.open_run; print({'apache_beam', 'torch', 'datasets'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

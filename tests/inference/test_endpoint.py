@@ -1,0 +1,71 @@
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from inference.endpoint import KINDS, EndpointError, kind_of, load, open_endpoint
+from inference.settings import EndpointSettings
+from vision.media import MediaStore
+
+
+def open_kind(tmp_path: Path, kind: str):
+    return open_endpoint(EndpointSettings(kind, "m"), MediaStore(str(tmp_path), str(tmp_path)), 1)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_each_line_of_the_registry_names_a_class_with_the_interface(name: str) -> None:
+    endpoint = load(KINDS[name].endpoint)
+    for method in ("generate", "check", "close", "revision"):
+        assert hasattr(endpoint, method)
+    if KINDS[name].server:
+        assert callable(load(KINDS[name].server))
+
+
+def test_what_is_known_of_the_kinds() -> None:
+    assert [name for name, kind in KINDS.items() if kind.in_process] == ["classical", "transformers"]
+    assert [name for name, kind in KINDS.items() if kind.server] == ["vllm"]
+
+
+@pytest.mark.parametrize("name", ["vlm", "", "a:", ":B", "a b:C", "a:b c", "a..b:C"])
+def test_an_unknown_kind_is_refused_with_the_known_ones(name: str, tmp_path: Path) -> None:
+    said = "known are classical, gemini, openai, transformers, vllm, and a class of your own as module:Class"
+    with pytest.raises(EndpointError, match=said):
+        kind_of(name)
+
+
+def test_a_class_elsewhere_is_a_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = """
+    class Echo:
+        def __init__(self, settings, media, threads):
+            self.settings = settings
+    """
+    (tmp_path / "own_endpoint.py").write_text(textwrap.dedent(code))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert open_kind(tmp_path, "own_endpoint:Echo").settings.model == "m"
+
+
+@pytest.mark.parametrize("kind", ["no_such_module:Echo", "inference.endpoint:NoSuchClass"])
+def test_a_class_that_is_not_there_is_one_line(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(EndpointError, match=f"the endpoint kind {kind} cannot be imported .*: make it importable"):
+        open_kind(tmp_path, kind)
+
+
+def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "inference.endpoints.gemini", raising=False)
+    monkeypatch.setitem(sys.modules, "google.genai", None)
+    monkeypatch.setitem(sys.modules, "google", None)
+    with pytest.raises(EndpointError, match=r"kind gemini cannot be imported .*: pip install 'groundtrace\[gemini\]'"):
+        open_kind(tmp_path, "gemini")
+
+
+def test_the_registry_imports_no_kind() -> None:
+    code = """
+    import sys
+    import inference.endpoint, inference.serving
+    inference.endpoint.kind_of("vllm")
+    heavy = {"aiohttp", "openai", "torch", "transformers", "google.genai"} & set(sys.modules)
+    sys.exit(", ".join(heavy) or 0)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, timeout=120)

@@ -1,0 +1,47 @@
+"""``beam cache stats``: figures, also of a cache that may only be read."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from inference.cache.replies import CacheEntry, ReplyCache
+from inference.request import Completion
+
+Command = Callable[..., int]
+
+
+@pytest.mark.parametrize("named", ["", "cache", "cache/replies.sqlite"])
+def test_stats(run: Path, command: Command, named: str, capsys: pytest.CaptureFixture[str]) -> None:
+    [log] = (run / "cache/log").iterdir()
+    log.write_bytes(log.read_bytes() + b"torn")
+    assert command("stats", run / named) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    for line in ("replies: 3", "truncated: 1", "tokens in: 67", "tokens out: 105", "damaged lines: 1"):
+        assert line.split() in lines
+    for name, number in (("small", 2), ("large", 1), ("policy", 2), ("judge.v1", 1)):
+        assert [name, str(number)] in lines
+
+
+def test_stats_of_an_empty_cache_and_of_segments(
+    tmp_path: Path, shared: Path, command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ReplyCache(str(tmp_path / "c/replies.sqlite")).close()
+    assert command("stats", tmp_path / "c") == 0
+    assert "replies: 0\n" in capsys.readouterr().out
+    assert command("stats", shared) == 0
+    printed = capsys.readouterr().out
+    assert "segments: 1\n" in printed
+    assert "replies: 3\n" in printed
+
+
+def test_a_name_that_would_drive_the_terminal_is_spelt_out(
+    run: Path, command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache = ReplyCache(str(run / "cache/replies.sqlite"))
+    cache.put([CacheEntry("d", "policy", "[bold]p", "\x1b[2J", 1, Completion(""))])
+    cache.close()
+    command("stats", run)
+    printed = capsys.readouterr().out
+    assert "\x1b" not in printed
+    assert "[bold]p" in printed

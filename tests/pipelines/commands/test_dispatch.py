@@ -1,0 +1,49 @@
+"""A command imports only what it needs: those that look at a run or a cache start without Beam, torch and datasets."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inference.cache.replies import ReplyCache
+
+CHECK = """
+import contextlib, sys
+from pipelines.commands.cli import main
+with contextlib.suppress(SystemExit):
+    assert main(sys.argv[1:]) == 0
+print(sorted({"apache_beam", "torch", "datasets"} & sys.modules.keys()))
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A finished run without rows, and with a cache without replies."""
+    ReplyCache(str(tmp_path / "cache/replies.sqlite")).close()
+    facts = dict.fromkeys(("recipe", "input", "finished", "revision"), "x")
+    counts = {"input": 0, "sft": 0, "rl": 0, "rejected": {}}
+    summary = facts | {"counts": counts, "stages": {}, "ledger": {}, "roles": {}}
+    (tmp_path / "run.json").write_text(json.dumps(summary))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["cache", "export", "--help"],
+        ["inspect", "RUN"],
+        ["inspect", "RUN", "--sql", "SELECT * FROM sft"],
+        ["cache", "stats", "RUN"],
+        ["cache", "prune", "RUN", "--truncated"],
+        ["cache", "export", "RUN", "--to", "RUN/replies.parquet"],
+    ],
+    ids=" ".join,
+)
+def test_looking_does_without_what_is_slow_to_import(words: list[str], run: Path) -> None:
+    given = [word.replace("RUN", str(run)) for word in words]
+    done = subprocess.run([sys.executable, "-c", CHECK, *given], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == "[]"

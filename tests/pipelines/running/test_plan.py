@@ -1,0 +1,142 @@
+"""Wiring a recipe's DAG: what its author got wrong is said in one line, and no record gets lost."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+
+from inference.settings import ModelsSettings
+from pipelines import grounded_cot
+from pipelines.running.loading import PipelineError
+from pipelines.running.plan import RunArguments, check_wiring, make_plan, wire
+from pipelines.running.settings import RunSettings
+from rewards.registry import SCORERS
+from schemas.config import ConfigError
+from schemas.records import Draft
+from stages.clean_questions import CleanQuestions, CleanSettings
+from stages.ingest_records import IngestRecords, MediaRoots
+from stages.plumbing.recipe import Ends, Recipe, RunContext
+from stages.plumbing.stage import DraftStage, Stage
+from stages.sources.base import Source
+from stages.verify_traces import VerifySettings, VerifyTraces, describe
+
+CONTEXT = RunContext(
+    (Source("jsonl", "records.jsonl"),), MediaRoots(".", "."), ModelsSettings((), (), "replies.sqlite", ".", ".")
+)
+TONE = replace(SCORERS[0], name="tone")
+
+
+@dataclass
+class Noop(DraftStage):
+    """A stage that keeps everything."""
+
+    stage = Stage("noop", "keeps everything")
+
+    def work(self) -> Callable[[Draft], Draft]:
+        return _same
+
+
+def _same(draft: Draft) -> Draft:
+    return draft
+
+
+def _ingest(root: beam.Pipeline, run: RunContext) -> Any:
+    return root | "Ingest" >> IngestRecords(run.sources, RunSettings().input, run.roots)
+
+
+def _right(root: beam.Pipeline, run: RunContext, _: RunSettings) -> Ends:
+    ingested = _ingest(root, run)
+    kept = ingested["kept"] | "Noop" >> Noop()
+    return Ends(rejected=[ingested["rejected"], kept.rejected], rl=kept.kept)
+
+
+def _rejected_by_another_way(root: beam.Pipeline, run: RunContext, _: RunSettings) -> Ends:
+    ingested = _ingest(root, run)
+    kept = ingested["kept"] | "Noop" >> Noop()
+    both = (ingested["rejected"], kept.rejected) | "Both" >> beam.Flatten()
+    return Ends(rejected=[both], rl=kept.kept)
+
+
+def _no_rejected(root: beam.Pipeline, run: RunContext, _: RunSettings) -> Ends:
+    ingested = _ingest(root, run)
+    kept = ingested["kept"] | "Noop" >> Noop()
+    return Ends(rejected=[ingested["rejected"]], rl=kept.kept)
+
+
+def _no_kept(root: beam.Pipeline, run: RunContext, _: RunSettings) -> Ends:
+    ingested = _ingest(root, run)
+    kept = ingested["kept"] | "Noop" >> Noop()
+    return Ends(rejected=[ingested["rejected"], kept.rejected])
+
+
+def _no_ends(root: beam.Pipeline, run: RunContext, _: RunSettings) -> Any:
+    return [_ingest(root, run)["kept"]]
+
+
+def _unlisted(root: beam.Pipeline, run: RunContext, _: RunSettings) -> Ends:
+    ingested = _ingest(root, run)
+    cleaned = ingested["kept"] | "Clean" >> CleanQuestions(CleanSettings())
+    return Ends(rejected=[ingested["rejected"], cleaned.rejected], rl=cleaned.kept)
+
+
+def _own_scorer(root: beam.Pipeline, run: RunContext, _: RunSettings) -> Ends:
+    ingested = _ingest(root, run)
+    verified = ingested["kept"] | "Verify" >> VerifyTraces(VerifySettings(), run.models, (*SCORERS, TONE))
+    return Ends(rejected=[ingested["rejected"], verified.rejected], sft=verified.kept)
+
+
+def _unknown_floor(root: beam.Pipeline, run: RunContext, _: RunSettings) -> Ends:
+    VerifyTraces(VerifySettings(floors={"tonne": 0.5}), run.models, (*SCORERS, TONE))
+    return _right(root, run, RunSettings())
+
+
+def recipe(build: Callable[..., Any], *stages: Stage) -> Recipe:
+    return Recipe("mine", RunSettings, build, (IngestRecords.stage, Noop.stage, *stages))
+
+
+def wired(made: Recipe) -> Ends:
+    return wire(made, beam.Pipeline(), CONTEXT, RunSettings())
+
+
+@pytest.mark.parametrize("build", [_right, _rejected_by_another_way])
+def test_a_dag_that_ends_every_record(build: Callable[..., Ends]) -> None:
+    ends = wired(recipe(build))
+    assert ends.rl is not None
+    assert ends.sft is None
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (_no_rejected, "the recipe mine loses what the stage noop rejects: list it in Ends(rejected=…)"),
+        (_no_kept, "the recipe mine loses what the stage noop keeps: no stage takes it and it is no end"),
+        (_no_ends, "the recipe mine: build returned list instead of Ends"),
+        (_unlisted, "the recipe mine wires the stage clean and does not list it in stages"),
+    ],
+)
+def test_what_a_dag_must_not_do(build: Callable[..., Any], said: str) -> None:
+    with pytest.raises(PipelineError) as caught:
+        wired(recipe(build))
+    assert str(caught.value) == said
+
+
+def test_a_mistake_in_the_config_stays_one_of_the_config() -> None:
+    with pytest.raises(ConfigError, match=r"verify\.floors\.tonne: there is no such scorer"):
+        wired(recipe(_unknown_floor))
+
+
+def test_a_recipe_lists_the_description_that_it_wires() -> None:
+    assert wired(recipe(_own_scorer, describe((*SCORERS, TONE)))).sft is not None
+    with pytest.raises(PipelineError, match="lists the stage verify with another description"):
+        wired(recipe(_own_scorer, VerifyTraces.stage))
+
+
+def test_the_bundled_recipe_can_be_wired(tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").write_text("{}\n", "utf-8")
+    plan = make_plan(RunArguments("grounded_cot", str(tmp_path), str(tmp_path / "run")))
+    assert plan.recipe is grounded_cot.RECIPE
+    check_wiring(plan)
+    assert not (tmp_path / "run").exists()

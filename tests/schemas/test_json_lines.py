@@ -1,0 +1,50 @@
+"""Reading JSON Lines: which lines there are, and which of them are objects."""
+
+import pytest
+
+from schemas.json_lines import NotAnObject, parse_object, read_lines, read_objects
+
+CONTENTS = [
+    (b"", []),
+    (b"\n\r\n  \n\t\n", []),
+    (b'{"a": 1}\n{"a": 2}\n', [(1, '{"a": 1}'), (2, '{"a": 2}')]),
+    (b'{"a": 1}\r\n\r\n{"a": 2}\r\n', [(1, '{"a": 1}'), (3, '{"a": 2}')]),
+    (b'\xef\xbb\xbf{"a": 1}\n\xef\xbb\xbf{}\n', [(1, '{"a": 1}'), (2, "\ufeff{}")]),
+    (b'\xef\xbb\xbf\n{"a": 1}', [(2, '{"a": 1}')]),
+    (b'{"a": 1}\n{"a": ', [(1, '{"a": 1}'), (2, '{"a": ')]),
+    (b'"x\xff\xc3"\n', [(1, '"x\\udcff\\udcc3"')]),
+    ('"a\u2028b\x0cc\x85d"\n'.encode(), [(1, '"a\u2028b\x0cc\x85d"')]),
+    ("\u2003\n{}".encode(), [(2, "{}")]),
+]
+
+
+@pytest.mark.parametrize(("content", "expected"), CONTENTS)
+def test_lines_keep_their_numbers(content: bytes, expected: list[tuple[int, str]]) -> None:
+    lines = content.splitlines(keepends=True) if content.isascii() else content.replace(b"\n", b"\n\0").split(b"\0")
+    assert list(read_lines(lines)) == expected
+
+
+def test_numbers_begin_where_the_caller_says() -> None:
+    assert list(read_lines([b"\xef\xbb\xbf1\n", b"\n", b"2"], first_number=41)) == [(41, "1"), (43, "2")]
+
+
+NO_OBJECTS = [
+    ("[1]", "not a JSON object"),
+    ("null", "not a JSON object"),
+    ('{"a": ', "not JSON: Expecting value"),
+    ("\ufeff{}", "not JSON: "),
+    ("[" * 100_000, "not JSON: "),
+    ('{"a": 1' + "0" * 5000 + "}", "not JSON: "),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), NO_OBJECTS)
+def test_a_line_that_is_no_object(text: str, message: str) -> None:
+    with pytest.raises(NotAnObject) as caught:
+        parse_object(text)
+    assert str(caught.value).startswith(message)
+    assert list(read_objects([b'{"a": 1}\n', text.encode() + b"\n", b'{"a": 2}'])) == [{"a": 1}, {"a": 2}]
+
+
+def test_bytes_that_are_no_text_stay_in_their_string() -> None:
+    assert list(read_objects([b'{"id": "\xff"}'])) == [{"id": "\udcff"}]

@@ -1,0 +1,146 @@
+"""Data sets: embedded images, and whose images a row may name."""
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+from fsspec import AbstractFileSystem
+from fsspec.registry import _registry
+
+from stages.sources.base import RowSettings, Source
+from stages.sources.hf_datasets import own_image
+from vision.hashing import sha256_bytes
+from vision.media import MediaMissing, MediaNotAllowed, MediaStore
+
+Read = Callable[..., list[tuple[int, dict[str, Any]]]]
+
+
+@pytest.fixture
+def saved(tmp_path: Path, image: bytes) -> Path:
+    """A data set saved as Parquet under a name that only ``datasets`` would find, and its column names."""
+    features = datasets.Features(
+        {"query": datasets.Value("string"), "label": datasets.Value("int64"), "image": datasets.Image()}
+    )
+    rows = {"query": ["How many?", "How many red?"], "label": [3, 1], "image": [{"bytes": image, "path": None}] * 2}
+    (tmp_path / "set").mkdir()
+    datasets.Dataset.from_dict(rows, features=features).to_parquet(tmp_path / "set" / "train-00000.parquet")
+    return tmp_path / "set"
+
+
+def test_a_data_set_with_embedded_images(saved: Path, store: MediaStore, image: bytes, read: Read) -> None:
+    columns = {"question": "query", "answer": "label", "media": "image"}
+    rows = RowSettings(columns=columns, constants={"source": "made", "license": "MIT"})
+    found = read(Source("datasets", str(saved)), rows)
+    media = [f"run:media/{sha256_bytes(image)}.bin"]
+    first = {"id": "row-1", "source": "made", "license": "MIT", "question": "How many?", "answer": 3, "media": media}
+    assert found == [(1, first), (2, first | {"id": "row-2", "question": "How many red?", "answer": 1})]
+
+
+def test_a_data_set_without_the_split(saved: Path, read: Read) -> None:
+    with pytest.raises(ValueError, match="test"):
+        read(Source("datasets", str(saved)), RowSettings(split="test"))
+
+
+def test_data_sets_saved_to_disk(saved: Path, tmp_path: Path, store: MediaStore, image: bytes, read: Read) -> None:
+    one = datasets.Dataset.from_parquet(str(saved / "train-00000.parquet"))
+    assert isinstance(one, datasets.Dataset)
+    one.save_to_disk(tmp_path / "one")
+    datasets.DatasetDict({"train": one, "test": one.select([1])}).save_to_disk(tmp_path / "parts")
+    columns = {"question": "query", "answer": "label"}
+    for folder, split, answers in (("one", "train", [3, 1]), ("parts", "train", [3, 1]), ("parts", "test", [1])):
+        found = read(Source("datasets", str(tmp_path / folder)), RowSettings(columns=columns, split=split))
+        assert [row["answer"] for _, row in found] == answers
+        assert all(store.open_bytes(row["media"][0]) == image for _, row in found)
+
+
+def test_a_folder_of_images_read_by_datasets(
+    write_scene: Callable[..., Path], tmp_path: Path, store: MediaStore, read: Read
+) -> None:
+    image = write_scene(tmp_path / "data" / "a.png")
+    (tmp_path / "data" / "metadata.csv").write_text("file_name,question,answer\na.png,How many?,3\n")
+    [(_, found)] = read(Source("datasets", str(tmp_path / "data")))
+    assert store.open_bytes(found["media"][0]) == image.read_bytes()
+
+
+def test_a_zip_of_images_read_by_datasets(
+    write_scene: Callable[..., Path], tmp_path: Path, store: MediaStore, read: Read
+) -> None:
+    image = write_scene(tmp_path / "a.png")
+    (tmp_path / "data").mkdir()
+    with zipfile.ZipFile(tmp_path / "data" / "all.zip", "w") as archive:
+        archive.write(image, "a.png")
+        archive.writestr("metadata.csv", "file_name,question,answer\na.png,How many?,3\n")
+    [(_, found)] = read(Source("datasets", str(tmp_path / "data")))
+    assert store.open_bytes(found["media"][0]) == image.read_bytes()
+
+
+HUB = "hf://datasets/org/name@0a1b/a.png"
+PATHS = [  # what a row may name, in a data set of that folder or id, and what becomes of it
+    ("{data}/a.png", "{data}", "a.png"),
+    ("{data}/deep/b.png", "{data}", "deep/b.png"),
+    ("a.png", "{data}", "a.png"),
+    ("{data}/../private.png", "{data}", "../private.png"),
+    ("{data}//etc/passwd", "{data}", "/etc/passwd"),
+    ("{data}x/a.png", "{data}", None),
+    ("/etc/passwd", "{data}", None),
+    ("file:///etc/passwd", "{data}", None),
+    ("zip://a.png::/elsewhere/all.zip", "{data}", None),
+    ("zip://a.png::{data}/../all.zip", "{data}", None),
+    ("zip://a.png::{data}/none.zip", "{data}", None),
+    ("zip://a.png::zip://b.zip::{data}/all.zip", "{data}", None),
+    ("zip://a.png", "{data}", None),
+    (HUB, "{data}", None),
+    (HUB, "org/name", b"org/name@0a1b/a.png"),
+    ("hf://datasets/org/name/a.png", "org/name", b"org/name/a.png"),
+    ("hf://datasets/org/name2@0a1b/a.png", "org/name", None),
+    ("hf://datasets/org/name@0a1b/../../private/x.png", "org/name", None),
+    ("hf://datasets/mine/private/x.png", "org/name", None),
+    ("hf://org/name/a.png", "org/name", None),
+    ("org/name/a.png", "org/name", "a.png"),
+    ("/etc/passwd", "org/name", None),
+]
+
+
+class Hub(AbstractFileSystem):
+    """A hub whose files hold their own names."""
+
+    def _open(self, path: str, mode: str = "rb", **_: Any) -> io.BytesIO:
+        return io.BytesIO(self._strip_protocol(path).encode())
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in in place of the hub, for ``fsspec``."""
+    monkeypatch.setitem(_registry, "hf", Hub)
+
+
+@pytest.mark.parametrize(("path", "data_set", "kept"), PATHS)
+def test_a_row_names_images_of_its_own_data_set_only(
+    path: str, data_set: str, kept: str | bytes | None, tmp_path: Path, store: MediaStore, hub: None
+) -> None:
+    named = path.format(data=tmp_path / "data")
+    value = own_image([{"bytes": None, "path": named}], data_set.format(data=tmp_path / "data"))
+    if isinstance(kept, bytes):
+        assert value[0]["bytes"].endswith(kept)
+    else:
+        assert value == [{"bytes": None, "path": kept or named}]
+    if kept is None:
+        with pytest.raises((MediaNotAllowed, MediaMissing)):
+            store.open_bytes(f"input:{value[0]['path']}")
+
+
+def test_only_image_columns_are_read(tmp_path: Path, store: MediaStore, read: Read) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "private.png").write_bytes(b"private")
+    value = {"bytes": None, "path": str(tmp_path / "private.png")}
+    (tmp_path / "data" / "rows.jsonl").write_text(json.dumps({"image": value, "question": value}))
+    [(_, found)] = read(Source("datasets", str(tmp_path / "data")))
+    assert found["media"] == [f"input:{tmp_path / 'private.png'}"]
+    assert found["question"] == value
+    with pytest.raises(MediaNotAllowed):
+        store.open_bytes(found["media"][0])

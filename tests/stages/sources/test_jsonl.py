@@ -1,0 +1,106 @@
+"""JSON Lines as an input: its records as they stand in the file, and what is told of it before a run."""
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.records import RawRecord
+from stages.sources.base import RowSettings, Source
+from stages.sources.jsonl import MAX_LINES_FOR_KEYS, JsonLines, lines_fingerprint
+from vision.media import MediaStore
+
+FORMAT = JsonLines()
+MAPPING = RowSettings(columns={"question": "query", "media": "pic"}, constants={"license": "MIT"})
+
+
+def written(folder: Path, content: bytes | str) -> Source:
+    (folder / "records.jsonl").write_bytes(content.encode() if isinstance(content, str) else content)
+    return Source("jsonl", str(folder / "records.jsonl"))
+
+
+CONTENTS = [
+    (b"", []),
+    (b'{"a": 1}\r\n\r\n{"a": 2}\r\n', [(1, '{"a": 1}'), (3, '{"a": 2}')]),
+    (b'\xef\xbb\xbf{"a": 1}\n\xef\xbb\xbf{}\n', [(1, '{"a": 1}'), (2, "\ufeff{}")]),
+    (b'\xef\xbb\xbf\n{"a": 1}', [(2, '{"a": 1}')]),
+    (b'{"a": 1}\n{"a": ', [(1, '{"a": 1}'), (2, '{"a": ')]),
+    (b'"x\xff\xc3"\n', [(1, '"x\\udcff\\udcc3"')]),
+    ('"a\u2028b\x0cc\x85d"\n\u2003\n'.encode(), [(1, '"a\u2028b\x0cc\x85d"')]),
+]
+
+
+@pytest.mark.parametrize(("content", "expected"), CONTENTS)
+def test_every_line_is_a_record_and_counts_as_one(
+    content: bytes, expected: list[tuple[int, str]], tmp_path: Path, store: MediaStore
+) -> None:
+    source = written(tmp_path, content)
+    found = list(FORMAT.records(source, RowSettings(), store))
+    assert found == [RawRecord(number, text) for number, text in expected]
+    assert FORMAT.count(source) == len(found)
+
+
+MAPPED = [
+    ('{"query": "How?", "pic": "a.png"}', {"question": "How?", "media": "a.png", "license": "MIT"}),
+    ('{"query": "How?", "question": "no", "license": "X", "x": 1}', {"question": "How?", "license": "X"}),
+    ('{"query": null, "license": null}', {"license": "MIT"}),
+    (r'{"query": "a\ud800"}', {"question": "a\ud800", "license": "MIT"}),
+    ("{}", {"license": "MIT"}),
+]
+
+
+@pytest.mark.parametrize(("line", "expected"), MAPPED)
+def test_columns_and_constants_hold_for_lines_too(
+    line: str, expected: dict[str, str], tmp_path: Path, store: MediaStore
+) -> None:
+    [raw] = FORMAT.records(written(tmp_path, line + "\n"), MAPPING, store)
+    assert (json.loads(raw.text), raw.materialised) == (expected, False)
+    assert raw.text.isascii()
+
+
+@pytest.mark.parametrize("line", ["[1]", "3", '{"query": ', "[" * 100_000, '{"answer": 1' + "0" * 5000 + "}"])
+def test_lines_that_are_no_objects_are_left_as_they_are(line: str, tmp_path: Path, store: MediaStore) -> None:
+    assert [raw.text for raw in FORMAT.records(written(tmp_path, line + "\n"), MAPPING, store)] == [line]
+
+
+def test_the_media_of_records_that_name_any(tmp_path: Path) -> None:
+    source = written(tmp_path, b'\xef\xbb\xbf{"media": "a", "pic": 1}\n{"media": ["b", 2]}\n[1]\n\n{"media": null}\n{')
+    assert list(FORMAT.media(source, RowSettings())) == ["a", ["b", 2]]
+    assert list(FORMAT.media(source, MAPPING)) == [1]
+
+
+def test_the_keys_of_the_first_lines_are_known(tmp_path: Path) -> None:
+    first = '{"a": 1}\n[1]\n{"b": 2, "id": ' + "\n" * (MAX_LINES_FOR_KEYS - 3)
+    written(tmp_path, first + '{"c": 3}\n{"d": 4}\n')
+    assert FORMAT.find("x", tmp_path, RowSettings()).columns == {"a", "c"}
+    lacking = RowSettings(columns={"choices": "options", "license": "l", "id": "i"}, constants={"license": "MIT"})
+    assert FORMAT.find("x", tmp_path, lacking).columns == {"a", "c", "options", "l"}
+    written(tmp_path, "[1]\n")
+    assert FORMAT.find("x", tmp_path, lacking).columns == set()
+
+
+LINES = st.lists(st.binary(max_size=6).filter(lambda line: b"\n" not in line and b"\r" not in line), max_size=6)
+
+
+@settings(max_examples=60)
+@given(LINES, st.randoms(use_true_random=False), st.sampled_from([b"\n", b"\r\n", b""]))
+def test_the_fingerprint_is_of_lines_in_any_order(lines: list[bytes], random: Random, end: bytes) -> None:
+    mixed = random.sample(lines, len(lines))
+    assert lines_fingerprint(iter(lines)) == lines_fingerprint(line + end for line in mixed)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [([], [b"a"]), ([b"a"], [b"b"]), ([b"a"], [b"a", b"a"]), ([b"ab"], [b"a", b"b"]), ([b"a"], [b"a "])],
+)
+def test_other_lines_have_another_fingerprint(one: list[bytes], other: list[bytes]) -> None:
+    assert lines_fingerprint(iter(one)) != lines_fingerprint(iter(other))
+    assert len(lines_fingerprint(iter(one))) == 64
+
+
+def test_the_fingerprint_of_older_runs_is_still_the_same() -> None:
+    found = lines_fingerprint([b'\xef\xbb\xbf{"id": "a"}\r\n', b"\n", b'{"id": "\xff"}'])
+    assert found == "1fa8eec77b82cdb198552c2a0cd56bcd85570441dbbf375b3bc3d0570dc7468f"
