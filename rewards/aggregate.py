@@ -22,8 +22,8 @@ from schemas.records import Verdict
 class GateSettings:
     """Weights and gate of Argos Eq. 9. The paper does not publish them; equal weights and τ = 1 are the default.
 
-    ``weights`` are by the name of the scorer; a scorer without a weight has no part in the score. ``temporal`` takes
-    the weight of ``spatial`` unless it has its own: both are the grounding, of an image and of a clip.
+    Weights are by the name of the scorer; a scorer without a weight has no part in the score. ``temporal`` takes the
+    weight of ``spatial`` unless it has its own: both are the grounding, of an image and of a clip.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {

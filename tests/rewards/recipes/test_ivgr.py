@@ -153,5 +153,5 @@ def test_textual_responses_are_no_references() -> None:
 
 @pytest.mark.parametrize("changes", [{"min_box_score": 1.0}, {"judgements": 0}, {"boxes": "iou"}])
 def test_impossible_settings(changes) -> None:
-    with pytest.raises(ValueError, match=r"min_box_score|boxes"):
+    with pytest.raises(ValueError, match=r"min_box_score must be|judgements must be|boxes must be"):
         IvgrSettings(**changes)

@@ -80,5 +80,5 @@ def test_without_a_judge_the_thinking_is_unscored(run, scripted, case) -> None:
 
 def test_the_settings_of_a_config() -> None:
     assert build(SailRlSettings, {"cascading": {"alpha": 0.5}}).cascading.alpha == 0.5
-    with pytest.raises(ValueError, match="form must be cascading or additive, got 'sum'"):
+    with pytest.raises(ValueError, match="form must be 'cascading' or 'additive', got 'sum'"):
         SailRlSettings("sum")
