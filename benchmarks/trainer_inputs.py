@@ -224,7 +224,7 @@ def counts(vlm: VisionLanguageModel, samples: list[Sample]) -> Counts:
     layers = sum(weight.numel() for weight in model.language_model.layers.parameters())
     tower = sum(weight.numel() for weight in model.visual.parameters())
     head = vlm.model.get_output_embeddings().weight.numel()
-    pictures = {picture.key: len(picture.patches) for sample in samples for picture in sample.pictures}
+    pictures = {picture.key: len(picture.patches) for sample in samples for picture in sample.images}
     tokens, targets = sum(map(len, samples)), sum(sample.targets for sample in samples)
     patches = sum(pictures.values())
     return Counts(tokens, targets, patches, 6.0 * (layers * tokens + tower * patches + head * targets))
@@ -241,7 +241,7 @@ def as_scored_by_trl(samples: list[Sample], pad_id: int) -> dict[str, Any]:
     for row, (sample, start) in enumerate(zip(samples, starts, strict=True)):
         place = slice(longest - start, longest - start + len(sample))
         ids[row, place], real[row, place], is_image[row, place] = sample.ids, 1, sample.is_image.long()
-    pictures = [picture for sample in samples for picture in sample.pictures]
+    pictures = [picture for sample in samples for picture in sample.images]
     return {
         "prompt_ids": ids[:, :longest],
         "prompt_mask": real[:, :longest],
@@ -251,6 +251,6 @@ def as_scored_by_trl(samples: list[Sample], pad_id: int) -> dict[str, Any]:
         "num_items_in_batch": real[:, longest:].sum(),
         "pixel_values": torch.cat([picture.patches for picture in pictures]),
         "image_grid_thw": torch.tensor([picture.grid for picture in pictures]),
-        "num_images": [len(sample.pictures) for sample in samples],
+        "num_images": [len(sample.images) for sample in samples],
         "mm_token_type_ids": is_image,
     }

@@ -112,7 +112,7 @@ def settings_sha256(settings: TrainerSettings) -> str:
 
 
 def run_sha256(command: str, settings: TrainerSettings, data_sha256: str) -> str:
-    """What a run is: a checkpoint is gone on with by the same command, config and data only."""
+    """The identity of a run: only the same command, config and data resume from a checkpoint."""
     return hashlib.sha256(f"{command} {settings_sha256(settings)} {data_sha256}".encode()).hexdigest()
 
 

@@ -76,7 +76,7 @@ def test_records_say_nothing_more(tmp_path: Path) -> None:
 
 JUDGE = '[reward.endpoints.judge]\nkind = "openai"\nmodel = "judge"\nbase_url = "http://127.0.0.1:9/v1"\n'
 REFUSED = [
-    ('recipe = "agros"', "", "reward.recipe: there is no recipe 'agros'; there are argos, sail_rl, ivgr, rucl"),
+    ('recipe = "agros"', "", "reward.recipe must be one of argos, sail_rl, ivgr, rucl, codedance, got 'agros'"),
     ("options = { weights = { spatail = 1 } }", "", "reward.options.weights.spatail: there is no such scorer"),
     ("options = { alpha = 1 }", "", "unknown key reward.options.alpha"),
     ('recipe = "rucl"', "", "reward.options.ramp_steps is not set"),
@@ -92,7 +92,7 @@ REFUSED = [
         "needs the rubrics that responses are judged by",
     ),
     ('recipe = "ivgr"', "judge", "needs the stream that each response was asked for in, which no row of the data has"),
-    ('recipe = "codedance"', "", "needs what became of the code of each turn, which no row of the data has"),
+    ('recipe = "codedance"', "", "needs how the code of each turn ended, which no row of the data has"),
 ]
 
 
