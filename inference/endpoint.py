@@ -59,13 +59,15 @@ class Kind:
     modules: tuple[str, ...] = ()
 
 
-_TORCH = ("torch", "torchvision", "transformers")
 KINDS = {
     "classical": Kind("inference.endpoints.classical:ClassicalEndpoint", in_process=True),
     "gemini": Kind("inference.endpoints.gemini:GeminiEndpoint", extra="gemini", modules=("google.genai",)),
     "openai": Kind("inference.endpoints.openai_compatible:OpenAIEndpoint"),
     "transformers": Kind(
-        "inference.endpoints.transformers_models:TransformersEndpoint", in_process=True, extra="vision", modules=_TORCH
+        "inference.endpoints.transformers_models:TransformersEndpoint",
+        in_process=True,
+        extra="vision",
+        modules=("torch", "torchvision", "transformers"),
     ),
     "vllm": Kind("inference.endpoints.vllm:VllmEndpoint", server="inference.endpoints.vllm_server:serving"),
 }
@@ -100,9 +102,7 @@ def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, 
 
 
 def check_extras(endpoints: Iterable[EndpointSettings]) -> None:
-    """Raises :class:`EndpointError` for an endpoint of an unknown kind and :class:`schemas.extras.MissingExtra` for one
-    of a kind whose packages are not installed here.
-    """
+    """Raises :class:`schemas.extras.MissingExtra` for an endpoint of a kind whose packages are not installed here."""
     for endpoint in endpoints:
         kind = kind_of(endpoint.kind)
         if kind.extra:
@@ -112,8 +112,8 @@ def check_extras(endpoints: Iterable[EndpointSettings]) -> None:
 def open_endpoint(settings: EndpointSettings, media: MediaStore, threads: int) -> Endpoint:
     """The endpoint that the settings describe.
 
-    Raises :class:`EndpointError` for an unknown kind and for a class that cannot be imported, and
-    :class:`schemas.extras.MissingExtra` for a kind whose packages are not installed.
+    Raises :class:`EndpointError` for an unknown kind, :class:`schemas.extras.MissingExtra` for one whose packages are
+    missing.
     """
     check_extras([settings])
     try:

@@ -73,8 +73,8 @@ def settings(cls: type[T]) -> type[T]:
     ``k: Annotated[PositiveInt, "attempts at each question"] = 4`` gives a field its type, its bound and the line that
     ``beam config`` and docs/config.md show. Types are strict: a bool is not an int, though an int may stand for a
     float. A check across fields stands in ``__post_init__``; a config's error names the key in full where the message
-    of its ValueError begins with the name of a field. The message of a field's own validator continues the sentence
-    that the key begins ("must be …").
+    of its ValueError begins with the name of a field, and a ConfigError stays as it is. The message of a field's own
+    validator continues the sentence that the key begins ("must be …").
 
     ``RENAMED`` (a ``ClassVar``) maps keys of the past, dotted from this section on, to the keys that replace them.
 
@@ -105,20 +105,20 @@ def load_config(cls: type[T], path: str | None, overrides: Sequence[str] = ()) -
     return build(cls, values)
 
 
-def build(cls: type[T], values: Mapping[str, Any]) -> T:
+def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
     """The settings from nested mappings; keys that are left out keep their defaults.
 
-    Raises :class:`ConfigError` like :func:`load_config`.
+    ``where`` is the dotted key of the section that they stand in. Raises :class:`ConfigError` like :func:`load_config`.
     """
     if "__pydantic_validator__" not in vars(cls):
         raise ConfigError(
             f"the class {cls.__name__} must be decorated with @settings of schemas.config, not @dataclass"
         )
-    text = json.dumps(_with_defaults(cls, values, ""), default=_plain)
+    text = json.dumps(_with_defaults(cls, values, f"{where}.".removeprefix(".")), default=_plain)
     try:  # JSON, where a list may stand for a tuple and a word for an enum's member; all else stays strict
         return TypeAdapter(cls).validate_json(text)
     except ValidationError as error:
-        raise ConfigError(_first_error(cls, error)) from None
+        raise ConfigError(_first_error(cls, error, where)) from None
 
 
 def to_toml(settings: Any) -> str:
@@ -210,7 +210,7 @@ def _plain(value: Any) -> dict[str, Any]:
     return TypeAdapter(type(value)).dump_python(value, mode="json")
 
 
-def _first_error(cls: type, error: ValidationError) -> str:
+def _first_error(cls: type, error: ValidationError, where: str = "") -> str:
     """One error in one line; an unknown key first, since it may be a misspelling of one that is missing."""
     found = min(error.errors(include_url=False), key=lambda each: each["type"] != "unexpected_keyword_argument")
     place = found["loc"]
@@ -218,13 +218,15 @@ def _first_error(cls: type, error: ValidationError) -> str:
         place = (dataclasses.fields(cls)[place[0]].name, *place[1:])
     if place[-1:] == ("[key]",):  # the error is in the key of a mapping, not in its value
         place = place[:-1]
-    key = _dotted(place)
+    key = _dotted((where, *place) if where else place)
     if found["type"] == "missing":
         return f"{key} is not set"
     if found["type"] == "unexpected_keyword_argument":
-        return _unknown(key, [_dotted((*place[:-1], name)) for name in _fields_at(cls, place[:-1])])
+        return _unknown(key, _fields_at(cls, place[:-1]))
     if found["type"] == "value_error":
-        return _own_message(key, str(found.get("ctx", {})["error"]), _fields_at(cls, place))
+        raised = found.get("ctx", {})["error"]
+        said = str(raised)
+        return said if isinstance(raised, ConfigError) else _own_message(key, said, _fields_at(cls, place))
     expected = EXPECTED.get(found["type"]) or re.sub(r"^\w+ should ", "must ", found["msg"])
     expected = expected.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
     return f"{key} {expected}, got {textwrap.shorten(repr(found['input']), MAX_SHOWN_CHARS, placeholder='…')}"
@@ -257,7 +259,8 @@ def _dotted(place: Sequence[int | str]) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
 
 
-def _unknown(key: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(sorted(known))}"
+def _unknown(key: str, names: Sequence[str]) -> str:
+    section, dot, name = key.rpartition(".")
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean {section}{dot}{near[0]}?" if near else f"known here: {', '.join(sorted(names))}"
     return f"unknown key {key}; {hint}"

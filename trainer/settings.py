@@ -142,7 +142,7 @@ class RewardSettings:
 
     def make_recipe(self) -> Recipe:
         """The recipe with its options. Raises ConfigError where an option does not fit."""
-        return make_recipe(self.recipe, self.options)
+        return make_recipe(self.recipe, self.options, "reward.options")
 
 
 @settings

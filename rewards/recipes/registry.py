@@ -22,15 +22,16 @@ RECIPES = {
 }
 
 
-def make_recipe(name: str, options: Mapping[str, object]) -> Recipe:
-    """The recipe of this name with these settings.
+def make_recipe(name: str, options: Mapping[str, object], where: str = "options") -> Recipe:
+    """The recipe of this name with these settings, which stand in a config at ``where``.
 
     Raises ConfigError for a name that there is none of, and for options that do not fit its settings.
     """
     if name not in RECIPES:
         raise ConfigError(f"there is no reward recipe {name!r}; there are {', '.join(RECIPES)}")
     kind = RECIPES[name]
+    settings = build(kind.Settings, options, where)
     try:
-        return kind(build(kind.Settings, options))
+        return kind(settings)
     except ValueError as error:
-        raise ConfigError(f"options: {error}") from error
+        raise ConfigError(f"{where}.{error}") from error

@@ -7,6 +7,7 @@ import pytest
 
 from inference.endpoint import KINDS, EndpointError, kind_of, load, open_endpoint
 from inference.settings import EndpointSettings
+from schemas.extras import MissingExtra
 from vision.media import MediaStore
 
 
@@ -56,7 +57,7 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.delitem(sys.modules, "inference.endpoints.gemini", raising=False)
     monkeypatch.setitem(sys.modules, "google.genai", None)
     monkeypatch.setitem(sys.modules, "google", None)
-    with pytest.raises(EndpointError, match=r"kind gemini cannot be imported .*: pip install 'groundtrace\[gemini\]'"):
+    with pytest.raises(MissingExtra, match=r"kind gemini needs the extra gemini: pip install 'groundtrace\[gemini\]'"):
         open_kind(tmp_path, "gemini")
 
 

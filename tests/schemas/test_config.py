@@ -264,6 +264,38 @@ def test_errors_outside_of_the_section(values: dict[str, Any], said: str) -> Non
     assert str(caught.value) == said
 
 
+INNER = [
+    ({"low": -1}, "outer.inner.low must be at least 0, got -1"),
+    ({"low": 10}, "outer.inner.low must be at most high = 9, got 10"),
+    ({"high": 13}, "outer.inner: thirteen is unlucky"),
+    ({"part": {"wieght": 1}}, "unknown key outer.inner.part.wieght; did you mean outer.inner.part.weight?"),
+    ({"zzzzz": 1}, "unknown key outer.inner.zzzzz; known here: high, kind, low, part, word"),
+    ({"floor": 1}, "outer.inner.floor is now outer.inner.floors.spatial"),
+]
+
+
+@pytest.mark.parametrize(("values", "said"), INNER)
+def test_a_section_that_is_built_by_the_check_of_another(values: dict[str, Any], said: str) -> None:
+    @settings
+    class Outer:
+        """Holds what is settings of a class that only another key tells."""
+
+        inner: Mapping[str, Any] = field(default_factory=dict)
+
+        def __post_init__(self) -> None:
+            build(Section, self.inner, "outer.inner")
+
+    @settings
+    class Top:
+        """A config."""
+
+        outer: Outer = field(default_factory=Outer)
+
+    with pytest.raises(ConfigError) as caught:
+        build(Top, {"outer": {"inner": values}})
+    assert str(caught.value) == said
+
+
 def test_a_named_entry_is_changed_key_by_key() -> None:
     found = build(Whole, {"named": {"a": {"high": 5}, "b": {"low": 2}}, "parts": [{"tags": ["x"]}], "limit": 3})
     assert found.named == {"a": Section(1, 5), "b": Section(2)}

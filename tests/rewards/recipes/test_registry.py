@@ -33,11 +33,11 @@ def test_options_become_settings() -> None:
     ("name", "options", "said"),
     [
         ("agros", {}, "there is no reward recipe 'agros'; there are argos, sail_rl, ivgr, rucl, codedance"),
-        ("argos", {"alpha": 1}, "options: unknown key alpha; known here: tau, weights"),
-        ("argos", {"tau": 2}, "options: tau must be at most 1, got 2"),
-        ("argos", {"weights": {"spatail": 1}}, "options: weights.spatail: there is no such scorer"),
-        ("rucl", {}, "options: ramp_steps is not set"),
-        ("sail_rl", {"cascading": {"alpha": 2}}, "options: cascading.alpha must be at most 1, got 2"),
+        ("argos", {"alpha": 1}, "unknown key options.alpha; known here: tau, weights"),
+        ("argos", {"tau": 2}, "options.tau must be at most 1, got 2"),
+        ("argos", {"weights": {"spatail": 1}}, "options.weights.spatail: there is no such scorer"),
+        ("rucl", {}, "options.ramp_steps is not set"),
+        ("sail_rl", {"cascading": {"alpha": 2}}, "options.cascading.alpha must be at most 1, got 2"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(name, options, said) -> None:
