@@ -3,10 +3,10 @@
 A new kind is one file with a class of this interface and one line in :data:`KINDS`. The registry imports none of them.
 """
 
-import importlib
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
+from inference.loading import is_path, load
 from inference.request import Reply, Request
 from inference.settings import EndpointSettings
 from schemas.errors import UserError
@@ -74,8 +74,7 @@ def kind_of(name: str) -> Kind:
     """The kind of that name, or of a class elsewhere named as ``module:Class``. Raises :class:`EndpointError`."""
     if name in KINDS:
         return KINDS[name]
-    module, colon, attribute = name.partition(":")
-    if colon and attribute.isidentifier() and all(part.isidentifier() for part in module.split(".")):
+    if is_path(name):
         return Kind(name)
     known = ", ".join(sorted(KINDS))
     raise EndpointError(f"unknown kind {name!r}; known are {known}, and a class of your own as module:Class")
@@ -93,9 +92,3 @@ def open_endpoint(settings: EndpointSettings, media: MediaStore, threads: int) -
         install = f"pip install 'groundtrace[{kind.extra}]'" if kind.extra else "make it importable"
         raise EndpointError(f"the endpoint kind {settings.kind} cannot be imported ({error}): {install}") from error
     return endpoint(settings, media, threads)
-
-
-def load(path: str) -> Any:
-    """What ``module:name`` names. Raises ImportError and AttributeError."""
-    module, _, name = path.partition(":")
-    return getattr(importlib.import_module(module), name)

@@ -1,9 +1,14 @@
 """The settings of an endpoint and of the whole model access, as they stand in a config. Hashable and picklable."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from inference.families.registry import DEFAULT, check_family, family_of
 from schemas.coordinates import CoordinateFrame
+
+if TYPE_CHECKING:
+    from inference.families.base import Family
 
 ROLES = ("policy", "teacher", "pointer", "judge", "second_judge", "detector", "segmenter")
 
@@ -12,7 +17,10 @@ ROLES = ("policy", "teacher", "pointer", "judge", "second_judge", "detector", "s
 class EndpointSettings:
     """One model endpoint.
 
-    ``kind`` is a key of :data:`inference.endpoint.KINDS`. ``frame`` is the coordinate frame that the model speaks.
+    ``kind`` is a key of :data:`inference.endpoint.KINDS`. ``family`` is a key of
+    :data:`inference.families.registry.FAMILIES` and says in which coordinate frame the model writes, how it is asked to
+    point and to box, and how its replies are read ("": as a model that is told our own form). ``frame`` is the
+    coordinate frame where it is another than the family's.
     The API key is read from the environment variable ``api_key_env`` or from the file ``api_key_file``; it never
     stands in a config. ``strength`` is for ``classical`` only: how coarse and jittered its view of the picture is
     (0: exact). ``serve_args`` are for ``vllm`` only: further arguments of ``vllm serve``. ``threshold`` is for the
@@ -40,7 +48,8 @@ class EndpointSettings:
     base_url: str = ""
     api_key_env: str = ""
     api_key_file: str = ""
-    frame: str = CoordinateFrame.PX.value
+    family: str = ""
+    frame: str = ""
     max_concurrency: int = 64
     adaptive: bool = True
     requests_per_minute: int = 0
@@ -67,7 +76,10 @@ class EndpointSettings:
     usd_per_million_tokens_cached: float | None = None
 
     def __post_init__(self) -> None:
-        CoordinateFrame(self.frame)
+        if self.frame:
+            CoordinateFrame(self.frame)
+        if self.family:
+            check_family(self.family)
         if not self.kind or not self.model:
             raise ValueError("an endpoint needs a kind and a model")
         if min(self.max_concurrency, self.samples_per_request, self.max_bytes_in_flight) < 1:
@@ -83,6 +95,15 @@ class EndpointSettings:
             raise ValueError("api_key_env and api_key_file exclude each other")
         if "@" in urlsplit(self.base_url).netloc or urlsplit(self.base_url).query:
             raise ValueError("base_url must not hold a user, password or query: keys come from api_key_env")
+
+    @property
+    def model_family(self) -> "Family":
+        """The model's family, with the declared frame, if any, in place of its own.
+
+        Raises ValueError for a family of the user's own that cannot be imported.
+        """
+        family = family_of(self.family or DEFAULT)
+        return replace(family, frame=CoordinateFrame(self.frame)) if self.frame else family
 
     def cost_usd(self, tokens_in: int, tokens_out: int, tokens_cached: int = 0) -> float:
         """The price of that many tokens; ``tokens_cached`` are those of ``tokens_in`` that the server had cached."""

@@ -56,7 +56,7 @@ def served_by(
 ) -> Served:
     """What these models serve. ``makers`` are the roles that made the points of the responses to be verified."""
     roles = frozenset(role for role, _ in models.roles)
-    frame = CoordinateFrame(models.endpoint("detector").frame) if "detector" in roles else CoordinateFrame.PX
+    frame = models.endpoint("detector").model_family.frame if "detector" in roles else CoordinateFrame.PX
     made_by = {models.endpoint_name(role) for role in makers if role in roles}
     own = "pointer" in roles and models.endpoint_name("pointer") in made_by
     return Served(roles, frame, own, frozenset(synthetic_sources))

@@ -13,7 +13,6 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from inference.grounding import points_of_reply
 from inference.repair import ask_for
 from inference.request import Sampling
 from inference.session import Session
@@ -27,7 +26,6 @@ from stages.plumbing.calling import CallModels, split, with_calls
 from vision.clips import VideoSettings
 
 STAGE = "point"
-PROMPT = "point.v1"
 _EXACT = Sampling(max_tokens=2048)
 
 
@@ -56,13 +54,14 @@ async def point(draft: Draft, session: Session, video: VideoSettings) -> Draft:
 async def _point_at(
     entity: str, medium: MediaRef, index: int, frame: FrameRef | None, session: Session
 ) -> tuple[Point, ...]:
-    prompt = load_prompt(PROMPT).render({"original": [media_part(frame or medium)]}, entity=entity)
+    family = session.family("pointer")
+    prompt = load_prompt(family.point_prompt).render({"original": [media_part(frame or medium)]}, entity=entity)
     points, _ = await ask_for(
         session,
         "pointer",
         prompt,
         _EXACT,
-        lambda reply: points_of_reply(reply.text, entity, reply.frame, medium, index),
+        lambda reply: family.points(reply.text, entity, medium, index),
     )
     if frame is None:
         return points

@@ -14,7 +14,7 @@ class ModelSettings:
     """The model to train: a local folder or a hub id.
 
     ``frame`` and ``decimals`` are how the model writes coordinates; left out, they are those of its family
-    (:data:`trainer.model.FAMILIES`). ``dtype`` is what it computes in; master weights are float32 either way.
+    (:mod:`inference.families`). ``dtype`` is what it computes in; master weights are float32 either way.
     ``freeze_vision`` leaves the vision tower as it is. ``lora_rank`` above 0 trains low-rank adapters on the linear
     layers of the language model instead of the weights themselves.
     """

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from inference.embedded import embedded_endpoints, embedded_roles
-from inference.endpoint import EndpointError, kind_of
+from inference.endpoint import kind_of
 from inference.settings import ROLES, EndpointSettings
 from stages.sources.reading import RowSettings
 from stages.write_shards import ShardSettings
@@ -28,8 +28,9 @@ class RunSettings:
         for name, settings in self.endpoints.items():
             try:
                 kind_of(settings.kind)
-            except EndpointError as error:
-                raise ValueError(f"endpoints.{name}.kind: {error}") from error
+                _ = settings.model_family
+            except ValueError as error:
+                raise ValueError(f"endpoints.{name}: {error}") from error
         for role, endpoint in self.roles.items():
             if role not in ROLES:
                 raise ValueError(f"roles.{role}: no such role; roles are {', '.join(ROLES)}")

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from inference.errors import CallError
-from inference.grounding import BadReply, Mask, boxes_of_reply, masks_of_reply, points_of_reply
+from inference.grounding import BadReply, Mask, masks_of_reply
 from inference.models import Caller
 from inference.repair import ask_for
 from inference.request import Sampling
@@ -26,7 +26,6 @@ from schemas.messages import MediaPart, media_part
 from schemas.records import MediaRef, Question, Verdict
 
 NAME = "spatial"
-DETECT_PROMPT, POINT_PROMPT = "detect.v2", "point.v1"
 SEGMENT_PROMPT, SEGMENT_POINTS_PROMPT = "segment.v1", "segment_points.v1"
 _EXACT = Sampling(max_tokens=16384)
 
@@ -124,7 +123,8 @@ class ObjectMasks:
         raise failed or BadReply("no endpoint is configured to look for it")
 
     async def _by_detector(self, label: str, picture: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:
-        prompt = load_prompt(DETECT_PROMPT).render(
+        family = self.caller.family("detector")
+        prompt = load_prompt(family.box_prompt).render(
             {"original": [picture]}, label=label, box_order=box_order(self.served.detector_frame)
         )
         boxes, _ = await ask_for(
@@ -132,18 +132,19 @@ class ObjectMasks:
             "detector",
             prompt,
             _EXACT,
-            lambda reply: boxes_of_reply(reply.text, label, reply.frame, medium, 0),
+            lambda reply: family.boxes(reply.text, label, medium, 0),
         )
         listed = [[box.x1, box.y1, box.x2, box.y2] for box in boxes]
         return await self._segmented(SEGMENT_PROMPT, "boxes", listed, picture, medium)
 
     async def _by_pointer(self, label: str, picture: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:
+        family = self.caller.family("pointer")
         points, _ = await ask_for(
             self.caller,
             "pointer",
-            load_prompt(POINT_PROMPT).render({"original": [picture]}, entity=label),
+            load_prompt(family.point_prompt).render({"original": [picture]}, entity=label),
             _EXACT,
-            lambda reply: points_of_reply(reply.text, label, reply.frame, medium, 0),
+            lambda reply: family.points(reply.text, label, medium, 0),
         )
         listed = [[point.x, point.y] for point in points]
         return await self._segmented(SEGMENT_POINTS_PROMPT, "points", listed, picture, medium)
