@@ -8,9 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from inference.families.plain import PLAIN
 from inference.grounding import BadReply
 from inference.models import Answered, Caller
 from inference.request import Sampling
+from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt
 
 T = TypeVar("T")
@@ -30,6 +32,17 @@ class Asks:
     prompts: tuple[str, ...]
     required: bool = True
     all_media: bool = True
+
+    def to(self, models: ModelsSettings) -> "Asks":
+        """The same of these models: where the role's family has prompts of its own to point or to box, it names them.
+
+        A description names those of our own form (:data:`inference.families.plain.PLAIN`).
+        """
+        if not models.has_role(self.role):
+            return self
+        family = models.endpoint(self.role).model_family
+        own = {PLAIN.point_prompt: family.point_prompt, PLAIN.box_prompt: family.box_prompt}
+        return replace(self, prompts=tuple(own.get(name, name) for name in self.prompts))
 
 
 async def ask_for(

@@ -3,11 +3,12 @@
 A new kind is one file with a class of this interface and one line in :data:`KINDS`. The registry imports none of them.
 """
 
-import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
+from inference.families.registry import DEFAULT, family_of
+from inference.loading import is_path, load
 from inference.request import Reply, Request
 from inference.settings import EndpointSettings
 from schemas.errors import UserError
@@ -82,20 +83,23 @@ def kind_of(name: str) -> Kind:
     """The kind of that name, or of a class elsewhere named as ``module:Class``. Raises :class:`EndpointError`."""
     if name in KINDS:
         return KINDS[name]
-    module, colon, attribute = name.partition(":")
-    if colon and attribute.isidentifier() and all(part.isidentifier() for part in module.split(".")):
+    if is_path(name):
         return Kind(name)
     known = ", ".join(sorted(KINDS))
     raise EndpointError(f"unknown kind {name!r}; known are {known}, and a class of your own as module:Class")
 
 
 def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, str]) -> None:
-    """Raises ValueError for an endpoint of an unknown kind, and for a role whose endpoint is not defined."""
+    """Raises ValueError for an endpoint of an unknown kind or family, and for a role whose endpoint is not defined."""
     for name, endpoint in endpoints.items():
         try:
             kind_of(endpoint.kind)
         except EndpointError as error:
             raise ValueError(f"endpoints.{name}.kind: {error}") from error
+        try:
+            family_of(endpoint.family or DEFAULT)
+        except ValueError as error:
+            raise ValueError(f"endpoints.{name}.family: {error}") from error
     for role, name in roles.items():
         if name not in endpoints:
             raise ValueError(f"roles.{role} must be one of {', '.join(sorted(endpoints))}, got {name!r}")
@@ -122,9 +126,3 @@ def open_endpoint(settings: EndpointSettings, media: MediaStore, threads: int) -
         said = f"the endpoint kind {settings.kind} cannot be imported ({error}): make it importable"
         raise EndpointError(said) from error
     return endpoint(settings, media, threads)
-
-
-def load(path: str) -> Any:
-    """What ``module:name`` names. Raises ImportError and AttributeError."""
-    module, _, name = path.partition(":")
-    return getattr(importlib.import_module(module), name)

@@ -2,15 +2,16 @@
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 import numpy as np
 
-from schemas.coordinates import CoordinateFrame, box_to_px, to_px
+from schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule, box_to_px, to_px
 from schemas.geometry import Box, Point
 from schemas.records import MediaRef
-from schemas.responses.pointing import NoPoints, UnparsablePointing, parse_pointer_reply
+from schemas.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
 from schemas.text import storable
 
 
@@ -35,42 +36,67 @@ class Mask:
         return 0 <= column < width and 0 <= row < height and bool(self.pixels[row, column])
 
 
+PointReader = Callable[[str], tuple[RawPoint, ...] | NoPoints]
+"""Reads the points of a reply as they are written, or its word that there are none. Raises UnparsablePointing."""
+
+BoxReader = Callable[[str], list[Any]]
+"""Reads the boxes of a reply, each the list of its four numbers as they are written. Raises :class:`BadReply`."""
+
+
 def points_of_reply(
-    text: str, entity: str, frame: CoordinateFrame, medium: MediaRef, media_index: int
+    text: str,
+    entity: str,
+    frame: CoordinateFrame,
+    medium: MediaRef,
+    media_index: int,
+    read: PointReader = parse_pointer_reply,
+    rule: ResizeRule = QWEN25_IMAGE,
 ) -> tuple[Point, ...]:
     """The pointer's points for one entity, labelled with it, in pixels; empty when it says that there are none.
 
     Raises :class:`BadReply` when the text is neither, or a point lies outside its frame.
     """
     try:
-        raw = parse_pointer_reply(text)
+        raw = read(text)
         if isinstance(raw, NoPoints):
             return ()
-        pixels = [to_px(frame, point.x, point.y, medium.width, medium.height) for point in raw]
+        pixels = [to_px(frame, point.x, point.y, medium.width, medium.height, rule) for point in raw]
     except (UnparsablePointing, ValueError) as error:
         raise BadReply(str(error)) from error
     return tuple(Point(entity, x, y, media_index) for x, y in pixels)
 
 
-def boxes_of_reply(
-    text: str, label: str, frame: CoordinateFrame, medium: MediaRef, media_index: int
-) -> tuple[Box, ...]:
-    """The detector's boxes for one label, in pixels. Raises :class:`BadReply` as :func:`points_of_reply` does."""
+def listed_boxes(text: str) -> list[Any]:
+    """The boxes of a reply in our own form, ``{"boxes": [[…], …]}``. Raises :class:`BadReply`."""
     rows = json_object(text).get("boxes")
     if not isinstance(rows, list):
         raise BadReply(f"boxes: expected a list, got {rows!r:.80}")
-    return tuple(_box(row, label, frame, medium, media_index) for row in rows)
+    return rows
 
 
-def _box(row: object, label: str, frame: CoordinateFrame, medium: MediaRef, media_index: int) -> Box:
+def boxes_of_reply(
+    text: str,
+    label: str,
+    frame: CoordinateFrame,
+    medium: MediaRef,
+    media_index: int,
+    read: BoxReader = listed_boxes,
+    rule: ResizeRule = QWEN25_IMAGE,
+) -> tuple[Box, ...]:
+    """The detector's boxes for one label, in pixels. Raises :class:`BadReply` as :func:`points_of_reply` does."""
+    return tuple(Box(label, *_corners(row, frame, medium, rule), media_index=media_index) for row in read(text))
+
+
+def _corners(
+    row: object, frame: CoordinateFrame, medium: MediaRef, rule: ResizeRule
+) -> tuple[float, float, float, float]:
     if not isinstance(row, list):
         raise BadReply(f"box {row!r:.80}: not a list")
     try:
         x1, y1, x2, y2 = (float(value) for value in row)
-        corners = box_to_px(frame, (x1, y1, x2, y2), medium.width, medium.height)
+        return box_to_px(frame, (x1, y1, x2, y2), medium.width, medium.height, rule)
     except (TypeError, ValueError, ArithmeticError) as error:
         raise BadReply(f"box {row!r:.80}: {error}") from error
-    return Box(label, *corners, media_index=media_index)
 
 
 def masks_of_reply(text: str, count: int, medium: MediaRef) -> tuple[Mask, ...]:

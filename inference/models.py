@@ -10,6 +10,7 @@ from inference.cache.replies import CacheEntry, Kept
 from inference.cache.shared import open_cache
 from inference.endpoint import Endpoint, kind_of, open_endpoint
 from inference.errors import NOT_SENT, BudgetUsedUp, CallError
+from inference.families.base import Family
 from inference.flow.budget import Budget, Cost
 from inference.request import Completion, Continuation, Reply, Request, Sampling, cache_key, estimated_tokens, joined
 from inference.settings import EndpointSettings, ModelsSettings
@@ -110,6 +111,10 @@ class Models:
         settings = self.settings.endpoint(role)
         return 0 if kind_of(settings.kind).in_process else settings.repair_attempts
 
+    def family(self, role: str) -> Family:
+        """The family of the role's model: how it is asked to point and to box, and how it is read."""
+        return self.settings.endpoint(role).model_family
+
     def gives_logprobs(self, role: str) -> bool:
         """Whether the role's endpoint is declared to give the log-probabilities of a continuation."""
         return self.settings.endpoint(role).logprobs
@@ -140,7 +145,7 @@ class Models:
             error.call = asked.cost(worth_usd, int(repair))
             raise
         completions = tuple(asked.have[key].completion for key in keys)
-        return Answered(completions, asked.cost(worth_usd, int(repair)), CoordinateFrame(endpoint.settings.frame))
+        return Answered(completions, asked.cost(worth_usd, int(repair)), endpoint.settings.model_family.frame)
 
     async def _complete(self, asked: _Asked) -> None:
         while wanted := asked.wanted():
@@ -296,6 +301,10 @@ class Caller(Protocol):
 
     def repair_attempts(self, role: str) -> int:
         """See :meth:`Models.repair_attempts`."""
+        ...
+
+    def family(self, role: str) -> Family:
+        """See :meth:`Models.family`."""
         ...
 
     def gives_logprobs(self, role: str) -> bool:

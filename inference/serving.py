@@ -8,7 +8,8 @@ servers on leaving.
 import contextlib
 from collections.abc import Iterator
 
-from inference.endpoint import kind_of, load
+from inference.endpoint import kind_of
+from inference.loading import load
 from inference.settings import ModelsSettings
 
 

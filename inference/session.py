@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from inference.errors import BudgetUsedUp, CallError
+from inference.families.base import Family
 from inference.models import Answered, Models
 from inference.request import Continuation, Sampling
 from prompts.loader import RenderedPrompt
@@ -41,6 +42,10 @@ class Session:
     def repair_attempts(self, role: str) -> int:
         """:meth:`inference.models.Models.repair_attempts`."""
         return self.models.repair_attempts(role)
+
+    def family(self, role: str) -> Family:
+        """:meth:`inference.models.Models.family`."""
+        return self.models.family(role)
 
     def gives_logprobs(self, role: str) -> bool:
         """:meth:`inference.models.Models.gives_logprobs`."""

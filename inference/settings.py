@@ -1,13 +1,17 @@
 """The settings of an endpoint and of the whole model access, as they stand in a config. Hashable and picklable."""
 
-from dataclasses import dataclass, field
-from typing import Annotated
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
+from inference.families.registry import DEFAULT, FAMILIES, check_family, family_of
 from schemas.config import NonEmpty, OneOf, Share, settings
 from schemas.coordinates import CoordinateFrame
+
+if TYPE_CHECKING:
+    from inference.families.base import Family
 
 ROLES = ("policy", "teacher", "pointer", "judge", "second_judge", "detector", "segmenter")
 Role = Annotated[str, OneOf(ROLES)]
@@ -19,6 +23,12 @@ def _without_secrets(url: str) -> str:
     if "@" in urlsplit(url).netloc or urlsplit(url).query:
         raise ValueError("must not hold a user, password or query: keys come from api_key_env")
     return url
+
+
+def _known_family(name: str) -> str:
+    if name:
+        check_family(name)
+    return name
 
 
 @settings
@@ -35,7 +45,15 @@ class EndpointSettings:
     base_url: Annotated[str, AfterValidator(_without_secrets), "where the server answers, up to /v1"] = ""
     api_key_env: Annotated[str, "the environment variable that holds the API key"] = ""
     api_key_file: Annotated[str, "the file that holds the API key"] = ""
-    frame: Annotated[FrameName, "the coordinate frame that the model speaks"] = CoordinateFrame.PX
+    family: Annotated[
+        str,
+        AfterValidator(_known_family),
+        f"how the model points, boxes and is read: {', '.join(sorted(FAMILIES))}, or one of your own as module:NAME "
+        f"(empty: {DEFAULT}, which is told our form)",
+    ] = ""
+    frame: Annotated[
+        FrameName | None, "the coordinate frame that the model speaks; left out: that of its family (px for plain)"
+    ] = None
     max_concurrency: Annotated[PositiveInt, "requests at once"] = 64
     adaptive: Annotated[bool, "lower the concurrency while the server is overloaded"] = True
     requests_per_minute: Annotated[NonNegativeInt, "at most so many (0: no limit)"] = 0
@@ -71,6 +89,15 @@ class EndpointSettings:
     def __post_init__(self) -> None:
         if self.api_key_env and self.api_key_file:
             raise ValueError("api_key_env and api_key_file exclude each other")
+
+    @property
+    def model_family(self) -> "Family":
+        """The model's family, with the declared frame, if any, in place of its own.
+
+        Raises ValueError for a family of the user's own that cannot be imported.
+        """
+        family = family_of(self.family or DEFAULT)
+        return replace(family, frame=self.frame) if self.frame else family
 
     def cost_usd(self, tokens_in: int, tokens_out: int, tokens_cached: int = 0) -> float:
         """The price of that many tokens; ``tokens_cached`` are those of ``tokens_in`` that the server had cached."""

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from inference.asking import Asks, ask_for
 from inference.errors import CallError
-from inference.grounding import BadReply, Mask, boxes_of_reply, masks_of_reply, points_of_reply
+from inference.families.plain import PLAIN
+from inference.grounding import BadReply, Mask, masks_of_reply
 from inference.models import Caller
 from inference.request import Sampling
 from inference.settings import ModelsSettings
@@ -22,11 +23,10 @@ from schemas.coordinates import CoordinateFrame
 from schemas.messages import MediaPart, media_part
 from schemas.records import MediaRef, Question
 
-DETECT_PROMPT, POINT_PROMPT = "detect.v2", "point.v1"
 SEGMENT_PROMPT, SEGMENT_POINTS_PROMPT = "segment.v1", "segment_points.v1"
 ASKS = (
-    Asks("detector", (DETECT_PROMPT,), required=False, all_media=False),
-    Asks("pointer", (POINT_PROMPT,), required=False, all_media=False),
+    Asks("detector", (PLAIN.box_prompt,), required=False, all_media=False),
+    Asks("pointer", (PLAIN.point_prompt,), required=False, all_media=False),
     Asks("segmenter", (SEGMENT_PROMPT, SEGMENT_POINTS_PROMPT), required=False, all_media=False),
 )
 """What finding objects asks. None is required: without these roles points are not checked."""
@@ -65,7 +65,7 @@ def served_by(
 ) -> Served:
     """What these models serve. ``makers`` are the roles that made the points of the responses to be verified."""
     roles = frozenset(role for role, _ in models.roles)
-    frame = CoordinateFrame(models.endpoint("detector").frame) if "detector" in roles else CoordinateFrame.PX
+    frame = models.endpoint("detector").model_family.frame if "detector" in roles else CoordinateFrame.PX
     made_by = {models.endpoint_name(role) for role in makers if role in roles}
     own = "pointer" in roles and models.endpoint_name("pointer") in made_by
     return Served(roles, frame, own, frozenset(synthetic_sources))
@@ -137,7 +137,8 @@ class ObjectMasks:
         raise failed or BadReply("no endpoint is configured to look for it")
 
     async def _by_detector(self, label: str, image: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:
-        prompt = load_prompt(DETECT_PROMPT).render(
+        family = self.caller.family("detector")
+        prompt = load_prompt(family.box_prompt).render(
             {"original": [image]}, label=label, box_order=box_order(self.served.detector_frame)
         )
         boxes, _ = await ask_for(
@@ -145,18 +146,19 @@ class ObjectMasks:
             "detector",
             prompt,
             _EXACT,
-            lambda reply: boxes_of_reply(reply.text, label, reply.frame, medium, 0),
+            lambda reply: family.boxes(reply.text, label, medium, 0),
         )
         listed = [[box.x1, box.y1, box.x2, box.y2] for box in boxes]
         return await self._segmented(SEGMENT_PROMPT, "boxes", listed, image, medium)
 
     async def _by_pointer(self, label: str, image: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:
+        family = self.caller.family("pointer")
         points, _ = await ask_for(
             self.caller,
             "pointer",
-            load_prompt(POINT_PROMPT).render({"original": [image]}, entity=label),
+            load_prompt(family.point_prompt).render({"original": [image]}, entity=label),
             _EXACT,
-            lambda reply: points_of_reply(reply.text, label, reply.frame, medium, 0),
+            lambda reply: family.points(reply.text, label, medium, 0),
         )
         listed = [[point.x, point.y] for point in points]
         return await self._segmented(SEGMENT_POINTS_PROMPT, "points", listed, image, medium)

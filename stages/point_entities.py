@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from inference.asking import Asks, ask_for
-from inference.grounding import points_of_reply
+from inference.families.plain import PLAIN
 from inference.request import Sampling
 from inference.session import Session
 from inference.settings import ModelsSettings
@@ -23,7 +23,6 @@ from stages.plumbing.calling import CallingStage, Work
 from stages.plumbing.stage import Stage
 from vision.clips import VideoSettings
 
-PROMPT = "point.v1"
 _EXACT = Sampling(max_tokens=2048)
 
 
@@ -52,20 +51,21 @@ async def point(draft: Draft, session: Session, video: VideoSettings) -> Draft:
 async def _point_at(
     entity: str, medium: MediaRef, index: int, frame: FrameRef | None, session: Session
 ) -> tuple[Point, ...]:
-    prompt = load_prompt(PROMPT).render({"original": [media_part(frame or medium)]}, entity=entity)
+    family = session.family("pointer")
+    prompt = load_prompt(family.point_prompt).render({"original": [media_part(frame or medium)]}, entity=entity)
     points, _ = await ask_for(
         session,
         "pointer",
         prompt,
         _EXACT,
-        lambda reply: points_of_reply(reply.text, entity, reply.frame, medium, index),
+        lambda reply: family.points(reply.text, entity, medium, index),
     )
     if frame is None:
         return points
     return tuple(replace(point, frame=frame.number, t_s=frame.t_s) for point in points)
 
 
-STAGE = Stage("point", "the pointer locates it", asks=(Asks("pointer", (PROMPT,), all_media=False),))
+STAGE = Stage("point", "the pointer locates it", asks=(Asks("pointer", (PLAIN.point_prompt,), all_media=False),))
 
 
 @dataclass

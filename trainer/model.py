@@ -11,6 +11,8 @@ from PIL import Image
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
 
+from inference.families.base import Family
+from inference.families.registry import trainable_families
 from schemas.coordinates import CoordinateFrame, ResizeRule
 from schemas.errors import UserError
 from schemas.extras import require_extra
@@ -20,14 +22,6 @@ from trainer.sample import BadRow, EncodedImage
 from trainer.settings import ModelSettings
 
 LORA_LAYERS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
-
-FAMILIES: dict[str, CoordinateFrame] = {
-    "qwen2_5_vl": CoordinateFrame.QWEN25_RESIZED_PX,
-    "qwen3_vl": CoordinateFrame.NORM1000,
-}
-"""The coordinate frame of each ``model_type`` that the trainer knows. What these families share, and a new line here
-needs: an image token that is repeated once for each merged patch, patches with a (t, h, w) grid, ``get_image_features``
-and ``get_rope_index``."""
 
 
 class ModelError(UserError):
@@ -99,13 +93,13 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
     """The model and processor that the settings name, in training mode, on the GPU if there is one.
 
     Only safetensors are read and no code of a checkpoint is run. Raises ModelError for a model that is not there, is of
-    no family in :data:`FAMILIES`, or lacks what training needs.
+    no family that can be trained (:attr:`inference.families.base.Family.trained_as`), or lacks what training needs.
     """
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")
     source = {"revision": settings.revision, "trust_remote_code": False}
     auto: Any = AutoModelForImageTextToText
     try:
-        kind = _family(AutoConfig.from_pretrained(settings.path, **source), settings)
+        family = _family(AutoConfig.from_pretrained(settings.path, **source), settings)
         processor = AutoProcessor.from_pretrained(settings.path, **source)
         model, report = auto.from_pretrained(
             settings.path,
@@ -125,7 +119,7 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
     return VisionLanguageModel(
         model.to(where),
         processor,
-        _speech(settings, FAMILIES[kind], processor.image_processor),
+        _speech(settings, family, processor.image_processor),
         model.config.image_token_id,
         _end_ids(model, processor.tokenizer),
         _banned_ids(model.config),
@@ -133,10 +127,11 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
     )
 
 
-def _family(config: Any, settings: ModelSettings) -> str:
-    if config.model_type not in FAMILIES:
-        raise ModelError(f"{settings.path} is a {config.model_type!r}; the trainer knows {', '.join(FAMILIES)}")
-    return config.model_type
+def _family(config: Any, settings: ModelSettings) -> Family:
+    families = trainable_families()
+    if config.model_type not in families:
+        raise ModelError(f"{settings.path} is a {config.model_type!r}; the trainer knows {', '.join(families)}")
+    return families[config.model_type]
 
 
 def set_attention(model: Any, implementation: str) -> None:
@@ -180,15 +175,14 @@ def _plain_state(model: Any) -> dict[str, torch.Tensor]:
     return state
 
 
-def _speech(settings: ModelSettings, family: CoordinateFrame, image_processor: Any) -> Speech:
-    frame = CoordinateFrame(settings.frame) if settings.frame else family
+def _speech(settings: ModelSettings, family: Family, image_processor: Any) -> Speech:
+    frame = CoordinateFrame(settings.frame) if settings.frame else family.frame
     if frame is CoordinateFrame.UNIT:
         raise ModelError("model.frame unit cannot be written with one decimal; choose norm1000 or molmo100")
-    decimals = (
-        settings.decimals
-        if settings.decimals is not None
-        else int(frame in (CoordinateFrame.MOLMO100, CoordinateFrame.PX))
-    )
+    decimals = settings.decimals
+    if decimals is None:
+        other = int(frame in (CoordinateFrame.MOLMO100, CoordinateFrame.PX))
+        decimals = family.decimals if frame is family.frame else other
     if decimals not in (0, 1):
         raise ModelError(f"model.decimals must be 0 or 1, got {decimals}")
     size = image_processor.size

@@ -69,7 +69,7 @@ class Detector(ABC):
         return [self._reply(objects(boxes, scores, width, height), width, height) for boxes, scores in found]
 
     def _reply(self, boxes: torch.Tensor, width: int, height: int) -> str:
-        frame = CoordinateFrame(self.settings.frame)
+        frame = self.settings.model_family.frame
         decimals = _DECIMALS.get(frame, 2)
         rows = [box_from_px(frame, (x1, y1, x2, y2), width, height) for x1, y1, x2, y2 in boxes.tolist()]
         return json.dumps({"boxes": [[round(value, decimals) for value in row] for row in rows]})

@@ -82,6 +82,7 @@ def make_plan(arguments: RunArguments) -> Plan:
         input_root=found.media_root,
         run_root=str(folder.root),
     )
+    recipe = replace(recipe, stages=tuple(stage.asking(models) for stage in recipe.stages))
     roots = MediaRoots(found.media_root, str(folder.root))
     return Plan(recipe, settings, found, folder, models, RunContext(found.sources, roots, models, arguments.limit))
 
@@ -115,7 +116,7 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
     wired = _Wired()
     pipeline.visit(wired)
     for stage, outputs in wired.stages:
-        _check_described(recipe, stage)
+        _check_described(recipe, stage.asking(context.models))
         _check_ended(recipe, stage, outputs, [*wired.taken, *ends.rejected, ends.sft, ends.rl])
     return ends
 

@@ -53,7 +53,7 @@ class CallModels(beam.DoFn):
     """
 
     def __init__(self, stage: Stage, work: Work, models: ModelsSettings, in_flight: int = 0) -> None:
-        self._stage, self._work, self._settings = stage, work, models
+        self._stage, self._work, self._settings = stage.asking(models), work, models
         most = max((endpoint.max_concurrency for _, endpoint in models.endpoints), default=1)
         self._limit = in_flight or max(MIN_IN_FLIGHT, 2 * most)
         self._pending: dict[concurrent.futures.Future[tuple[Any, Session]], tuple[Any, Any]] = {}

@@ -6,13 +6,14 @@ a :class:`Stage` that describes it; and a small class on :class:`DraftStage` (or
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection, TaggedOutput
 
 from inference.asking import Asks
+from inference.settings import ModelsSettings
 from schemas.records import Call, Draft, Rejected
 from stages.plumbing import coding  # noqa: F401 (records cross the shuffles of every pipeline as rows)
 from stages.plumbing.metrics import count_in, count_kept, count_rejected
@@ -74,6 +75,10 @@ class Stage:
     def meanings(self) -> dict[str, str]:
         """Every reason for which it may reject, with its meaning."""
         return {**self.reasons, **(CALL_REASONS if self.asks else {})}
+
+    def asking(self, models: ModelsSettings) -> "Stage":
+        """The same with the prompts that it sends to these models (:meth:`inference.asking.Asks.to`)."""
+        return replace(self, asks=tuple(ask.to(models) for ask in self.asks))
 
     def rejected(self, record_id: str, why: Reject, calls: Sequence[Call] = ()) -> Rejected:
         """The record's end, with what its ``calls`` have cost. Raises ValueError for a reason that is not declared."""

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from inference.endpoints.classical import HANDLERS
+from inference.families.registry import family_of
 from inference.session import Session
 from pipelines.commands.cli import main
 from prompts import loader
@@ -27,7 +28,8 @@ from rewards.locating import ObjectMasks, Served
 from rewards.recipes.base import Memory
 from rewards.recipes.registry import RECIPES, make_recipe
 from schemas.answers.registry import ANSWER_TYPES
-from schemas.records import Question
+from schemas.geometry import Point
+from schemas.records import MediaRef, Question
 from schemas.responses.traces import read_trace
 from stages.sources.registry import FORMATS
 
@@ -93,6 +95,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         FORMATS[:], sys.path[:] = formats, paths
         loader._FOLDERS.clear()
         loader.load_prompt.cache_clear()
+        family_of.cache_clear()
         for name in FILES:
             sys.modules.pop(Path(name).stem, None)
 
@@ -233,6 +236,31 @@ def test_a_reward(text: str, reward: float, folder: Path, monkeypatch: pytest.Mo
     case = case_of(read_trace(0, text), masks)
     [earned] = asyncio.run(recipe.score([case], Memory()))
     assert earned.reward == pytest.approx(reward)
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_pointer_of_a_family_of_ones_own_is_asked_and_read_in_its_way(folder: Path) -> None:
+    run = folder / "runs/spotted"
+    prompts = json.loads((run / "run.json").read_text("utf-8"))["prompts"]
+    assert "spot.v1" in prompts
+    assert "point.v1" not in prompts
+    assert "All 2D positions of one entity, as bare pairs." in (run / "README.md").read_text("utf-8")
+    kept = rows(run, "sft")
+    assert kept
+    assert all("spot.v1" in {prompt["id"] for prompt in row["lineage"]["prompts"]} for row in kept)
+    assert "unparsable_reply" not in {row["reason"] for row in rows(run, "rejected")}
+    image = MediaRef("input:line.png", "image", "s", "p", "d", 400, 100, 1, 1)
+    family = family_of("spotter:SPOTTER")
+    assert family.points("(0.5, 0.5) (0, 1)", "dog", image, 0) == (Point("dog", 200, 50, 0), Point("dog", 0, 100, 0))
+    assert family.points("()", "dog", image, 0) == ()
+
+
+def test_a_family_that_is_not_there_is_refused_in_one_line(ran: dict[str, Ran]) -> None:
+    line = next(line for line in ran if line.startswith("beam validate spotted.py"))
+    refused = _run(line.replace(":SPOTTER", ":SPOTER"))
+    said = "beam: endpoints.fixed.family: the family spotter:SPOTER cannot be imported (module 'spotter' has no"
+    assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
+    assert refused.err.startswith(said)
 
 
 def test_a_stage_that_is_wired_and_not_listed_is_refused_in_one_line(folder: Path) -> None:

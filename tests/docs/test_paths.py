@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md"))]
 FOLDERS = {*(path.parent.name for path in ROOT.glob("*/__init__.py")), "benchmarks", "data", "docs", "tests"}
 SUFFIXES = ("py", "md", "yaml", "toml", "jinja", "svg", "txt", "jsonl")
-OF_A_READER = {"prompts/short_trace.v1.yaml"}
+OF_A_READER = {"prompts/short_trace.v1.yaml", "prompts/spot.v1.yaml"}
 """Files of the folder that docs/extend.md has its reader make."""
 
 

@@ -1,11 +1,12 @@
 """A reply of the wrong form is asked for again over HTTP, with what was said and what is wrong with it."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from inference.asking import MAX_SHOWN_CHARS, ask_for, repair_prompt
+from inference.asking import MAX_SHOWN_CHARS, Asks, ask_for, repair_prompt
 from inference.errors import CallError, Failure
 from inference.grounding import BadReply, json_object
 from inference.models import Answered, Models
@@ -151,3 +152,29 @@ def test_media_stay_in_the_prompt() -> None:
     assert (again.system, again.reply_schema, again.name) == (prompt.system, prompt.reply_schema, "point.v1+repair.v1")
     assert again.sha256 != prompt.sha256
     assert repair_prompt(again, "hm", "no points").name == "point.v1+repair.v1+repair.v1"
+
+
+@pytest.mark.parametrize(
+    ("role", "prompts"),
+    [
+        ("pointer", ("spot.v1", "segment.v1")),
+        ("detector", ("point.v1", "segment.v1")),  # of no family of its own
+        ("segmenter", ("point.v1", "segment.v1")),  # no endpoint
+    ],
+)
+def test_a_family_of_ones_own_is_asked_with_its_own_prompts(
+    role: str, prompts: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "family_with_prompt.py").write_text(
+        "from inference.families.base import Family\n"
+        "from schemas.coordinates import CoordinateFrame\n"
+        "OWN = Family('own', CoordinateFrame.UNIT, point_prompt='spot.v1')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    endpoints = (
+        ("own", EndpointSettings("openai", "m", family="family_with_prompt:OWN")),
+        ("plain", EndpointSettings("openai", "m")),
+    )
+    models = ModelsSettings(endpoints, (("detector", "plain"), ("pointer", "own")), "cache", "in", "run")
+    asks = Asks(role, ("point.v1", "segment.v1"), required=False, all_media=False)
+    assert asks.to(models) == Asks(role, prompts, required=False, all_media=False)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from inference.endpoint import KINDS, EndpointError, kind_of, load, open_endpoint
+from inference.endpoint import KINDS, EndpointError, kind_of, open_endpoint
+from inference.loading import load
 from inference.settings import EndpointSettings
 from schemas.extras import MissingExtra
 from vision.media import MediaStore

@@ -19,6 +19,7 @@ def endpoint(**changes: Any) -> EndpointSettings:
         ({"kind": ""}, "kind must have at least 1 character, got ''"),
         ({"model": ""}, "model must have at least 1 character"),
         ({"frame": "metres"}, "frame must be 'molmo100', .* or 'px', got 'metres'"),
+        ({"family": "qwen"}, "family must be one of gemini, .*, or a family of your own as module:NAME, got 'qwen'"),
         ({"max_concurrency": 0}, "max_concurrency must be greater than 0, got 0"),
         ({"samples_per_request": 0}, "samples_per_request must be greater than 0, got 0"),
         ({"max_bytes_in_flight": 0}, "max_bytes_in_flight must be greater than 0, got 0"),
@@ -44,11 +45,27 @@ def test_refused(changes: dict[str, Any], said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("changes", "name", "frame"),
+    [
+        ({}, "plain", "px"),
+        ({"frame": "norm1000"}, "plain", "norm1000"),
+        ({"family": "qwen2.5-vl"}, "qwen2.5-vl", "qwen2.5-resized-px"),
+        ({"family": "qwen2.5-vl", "frame": "px"}, "qwen2.5-vl", "px"),  # what is given by hand wins
+    ],
+)
+def test_the_family_says_the_frame_unless_it_is_given(changes: dict[str, str], name: str, frame: str) -> None:
+    family = endpoint(**changes).model_family
+    assert (family.name, family.frame.value) == (name, frame)
+
+
+@pytest.mark.parametrize(
     "changes",
     [
         {"max_retries": 0, "repair_attempts": 0, "max_tokens_limit": 0, "hedge_after_s": 0.0},
         {"base_url": "http://127.0.0.1:8000/v1"},
         {"base_url": "https://host/v1/@me/models"},
+        {"family": "qwen3-vl"},
+        {"family": "their_module:THEIRS", "frame": "unit"},
         {"frame": "norm1000", "serve_args": ("--dtype", "float32")},
     ],
 )

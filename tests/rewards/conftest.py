@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import functools
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from inference.families.base import Family
+from inference.families.plain import PLAIN
 from inference.models import Answered, Models
 from inference.request import Completion, Continuation, Sampling
 from inference.settings import EndpointSettings, ModelsSettings
@@ -60,6 +62,10 @@ class ScriptedCaller:
     def repair_attempts(self, role: str) -> int:
         """Each prepared reply is the only one: how bad ones are asked for again is tested with inference.asking."""
         return 0
+
+    def family(self, role: str) -> Family:
+        """Every role speaks our own form in the frame."""
+        return replace(PLAIN, frame=self.frame)
 
     def gives_logprobs(self, role: str) -> bool:
         """Whether the prepared replies are log-probabilities."""

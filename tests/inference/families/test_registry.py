@@ -1,0 +1,85 @@
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from inference.families.base import Family
+from inference.families.registry import DEFAULT, FAMILIES, check_family, family_of, trainable_families
+from prompts.loader import load_prompt
+from schemas.coordinates import CoordinateFrame
+
+FRAMES = {
+    "gemini": CoordinateFrame.GEMINI,
+    "molmo": CoordinateFrame.MOLMO100,
+    "molmo2": CoordinateFrame.MOLMO1000,
+    "plain": CoordinateFrame.PX,
+    "qwen2.5-vl": CoordinateFrame.QWEN25_RESIZED_PX,
+    "qwen3-vl": CoordinateFrame.NORM1000,
+}
+
+
+def test_the_frame_of_each_family() -> None:
+    assert {name: family_of(name).frame for name in FAMILIES} == FRAMES
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_is_complete(name: str) -> None:
+    family = family_of(name)
+    assert family.name == name
+    assert family.decimals in (0, 1)
+    assert load_prompt(family.point_prompt).variables == ("entity",)
+    assert set(load_prompt(family.box_prompt).variables) <= {"label", "box_order"}
+
+
+def test_a_model_of_no_known_family_is_told_our_own_form() -> None:
+    assert family_of(DEFAULT) == Family("plain", CoordinateFrame.PX, decimals=1)
+
+
+def test_the_families_that_are_trained_by_their_checkpoints_name() -> None:
+    assert {kind: family.name for kind, family in trainable_families().items()} == {
+        "qwen2_5_vl": "qwen2.5-vl",
+        "qwen3_vl": "qwen3-vl",
+    }
+
+
+@pytest.mark.parametrize("name", ["qwen", "", "own:", ":OWN"])
+def test_an_unknown_family_is_refused_with_the_known_ones(name: str) -> None:
+    said = "must be one of gemini, molmo, molmo2, plain, qwen2.5-vl, qwen3-vl, or a family of your own as module:NAME"
+    for refuse in (check_family, family_of):
+        with pytest.raises(ValueError, match=said):
+            refuse(name)
+
+
+def test_a_value_elsewhere_is_a_family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = """
+    from inference.families.base import Family
+    from schemas.coordinates import CoordinateFrame
+    OWN = Family("own", CoordinateFrame.UNIT)
+    """
+    (tmp_path / "own_family.py").write_text(textwrap.dedent(code))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert family_of("own_family:OWN").frame is CoordinateFrame.UNIT
+
+
+def test_a_value_that_is_not_there_is_one_line() -> None:
+    with pytest.raises(ValueError, match=r"the family no_such_module:OWN cannot be imported .*: make it importable"):
+        family_of("no_such_module:OWN")
+
+
+def test_a_value_that_is_no_family_is_one_line() -> None:
+    said = "inference.families.registry:DEFAULT must be a Family of inference.families.base, not a str"
+    with pytest.raises(ValueError, match=said):
+        family_of("inference.families.registry:DEFAULT")
+
+
+def test_settings_that_name_a_family_import_none() -> None:
+    code = """
+    import sys
+    from inference.settings import EndpointSettings
+    EndpointSettings("openai", "m", family="qwen3-vl")
+    loaded = {"apache_beam", "inference.families.base", "inference.families.qwen"} & set(sys.modules)
+    sys.exit(", ".join(loaded) or 0)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, timeout=120)
