@@ -2,7 +2,7 @@
 
     python benchmarks/bench_kill.py [--records 350] [--kills 10] [--seed 1]
 
-``beam run`` over pictures with questions, every role played by a local server in a process of its own. A first run goes
+``beam run`` over images with questions, every role played by a local server in a process of its own. A first run goes
 to its end undisturbed, about 2,000 requests. Each further one, in a fresh folder, is killed when the server has
 got a random number of requests, and then resumed to its end. Three variants, ``--kills`` times each: nothing else; a
 second process writing into the same cache all the while; a file of the cache (the database, its write-ahead log, or
@@ -79,7 +79,7 @@ class Cycle:
 
 
 def write_input(folder: Path, records: int) -> None:
-    """Pictures that differ, each with a question that the server can answer."""
+    """Images that differ, each with a question that the server can answer."""
     import cv2
     import numpy as np
 

@@ -1,6 +1,6 @@
 """What the pipeline costs around the pixel work that it cannot avoid.
 
-The limit is a bare loop: decode, draw the same marks, encode, write the drawn PNG, append both pictures to a
+The limit is a bare loop: decode, draw the same marks, encode, write the drawn PNG, append both images to a
 Parquet file. The pipeline is pipelines/grounded_cot.py with every reply in the cache already: ingest, overlay,
 verify, shards.
 

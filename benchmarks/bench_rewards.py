@@ -30,7 +30,7 @@ from schemas.responses.response import format_box, parse_response
 BOXES = (8, 16, 32, 64)
 GROUPS = (8, 16, 32, 64)
 WIDTH, HEIGHT = 1280, 960
-LEAST_S = 0.05
+MIN_TIMED_S = 0.05
 """Work is repeated until it has taken so much processor time; the clock is coarse."""
 
 QUESTIONS = (
@@ -48,7 +48,7 @@ Corners = tuple[float, float, float, float]
 
 
 def draw_boxes(rng: random.Random, count: int) -> tuple[Box, ...]:
-    """Boxes of 20 to 300 pixels a side, anywhere in the picture."""
+    """Boxes of 20 to 300 pixels a side, anywhere in the image."""
     boxes = []
     for _ in range(count):
         width, height = rng.uniform(20, 300), rng.uniform(20, 300)
@@ -119,7 +119,7 @@ def rate(work: Callable[[], object], count: int) -> float:
     """How many of the ``count`` things that ``work`` does are done in a second of processor time."""
     work()
     times, start = 0, time.process_time()
-    while (spent_s := time.process_time() - start) < LEAST_S:
+    while (spent_s := time.process_time() - start) < MIN_TIMED_S:
         work()
         times += 1
     return times * count / spent_s

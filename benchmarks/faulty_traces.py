@@ -30,7 +30,7 @@ def is_on(point: Point, gold: Boxes) -> bool:
 
 @dataclass(frozen=True)
 class Case:
-    """A trace with the objects of its picture, and whether the question counts those of its own gold boxes."""
+    """A trace with the objects of its image, and whether the question counts those of its own gold boxes."""
 
     draft: Draft
     trace: Trace

@@ -24,11 +24,11 @@ TEMPLATE_ITEM = "item-0"
 SEED = 20
 SIDE_LIMIT_S = 900.0
 PICTURE = (400, 100)
-"""Width and height in pixels of the pictures that :func:`scripted_reply` speaks of."""
+"""Width and height in pixels of the images that :func:`scripted_reply` speaks of."""
 
 
 class Item(NamedTuple):
-    """One call to make: ``uri`` and ``sha256`` of its picture, if it has one."""
+    """One call to make: ``uri`` and ``sha256`` of its image, if it has one."""
 
     id: str
     uri: str = ""
@@ -184,7 +184,7 @@ def models_settings(base_url: str, folder: Path, **endpoint: Any) -> Any:
 
 
 def write_pictures(folder: Path, count: int) -> list[Item]:
-    """Calls with one picture each, JPEG and PNG in turn, all different and of about 60 KB."""
+    """Calls with one image each, JPEG and PNG in turn, all different and of about 60 KB."""
     import cv2
     import numpy as np
 
@@ -235,7 +235,7 @@ def text_body(prompt: Any, **fields: Any) -> dict[str, Any]:
 
 
 def body_of(item: Item, template: str, root: Path) -> dict[str, Any]:
-    """The body for one item: its id in place of the template's, its picture first."""
+    """The body for one item: its id in place of the template's, its image first."""
     body = json.loads(template.replace(TEMPLATE_ITEM, item.id))
     if item.uri:
         path = root / item.uri.removeprefix("input:")

@@ -48,7 +48,7 @@ STATUS = FAULTS[:4]
 RETRY_AFTER_S = 1
 STALL_S = 10.0
 HEAVY_FROM_S, HEAVY_TO_S = 0.05, 5.0
-LARGEST_BODY_BYTES = 2**26
+MAX_BODY_BYTES = 2**26
 _ITEM = re.compile(rb"item-\d+")
 
 
@@ -90,7 +90,7 @@ class Chat:
         self.slots = asyncio.Semaphore(self.settings.slots)
         self.tries: Counter[str] = Counter()
         self.came = asyncio.Condition()
-        # Only these look into the body: parsing pictures would make the server the bottleneck.
+        # Only these look into the body: parsing images would make the server the bottleneck.
         self.reads_body = self.settings.script or self.settings.faults is not None
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
@@ -241,7 +241,7 @@ def application(settings: argparse.Namespace) -> web.Application:
     async def log(_: web.Request) -> web.Response:
         return web.json_response([vars(asked) for asked in chat.log])
 
-    app = web.Application(client_max_size=LARGEST_BODY_BYTES)
+    app = web.Application(client_max_size=MAX_BODY_BYTES)
     app.add_routes(
         [
             web.post("/v1/chat/completions", chat.answer),

@@ -77,7 +77,7 @@ def profiled(work: Callable[[], T], path: str) -> T:
 
 
 def drawn_by(run: Path, width: int, height: int) -> dict[str, tuple[list[Any], list[str]]]:
-    """By id, the marks that a run drew, from the pointer's cached replies, and the digests of the drawn pictures."""
+    """By id, the marks that a run drew, from the pointer's cached replies, and the digests of the drawn images."""
     import pyarrow.parquet as pq
 
     from schemas.coordinates import CoordinateFrame, to_px

@@ -29,14 +29,14 @@ class Size:
 
     @property
     def name(self) -> str:
-        """The sides, as printed, and whether there is noise on the picture."""
+        """The sides, as printed, and whether there is noise on the image."""
         return f"{self.width}x{self.height}" + (" noisy" if self.noise else "")
 
 
 def render_input(folder: Path, size: Size, records: int) -> None:
     """Write ``records`` scenes and their records.jsonl: copies of the base scenes, one pixel changed in each.
 
-    So no two pictures are equal, and each has replies of its own in the cache.
+    So no two images are equal, and each has replies of its own in the cache.
     """
     (folder / "images").mkdir(parents=True)
     rng = np.random.default_rng(7)
@@ -58,7 +58,7 @@ def render_input(folder: Path, size: Size, records: int) -> None:
 
 
 def render_scene(size: Size, rng: np.random.Generator) -> tuple[np.ndarray, str, str]:
-    """A picture, its question and the answer, which is at least 1."""
+    """An image, its question and the answer, which is at least 1."""
     pixels = np.full((size.height, size.width, 3), GROUND, np.uint8)
     columns, rows = size.width // size.cell, size.height // size.cell
     drawn = []

@@ -69,7 +69,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Counts:
-    """What a step does: ``tokens`` and ``targets`` of SFT and of the update, ``patches`` of different pictures, and the
+    """What a step does: ``tokens`` and ``targets`` of SFT and of the update, ``patches`` of different images, and the
     ``flop`` that the model needs for it, whatever a trainer spends.
     """
 
@@ -128,7 +128,7 @@ def tiny_rows(rng: np.random.Generator, number: int) -> list[TrainingRow]:
 
 
 def large_rows(rng: np.random.Generator, number: int, shrink: bool) -> list[TrainingRow]:
-    """Grainy photo-like pictures, one a row; the texts are made long enough once there is a tokenizer."""
+    """Grainy photo-like images, one a row; the texts are made long enough once there is a tokenizer."""
     width, height = (96, 64) if shrink else PHOTO_PX
     rows = []
     for index in range(number):
@@ -216,7 +216,7 @@ def make_rollouts(
 
 def counts(vlm: VisionLanguageModel, samples: list[Sample]) -> Counts:
     """6 FLOP for each weight and what goes through it, forward and backward: tokens through the language model's
-    layers, patches of different pictures through the vision tower, targets through the output layer.
+    layers, patches of different images through the vision tower, targets through the output layer.
 
     Attention's own products are left out, and so is whatever a trainer does twice.
     """
@@ -224,14 +224,14 @@ def counts(vlm: VisionLanguageModel, samples: list[Sample]) -> Counts:
     layers = sum(weight.numel() for weight in model.language_model.layers.parameters())
     tower = sum(weight.numel() for weight in model.visual.parameters())
     head = vlm.model.get_output_embeddings().weight.numel()
-    pictures = {picture.key: len(picture.patches) for sample in samples for picture in sample.pictures}
+    pictures = {picture.key: len(picture.patches) for sample in samples for picture in sample.images}
     tokens, targets = sum(map(len, samples)), sum(sample.targets for sample in samples)
     patches = sum(pictures.values())
     return Counts(tokens, targets, patches, 6.0 * (layers * tokens + tower * patches + head * targets))
 
 
 def as_scored_by_trl(samples: list[Sample], pad_id: int) -> dict[str, Any]:
-    """The rollouts as GRPOTrainer has them after scoring: prompts padded left, answers right, a picture for each."""
+    """The rollouts as GRPOTrainer has them after scoring: prompts padded left, answers right, an image for each."""
     starts = [sample.turns[-1].start for sample in samples]
     longest = max(starts)
     width = max(len(sample) - start for sample, start in zip(samples, starts, strict=True))
@@ -241,7 +241,7 @@ def as_scored_by_trl(samples: list[Sample], pad_id: int) -> dict[str, Any]:
     for row, (sample, start) in enumerate(zip(samples, starts, strict=True)):
         place = slice(longest - start, longest - start + len(sample))
         ids[row, place], real[row, place], is_image[row, place] = sample.ids, 1, sample.is_image.long()
-    pictures = [picture for sample in samples for picture in sample.pictures]
+    pictures = [picture for sample in samples for picture in sample.images]
     return {
         "prompt_ids": ids[:, :longest],
         "prompt_mask": real[:, :longest],
@@ -251,6 +251,6 @@ def as_scored_by_trl(samples: list[Sample], pad_id: int) -> dict[str, Any]:
         "num_items_in_batch": real[:, longest:].sum(),
         "pixel_values": torch.cat([picture.patches for picture in pictures]),
         "image_grid_thw": torch.tensor([picture.grid for picture in pictures]),
-        "num_images": [len(sample.pictures) for sample in samples],
+        "num_images": [len(sample.images) for sample in samples],
         "mm_token_type_ids": is_image,
     }

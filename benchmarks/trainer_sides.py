@@ -162,7 +162,7 @@ def timed(trainer: Any, clock: Clock) -> dict[str, Any]:
 def trl_sft(work: Work) -> dict[str, Any]:
     """SFTTrainer on the same rows, those of a step in order of length so that it pads little.
 
-    It takes neither packing nor padding-free batches where there are pictures. Prompts are rendered beforehand, which
+    It takes neither packing nor padding-free batches where there are images. Prompts are rendered beforehand, which
     spares it the chat template and makes its tokens those of the other side.
     """
     from datasets import Dataset, Features, Image, List, Value

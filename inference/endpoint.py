@@ -4,13 +4,14 @@ A new kind is one file with a class of this interface and one line in :data:`KIN
 """
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from inference.request import Reply, Request
 from inference.settings import EndpointSettings
 from schemas.errors import UserError
+from schemas.extras import require_extra
 from vision.media import MediaStore
 
 
@@ -48,20 +49,24 @@ class Kind:
     An ``in_process`` model runs in the worker itself: it takes no tokens, costs nothing and answers the same way each
     time, so that no budget and no repair concerns it. ``server`` is, for a kind whose server a run starts on its own
     machine, the context manager that does so as ``module:function`` (:mod:`inference.serving`). ``extra`` is the
-    optional dependency that its module needs.
+    optional dependency that brings the ``modules`` that it needs.
     """
 
     endpoint: str
     in_process: bool = False
     server: str = ""
     extra: str = ""
+    modules: tuple[str, ...] = ()
 
 
+_TORCH = ("torch", "torchvision", "transformers")
 KINDS = {
     "classical": Kind("inference.endpoints.classical:ClassicalEndpoint", in_process=True),
-    "gemini": Kind("inference.endpoints.gemini:GeminiEndpoint", extra="gemini"),
+    "gemini": Kind("inference.endpoints.gemini:GeminiEndpoint", extra="gemini", modules=("google.genai",)),
     "openai": Kind("inference.endpoints.openai_compatible:OpenAIEndpoint"),
-    "transformers": Kind("inference.endpoints.transformers_models:TransformersEndpoint", in_process=True),
+    "transformers": Kind(
+        "inference.endpoints.transformers_models:TransformersEndpoint", in_process=True, extra="vision", modules=_TORCH
+    ),
     "vllm": Kind("inference.endpoints.vllm:VllmEndpoint", server="inference.endpoints.vllm_server:serving"),
 }
 """One line a kind. A kind of one's own needs none: its class is named as ``module:Class``."""
@@ -94,17 +99,28 @@ def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, 
             raise ValueError(f"roles.{role} must be one of {', '.join(sorted(endpoints))}, got {name!r}")
 
 
+def check_extras(endpoints: Iterable[EndpointSettings]) -> None:
+    """Raises :class:`EndpointError` for an endpoint of an unknown kind and :class:`schemas.extras.MissingExtra` for one
+    of a kind whose packages are not installed here.
+    """
+    for endpoint in endpoints:
+        kind = kind_of(endpoint.kind)
+        if kind.extra:
+            require_extra(kind.extra, f"an endpoint of the kind {endpoint.kind}", *kind.modules)
+
+
 def open_endpoint(settings: EndpointSettings, media: MediaStore, threads: int) -> Endpoint:
     """The endpoint that the settings describe.
 
-    Raises :class:`EndpointError` for an unknown kind and for one whose libraries are not installed.
+    Raises :class:`EndpointError` for an unknown kind and for a class that cannot be imported, and
+    :class:`schemas.extras.MissingExtra` for a kind whose packages are not installed.
     """
-    kind = kind_of(settings.kind)
+    check_extras([settings])
     try:
-        endpoint = load(kind.endpoint)
+        endpoint = load(kind_of(settings.kind).endpoint)
     except (ImportError, AttributeError) as error:
-        install = f"pip install 'groundtrace[{kind.extra}]'" if kind.extra else "make it importable"
-        raise EndpointError(f"the endpoint kind {settings.kind} cannot be imported ({error}): {install}") from error
+        said = f"the endpoint kind {settings.kind} cannot be imported ({error}): make it importable"
+        raise EndpointError(said) from error
     return endpoint(settings, media, threads)
 
 

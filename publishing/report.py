@@ -29,11 +29,11 @@ from vision.decode import Pixels, UndecodableMedia, decode_image
 SHOWN_ROWS = {"sft": 24, "rl": 12}
 EXAMPLES = 3
 MAX_SIDE_PX = 640
-MAX_PICTURES = 3
+MAX_IMAGES = 3
 MAX_MARKS = 60
 MAX_ATTEMPTS = 8
 MAX_TRACE_CHARS, MAX_ATTEMPT_CHARS = 3000, 1000
-PICTURE_BYTES = 2_200_000
+IMAGE_BYTES = 2_200_000
 _SIDES_PX = (MAX_SIDE_PX, 480, 320, 160)
 _MARKUP = re.compile(r"(</?[A-Za-z_]{1,20}>)")
 _COLUMNS = (
@@ -58,7 +58,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Mark:
-    """A numbered point or box on a picture; places and sizes are in percent of the picture's sides."""
+    """A numbered point or box on an image; places and sizes are in percent of the image's sides."""
 
     number: int
     label: str
@@ -69,8 +69,8 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A picture of a row; ``uri`` is None where it cannot be shown. ``ratio`` is width over height."""
+class Image:
+    """An image of a row; ``uri`` is None where it cannot be shown. ``ratio`` is width over height."""
 
     caption: str
     uri: str | None
@@ -89,10 +89,10 @@ class Answered:
 
 @dataclass(frozen=True)
 class Entry:
-    """A row of a shard as the gallery shows it. ``hidden`` pictures are left out; a score of None is unscored."""
+    """A row of a shard as the gallery shows it. ``hidden`` images are left out; a score of None is unscored."""
 
     row: ShardRow
-    pictures: tuple[Picture, ...]
+    images: tuple[Image, ...]
     hidden: int
     trace: tuple[Span, ...]
     attempts: tuple[Answered, ...]
@@ -100,16 +100,16 @@ class Entry:
 
 
 @dataclass
-class PictureRoom:
-    """The page's room for pictures: how many are to come, and the bytes that are left for them."""
+class ImageRoom:
+    """The page's room for images: how many are to come, and the bytes that are left for them."""
 
-    pictures: int
-    bytes_left: int = field(default=PICTURE_BYTES)
+    images: int
+    bytes_left: int = field(default=IMAGE_BYTES)
 
     def embed(self, pixels: Pixels) -> str | None:
-        """The picture as a data URI, as large as its share of the room allows; None if nothing fits."""
-        share = self.bytes_left // max(self.pictures, 1)
-        self.pictures -= 1
+        """The image as a data URI, as large as its share of the room allows; None if nothing fits."""
+        share = self.bytes_left // max(self.images, 1)
+        self.images -= 1
         for kind, data in _encodings(pixels):
             if len(data) <= share:
                 self.bytes_left -= len(data)
@@ -128,7 +128,7 @@ def write_report(staging: Path, run_root: Path, summary: RunSummary) -> None:
         ids = {side: _lowest_ids(tables, side, SHOWN_ROWS[side]) for side in summary.sets}
     rows = {side: _rows_of(staging / side, wanted) for side, wanted in ids.items()}
     columns = [row[name] or [] for side in rows.values() for row in side for name in ("images", "overlays")]
-    room = PictureRoom(sum(min(len(pictures), MAX_PICTURES) for pictures in columns))
+    room = ImageRoom(sum(min(len(images), MAX_IMAGES) for images in columns))
     rubrics = staging / "rubrics.json"
     page = _template().render(
         name=run_root.name,
@@ -182,17 +182,17 @@ def _prose(text: str) -> Iterator[Span]:
             yield Span("markup" if _MARKUP.fullmatch(part) else "text", part)
 
 
-def _entry(row: ShardRow, room: PictureRoom) -> Entry:
+def _entry(row: ShardRow, room: ImageRoom) -> Entry:
     images, overlays = row["images"] or [], row["overlays"] or []
-    pictures = [_original(row, index, room) for index in shown_images(row)]
-    for number, overlay in enumerate(overlays[:MAX_PICTURES], start=1):
+    images = [_original(row, index, room) for index in shown_images(row)]
+    for number, overlay in enumerate(overlays[:MAX_IMAGES], start=1):
         caption = "as the teacher saw it" if len(overlays) == 1 else f"as the teacher saw it ({number})"
-        pictures.append(_picture(overlay["bytes"], caption, room))
+        images.append(_image(overlay["bytes"], caption, room))
     turns = row.get("messages") or []
     return Entry(
         row=row,
-        pictures=tuple(pictures),
-        hidden=len(images) + len(overlays) - len(pictures),
+        images=tuple(images),
+        hidden=len(images) + len(overlays) - len(images),
         trace=spans_of(turns[-1]["content"] or "", MAX_TRACE_CHARS) if turns else (),
         attempts=tuple(
             Answered(spans_of(tried["text"] or "", MAX_ATTEMPT_CHARS), tried["answer"], tried["correct"])
@@ -216,7 +216,7 @@ def shown_images(row: ShardRow) -> list[int]:
     places = _places(row)
     pointed = {(point["media_index"], point["frame"]) for point in row["points"] or []}
     first = sorted(range(len(places)), key=lambda index: (places[index] not in pointed, index))
-    return sorted(first[:MAX_PICTURES])
+    return sorted(first[:MAX_IMAGES])
 
 
 def _places(row: ShardRow) -> list[tuple[int, int | None]]:
@@ -227,7 +227,7 @@ def _places(row: ShardRow) -> list[tuple[int, int | None]]:
     return [(frame["media_index"], frame["frame"]) for frame in frames]
 
 
-def _original(row: ShardRow, index: int, room: PictureRoom) -> Picture:
+def _original(row: ShardRow, index: int, room: ImageRoom) -> Image:
     place = media_index, frame = _places(row)[index]
     caption = "original" if len(row["images"]) == 1 else f"original {index + 1}"
     if frame is not None:
@@ -242,26 +242,26 @@ def _original(row: ShardRow, index: int, room: PictureRoom) -> Picture:
         for n, box in enumerate(row["boxes"] or [], start=1)
         if box["media_index"] == media_index and frame is None
     ]
-    return _picture(row["images"][index]["bytes"], caption, room, [*points, *boxes])
+    return _image(row["images"][index]["bytes"], caption, room, [*points, *boxes])
 
 
-def _picture(
-    data: bytes, caption: str, room: PictureRoom, places: Sequence[tuple[int, str, tuple[float, ...]]] = ()
-) -> Picture:
+def _image(
+    data: bytes, caption: str, room: ImageRoom, places: Sequence[tuple[int, str, tuple[float, ...]]] = ()
+) -> Image:
     try:
         pixels = decode_image(data).pixels
     except UndecodableMedia as error:
-        room.pictures -= 1
-        return Picture(f"{caption}: cannot be shown here ({error.kind})", None)
+        room.images -= 1
+        return Image(f"{caption}: cannot be shown here ({error.kind})", None)
     height, width = pixels.shape[:2]
     uri = room.embed(pixels)
     marks = [_mark(number, label or "", place, width, height) for number, label, place in places[:MAX_MARKS]]
     note = caption if uri else f"{caption}: left out, this page is full"
-    return Picture(note, uri, width / height, tuple(mark for mark in marks if mark is not None))
+    return Image(note, uri, width / height, tuple(mark for mark in marks if mark is not None))
 
 
 def _mark(number: int, label: str, place: tuple[float, ...], width_px: int, height_px: int) -> Mark | None:
-    """A point (x, y) or box (x1, y1, x2, y2) in pixels as a mark on the picture; None if not finite."""
+    """A point (x, y) or box (x1, y1, x2, y2) in pixels as a mark on the image; None if not finite."""
     if not all(map(math.isfinite, place)):
         return None
     sides = (width_px, height_px) * 2
@@ -273,7 +273,7 @@ def _mark(number: int, label: str, place: tuple[float, ...], width_px: int, heig
 
 
 def _encodings(pixels: Pixels) -> Iterator[tuple[str, bytes]]:
-    """The picture in falling sizes, as PNG where that is about as small as JPEG, as it is for drawings."""
+    """The image in falling sizes, as PNG where that is about as small as JPEG, as it is for drawings."""
     bgr = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR)
     height, width = bgr.shape[:2]
     for side in _SIDES_PX:

@@ -1,9 +1,9 @@
 """From the verdicts of one response to one score.
 
 The terms are verdicts by name: ``outcome``, ``spatial`` and ``reasoning`` (Argos), ``judging`` and ``thinking``
-(SAIL-RL), ``boxes`` and ``consistency`` (iVGR), ``format``. Verdicts of other names do not count, and one that is
-absent is as one that is unscored. Where a form is a mean, an unscored term leaves numerator and denominator; what a sum
-and a product make of it is said there. RuCL's form is in :mod:`rewards.curriculum`, CodeDance's in
+(SAIL-RL), ``boxes`` and ``consistency`` (iVGR), ``format``. Verdicts of other names do not count, and an absent verdict
+is treated as an unscored one. In a mean an unscored term leaves numerator and denominator; how a sum and a product
+treat it is said at each of them. RuCL's form is in :mod:`rewards.curriculum`, CodeDance's in
 :mod:`rewards.scorers.tool_calls`.
 """
 
@@ -22,8 +22,8 @@ from schemas.records import Verdict
 class GateSettings:
     """Weights and gate of Argos Eq. 9. The paper does not publish them; equal weights and τ = 1 are the default.
 
-    Weights are by the name of the scorer; one that stands not there has no part in the score. ``temporal`` takes the
-    weight of ``spatial`` unless it has its own: both are the grounding, of an image and of a clip.
+    ``weights`` are by the name of the scorer; a scorer without a weight has no part in the score. ``temporal`` takes
+    the weight of ``spatial`` unless it has its own: both are the grounding, of an image and of a clip.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {

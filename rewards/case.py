@@ -18,7 +18,7 @@ GROUNDED, TEXTUAL = "grounded", "textual"
 
 @dataclass(frozen=True)
 class Context:
-    """What is known of a question beside its record. None: nobody has said it.
+    """What is known of a question beside its record; None where it is unknown.
 
     Attributes:
         complexity: :data:`SIMPLE` or :data:`COMPLEX`.
@@ -48,7 +48,7 @@ class Case:
         pointable: whether something that the question speaks of can be pointed at.
         context: what else is known of the question.
         outcome: the verdict on the answer, once there is one.
-        trajectory: what became of its code, of a response in several turns.
+        trajectory: of a response in several turns, how the code of each turn ended.
     """
 
     question: Question

@@ -1,7 +1,8 @@
-"""Rubric rewards under a curriculum (RuCL §3.3, Eq. 5–9): easy rubrics first, hard ones once the easy ones hold.
+"""Rubric rewards under a curriculum (RuCL §3.3, Eq. 5–9): easy rubrics first, hard ones once the easy ones are met.
 
-The state is a value: a step takes one and gives the next, so that it can be saved and a resumed run goes on alike. A
-step t is rewarded with λ_t, which depends on the steps before it; afterwards its mean over the easy rubrics is entered.
+The state is a value: a step takes one and gives the next, so that it can be saved and a resumed run continues
+unchanged. A step t is rewarded with λ_t, which depends on the steps before it; afterwards its mean over the easy
+rubrics is entered.
 
     weight = hard_weight(state, settings)                        # λ_t of the step to come
     reward = rubric_reward(outcome, tiers, weight, settings)     # for each response

@@ -77,7 +77,7 @@ async def extract_statements(response: str, caller: Caller) -> Statements:
 
 
 def _checked(reply: Answered, response: str, quoted: Quoted) -> Statements:
-    """The reply's items that the response bears out. Raises BadReply where the reply is of another form."""
+    """The reply's items that are found in the response. Raises BadReply where the reply is of another form."""
     fields = json_object(reply.text)
     check = _Check(quoted.texts[0], quoted.mark, [])
     frames: list[FrameStatement] = []
@@ -129,7 +129,7 @@ class _Check:
         return f"its anchor does not say {absent[0]}" if absent else ""
 
     def drop(self, what: str, problem: str) -> None:
-        """Count an item out."""
+        """Note that an item was dropped, and why."""
         self.dropped.append(f"{what}: {problem}")
 
     def _has(self, piece: str) -> bool:

@@ -116,10 +116,10 @@ def question_text(question: Question) -> str:
     return "\n".join([question.question, *choices])
 
 
-def agreed(straight: Verdict, swapped: Verdict, most_apart: float = 0.0) -> Verdict:
+def agreed(straight: Verdict, swapped: Verdict, max_apart: float = 0.0) -> Verdict:
     """The verdict of two judgements of the same two texts, shown in one order and in the other: their mean.
 
-    Unscored where one of them is, or where they differ by more than ``most_apart``: what changes with the order says
+    Unscored where one of them is, or where they differ by more than ``max_apart``: what changes with the order says
     more of the judge than of the texts.
     """
     name = straight.name
@@ -127,6 +127,6 @@ def agreed(straight: Verdict, swapped: Verdict, most_apart: float = 0.0) -> Verd
         missing = straight if straight.value is None else swapped
         return Verdict(name, None, f"only one order of the texts was judged: {missing.reason}")
     both = f"{straight.value:g} and in the other order {swapped.value:g}"
-    if abs(straight.value - swapped.value) > most_apart:
+    if abs(straight.value - swapped.value) > max_apart:
         return Verdict(name, None, f"the order of the texts decides: {both}")
     return Verdict(name, (straight.value + swapped.value) / 2, f"{both}: {straight.reason}")

@@ -39,7 +39,7 @@ class Served:
 
     ``detector_frame`` is the frame that the detector speaks (:class:`schemas.coordinates.CoordinateFrame`).
     ``own_pointer`` says that the pointer's endpoint made the points under verification: its word for them is marked in
-    the verdict. ``synthetic_sources`` are the values of ``Question.source`` whose pictures are drawn charts, maps and
+    the verdict. ``synthetic_sources`` are the values of ``Question.source`` whose images are drawn charts, maps and
     the like.
     """
 
@@ -49,9 +49,9 @@ class Served:
     synthetic_sources: frozenset[str] = frozenset()
 
     def locators(self, source: str) -> tuple[str, ...]:
-        """The roles that may find a label in a picture of that source, in the order in which they are tried.
+        """The roles that may find a label in an image of that source, in the order in which they are tried.
 
-        A detector, and where it fails the pointer; on synthetic pictures the pointer alone (Argos §3.1). Empty where
+        A detector, and where it fails the pointer; on synthetic images the pointer alone (Argos §3.1). Empty where
         the first one or the segmenter has no endpoint.
         """
         roles = ("pointer",) if source in self.synthetic_sources else ("detector", "pointer")
@@ -78,7 +78,7 @@ def box_order(frame: CoordinateFrame) -> str:
 
 @dataclass(frozen=True)
 class Instances:
-    """The instances of a label in one picture. ``by`` is the role that found them, ``note`` why that one where it
+    """The instances of a label in one image. ``by`` is the role that found them, ``note`` why that one where it
     needs saying."""
 
     masks: tuple[Mask, ...]
@@ -88,7 +88,7 @@ class Instances:
 
 @dataclass
 class ObjectMasks:
-    """The masks of labels in one question's media; each label of a picture is looked for once."""
+    """The masks of labels in one question's media; each label of an image is looked for once."""
 
     question: Question
     caller: Caller
@@ -103,7 +103,7 @@ class ObjectMasks:
         return self._found[key]
 
     def part_of(self, media_index: int, frame: int | None) -> MediaPart | None:
-        """The picture that a point speaks of; None where the question has no such medium or frame."""
+        """The image that a point speaks of; None where the question has no such medium or frame."""
         if not 0 <= media_index < len(self.question.media):
             return None
         medium = self.question.media[media_index]
@@ -114,15 +114,15 @@ class ObjectMasks:
 
     async def _look_for(self, label: str, media_index: int, frame: int | None) -> Instances:
         """By the first locator that gives a readable reply; what failed before it is noted."""
-        picture, medium = self.part_of(media_index, frame), self.question.media[media_index]
-        assert picture is not None
+        image, medium = self.part_of(media_index, frame), self.question.media[media_index]
+        assert image is not None
         synthetic = self.question.source in self.served.synthetic_sources
         note = f"{self.question.source} holds synthetic pictures" if synthetic else ""
         failed: CallError | BadReply | None = None
         for role in self.served.locators(self.question.source):
             find = self._by_detector if role == "detector" else self._by_pointer
             try:
-                masks = await find(label, picture, medium)
+                masks = await find(label, image, medium)
             except (CallError, BadReply) as error:
                 failed = failed or error
                 continue
@@ -136,9 +136,9 @@ class ObjectMasks:
             return Instances(tuple(mask for mask in masks if mask.pixels.any()), role, note)
         raise failed or BadReply("no endpoint is configured to look for it")
 
-    async def _by_detector(self, label: str, picture: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:
+    async def _by_detector(self, label: str, image: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:
         prompt = load_prompt(DETECT_PROMPT).render(
-            {"original": [picture]}, label=label, box_order=box_order(self.served.detector_frame)
+            {"original": [image]}, label=label, box_order=box_order(self.served.detector_frame)
         )
         boxes, _ = await ask_for(
             self.caller,
@@ -148,28 +148,28 @@ class ObjectMasks:
             lambda reply: boxes_of_reply(reply.text, label, reply.frame, medium, 0),
         )
         listed = [[box.x1, box.y1, box.x2, box.y2] for box in boxes]
-        return await self._segmented(SEGMENT_PROMPT, "boxes", listed, picture, medium)
+        return await self._segmented(SEGMENT_PROMPT, "boxes", listed, image, medium)
 
-    async def _by_pointer(self, label: str, picture: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:
+    async def _by_pointer(self, label: str, image: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:
         points, _ = await ask_for(
             self.caller,
             "pointer",
-            load_prompt(POINT_PROMPT).render({"original": [picture]}, entity=label),
+            load_prompt(POINT_PROMPT).render({"original": [image]}, entity=label),
             _EXACT,
             lambda reply: points_of_reply(reply.text, label, reply.frame, medium, 0),
         )
         listed = [[point.x, point.y] for point in points]
-        return await self._segmented(SEGMENT_POINTS_PROMPT, "points", listed, picture, medium)
+        return await self._segmented(SEGMENT_POINTS_PROMPT, "points", listed, image, medium)
 
     async def _segmented(
-        self, prompt: str, variable: str, places: Sequence[list[float]], picture: MediaPart, medium: MediaRef
+        self, prompt: str, variable: str, places: Sequence[list[float]], image: MediaPart, medium: MediaRef
     ) -> tuple[Mask, ...]:
         if not places:
             return ()
         masks, _ = await ask_for(
             self.caller,
             "segmenter",
-            load_prompt(prompt).render({"original": [picture]}, **{variable: json.dumps(places)}),
+            load_prompt(prompt).render({"original": [image]}, **{variable: json.dumps(places)}),
             _EXACT,
             lambda reply: masks_of_reply(reply.text, len(places), medium),
         )
@@ -177,7 +177,7 @@ class ObjectMasks:
 
 
 async def find_instances(label: str, masks: ObjectMasks, media_index: int, frame: int | None = None) -> Instances:
-    """:meth:`ObjectMasks.of`; raises BadReply, with the label said, for a failed call too."""
+    """:meth:`ObjectMasks.of`; raises BadReply, which names the label, for a failed call too."""
     try:
         return await masks.of(label, media_index, frame)
     except (CallError, BadReply) as error:

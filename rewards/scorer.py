@@ -25,7 +25,7 @@ class Scorer:
         why: why it runs, where it does.
         score: from a case that meets the needs to a verdict of that name. Raises BudgetUsedUp; a model that fails
             gives an unscored verdict.
-        needs: what a case must have, tested in order; the first that fails is said.
+        needs: what a case must have, tested in order; the verdict names the first that fails.
         asks: the roles that it asks, with its prompts; it runs only where all required ones have an endpoint.
         floor: the least value at which a trace is kept, unless a config says otherwise; None is no floor.
         is_grounding: whether a low value means that what is said is not in the media.

@@ -1,4 +1,4 @@
-"""A second judge beside the first: asked the same, it decides nothing, and how far both agree is counted.
+"""A second judge beside the first: it is asked the same and decides nothing; the run counts how often both agree.
 
 A judge's word cannot be checked against pixels, so that its errors show only against another judge. Where the role
 ``second_judge`` has an endpoint, each verdict that a judge gave on a trace's reasoning is asked of it too; its value

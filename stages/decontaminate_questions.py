@@ -1,6 +1,6 @@
 """Decontamination: reject questions that overlap a folder of benchmark records.
 
-In: drafts. Out: drafts that share no run of 13 words with a benchmark question and no picture with a benchmark
+In: drafts. Out: drafts that share no run of 13 words with a benchmark question and no image with a benchmark
 record; each hit is a rejection that names what it matched. Without a benchmark folder everything passes.
 """
 
@@ -91,7 +91,7 @@ def ngrams(text: str, n: int) -> Iterator[tuple[str, ...]]:
 
 @dataclass
 class BenchmarkIndex:
-    """What a benchmark holds: the id behind each run of words, and its pictures."""
+    """What a benchmark holds: the id behind each run of words, and its images."""
 
     grams: dict[tuple[str, ...], str] = field(default_factory=dict)
     pictures: list[tuple[str, MediaRef]] = field(default_factory=list)
@@ -100,7 +100,7 @@ class BenchmarkIndex:
     def load(cls, settings: DecontaminateSettings) -> "BenchmarkIndex":
         """Read the benchmark folder. A record needs no answer; its text and images count, its clips don't.
 
-        Raises ValueError for a picture that cannot be decoded.
+        Raises ValueError for an image that cannot be decoded.
         """
         index, store = cls(), MediaStore(settings.benchmark, settings.benchmark)
         for number, fields in benchmark_records(settings.benchmark):
@@ -109,7 +109,7 @@ class BenchmarkIndex:
         return index
 
     def add(self, record_id: str, fields: Mapping[str, object], ngram: int, store: MediaStore, where: str) -> None:
-        """Take in one record's question and pictures."""
+        """Take in one record's question and images."""
         for gram in ngrams(str(fields.get("question") or ""), ngram):
             self.grams.setdefault(gram, record_id)
         for uri in benchmark_media(fields, where):

@@ -73,7 +73,7 @@ class MediaRoots:
     run_root: str
 
     def store(self) -> MediaStore:
-        """The store over these roots. A stage sees most pictures once, so little is kept decoded."""
+        """The store over these roots. A stage sees most images once, so little is kept decoded."""
         return MediaStore(self.input_root, self.run_root, cache_bytes=STAGE_CACHE_BYTES)
 
 

@@ -1,6 +1,6 @@
 """Pointing (Argos §4.1): the 2D points of every entity in every medium, by the pointer.
 
-In: drafts with entities. Out: drafts with points in original pixels, or a rejection. An entity that is in no picture
+In: drafts with entities. Out: drafts with points in original pixels, or a rejection. An entity that is in no image
 has no points; the points of a draft are numbered from 1 in the order in which they stand. Of a clip the pointer looks
 at some frames, evenly spread; their points carry the frame's number and time.
 """

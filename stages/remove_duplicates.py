@@ -1,4 +1,4 @@
-"""Deduplication: exact by media, question and answer; near by picture and question together (SAIL-RL App. A.1).
+"""Deduplication: exact by media, question and answer; near by image and question together (SAIL-RL App. A.1).
 
 In: drafts. Out: one draft of each set of duplicates, the one whose id hashes lowest; the others are rejected and name
 it. Records with different gold answers or choices are never merged. A perceptual hash only proposes near duplicates;
@@ -70,7 +70,7 @@ class KeptPictures:
             self.banded.setdefault(key, []).append(question)
 
     def near(self, question: Question, max_distance: int) -> Iterator[Question]:
-        """Kept questions whose pictures all hash within ``max_distance`` bits, once each (by bands)."""
+        """Kept questions whose images all hash within ``max_distance`` bits, once each (by bands)."""
         seen: set[str] = set()
         for key in _bands(question):
             for other in self.banded.get(key, ()):

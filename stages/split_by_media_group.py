@@ -1,4 +1,4 @@
-"""The split into the SFT and the RL side, so that no picture stands on both.
+"""The split into the SFT and the RL side, so that no image stands on both.
 
 In: drafts. Out: ``sft`` and ``rl`` drafts, and an empty ``rejected``. A media group is a connected component of
 questions that share a medium by decoded-pixel hash; a hash of the group decides its side, so the ratio holds in

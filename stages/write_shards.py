@@ -28,7 +28,7 @@ from stages.ingest_records import MediaRoots
 from stages.plumbing.malloc import release_memory
 from stages.plumbing.packing import LEVEL, unpacked
 from stages.plumbing.rows import Row
-from stages.plumbing.spill import lay_down, pick_up, spool_folder
+from stages.plumbing.spill import read_spilled, spill, spool_folder
 from vision.media import MediaStore
 
 IMAGE_COLUMNS = ("images", "overlays")
@@ -73,13 +73,13 @@ class SizedRow:
 
     def unpack(self) -> Row:
         """The row, its image columns as URIs."""
-        return json.loads(unpacked(pick_up(self.packed, self.spool)))
+        return json.loads(unpacked(read_spilled(self.packed, self.spool)))
 
 
 def size_row(row: Row, media_bytes: int) -> SizedRow:
     """The row ready to be shuffled; ``media_bytes`` is what its images take on disk."""
     data = json.dumps(row, ensure_ascii=False).encode()
-    return SizedRow(str(row["id"]), lay_down(zlib.compress(data, LEVEL), ""), len(data) + media_bytes)
+    return SizedRow(str(row["id"]), spill(zlib.compress(data, LEVEL), ""), len(data) + media_bytes)
 
 
 class SizedRowCoder(Coder):
@@ -99,7 +99,7 @@ class SizedRowCoder(Coder):
         """The row as bytes."""
         packed = value.packed
         if packed and value.spool != self._folder:
-            packed = lay_down(pick_up(packed, value.spool), self._folder)
+            packed = spill(read_spilled(packed, value.spool), self._folder)
         return self._parts.encode((value.id, packed, value.size_bytes))
 
     def decode(self, encoded: bytes) -> SizedRow:

@@ -1,9 +1,9 @@
 """Attention over packed sequences: several samples in one row, none of which sees another.
 
 transformers calls this for the language model and, because the name holds "flash", hands a vision tower's whole batch
-of pictures over at once too; otherwise it would loop over them. On a GPU in 16 bits torch's variable-length kernel does
+of images over at once too; otherwise it would loop over them. On a GPU in 16 bits torch's variable-length kernel does
 the work. Elsewhere each sequence is attended to by itself, which for short ones costs less than a mask over the row.
-Sequences of one length, as pictures of one size are, stand in one batch there.
+Sequences of one length, as images of one size are, stand in one batch there.
 """
 
 from typing import Any

@@ -12,6 +12,8 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from schemas.extras import MissingExtra, require_extra
+
 _EXAMPLES = """examples:
   trainer sft  --config sft.toml  --data runs/q --output runs/sft
   trainer grpo --config grpo.toml --data runs/q --output runs/grpo --set model.path=runs/sft/model
@@ -24,6 +26,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parsed = make_parser().parse_args(argv)
     logging.basicConfig(level=logging.INFO if parsed.verbose else logging.ERROR, format="%(name)s: %(message)s")
     warnings.filterwarnings("ignore", category=FutureWarning)
+    try:
+        require_extra("train", f"trainer {parsed.command}", "torch", "torchvision", "transformers")
+    except MissingExtra as error:
+        print(f"trainer: {error}", file=sys.stderr)
+        return 2
     from trainer.commands import dispatch
 
     return dispatch(parsed)

@@ -1,7 +1,7 @@
 """Packing samples into one row, and choosing which go together.
 
-There is no padding, so nothing is ever taken for padding by its id. Each sequence keeps its own positions and sees only
-itself. A picture that several samples show, as those of a group do, is in the batch once.
+There is no padding, so no token is ever mistaken for padding. Each sequence keeps its own positions and sees only
+itself. An image that several samples show, as those of a group do, is in the batch once.
 """
 
 from collections.abc import Sequence
@@ -28,9 +28,9 @@ class Batch:
         owner: (M,) int64, the sample of each target.
         advantages: (M,) float32; 1 where the samples have none.
         sampler_logprobs: (M,) float32; NaN where the sampler gave none.
-        patches: (P, numbers of a patch) float32 of the U different pictures; None without any.
+        patches: (P, numbers of a patch) float32 of the U different images; None without any.
         grids: (U, 3) int64.
-        shown: indices into the U pictures, in the order of the image tokens.
+        shown: indices into the U images, in the order of the image tokens.
         longest: the length of the longest sequence.
     """
 
@@ -62,10 +62,10 @@ def collate(vlm: VisionLanguageModel, samples: Sequence[Sample]) -> Batch:
     mask = torch.cat([sample.loss_mask for sample in samples])
     ids = torch.cat([sample.ids for sample in samples])
     places = torch.cat([torch.arange(len(sample)) for sample in samples])
-    rotary = torch.cat([vlm.positions(s.ids, s.is_image, s.pictures) for s in samples], dim=1)
+    rotary = torch.cat([vlm.positions(s.ids, s.is_image, s.images) for s in samples], dim=1)
     at = mask.nonzero()[:, 0]
-    pictures = {picture.key: picture for sample in samples for picture in sample.pictures}
-    place_of = {key: index for index, key in enumerate(pictures)}
+    images = {image.key: image for sample in samples for image in sample.images}
+    place_of = {key: index for index, key in enumerate(images)}
     return Batch(
         ids,
         torch.cat([places[None], rotary]),
@@ -76,9 +76,9 @@ def collate(vlm: VisionLanguageModel, samples: Sequence[Sample]) -> Batch:
         torch.repeat_interleave(torch.arange(len(samples)), lengths)[at],
         _per_token([sample.advantages for sample in samples], lengths, 1.0)[at],
         _per_token([sample.sampler_logprobs for sample in samples], lengths, float("nan"))[at],
-        torch.cat([picture.patches for picture in pictures.values()]) if pictures else None,
-        torch.tensor([picture.grid for picture in pictures.values()]) if pictures else None,
-        tuple(place_of[picture.key] for sample in samples for picture in sample.pictures),
+        torch.cat([image.patches for image in images.values()]) if images else None,
+        torch.tensor([image.grid for image in images.values()]) if images else None,
+        tuple(place_of[image.key] for sample in samples for image in sample.images),
         int(lengths.max()),
     )
 

@@ -33,11 +33,11 @@ def dispatch(parsed: argparse.Namespace) -> int:
     except UserError as error:
         return _fail(str(error), 2)
     except (JudgesDown, SamplerError) as error:
-        return _fail(f"{error}; the last checkpoint stands, run the same command again to go on", 3)
+        return _fail(f"{error}; the last checkpoint stands, run the same command again to resume", 3)
     except NotFinite as error:
         return _fail(f"{error}; the last checkpoint stands", 1)
     except KeyboardInterrupt:
-        return _fail("interrupted; run the same command again to go on from the last checkpoint", 130)
+        return _fail("interrupted; run the same command again to resume from the last checkpoint", 130)
     except Exception as error:  # a defect or a broken machine: say it in one line, and how to see more
         if parsed.verbose:
             raise

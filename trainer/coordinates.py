@@ -1,6 +1,6 @@
 """Rewriting the tags of a response between original pixels, in which shards hold them, and a model's own frame.
 
-Tags do not say which picture they are on; where there are several, the words around them do
+Tags do not say which image they are on; where there are several, the words around them do
 (:mod:`schemas.responses.image_mentions`). The frames of a clip have one size.
 """
 
@@ -28,17 +28,17 @@ Corners = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Speech:
-    """How a model writes coordinates: its frame, how many decimals (0 or 1), and how its processor sizes pictures."""
+    """How a model writes coordinates: its frame, how many decimals (0 or 1), and how its processor sizes images."""
 
     frame: CoordinateFrame
     decimals: int = 0
     rule: ResizeRule = QWEN25_IMAGE
 
     def to_model(self, text: str, sizes: Sequence[Size]) -> str:
-        """A text in original pixels as the model would write it; ``sizes`` are width and height of each still picture,
+        """A text in original pixels as the model would write it; ``sizes`` are width and height of each still image,
         or of the frames of a clip.
 
-        Raises OutOfFrame for a position outside its picture, or in a picture that is not there.
+        Raises OutOfFrame for a position outside its image, or in an image that is not there.
         """
 
         def pair(at: Pair, size: Size) -> Pair:
@@ -53,7 +53,7 @@ class Speech:
 
     def to_pixels(self, text: str, sizes: Sequence[Size]) -> str:
         """The reverse: what the model wrote, in original pixels. A tag with a position outside its frame is no point or
-        box of the picture and is broken up, so that no scorer takes it for one.
+        box of the image and is broken up, so that no scorer takes it for one.
         """
         return _rewrite(
             text,
@@ -99,5 +99,5 @@ def _rewrite(
 
 def _size_of(sizes: Sequence[Size], place: int) -> Size:
     if place >= len(sizes):
-        raise OutOfFrame(f"there is no picture {place + 1}")
+        raise OutOfFrame(f"there is no image {place + 1}")
     return sizes[place]

@@ -33,7 +33,7 @@ class Room:
 
 
 class Draws:
-    """Rows in an order that is a function of seed and position only, so that a resumed run goes on with the next.
+    """Rows in an order that is a function of seed and position only, so that a resumed run continues with the next.
 
     A row that cannot be used is left out, told to ``left_out`` (its number and the reason) once, and the next takes its
     place. ``position`` counts rows taken up, left out ones included.
@@ -93,7 +93,7 @@ class Draws:
             return self._leave_out(index, str(error))
         if (reason := self._room.refusal(sample)) is not None:
             return self._leave_out(index, reason)
-        size = sum(picture.patches.nbytes for picture in sample.pictures)
+        size = sum(image.patches.nbytes for image in sample.images)
         if self._bytes + size <= KEPT_BYTES:
             self._kept[index] = (row, sample)
             self._bytes += size

@@ -3,7 +3,7 @@
 The template renders the conversation with a placeholder where each answer goes, and the answers are tokenised by
 themselves and put in. So an answer stands there as it was written, even where a template drops or rewrites the
 thinking of earlier turns, and its tokens begin where a sampler's would. Text that spells a special token is broken up
-first: what a user or a model writes never becomes a picture or the end of a turn.
+first: what a user or a model writes never becomes an image or the end of a turn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,21 +12,21 @@ from typing import Any
 import torch
 
 from trainer.model import VisionLanguageModel
-from trainer.sample import BadRow, Picture, Sample, TurnSpan
+from trainer.sample import BadRow, EncodedImage, Sample, TurnSpan
 
 MARK = "<image>"
 _PLACEHOLDER = "\ue000answer\ue000"
 
 Message = Mapping[str, str]
-"""``role`` and ``content``; ``content`` has one :data:`MARK` for each picture."""
+"""``role`` and ``content``; ``content`` has one :data:`MARK` for each image."""
 
 
 def encode_messages(
-    vlm: VisionLanguageModel, id: str, messages: Sequence[Message], pictures: Sequence[Picture]
+    vlm: VisionLanguageModel, id: str, messages: Sequence[Message], images: Sequence[EncodedImage]
 ) -> Sample:
     """A conversation whose assistant turns count in the loss, with the token that ends each; nothing else counts.
 
-    Observations of tools (any role but ``assistant``) are masked. Raises BadRow when marks and pictures do not match,
+    Observations of tools (any role but ``assistant``) are masked. Raises BadRow when marks and images do not match,
     or the last turn is not the assistant's.
     """
     if not messages or messages[-1]["role"] != "assistant":
@@ -34,15 +34,15 @@ def encode_messages(
     pieces = _pieces(vlm, id, messages, with_prompt=False)
     if pieces[-3][0] != _pieces(vlm, id, messages[:-1], with_prompt=True)[-1][0]:
         raise BadRow(f"{id}: the chat template puts other text before an answer than it asks for one with")
-    return _assembled(vlm, id, pieces[:-1], pictures)  # what follows the last answer teaches nothing
+    return _assembled(vlm, id, pieces[:-1], images)  # what follows the last answer teaches nothing
 
 
 def encode_prompt(
-    vlm: VisionLanguageModel, id: str, messages: Sequence[Message], pictures: Sequence[Picture]
+    vlm: VisionLanguageModel, id: str, messages: Sequence[Message], images: Sequence[EncodedImage]
 ) -> Sample:
     """A conversation up to where the next answer begins; nothing counts. Raises BadRow as above."""
     pieces = [(ids, False) for ids, _ in _pieces(vlm, id, messages, with_prompt=True)]
-    return _assembled(vlm, id, pieces, pictures)
+    return _assembled(vlm, id, pieces, images)
 
 
 def with_response(prompt: Sample, ids: Sequence[int], group: str, is_truncated: bool = False) -> Sample:
@@ -55,7 +55,7 @@ def with_response(prompt: Sample, ids: Sequence[int], group: str, is_truncated: 
         torch.cat([prompt.ids, response]),
         torch.cat([prompt.loss_mask, ~none]),
         torch.cat([prompt.is_image, none]),
-        prompt.pictures,
+        prompt.images,
         (*prompt.turns, TurnSpan(before, before + len(ids), True)),
         prompt.stream,
         is_truncated=is_truncated,
@@ -103,7 +103,7 @@ def _pieces(
 
 
 def _parts(vlm: VisionLanguageModel, content: str) -> list[dict[str, str]]:
-    """Text and pictures in the order in which they stand in the content."""
+    """Text and images in the order in which they stand in the content."""
     parts: list[dict[str, str]] = []
     for index, text in enumerate(content.split(MARK)):
         if index:
@@ -125,20 +125,20 @@ def _split_end(vlm: VisionLanguageModel, ids: list[int]) -> tuple[list[int], lis
 
 
 def _assembled(
-    vlm: VisionLanguageModel, id: str, pieces: Sequence[tuple[list[int], bool]], pictures: Sequence[Picture]
+    vlm: VisionLanguageModel, id: str, pieces: Sequence[tuple[list[int], bool]], images: Sequence[EncodedImage]
 ) -> Sample:
-    """The pieces joined, each image token repeated once for every merged patch of its picture."""
+    """The pieces joined, each image token repeated once for every merged patch of its image."""
     ids: list[int] = []
     mask: list[bool] = []
     image: list[bool] = []
     turns: list[TurnSpan] = []
-    waiting = list(reversed(pictures))
+    waiting = list(reversed(images))
     for piece, ours in pieces:
         start = len(ids)
         for token in piece:
             is_image = token == vlm.image_id and not ours
             if is_image and not waiting:
-                raise BadRow(f"{id}: more {MARK} marks than the {len(pictures)} pictures")
+                raise BadRow(f"{id}: more {MARK} marks than the {len(images)} images")
             count = waiting.pop().tokens if is_image else 1
             ids += [token] * count
             image += [is_image] * count
@@ -146,13 +146,13 @@ def _assembled(
         if len(ids) > start:
             turns.append(TurnSpan(start, len(ids), ours))
     if waiting:
-        raise BadRow(f"{id}: {len(pictures)} pictures, but {len(pictures) - len(waiting)} {MARK} marks")
+        raise BadRow(f"{id}: {len(images)} images, but {len(images) - len(waiting)} {MARK} marks")
     return Sample(
         id,
         id,
         torch.tensor(ids, dtype=torch.int64),
         torch.tensor(mask, dtype=torch.bool),
         torch.tensor(image, dtype=torch.bool),
-        tuple(pictures),
+        tuple(images),
         tuple(turns),
     )

@@ -34,7 +34,7 @@ class Answered:
 
 
 def figures(answered: Sequence[Answered], ks: Sequence[int]) -> dict[str, Any]:
-    """The figures over all questions, by source and by answer type; a figure that nothing can be said of is null."""
+    """The figures over all questions, by source and by answer type; a figure without data is null."""
     parts: dict[str, Callable[[Answered], str]] = {
         "source": lambda a: a.row.source,
         "answer_type": lambda a: a.row.question.answer_type,
@@ -72,7 +72,7 @@ def _figures(answered: Sequence[Answered], ks: Sequence[int]) -> dict[str, Any]:
 def points_in_gold(row: TrainingRow, scored: Scored) -> list[float]:
     """For each point of a response 1 if it lies in a gold box of its label, else 0; empty without gold boxes.
 
-    Gold boxes are data that no scorer of the reward has seen.
+    The ``argos`` reward does not see gold boxes.
     """
     boxes = row.question.gold_boxes
     return [float(bool(_hits(point, boxes))) for point in parse_points(scored.text)] if boxes else []

@@ -35,7 +35,7 @@ def as_line(scored: Scored) -> dict[str, object]:
 
 
 def overlay_png(row: TrainingRow, text: str) -> bytes | None:
-    """The row's first picture with the text's points and boxes on it, as PNG; None without a picture or marks."""
+    """The row's first image with the text's points and boxes on it, as PNG; None without an image or marks."""
     points, boxes = parse_points(text), parse_boxes(text)
     if not row.images or not (points or boxes):
         return None

@@ -143,7 +143,7 @@ def answer_text(vlm: VisionLanguageModel, rollout: Rollout) -> str:
 
 
 def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) -> list[Sample]:
-    """The rollouts with their advantages, one for every token. What counts for nothing is left out.
+    """The rollouts with their advantages, one for every token. What must not count is left out.
 
     Left out are unscored rollouts, those cut off where ``overlong`` masks them (they leave numerator and denominator,
     but not their group's mean), and none else: a rollout with advantage 0 stays in the denominator.
@@ -167,7 +167,7 @@ def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) ->
 
 
 def shaped(scored: Scored, rollout: Rollout, settings: TrainerSettings) -> float | None:
-    """The reward that advantages are made of: the verifier's, with the punishment for length where it is soft."""
+    """The reward that advantages are made of: the recipe's, with the penalty for length where ``overlong`` is soft."""
     if scored.reward is None or settings.grpo.overlong != "soft":
         return scored.reward
     longest = settings.rollout.max_new_tokens

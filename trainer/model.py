@@ -13,9 +13,10 @@ from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
 
 from schemas.coordinates import CoordinateFrame, ResizeRule
 from schemas.errors import UserError
+from schemas.extras import require_extra
 from trainer import attention
 from trainer.coordinates import Speech
-from trainer.sample import BadRow, Picture
+from trainer.sample import BadRow, EncodedImage
 from trainer.settings import ModelSettings
 
 LORA_LAYERS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
@@ -35,7 +36,7 @@ class ModelError(UserError):
 
 @dataclass
 class VisionLanguageModel:
-    """A loaded model with all that turns text and pictures into its inputs.
+    """A loaded model with all that turns text and images into its inputs.
 
     ``end_ids`` are all ids that end a response (generation config and tokenizer); ``banned_ids`` those that a response
     must never hold: image and video tokens and their marks.
@@ -51,7 +52,7 @@ class VisionLanguageModel:
 
     @cached_property
     def special_texts(self) -> tuple[str, ...]:
-        """How the tokens with a meaning of their own are spelt: ends of turns, pictures and the like."""
+        """How the tokens with a meaning of their own are spelt: ends of turns, images and the like."""
         media = (getattr(self.processor, name, None) for name in ("image_token", "video_token"))
         return tuple(dict.fromkeys([*self.tokenizer.all_special_tokens, *filter(None, media)]))
 
@@ -70,21 +71,21 @@ class VisionLanguageModel:
         """Where the model is."""
         return self.model.device
 
-    def picture(self, image: Image.Image, key: str) -> Picture:
-        """An upright RGB picture as the vision tower takes it. Raises BadRow for one that it cannot take."""
+    def encode_image(self, image: Image.Image, key: str) -> EncodedImage:
+        """An upright RGB image as the vision tower takes it. Raises BadRow for one that it cannot take."""
         try:
             seen = self.processor.image_processor(image, return_tensors="pt")
         except ValueError as error:
-            raise BadRow(f"a picture of {image.width}x{image.height} px cannot be resized: {error}") from error
+            raise BadRow(f"an image of {image.width}x{image.height} px cannot be resized: {error}") from error
         t, h, w = seen["image_grid_thw"][0].tolist()
         merged = t * h * w // self.processor.image_processor.merge_size**2
-        return Picture(key, seen["pixel_values"], (t, h, w), merged, image.width, image.height)
+        return EncodedImage(key, seen["pixel_values"], (t, h, w), merged, image.width, image.height)
 
-    def positions(self, ids: torch.Tensor, is_image: torch.Tensor, pictures: Sequence[Picture]) -> torch.Tensor:
+    def positions(self, ids: torch.Tensor, is_image: torch.Tensor, images: Sequence[EncodedImage]) -> torch.Tensor:
         """The rotary positions (3, L) of one sequence: time, height and width."""
-        if not pictures:
+        if not images:
             return torch.arange(len(ids)).expand(3, -1)
-        grids = torch.tensor([picture.grid for picture in pictures])
+        grids = torch.tensor([image.grid for image in images])
         found, _ = self.model.model.get_rope_index(ids[None], is_image[None].int(), image_grid_thw=grids)
         return found[:, 0]
 
@@ -151,6 +152,7 @@ def set_attention(model: Any, implementation: str) -> None:
 def _prepare(model: Any, settings: ModelSettings) -> None:
     """What is trained and how: adapters, a frozen tower, checkpointing."""
     if settings.lora_rank:
+        require_extra("train", "model.lora_rank", "peft")
         from peft import LoraConfig, inject_adapter_in_model
 
         config = LoraConfig(

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from schemas.config import to_toml
+from schemas.extras import require_extra
 from schemas.revision import code_revision
 from trainer.settings import TrainerSettings
 
@@ -52,6 +53,7 @@ class Monitor:
         if sys.stderr.isatty():
             self._bar.start()
         if self._settings.log.tensorboard:
+            require_extra("train", "log.tensorboard", "tensorboard")
             from torch.utils.tensorboard import SummaryWriter
 
             self._board = SummaryWriter(str(self.output / "tensorboard"))
@@ -110,7 +112,7 @@ def settings_sha256(settings: TrainerSettings) -> str:
 
 
 def run_sha256(command: str, settings: TrainerSettings, data_sha256: str) -> str:
-    """What a run is: a checkpoint is gone on with by the same command, config and data only."""
+    """The identity of a run: only the same command, config and data resume from a checkpoint."""
     return hashlib.sha256(f"{command} {settings_sha256(settings)} {data_sha256}".encode()).hexdigest()
 
 

@@ -1,7 +1,7 @@
 """The one forward pass of the trainer: the log-probabilities of a batch's targets, for SFT and GRPO alike.
 
 Logits are made for targets only, a chunk at a time, in float32, and not kept for the backward pass: a whole row of them
-would be the largest tensor of all. Each different picture goes through the vision tower once.
+would be the largest tensor of all. Each different image goes through the vision tower once.
 """
 
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ def _of_chunk(
 
 
 def _seen(vlm: VisionLanguageModel, batch: Batch) -> dict[str, Any] | None:
-    """What the vision tower makes of the pictures, once for each, in the order in which the samples show them."""
+    """What the vision tower makes of the images, once for each, in the order in which the samples show them."""
     if batch.patches is None:
         return None
     seen = vlm.model.model.get_image_features(batch.patches, batch.grids, return_dict=True)

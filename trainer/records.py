@@ -13,7 +13,7 @@ from vision.media import HEAD_BYTES, MediaStore, sniff_kind
 
 
 class Records:
-    """The records of a folder, by index; a record is checked and its pictures are read when it is asked for."""
+    """The records of a folder, by index; a record is checked and its images are read when it is asked for."""
 
     def __init__(self, folder: Path) -> None:
         """Raises ShardError when the folder holds no records."""

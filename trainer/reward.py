@@ -3,8 +3,8 @@
 A response is decoded, its tags are brought from the model's frame to original pixels, and the recipe scores the group.
 That something can be pointed at is what the row's gold boxes or right attempts show.
 
-A judge or detector that does not answer is no verdict. The trainer waits for it and asks again, what was answered
-coming from the reply cache, and stops when it has waited long enough.
+A judge or detector that does not answer is no verdict. The trainer waits and asks again (what was answered comes from
+the reply cache), and stops when it has waited long enough.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from inference.endpoint import check_extras
 from inference.errors import Failure
 from inference.runtime import runtime
 from inference.session import Session
@@ -26,7 +27,7 @@ from schemas.records import FrameRef, MediaRef, Question
 from schemas.responses.traces import read_trace
 from trainer.group import Group, Scored
 from trainer.model import VisionLanguageModel
-from trainer.sample import Picture, Sample
+from trainer.sample import EncodedImage, Sample
 from trainer.settings import RewardSettings
 from trainer.shards import FrameOf, TrainingRow, sizes_of
 from vision.decode import decode_image
@@ -56,10 +57,12 @@ def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None
 class Reward:
     """Scores responses by the recipe that the settings name; its media and replies are kept in the run's folder.
 
-    ``memory`` is what the recipe has learned so far.
+    ``memory`` is what the recipe has learned so far. Raises :class:`schemas.extras.MissingExtra` for an endpoint whose
+    packages are not installed.
     """
 
     def __init__(self, settings: RewardSettings, output: Path) -> None:
+        check_extras(settings.endpoints[name] for name in settings.roles.values())
         self._settings = settings
         self.recipe = settings.make_recipe()
         self.memory = Memory()
@@ -85,9 +88,9 @@ class Reward:
 
         Raises JudgesDown when endpoints do not answer for ``wait_s``.
         """
-        questions = [self._question(row, prompt.pictures) for row, prompt in zip(rows, prompts, strict=True)]
+        questions = [self._question(row, prompt.images) for row, prompt in zip(rows, prompts, strict=True)]
         asked = [
-            (row, question, [_in_pixels(vlm, text, sizes_of(row, prompt.pictures)) for text in responses])
+            (row, question, [_in_pixels(vlm, text, sizes_of(row, prompt.images)) for text in responses])
             for row, question, prompt, responses in zip(rows, questions, prompts, texts, strict=True)
         ]
         deadline_s, wait_s = time.monotonic() + self._settings.wait_s, FIRST_WAIT_S
@@ -133,26 +136,24 @@ class Reward:
         ]
         self.memory = self.recipe.learn(self.memory, step)
 
-    def _question(self, row: TrainingRow, pictures: Sequence[Picture]) -> Question:
+    def _question(self, row: TrainingRow, images: Sequence[EncodedImage]) -> Question:
         """The row's question with its media, written once to the run's folder, upright."""
-        key = (row.question, tuple(picture.key for picture in pictures))
+        key = (row.question, tuple(image.key for image in images))
         if key in self._known:
             return self._known[key]
-        refs = [
-            self._media_ref(data, name, picture) for (data, name), picture in zip(row.images, pictures, strict=True)
-        ]
+        refs = [self._media_ref(data, name, image) for (data, name), image in zip(row.images, images, strict=True)]
         question = self._known[key] = replace(row.question, media=media_of(refs, row.frames))
         return question
 
-    def _media_ref(self, data: bytes, name: str, picture: Picture) -> MediaRef:
+    def _media_ref(self, data: bytes, name: str, image: EncodedImage) -> MediaRef:
         suffix = Path(name).suffix.lstrip(".").lower()
         uri = self._media.write_drawn(data, suffix if suffix.isalnum() and suffix.isascii() else "bin")
         sha256, turned = hashlib.sha256(data).hexdigest(), decode_image(data).orientation
-        return MediaRef(uri, "image", sha256, "", "", picture.width, picture.height, turned, len(data))
+        return MediaRef(uri, "image", sha256, "", "", image.width, image.height, turned, len(data))
 
 
 def media_of(refs: Sequence[MediaRef], frames: Sequence[FrameOf]) -> tuple[MediaRef, ...]:
-    """The media that a row's images are: themselves, or clips of which they are the frames.
+    """The media that a row's images show: the images themselves, or the clips whose frames they are.
 
     ``frames`` says for each image which medium it belongs to, and of a frame its number and time; empty without clips.
     """

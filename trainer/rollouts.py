@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import torch
 from transformers import GenerationConfig
 
+from schemas.extras import require_extra
 from trainer.model import VisionLanguageModel, set_attention
 from trainer.sample import Sample
 from trainer.sampling import Rollout, Sampler
@@ -33,7 +34,9 @@ class TransformersSampler:
         """Nothing to do: the weights are the same."""
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """See :class:`Sampler`. Prompts of about one length go together; the answers come in the order asked for."""
+        """See :class:`trainer.sampling.Sampler`. Prompts of similar length go together; the answers keep the order of
+        the prompts.
+        """
         torch.manual_seed(seed)
         order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
         found: dict[int, list[Rollout]] = {}
@@ -51,16 +54,16 @@ class TransformersSampler:
     def _generate(self, prompts: list[Sample], n: int) -> list[list[Rollout]]:
         longest = max(map(len, prompts))
         ids = torch.full((len(prompts), longest), self._config.pad_token_id)
-        mask, image = torch.zeros_like(ids), torch.zeros_like(ids)
+        mask, is_image = torch.zeros_like(ids), torch.zeros_like(ids)
         for row, prompt in enumerate(prompts):
             ids[row, longest - len(prompt) :] = prompt.ids
             mask[row, longest - len(prompt) :] = 1
-            image[row, longest - len(prompt) :] = prompt.is_image.long()
-        inputs = {"input_ids": ids, "attention_mask": mask, "mm_token_type_ids": image}
-        pictures = [picture for prompt in prompts for picture in prompt.pictures]
-        if pictures:
-            inputs["pixel_values"] = torch.cat([picture.patches for picture in pictures])
-            inputs["image_grid_thw"] = torch.tensor([picture.grid for picture in pictures])
+            is_image[row, longest - len(prompt) :] = prompt.is_image.long()
+        inputs = {"input_ids": ids, "attention_mask": mask, "mm_token_type_ids": is_image}
+        images = [image for prompt in prompts for image in prompt.images]
+        if images:
+            inputs["pixel_values"] = torch.cat([image.patches for image in images])
+            inputs["image_grid_thw"] = torch.tensor([image.grid for image in images])
         self._vlm.model.model.rope_deltas = None  # those of the batch before would be taken for this one's
         inputs = {name: value.to(self._vlm.device) for name, value in inputs.items()}
         config = copy.deepcopy(self._config)
@@ -70,7 +73,7 @@ class TransformersSampler:
         return [rollouts[index * n : (index + 1) * n] for index in range(len(prompts))]
 
     def _rollout(self, ids: list[int]) -> Rollout:
-        """The answer without what ``generate`` filled up with after its end."""
+        """The answer without the padding that ``generate`` adds after its end."""
         end = next((place for place, token in enumerate(ids) if token in self._vlm.end_ids), None)
         return Rollout(tuple(ids if end is None else ids[: end + 1]), end is None)
 
@@ -78,6 +81,7 @@ class TransformersSampler:
 def make_sampler(vlm: VisionLanguageModel, settings: RolloutSettings, weights_folder: str) -> Sampler:
     """The sampler of ``rollout.kind``; ``weights_folder`` is where one outside this process reads weights from."""
     if settings.kind == "vllm":
+        require_extra("train", "rollout.kind vllm", "msgpack")
         from trainer.vllm_rollouts import VllmSampler
 
         return VllmSampler(vlm, settings, weights_folder)

@@ -1,4 +1,4 @@
-"""The trainer's one record: a tokenised sequence with its pictures, and what is known of each of its tokens."""
+"""The trainer's one record: a tokenised sequence with its images, and what is known of each of its tokens."""
 
 from dataclasses import dataclass
 
@@ -10,11 +10,11 @@ class BadRow(ValueError):
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A picture as the vision tower takes it.
+class EncodedImage:
+    """An image as the vision tower takes it.
 
     Attributes:
-        key: the same for the same picture at the same size, so that a batch looks at each once.
+        key: the same for the same image at the same size, so that a batch looks at each once.
         patches: (patches, numbers of a patch), float32.
         grid: temporal, vertical and horizontal patches; their product is the number of patches.
         tokens: how many image tokens stand for it.
@@ -50,7 +50,7 @@ class Sample:
         ids: (L,) int64, image tokens included.
         loss_mask: (L,) bool: this token is predicted, from those before it, and counts.
         is_image: (L,) bool: an image token stands here.
-        pictures: in the order of their tokens.
+        images: in the order of their tokens.
         turns: in order and without gaps.
         stream: the recipe's name for this kind of response, "" where there is only one.
         sampler_logprobs: (L,) float32, of the tokens as they were sampled; None where the sampler gave none.
@@ -63,7 +63,7 @@ class Sample:
     ids: torch.Tensor
     loss_mask: torch.Tensor
     is_image: torch.Tensor
-    pictures: tuple[Picture, ...]
+    images: tuple[EncodedImage, ...]
     turns: tuple[TurnSpan, ...]
     stream: str = ""
     sampler_logprobs: torch.Tensor | None = None

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning on a run's SFT shards: the log-likelihood of the assistants' turns, pictures and all."""
+"""Supervised fine-tuning on a run's SFT shards: the log-likelihood of the assistants' turns, images and all."""
 
 import time
 from pathlib import Path
@@ -20,7 +20,7 @@ SHOWN = ("loss", "grad_norm", "tokens_per_s")
 
 
 def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
-    """Train, and return the folder of the trained model. An output folder with checkpoints is gone on with.
+    """Trains, and returns the folder of the trained model. Resumes from the last checkpoint where there is one.
 
     Raises ShardError, ModelError, CheckpointError and DoesNotFit before the first step; NotFinite when the loss or a
     gradient is not a number, after which the last checkpoint stands.

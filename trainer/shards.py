@@ -1,6 +1,6 @@
-"""Reading a run's shards: rows by index, in the order of the shards, with their pictures as bytes.
+"""Reading a run's shards: rows by index, in the order of the shards, with their images as bytes.
 
-The rows are memory-mapped by ``datasets``, so that a set larger than memory is drawn from at random. Pictures are
+The rows are memory-mapped by ``datasets``, so that a set larger than memory is drawn from at random. Images are
 decoded by the same code that read them into the pipeline, and never more than one row's at a time.
 """
 
@@ -23,7 +23,7 @@ from schemas.records import Question, Rubric
 from schemas.responses.response import parse_points
 from trainer.encode import encode_messages, encode_prompt
 from trainer.model import VisionLanguageModel
-from trainer.sample import BadRow, Picture, Sample
+from trainer.sample import BadRow, EncodedImage, Sample
 from vision.decode import UndecodableMedia, decode_image
 
 CONTEXT = ("complexity", "rubrics")
@@ -40,7 +40,7 @@ class ShardError(UserError):
 
 @dataclass(frozen=True)
 class TrainingRow:
-    """One row: the turns with ``<image>`` marks, the upright pictures, and what the reward needs to know.
+    """One row: the turns with ``<image>`` marks, the upright images, and what the reward needs to know.
 
     ``images`` are (bytes, name) pairs, ``frames`` say what they show where there are clips; ``pointed`` are positions
     that a right answer may point at. ``context`` is what some rewards need beside the question.
@@ -79,7 +79,7 @@ class Shards:
         try:
             self._rows = rows.select_columns(kept).cast_column("images", images)
         except (TypeError, ValueError, pa.ArrowException) as error:
-            raise ShardError(f"{files[0].parent}: the column 'images' holds no pictures: {_line(error)}") from error
+            raise ShardError(f"{files[0].parent}: the column 'images' holds none: {_line(error)}") from error
         ids = "\n".join(map(str, rows["id"]))
         self.sha256 = hashlib.sha256(f"{len(rows)}\n{ids}".encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -162,45 +162,45 @@ def _pointed(fields: Mapping[str, Any], boxes: tuple[Box, ...]) -> tuple[Point, 
     return tuple(point for text in right for point in parse_points(text))
 
 
-def pictures_of(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[Picture, ...]:
-    """The row's pictures, decoded and upright, as the vision tower takes them. Raises BadRow, naming the picture."""
+def encoded_images(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[EncodedImage, ...]:
+    """The row's images, decoded and upright, as the vision tower takes them. Raises BadRow, naming the image."""
     found = []
     for number, (data, _) in enumerate(row.images, 1):
         try:
             decoded = decode_image(data)
         except UndecodableMedia as error:
-            raise BadRow(f"{row.id}: picture {number} does not decode: {error}") from error
-        found.append(vlm.picture(Image.fromarray(decoded.pixels), hashlib.sha256(data).hexdigest()))
+            raise BadRow(f"{row.id}: image {number} does not decode: {error}") from error
+        found.append(vlm.encode_image(Image.fromarray(decoded.pixels), hashlib.sha256(data).hexdigest()))
     return tuple(found)
 
 
 def sft_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
     """An SFT row as a sample, its tags in the model's own frame. Raises BadRow."""
-    pictures = pictures_of(vlm, row)
-    messages = [_in_frame(vlm, row, turn, pictures) for turn in row.messages]
-    return encode_messages(vlm, row.id, messages, pictures)
+    images = encoded_images(vlm, row)
+    messages = [_in_frame(vlm, row, turn, images) for turn in row.messages]
+    return encode_messages(vlm, row.id, messages, images)
 
 
 def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
     """A row's turns up to the answer, as a sample to continue. Raises BadRow."""
-    pictures = pictures_of(vlm, row)
+    images = encoded_images(vlm, row)
     turns = row.messages[:-1] if row.messages[-1]["role"] == "assistant" else row.messages
-    return encode_prompt(vlm, row.id, [_in_frame(vlm, row, turn, pictures) for turn in turns], pictures)
+    return encode_prompt(vlm, row.id, [_in_frame(vlm, row, turn, images) for turn in turns], images)
 
 
-def sizes_of(row: TrainingRow, pictures: Sequence[Picture]) -> list[tuple[int, int]]:
-    """Width and height of each still picture of the row, or once for the frames of a clip."""
-    sizes = [(picture.width, picture.height) for picture in pictures]
+def sizes_of(row: TrainingRow, images: Sequence[EncodedImage]) -> list[tuple[int, int]]:
+    """Width and height of each still image of the row, or once for the frames of a clip."""
+    sizes = [(image.width, image.height) for image in images]
     return sizes[:1] if row.frames else sizes
 
 
 def _in_frame(
-    vlm: VisionLanguageModel, row: TrainingRow, turn: Mapping[str, str], pictures: tuple[Picture, ...]
+    vlm: VisionLanguageModel, row: TrainingRow, turn: Mapping[str, str], images: tuple[EncodedImage, ...]
 ) -> Mapping[str, str]:
-    if turn["role"] != "assistant" or not pictures:
+    if turn["role"] != "assistant" or not images:
         return turn
     try:
-        content = vlm.speech.to_model(turn["content"], sizes_of(row, pictures))
+        content = vlm.speech.to_model(turn["content"], sizes_of(row, images))
     except ValueError as error:
         raise BadRow(f"{row.id}: {error}") from error
     return {**turn, "content": content}

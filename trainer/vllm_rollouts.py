@@ -28,7 +28,7 @@ from trainer.model import VisionLanguageModel
 from trainer.sample import Sample
 from trainer.sampling import Rollout, SamplerError
 from trainer.settings import RolloutSettings
-from trainer.vllm_wire import packed_picture
+from trainer.vllm_wire import packed_image
 
 GENERATE = "/inference/v1/generate"
 KEY_ENV = "VLLM_API_KEY"
@@ -41,7 +41,7 @@ NOT_A_NUMBER = -9999.0
 
 
 class VllmSampler:
-    """Answers from the server at ``rollout.base_url``; at most ``prompts_at_once`` prompts are with it at once.
+    """Answers from the server at ``rollout.base_url``; it gets at most ``prompts_at_once`` prompts at once.
 
     An API key, where the server asks for one, is read from the environment's ``VLLM_API_KEY``. The same weights and
     seed give the same answers as far as the server computes the same numbers however it batches them.
@@ -62,8 +62,8 @@ class VllmSampler:
     def sync(self) -> None:
         """Save the weights and have the server load them. Raises SamplerError.
 
-        The server first ends what it is at, and forgets what it keeps of prompts and pictures: features of the vision
-        tower are as old as the weights that made them.
+        The server first finishes what it is doing, and drops what it has cached of prompts and images: these features
+        come from the weights of before.
         """
         self._vlm.save(self._folder)
         asyncio.run(self._reload())
@@ -90,7 +90,7 @@ class VllmSampler:
         }
         if self._settings.served_name:
             body["model"] = self._settings.served_name
-        if prompt.pictures:
+        if prompt.images:
             body["features"] = _features(prompt)
         return body
 
@@ -130,7 +130,7 @@ class VllmSampler:
             yield session
 
     async def _check(self, session: aiohttp.ClientSession) -> None:
-        """Raise SamplerError for a server whose log-probabilities or pictures would silently be others."""
+        """Raises SamplerError for a server whose log-probabilities or images would silently differ."""
         path = "/server_info?config_format=json"
         try:
             model = (await self._ask(session, path, method="GET"))["vllm_config"]["model_config"]
@@ -201,15 +201,15 @@ class VllmSampler:
 
 
 def _features(prompt: Sample) -> dict[str, Any]:
-    """Where the pictures stand in the prompt, and what they are."""
+    """Where the images stand in the prompt, and what they are."""
     places, ranges = prompt.is_image.nonzero()[:, 0].tolist(), []
-    for picture in prompt.pictures:
-        ranges.append({"offset": places[0], "length": picture.tokens})
-        places = places[picture.tokens :]
+    for image in prompt.images:
+        ranges.append({"offset": places[0], "length": image.tokens})
+        places = places[image.tokens :]
     return {
-        "mm_hashes": {"image": ["-".join(map(str, (picture.key, *picture.grid))) for picture in prompt.pictures]},
+        "mm_hashes": {"image": ["-".join(map(str, (image.key, *image.grid))) for image in prompt.images]},
         "mm_placeholders": {"image": ranges},
-        "kwargs_data": {"image": [packed_picture(picture) for picture in prompt.pictures]},
+        "kwargs_data": {"image": [packed_image(image) for image in prompt.images]},
     }
 
 

@@ -1,6 +1,6 @@
-"""A picture as vLLM's ``/inference/v1/generate`` takes it: patches and grid in msgpack, in base64.
+"""An image as vLLM's ``/inference/v1/generate`` takes it: patches and grid in msgpack, in base64.
 
-The form is that of ``encode_mm_kwargs_item`` in vLLM 0.32, by which its own ``/render`` hands pictures on; the fields
+The form is that of ``encode_mm_kwargs_item`` in vLLM 0.32, by which its own ``/render`` hands images on; the fields
 are those of the Qwen-VL families.
 """
 
@@ -10,18 +10,18 @@ from typing import Any
 import msgpack
 import torch
 
-from trainer.sample import Picture
+from trainer.sample import EncodedImage
 
 RAW_VIEW = 3
 """The msgpack extension in which vLLM holds a tensor's bytes."""
 
 
-def packed_picture(picture: Picture) -> str:
-    """The picture's patches, bit for bit, and its grid."""
-    whole = [[0, len(picture.patches), None]]
+def packed_image(image: EncodedImage) -> str:
+    """The image's patches, bit for bit, and its grid."""
+    whole = [[0, len(image.patches), None]]
     fields = {
-        "pixel_values": _field(picture.patches, "flat", {"slices": whole, "dim": 0, "keep_on_cpu": False}),
-        "image_grid_thw": _field(torch.tensor(picture.grid), "batched", {"keep_on_cpu": True}),
+        "pixel_values": _field(image.patches, "flat", {"slices": whole, "dim": 0, "keep_on_cpu": False}),
+        "image_grid_thw": _field(torch.tensor(image.grid), "batched", {"keep_on_cpu": True}),
     }
     packed = msgpack.packb(fields)
     assert packed is not None

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 
+from schemas.extras import require_extra
 from vision.decode import Pixels, UndecodableMedia
 from vision.media import HEAD_BYTES, sniff_kind
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from av import VideoFrame, VideoStream
     from av.container import InputContainer
 
+CLIP_MODULES: Final = ("av", "molmo_utils")
+"""What the extra ``video`` brings."""
 _FORMATS: Final = "mov,matroska,avi,mpeg,mpegvideo,mpegts,flv,asf,ogg"
 _BOXES: Final = b"ftyp styp moov moof mdat sidx wide skip free uuid meta udta".split()
 _STAND_IN_SIDE_PX: Final = 64  # the fast reader fails on 16 pixels
@@ -84,7 +87,7 @@ def sample_frames(data: bytes | Path, max_frames: int = 32, limits: VideoLimits 
     """At most ``max_frames`` different frames, evenly spread in time, with the first and, from two on, the last.
 
     ``data`` is the file or its local path; the same input gives the same frames. Raises :class:`UndecodableMedia` on
-    bytes that give no whole clip within the limits, :class:`ModuleNotFoundError` without the extra ``video``.
+    bytes that give no whole clip within the limits, :class:`schemas.extras.MissingExtra` without the extra ``video``.
     """
     if max_frames < 1:
         raise ValueError(f"max_frames must be at least 1: {max_frames}")
@@ -144,11 +147,10 @@ def _opened(data: bytes | Path, limits: VideoLimits) -> Iterator[tuple[InputCont
 
 def _extra() -> tuple[Any, Any]:
     """PyAV and molmo-utils' reader, imported on first use because the core does without them."""
-    try:
-        import av
-        from molmo_utils import fetch_video
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("reading clips needs groundtrace's extra `video`", name=error.name) from error
+    require_extra("video", "reading clips", *CLIP_MODULES)
+    import av
+    from molmo_utils import fetch_video
+
     return av, fetch_video
 
 

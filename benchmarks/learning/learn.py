@@ -8,7 +8,7 @@ figure.py. What is held out are other scenes, of which 750 questions are answere
     grpo        from there, with the ``argos`` reward
     control     the same with advantages shuffled over the step's rollouts: its gain is not owed to the reward
 
-Other questions come with ``--train`` and ``--held``, folders of records; they should share no picture.
+Other questions come with ``--train`` and ``--held``, folders of records; they should share no image.
 """
 
 import argparse

@@ -3,7 +3,7 @@
     python benchmarks/learning/scenes.py OUT --scenes N --seed S [--prefix train] [--questions 3]
 
 OUT gets ``records.jsonl`` and ``images/``. The same arguments give the same files, and another seed other scenes. A
-shape stands within one cell of 64 px, which is one merged vision token of the tiny model once the picture is shrunk to
+shape stands within one cell of 64 px, which is one merged vision token of the tiny model once the image is shrunk to
 64x64 px. The gold boxes are exact: the outermost pixels of each shape that the question is about, and
 null where there is no such shape.
 """
@@ -89,7 +89,7 @@ class Asked:
 
 
 def render_scene(rng: np.random.Generator) -> tuple[np.ndarray, list[Placed]]:
-    """A picture, RGB uint8 (256, 256, 3), and its objects from left to right and top to bottom."""
+    """An image, RGB uint8 (256, 256, 3), and its objects from left to right and top to bottom."""
     pixels = np.full((IMAGE_PX, IMAGE_PX, 3), GROUND, np.uint8)
     count = int(rng.integers(OBJECTS[0], OBJECTS[1] + 1))
     objects: list[Placed] = []
@@ -205,7 +205,7 @@ def _be(amount: int) -> str:
 def write_scenes(folder: Path, scenes: int, seed: int, prefix: str, questions: int = QUESTIONS_PER_SCENE) -> Counter:
     """Write the input folder and return how often each answer occurs.
 
-    ``prefix`` starts the ids and the names of the pictures, so that folders can be told apart. Raises FileExistsError
+    ``prefix`` starts the ids and the names of the images, so that folders can be told apart. Raises FileExistsError
     where there are records already.
     """
     records = folder / "records.jsonl"

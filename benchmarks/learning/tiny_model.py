@@ -60,7 +60,7 @@ PIECES = (
     r"|[0-9]{1,3}| ?[A-Za-z]+|\s+|[^A-Za-z0-9\s]"
 )
 # What every question of the scenes and every trace of the embedded teacher says in the same words. Each is one token: a
-# step on a processor costs what its tokens cost, and these teach nothing about pictures.
+# step on a processor costs what its tokens cost, and these teach nothing about images.
 PHRASES = (
     TRACE_INSTRUCTION,
     "How many",
@@ -102,8 +102,8 @@ def make_tiny_model(folder: Path, texts: Iterable[str], seed: int, image_side_px
     """Write the whole model folder (made if missing) and return the number of parameters.
 
     ``texts`` are what the model will read and write, coordinates in the form that it is to speak (integers 0 to 100);
-    the tokenizer's merges are learnt from them. A picture is shrunk to the area of a square of ``image_side_px``: at 64
-    a 256x256 picture becomes 64x64 (16 tokens) and a 400x100 one 128x32 (16 tokens); at 128, 256x64 (64 tokens).
+    the tokenizer's merges are learnt from them. An image is shrunk to the area of a square of ``image_side_px``: at 64
+    a 256x256 image becomes 64x64 (16 tokens) and a 400x100 one 128x32 (16 tokens); at 128, 256x64 (64 tokens).
     """
     tokenizer = build_tokenizer(texts)
     with torch.random.fork_rng(devices=[]):
@@ -170,7 +170,7 @@ def as_qwen3(bpe: Tokenizer, context_tokens: int) -> PreTrainedTokenizerFast:
 
 
 def build_processor(tokenizer: PreTrainedTokenizerFast, patch_px: int, most_px: int) -> Qwen3VLProcessor:
-    """Qwen3-VL's processor, which brings pictures to 4 tokens at least and ``most_px`` pixels at most."""
+    """Qwen3-VL's processor, which brings images to 4 tokens at least and ``most_px`` pixels at most."""
     pixels = {
         "patch_size": patch_px,
         "merge_size": MERGE,

@@ -178,7 +178,7 @@ class TransformersEndpoint:
 def load_model(settings: EndpointSettings) -> VisionModel:
     """The model that the settings name, on the GPU if there is one.
 
-    Raises CallError when the libraries are not installed (``UNSUPPORTED``), or when there is no such checkpoint, it is
+    Raises CallError when the libraries cannot be imported (``UNSUPPORTED``), or when there is no such checkpoint, it is
     of no class in :data:`MODELS`, it has no safetensors, or its weights are not all there (``BAD_REQUEST``).
     """
     try:
@@ -192,7 +192,7 @@ def load_model(settings: EndpointSettings) -> VisionModel:
         module, name = MODELS[config.model_type].split(":")
         return getattr(importlib.import_module(module), name)(settings)
     except ImportError as error:
-        message = f"{settings.model} needs torch, torchvision and transformers: install the extra `vision` ({error})"
+        message = f"{settings.model} needs torch, torchvision and transformers, which cannot be imported: {error}"
         raise _not_sent(message) from error
     except (OSError, ValueError, RuntimeError) as error:  # what from_pretrained raises, mismatched shapes included
         raise _not_sent(f"cannot load {settings.model}: {error}", Failure.BAD_REQUEST) from error

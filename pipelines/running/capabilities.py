@@ -7,9 +7,11 @@ from pathlib import PurePosixPath
 
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
+from schemas.extras import MissingExtra, require_extra
 from stages.plumbing.recipe import Recipe
 from stages.sources.base import RowSettings, Source
 from stages.sources.registry import format_of
+from vision.frames import CLIP_MODULES
 
 SCANNED_RECORDS = 1000
 VIDEO_SUFFIXES = frozenset({".mp4", ".webm", ".mov", ".avi", ".mkv", ".m4v", ".mpeg", ".mpg"})
@@ -44,6 +46,11 @@ def _is_video(medium: object) -> bool:
 def check_capabilities(recipe: Recipe, models: ModelsSettings, scan: MediaScan) -> tuple[list[str], list[str]]:
     """What an endpoint must do and cannot, and what is worth knowing all the same; one line each."""
     problems, notes = [], []
+    if scan.videos:
+        try:
+            require_extra("video", "reading clips", *CLIP_MODULES)
+        except MissingExtra as error:
+            problems.append(f"{scan.videos} of the first {scan.records} records have a clip, but {error}")
     whole = {ask.role for ask in recipe.asks if ask.all_media}
     with_schema = {ask.role for ask in recipe.asks if any(load_prompt(name).reply_schema for name in ask.prompts)}
     used = {role: endpoint for role, endpoint in models.roles if role in recipe.roles_asked}

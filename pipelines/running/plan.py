@@ -9,6 +9,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pipeline import PipelineVisitor
 
+from inference.endpoint import check_extras
 from inference.serving import kinds_to_serve
 from inference.settings import ModelsSettings
 from pipelines.running.budget import RunBudget
@@ -167,10 +168,13 @@ class _Wired(PipelineVisitor):
 def check_plan(plan: Plan, arguments: RunArguments, is_local: bool) -> None:
     """Refuse a plan that cannot be carried out, or that would do harm in its folder; touches nothing.
 
-    Raises :class:`pipelines.running.runner.OptionError` and :class:`pipelines.running.run_folder.RunFolderError`.
+    Raises :class:`pipelines.running.runner.OptionError`, :class:`pipelines.running.run_folder.RunFolderError` and
+    :class:`schemas.extras.MissingExtra`.
     """
     if (served := kinds_to_serve(plan.models_asked)) and not is_local:
         raise OptionError(f"the endpoint kind {served[0]} starts a server on this machine only: drop --runner")
+    if is_local:  # else the packages are needed on the workers, which cannot be seen from here
+        check_extras(plan.models.endpoint(role) for role in plan.roles)
     _check_apart(plan)
     plan.folder.check(plan.input.fingerprint, arguments.resume)
     if arguments.limit is not None and arguments.resume:

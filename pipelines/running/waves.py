@@ -11,9 +11,9 @@ from typing import Any
 from schemas.usage import USAGE_FIELDS
 from stages.draw_questions import CUT, DRAW, OVER_QUOTA
 
-FEWEST_FIRST = 32
+MIN_FIRST_WAVE = 32
 FIRST_PER_ROW = 4
-LEAST_GROWTH, MOST_GROWTH = 1.5, 8.0
+MIN_GROWTH, MAX_GROWTH = 1.5, 8.0
 SENT_FIELDS = (*(set(USAGE_FIELDS) - {"calls", "cached", "repairs", "cost_usd", "worth_usd"}), "cost_microusd")
 _HASH_BITS = 64
 
@@ -51,7 +51,7 @@ def first_share(target: int, questions: int | None) -> float:
     """The share of the questions that the first wave draws; 0 (only count them) when their number is not known."""
     if questions is None:
         return 0.0
-    wanted = max(FEWEST_FIRST, FIRST_PER_ROW * target)
+    wanted = max(MIN_FIRST_WAVE, FIRST_PER_ROW * target)
     return min(1.0, wanted / questions) if questions else 1.0
 
 
@@ -65,7 +65,7 @@ def next_share(target: int, accepted: int, drawn: int, questions: int, share: fl
         return first_share(target, questions)
     wanted = (target + 2 * target**0.5) * (drawn + 1) / (accepted + 1)
     grown = wanted / questions if questions else 1.0
-    return min(1.0, max(grown, LEAST_GROWTH * share), MOST_GROWTH * share)
+    return min(1.0, max(grown, MIN_GROWTH * share), MAX_GROWTH * share)
 
 
 def threshold(share: float) -> str:

@@ -1,7 +1,7 @@
 """What a reward recipe is: how the verdicts on the responses to one question become their rewards.
 
-A recipe is a value that holds its settings. What it learns while training goes on is a value of its own, the
-:class:`Memory`, which the trainer keeps and saves: ``score`` reads it, and ``learn`` gives the next one after a step.
+A recipe is a value that holds its settings. What it learns during training is a value of its own, the :class:`Memory`,
+which the trainer keeps and saves: ``score`` reads it, and ``learn`` gives the next one after a step.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class Memory:
     references: Mapping[str, Reference] = field(default_factory=dict)
 
     def as_plain(self) -> dict[str, Any]:
-        """Numbers, strings, lists and dicts that say the same."""
+        """The same as numbers, strings, lists and dicts."""
         return asdict(self)
 
     @classmethod
@@ -84,9 +84,9 @@ class Recipe(Protocol):
     Attributes:
         name: by which a config names it.
         Settings: the type of its settings, the only argument that makes one.
-        needs: fields of a :class:`rewards.case.Context` or a :class:`rewards.case.Case` without which it cannot tell
-            anything, each with what it is in the data.
-        roles: roles without an endpoint for which it cannot tell anything.
+        needs: fields of a :class:`rewards.case.Context` or :class:`rewards.case.Case` without which it can score
+            nothing, each with what it is in the data.
+        roles: roles that need an endpoint, or it can score nothing.
         shown: the verdicts whose means say how training goes.
     """
 

@@ -34,7 +34,7 @@ class CodeDance(Recipe):
 
     name: ClassVar[str] = "codedance"
     Settings: ClassVar[type] = ToolCallSettings
-    needs: ClassVar[dict[str, str]] = {"trajectory": "what became of the code of each turn"}
+    needs: ClassVar[dict[str, str]] = {"trajectory": "how the code of each turn ended"}
     shown: ClassVar[tuple[str, ...]] = (outcome.NAME, format.NAME)
 
     settings: ToolCallSettings

@@ -35,7 +35,7 @@ class IvgrSettings:
     weights: Annotated[StreamSettings, "of the terms; the paper's are 1"] = field(default_factory=StreamSettings)
     min_box_score: Annotated[float, Field(ge=0, lt=1), "above it a right answer is a reference: τ"] = MIN_BOX_SCORE
     judgements: Annotated[PositiveInt, "of the consistency, averaged (Table 9: four)"] = 1
-    most_apart: Annotated[
+    max_apart: Annotated[
         float | None, "ask in both orders of the texts, and leave unscored what differs by more; left out: one order"
     ] = None
     boxes: Annotated[str, _BOX_FORM, "the form of the box reward"] = "bidirectional"
@@ -85,7 +85,7 @@ class Ivgr(Recipe):
 
     async def _consistency(self, case: Case, best: Reference | None) -> Verdict:
         """Whether the reasoning describes what the best reference does."""
-        scorer = consistency_scorer(self.settings.judgements, self.settings.most_apart)
+        scorer = consistency_scorer(self.settings.judgements, self.settings.max_apart)
         context = replace(case.context, reference=None if best is None else best.text)
         return await verdict_of(scorer, replace(case, context=context))
 

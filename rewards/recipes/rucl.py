@@ -1,4 +1,4 @@
-"""The reward of RuCL (§3.3): the answer and the rubrics, easy ones first and hard ones once these hold (Eq. 4–9)."""
+"""The reward of RuCL (§3.3): the answer and the rubrics, easy ones first and hard ones once these are met (Eq. 4–9)."""
 
 import asyncio
 from collections.abc import Sequence

@@ -62,7 +62,7 @@ the same two, harsher where they differ. ``recall_only`` pays for more boxes and
 
 
 def max_boxes(gold: Sequence[Box]) -> int:
-    """How many boxes a response may have: :data:`MAX_BOXES`, or twice the gold boxes in a crowded picture."""
+    """How many boxes a response may have: :data:`MAX_BOXES`, or twice the gold boxes in a crowded image."""
     return max(MAX_BOXES, 2 * len(gold))
 
 

@@ -1,6 +1,6 @@
 """The consistency reward of iVGR (§3.3): does textual reasoning describe what a good grounded reasoning describes?
 
-A judge compares the two texts, without the picture, and places the candidate on one of four levels. The reference is
+A judge compares the two texts, without the image, and places the candidate on one of four levels. The reference is
 the best grounded reasoning found so far for the question (the archive, Eq. 4, which the trainer keeps).
 """
 
@@ -30,7 +30,7 @@ def is_reference(
 ) -> bool:
     """Whether a grounded response may be a reference (§3.3): valid format, right answer, R_box above the threshold.
 
-    Unscored is neither right nor above.
+    An unscored value does not pass.
     """
     return response.has_format and outcome == 1.0 and box_score is not None and box_score > threshold
 
@@ -41,7 +41,7 @@ async def score_consistency(
     question: Question,
     caller: Caller,
     judgements: int = 1,
-    most_apart: float | None = None,
+    max_apart: float | None = None,
 ) -> Verdict:
     """R_consistency = α in [0, 1] (iVGR §3.3), or the mean of several judgements of α (§5, Table 9: four).
 
@@ -53,7 +53,7 @@ async def score_consistency(
         caller: reaches the judge.
         judgements: how many samples of the judge are averaged, in one call; those of another form are left out, and
             with fewer than half left the verdict is unscored.
-        most_apart: None to show the texts in one order. A number asks once more in the other order and leaves the
+        max_apart: None to show the texts in one order. A number asks once more in the other order and leaves the
             verdict unscored where both differ by more than it; see :func:`rewards.judge_guard.agreed`.
 
     Raises BudgetUsedUp, and ValueError for ``judgements`` below 1.
@@ -64,9 +64,9 @@ async def score_consistency(
         return Verdict(NAME, 0.0, "there is no reasoning that could describe what the reference does")
     texts = (("REFERENCE", reference_text), ("CANDIDATE", reasoning))
     straight = await _judged(texts, question, caller, judgements)
-    if most_apart is None or straight.value is None:
+    if max_apart is None or straight.value is None:
         return straight
-    return agreed(straight, await _judged(texts[::-1], question, caller, judgements), most_apart)
+    return agreed(straight, await _judged(texts[::-1], question, caller, judgements), max_apart)
 
 
 async def _judged(texts: tuple[tuple[str, str], ...], question: Question, caller: Caller, judgements: int) -> Verdict:
@@ -105,12 +105,12 @@ def _level(text: str) -> tuple[str, str]:
     return level, reason_of(fields)
 
 
-def consistency_scorer(judgements: int = 1, most_apart: float | None = None) -> Scorer:
+def consistency_scorer(judgements: int = 1, max_apart: float | None = None) -> Scorer:
     """Returns the scorer with these arguments of :func:`score_consistency`."""
 
     async def score(case: Case) -> Verdict:
         texts = (case.context.reference, case.response.think)
-        return await score_consistency(*texts, case.question, case.caller, judgements, most_apart)
+        return await score_consistency(*texts, case.question, case.caller, judgements, max_apart)
 
     return Scorer(
         NAME,

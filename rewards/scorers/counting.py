@@ -2,7 +2,7 @@
 
 Not in the papers. Argos Eq. 3 asks of each point whether it lies on its object; it does not see an object that was
 passed over, nor two points on one object. Where a question asks how many and the response points at what it counts, the
-detector's instances of these labels (:mod:`rewards.scorers.spatial`) are the other side of the pairing. The verdict is
+detector's instances of these labels (:mod:`rewards.locating`) are the other side of the pairing. The verdict is
 not a term of Eq. 9; the stage holds it against a floor of its own.
 
 "How many red squares touch the edge?" counts some of the red squares only, and which ones no detector can say. So the

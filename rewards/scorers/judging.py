@@ -31,9 +31,9 @@ _CLAUSE_END = re.compile(r"[.,;:!?\n()]|\b(?:but|and|so|because|since|as)\b")
 def decision_of(judge: str | None) -> str | None:
     """What a ``<judge>`` section decides: ``complex`` (think first), ``simple`` (answer directly) or None.
 
-    None where there is no section, where it says neither or both, or where it is longer than a decision can be
-    (2,000 characters). Said are that reasoning is (not) needed or required, that the question is (not) simple or
-    complex, and that it can be answered directly; a negation in the same clause turns a claim round. Never raises.
+    None where there is no section, where it says neither or both, or where it is longer than a decision can be (2,000
+    characters). It looks for statements that reasoning is (not) needed or required, that the question is (not) simple
+    or complex, and that it can be answered directly; a negation in the same clause reverses a statement. Never raises.
     """
     if judge is None or len(judge) > MAX_JUDGE_CHARS:
         return None

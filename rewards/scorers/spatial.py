@@ -49,7 +49,7 @@ class PointView:
 
 
 async def view_points(points: Sequence[Point], masks: ObjectMasks) -> tuple[PointView, ...]:
-    """Eq. 2 for each point. Raises BadReply, with the label said, when one cannot be looked for."""
+    """Eq. 2 for each point. Raises BadReply, which names the label, when one cannot be looked for."""
     views = []
     for number, point in enumerate(points, 1):
         place = (number, point.label, point.x, point.y, point.media_index, point.frame)

@@ -1,4 +1,4 @@
-"""The temporal reward: is what a response says of a clip so at the frames and times that it names (Argos §3.1, Eq. 4)?
+"""The temporal reward: is what a response says of a clip true at the frames and times it names (Argos §3.1, Eq. 4)?
 
 Three categories are scored (App. D): points in frames as points in images are (Eq. 1-2), descriptions of one frame by
 a judge who sees that frame (Fig. 11), and descriptions of a span by a judge who sees its frames in order (Eq. 4, Fig.

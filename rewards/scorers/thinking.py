@@ -1,7 +1,7 @@
 """The thinking reward of SAIL-RL (§3.1): is the reasoning coherent, true to its sources, and the ground of the answer?
 
 Three questions that a judge answers by yes or no, each asked on its own: logical coherence d1 and factual grounding d2
-with the picture at hand, answer consistency d3 from the text alone. R_think is their mean. Deviation: one that the
+with the image at hand, answer consistency d3 from the text alone. R_think is their mean. Deviation: one that the
 judge failed to answer leaves numerator and denominator.
 """
 

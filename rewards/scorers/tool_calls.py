@@ -45,7 +45,7 @@ class ToolCallSettings:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """What became of the code of a response in several turns.
+    """How the code of each turn of a response ended.
 
     ``turns`` says of each turn whether its execution ended well, by its exit status; None is a turn without code.
     ``kind`` is the kind of question, one of the settings' factors.
@@ -127,7 +127,7 @@ def tool_reward(
 
 
 def turn_returns(failed: Sequence[bool], settings: ToolCallSettings) -> tuple[float, ...]:
-    """G_t = r_t + discount · G_{t+1} for each turn, the last first reckoned (CodeDance Eq. 2).
+    """G_t = r_t + discount · G_{t+1} for each turn, computed from the last turn backwards (CodeDance Eq. 2).
 
     ``failed`` says of each turn whether it executed code that failed: r is then ``failure_reward``, else 0, also for
     a turn without code.

@@ -17,7 +17,7 @@ from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
 from schemas.records import Draft, RawRecord, Rejected
 from stages.plumbing import coding  # noqa: F401 (it registers the record types that are packed here)
-from stages.plumbing.spill import lay_down, pick_up, spool_folder, spooling
+from stages.plumbing.spill import read_spilled, spill, spool_folder, spooling
 
 LEVEL = 1
 PACKED: list[type] = [RawRecord, Draft, Rejected]
@@ -67,11 +67,11 @@ class PackedCoder(Coder):
 
     def encode(self, value: Any) -> bytes:
         """The row, compressed, or a slip that says where it lies. Raises OSError when the spool cannot be written."""
-        return lay_down(zlib.compress(self._row.encode(value), LEVEL), self._folder)
+        return spill(zlib.compress(self._row.encode(value), LEVEL), self._folder)
 
     def decode(self, encoded: bytes) -> Any:
         """The record again. Raises ValueError for bytes that :meth:`encode` did not make."""
-        return self._row.decode(unpacked(pick_up(encoded, self._folder)))
+        return self._row.decode(unpacked(read_spilled(encoded, self._folder)))
 
     def is_deterministic(self) -> bool:
         """Never a key: versions of zlib may differ in what they write, and no two slips are alike."""
@@ -86,7 +86,7 @@ class PackedCoder(Coder):
 
 @contextlib.contextmanager
 def packing(folder: str) -> Iterator[None]:
-    """Let the pipelines that are built and run inside pack what crosses their shuffles, and lay it down in ``folder``.
+    """Let the pipelines that are built and run inside pack what crosses their shuffles, and write it into ``folder``.
 
     The folder exists and is seen by all workers; "" for none, where the workers may be on other machines.
     """

@@ -1,7 +1,7 @@
 """The spool: files on this machine that hold what crosses the shuffles of a run, so that only its place crosses them.
 
 Beam's runner on one machine keeps every copy of what crossed a shuffle in memory until the run ends. Under
-:func:`spooling` coders lay what they write down in files of a folder and hand the runner a slip of 29 bytes: which
+:func:`spooling` coders write into files of a folder and hand the runner a slip of 29 bytes: which
 file, from where, how much. Every process appends to a file of its own and reads those of all; nothing is ever removed
 but the folder as a whole, by whoever made it. Runners that spread over several machines use no spool.
 """
@@ -22,7 +22,7 @@ _FOLDER: ContextVar[str] = ContextVar("spool_folder", default="")
 
 @contextlib.contextmanager
 def spooling(folder: str) -> Iterator[None]:
-    """Let the coders of pipelines that are built and run inside lay down in ``folder``, which exists ("": nowhere)."""
+    """Let the coders of pipelines that are built and run inside write into ``folder``, which exists ("": nowhere)."""
     token = _FOLDER.set(folder)
     try:
         yield
@@ -38,7 +38,7 @@ def spool_folder() -> str:
     return _FOLDER.get()
 
 
-def lay_down(data: bytes, folder: str) -> bytes:
+def spill(data: bytes, folder: str) -> bytes:
     """What crosses a shuffle for ``data``: a slip, or the data itself where that is hardly longer or no folder given.
 
     Raises OSError when the file cannot be written.
@@ -48,8 +48,8 @@ def lay_down(data: bytes, folder: str) -> bytes:
     return _SPOOLED + _open(folder).put(data)
 
 
-def pick_up(crossed: bytes, folder: str) -> bytes:
-    """The data that :func:`lay_down` was given. Raises ValueError for bytes that it did not make, OSError when its file
+def read_spilled(crossed: bytes, folder: str) -> bytes:
+    """The data that :func:`spill` was given. Raises ValueError for bytes that it did not make, OSError when its file
     cannot be read.
     """
     kind, rest = crossed[:1], crossed[1:]

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from publishing import report
-from publishing.report import PictureRoom, spans_of, write_report
+from publishing.report import ImageRoom, spans_of, write_report
 from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 from schemas.ordering import order_key
 from schemas.run_summary import RunSummary
@@ -240,7 +240,7 @@ def test_further_scores_stand_before_the_final_one() -> None:
 def test_rows_with_nothing_in_them(tmp_path: Path) -> None:
     bare = {"id": "q1", "question": "", "answer": "", "answer_type": "text", "messages": None}
     page = Page(make_page(tmp_path, [bare], [{"id": "q2", "question": "", "answer": "", "answer_type": "text"}]))
-    assert page.words.count("no pictures") == 2
+    assert page.words.count("no images") == 2
 
 
 def test_the_gallery_is_chosen_by_the_hash_of_ids(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_pictures_that_cannot_be_shown_are_said_to_be_missing(tmp_path: Path) ->
     ("width", "height", "shown"), [(40, 20, (40, 20)), (1300, 650, (640, 320)), (2, 1500, (1, 640))]
 )
 def test_pictures_are_made_smaller_never_larger(width: int, height: int, shown: tuple[int, int]) -> None:
-    uri = PictureRoom(1).embed(np.full((height, width, 3), 90, np.uint8))
+    uri = ImageRoom(1).embed(np.full((height, width, 3), 90, np.uint8))
     assert uri is not None
     decoded = decode_image(base64.b64decode(uri.split(",", 1)[1]))
     assert (decoded.width, decoded.height) == shown

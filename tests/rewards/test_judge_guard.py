@@ -145,7 +145,7 @@ def test_the_question_comes_with_its_choices(question) -> None:
 
 
 @pytest.mark.parametrize(
-    ("straight", "swapped", "most_apart", "value"),
+    ("straight", "swapped", "max_apart", "value"),
     [
         (1.0, 1.0, 0.0, 1.0),
         (0.7, 1.0, 0.0, None),
@@ -156,8 +156,8 @@ def test_the_question_comes_with_its_choices(question) -> None:
         (1.0, None, 1.0, None),
     ],
 )
-def test_a_verdict_that_changes_with_the_order_is_unscored(straight, swapped, most_apart, value) -> None:
-    verdict = agreed(Verdict("n", straight, "said"), Verdict("n", swapped, "said"), most_apart)
+def test_a_verdict_that_changes_with_the_order_is_unscored(straight, swapped, max_apart, value) -> None:
+    verdict = agreed(Verdict("n", straight, "said"), Verdict("n", swapped, "said"), max_apart)
     assert verdict.name == "n"
     assert verdict.value == (None if value is None else pytest.approx(value))
     assert verdict.reason

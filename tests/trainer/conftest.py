@@ -16,7 +16,7 @@ from transformers import AutoModelForImageTextToText
 from schemas.arrow import RL_SCHEMA, SFT_SCHEMA
 from trainer.encode import encode_messages
 from trainer.model import VisionLanguageModel, load_model
-from trainer.sample import Picture, Sample
+from trainer.sample import EncodedImage, Sample
 from trainer.settings import ModelSettings
 
 from ..vllm import tiny_qwen3vl
@@ -117,17 +117,17 @@ def png() -> Callable[..., bytes]:
 
 
 @pytest.fixture(scope="session")
-def picture() -> Callable[..., Picture]:
+def picture() -> Callable[..., EncodedImage]:
     """A drawn picture as a model's tower takes it."""
 
-    def seen(vlm: VisionLanguageModel, width: int = 64, height: int = 64, seed: int = 0) -> Picture:
-        return vlm.picture(draw(width, height, seed), f"{width}x{height}-{seed}")
+    def seen(vlm: VisionLanguageModel, width: int = 64, height: int = 64, seed: int = 0) -> EncodedImage:
+        return vlm.encode_image(draw(width, height, seed), f"{width}x{height}-{seed}")
 
     return seen
 
 
 @pytest.fixture(scope="session")
-def sample(picture: Callable[..., Picture]) -> Callable[..., Sample]:
+def sample(picture: Callable[..., EncodedImage]) -> Callable[..., Sample]:
     """One of :data:`CONVERSATIONS` as a sample; another seed draws other pictures."""
 
     def encoded(vlm: VisionLanguageModel, kind: str, seed: int = 0) -> Sample:
@@ -159,9 +159,9 @@ def inputs() -> Callable[[Sample], dict[str, torch.Tensor]]:
             "attention_mask": torch.ones(1, len(sample), dtype=torch.int64),
             "mm_token_type_ids": sample.is_image[None].int(),
         }
-        if sample.pictures:
-            given["pixel_values"] = torch.cat([picture.patches for picture in sample.pictures])
-            given["image_grid_thw"] = torch.tensor([picture.grid for picture in sample.pictures])
+        if sample.images:
+            given["pixel_values"] = torch.cat([picture.patches for picture in sample.images])
+            given["image_grid_thw"] = torch.tensor([picture.grid for picture in sample.images])
         return given
 
     return alone

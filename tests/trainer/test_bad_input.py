@@ -177,11 +177,11 @@ def test_a_column_of_another_type(name: str, run: Command, good: Any, write_shar
 
 ROWS: list[tuple[str, dict[str, Any], str]] = [
     ("cut picture", {"images": [{"bytes": (SAMPLE / "images/dev-662-1-0.png").read_bytes()[:-30], "path": None}]},
-     "picture 1 does not decode"),
-    ("no picture bytes", {"images": [{"bytes": b"", "path": "x.png"}]}, "picture 1 does not decode"),
-    ("bytes missing", {"images": [{"bytes": None, "path": "x.png"}]}, "picture 1 does not decode"),
-    ("mark without picture", {"images": []}, "more <image> marks than the 0 pictures"),
-    ("images null", {"images": None}, "more <image> marks than the 0 pictures"),
+     "image 1 does not decode"),
+    ("no picture bytes", {"images": [{"bytes": b"", "path": "x.png"}]}, "image 1 does not decode"),
+    ("bytes missing", {"images": [{"bytes": None, "path": "x.png"}]}, "image 1 does not decode"),
+    ("mark without picture", {"images": []}, "more <image> marks than the 0 images"),
+    ("images null", {"images": None}, "more <image> marks than the 0 images"),
     ("too long", {"prompt": [{"role": "user", "content": "<image>" + "How many? " * 400}],
                   "messages": [{"role": "user", "content": "<image>" + "How many? " * 400},
                                {"role": "assistant", "content": "3"}]}, "tokens"),

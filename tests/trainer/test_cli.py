@@ -124,6 +124,29 @@ def test_a_config_that_cannot_be_used(sets: tuple[str, ...], said: str, run: Com
     assert not (ran.output / "run.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("module", "sets", "what"),
+    [
+        ("peft", ("model.lora_rank=4",), "model.lora_rank"),
+        ("tensorboard", ("log.tensorboard=true",), "log.tensorboard"),
+        ("msgpack", ("rollout.kind=vllm",), "rollout.kind vllm"),
+    ],
+)
+def test_a_package_that_is_missing(
+    module: str, sets: tuple[str, ...], what: str, run: Command, rl_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    said = f"{what} needs the extra train: pip install 'groundtrace[train]' (there is no module {module})"
+    run("grpo", rl_data, *sets).check_refused(2, said)
+
+
+def test_an_endpoint_whose_package_is_missing(run: Command, rl_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "google.genai", None)
+    own = ("reward.endpoints.own.kind=gemini", "reward.endpoints.own.model=m", "reward.roles.judge=own")
+    said = "an endpoint of the kind gemini needs the extra gemini: pip install 'groundtrace[gemini]'"
+    run("grpo", rl_data, *own).check_refused(2, said)
+
+
 def test_a_config_that_is_no_toml(run: Command, sft_data: Path) -> None:
     run("sft", sft_data, toml="[[[").check_refused(2, "config.toml")
 

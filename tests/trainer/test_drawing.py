@@ -84,8 +84,8 @@ def test_bad_rows_are_left_out_and_told_once(drawer: Drawer, row: Row) -> None:
     assert 5 * ROWS + 3 * 4 <= draws.position <= 5 * ROWS + 3 * 5, "left-out rows take up positions"
     assert sorted(name for name, _ in told) == ["row 7", "row 8", "row 9"]
     reasons = dict(told)
-    assert "q-undecodable: picture 1 does not decode" in reasons["row 7"]
-    assert "q-no-mark: 1 pictures, but 0 <image> marks" in reasons["row 8"]
+    assert "q-undecodable: image 1 does not decode" in reasons["row 7"]
+    assert "q-no-mark: 1 images, but 0 <image> marks" in reasons["row 8"]
     assert "no id" in reasons["row 9"]
 
 
@@ -118,4 +118,4 @@ def test_what_is_not_kept_is_encoded_again_alike(drawer: Drawer, monkeypatch: py
     monkeypatch.setattr(trainer.drawing, "KEPT_BYTES", 0)
     again = [sample for _, sample in drawer()[0].take(3 * ROWS)]
     assert [(a.id, a.ids.tolist()) for a in again] == [(b.id, b.ids.tolist()) for b in kept]
-    assert all((a.pictures[0].patches == b.pictures[0].patches).all() for a, b in zip(again, kept, strict=True))
+    assert all((a.images[0].patches == b.images[0].patches).all() for a, b in zip(again, kept, strict=True))

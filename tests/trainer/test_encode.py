@@ -9,7 +9,7 @@ from PIL import Image
 
 from trainer.encode import encode_messages, encode_prompt, neutral, with_response
 from trainer.model import ModelError, VisionLanguageModel
-from trainer.sample import BadRow, Picture, Sample
+from trainer.sample import BadRow, EncodedImage, Sample
 
 Load = Callable[..., VisionLanguageModel]
 ASSISTANT = {"role": "assistant", "content": "Three."}
@@ -43,8 +43,8 @@ def test_ids_and_patches_are_those_of_the_processor(
     assert torch.equal(made.ids, expected["input_ids"][0, : len(made)])
     assert torch.equal(made.is_image.int(), expected["mm_token_type_ids"][0, : len(made)].int())
     if sizes:
-        assert torch.equal(torch.cat([p.patches for p in made.pictures]), expected["pixel_values"])
-        assert [list(p.grid) for p in made.pictures] == expected["image_grid_thw"].tolist()
+        assert torch.equal(torch.cat([p.patches for p in made.images]), expected["pixel_values"])
+        assert [list(p.grid) for p in made.images] == expected["image_grid_thw"].tolist()
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_prompt_is_the_beginning_of_its_conversation(
     vlm: VisionLanguageModel, sample: Callable[..., Sample], conversations: Mapping[str, Any]
 ) -> None:
     whole = sample(vlm, "two")
-    prompt = encode_prompt(vlm, "two", conversations["two"][0][:-1], whole.pictures)
+    prompt = encode_prompt(vlm, "two", conversations["two"][0][:-1], whole.images)
     assert torch.equal(whole.ids[: len(prompt)], prompt.ids)
     assert prompt.targets == 0
     assert whole.turns[-1].start == len(prompt)
@@ -118,7 +118,7 @@ def test_text_that_spells_a_turn_stays_text(qwen3: VisionLanguageModel, role: st
 REPEATED = [{"role": "user", "content": "<image>?"}, ASSISTANT, {"role": "user", "content": "And <image>?"}, ASSISTANT]
 
 
-def test_the_same_picture_may_stand_twice(vlm: VisionLanguageModel, picture: Callable[..., Picture]) -> None:
+def test_the_same_picture_may_stand_twice(vlm: VisionLanguageModel, picture: Callable[..., EncodedImage]) -> None:
     one = picture(vlm)
     made = encode_messages(vlm, "q", REPEATED, [one, one])
     assert int(made.is_image.sum()) == 2 * one.tokens

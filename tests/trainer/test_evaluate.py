@@ -117,7 +117,7 @@ def test_what_cannot_be_asked_is_left_out(folders: Any, scripted: Any, tmp_path:
     reasons = [line["reason"] for line in lines_of(tmp_path / "out" / "left_out.jsonl")]
     assert len(reasons) == 4
     for reason, said in zip(
-        reasons, ("not JSON", "cut: picture 1 does not", "no such file", "kept for the answer"), strict=True
+        reasons, ("not JSON", "cut: image 1 does not", "no such file", "kept for the answer"), strict=True
     ):
         assert said in reason
     assert json.loads((tmp_path / "out" / "run.json").read_text("utf-8"))["rows_left_out"] == 4

@@ -34,13 +34,11 @@ def test_a_run_from_beginning_to_end(tmp_path: Path, monitor: Monitor, settings:
     assert (begun["command"], begun["data"], begun["config_sha256"]) == ("sft", "data", settings_sha256(settings))
     assert "ended" not in begun
     with monitor:
-        monitor.leave_out("row 3", "q3: picture 1 does not decode")
+        monitor.leave_out("row 3", "q3: image 1 does not decode")
     ended = run_of(tmp_path)
     assert (ended["ended"], ended["rows_left_out"]) == ("done", 1)
     assert ended["finished"] >= ended["started"] == begun["started"]
-    assert lines_of(tmp_path / "out" / "left_out.jsonl") == [
-        {"row": "row 3", "reason": "q3: picture 1 does not decode"}
-    ]
+    assert lines_of(tmp_path / "out" / "left_out.jsonl") == [{"row": "row 3", "reason": "q3: image 1 does not decode"}]
 
 
 def test_the_revision_is_that_of_the_code(tmp_path: Path, monitor: Monitor) -> None:

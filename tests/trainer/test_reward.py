@@ -16,7 +16,7 @@ from trainer.coordinates import Speech
 from trainer.group import Scored
 from trainer.model import VisionLanguageModel
 from trainer.reward import Reward, media_of
-from trainer.sample import Picture
+from trainer.sample import EncodedImage
 from trainer.settings import RewardSettings
 from trainer.shards import Shards, TrainingRow, prompt_sample
 from vision.decode import decode_image
@@ -196,7 +196,7 @@ def test_points_in_the_familys_frame(
 ) -> None:
     """Qwen2.5-VL writes pixels of the picture as its processor shows it: its patches say how large that is."""
     vlm, row = load(family), row_of()
-    _, down, across = prompt_sample(vlm, row).pictures[0].grid
+    _, down, across = prompt_sample(vlm, row).images[0].grid
     patch = vlm.processor.image_processor.patch_size
     size = {"qwen3": (1000, 1000), "qwen25": (across * patch, down * patch)}[family]
     own = {label: (round(x / WIDTH * size[0]), round(y / HEIGHT * size[1])) for label, (x, y) in BLUE.items()}
@@ -268,7 +268,7 @@ def test_rows_with_frames_are_clips(qwen3: VisionLanguageModel, row_of: Any, sco
     assert row.frames == ((0, 1, 0.0), (0, 2, 0.5))
     reward = Reward(RewardSettings(), tmp_path / "clip")
     prompt = prompt_sample(qwen3, row)
-    question = reward._question(row, prompt.pictures)
+    question = reward._question(row, prompt.images)
     [found] = reward.score(qwen3, [row], [prompt], [[said(BLUE, "3")]])[0]
     reward.close()
     [clip] = question.media
@@ -287,6 +287,6 @@ def test_a_turned_picture_is_scored_upright(qwen3: VisionLanguageModel, row_of: 
     stream = io.BytesIO()
     picture.transpose(Image.Transpose.ROTATE_90).save(stream, "PNG", exif=exif)
     row = row_of(images=[{"bytes": stream.getvalue(), "path": None}])
-    seen: Picture = prompt_sample(qwen3, row).pictures[0]
+    seen: EncodedImage = prompt_sample(qwen3, row).images[0]
     assert (seen.width, seen.height) == (WIDTH, HEIGHT)
     assert score(qwen3, row, said(BLUE, "3"))[0].value("spatial") == 1.0

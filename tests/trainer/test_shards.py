@@ -102,12 +102,12 @@ def _turns(user: str, assistant: str = "There are 3.") -> list[dict[str, str]]:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"images": [{"bytes": b"no picture", "path": None}]}, "q0: picture 1 does not decode"),
-        ({"images": [{"bytes": None, "path": "elsewhere.png"}]}, "q0: picture 1 does not decode"),
-        ({"images": []}, "q0: more <image> marks than the 0 pictures"),
-        ({"images": None}, "q0: more <image> marks than the 0 pictures"),
-        ({"messages": _turns("<image><image>?")}, "q0: more <image> marks than the 1 pictures"),
-        ({"messages": _turns("?")}, "q0: 1 pictures, but 0 <image> marks"),
+        ({"images": [{"bytes": b"no picture", "path": None}]}, "q0: image 1 does not decode"),
+        ({"images": [{"bytes": None, "path": "elsewhere.png"}]}, "q0: image 1 does not decode"),
+        ({"images": []}, "q0: more <image> marks than the 0 images"),
+        ({"images": None}, "q0: more <image> marks than the 0 images"),
+        ({"messages": _turns("<image><image>?")}, "q0: more <image> marks than the 1 images"),
+        ({"messages": _turns("?")}, "q0: 1 images, but 0 <image> marks"),
         ({"messages": _turns("<image>?")[:1]}, "q0: the last turn is not the assistant's"),
         ({"messages": _turns("<image>?", "see <image>")}, "q0: an assistant turn holds <image>"),
         ({"messages": _turns("<image>?", format_points_tag("x", [(70, 10)]))}, "q0: x = 70 px lies outside"),
@@ -126,7 +126,7 @@ def test_a_cut_picture_does_not_decode(
 ) -> None:
     whole = png(96, 96)
     found = _only(tmp_path, write_shards, row(images=[{"bytes": whole[: len(whole) // 2], "path": None}]))
-    with pytest.raises(BadRow, match="picture 1 does not decode"):
+    with pytest.raises(BadRow, match="image 1 does not decode"):
         sft_sample(qwen3, found)
 
 

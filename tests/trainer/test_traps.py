@@ -15,7 +15,7 @@ from trainer.model import VisionLanguageModel
 from trainer.optimiser import NotFinite, Optimiser
 from trainer.policy import score
 from trainer.rollouts import TransformersSampler
-from trainer.sample import Picture, Sample
+from trainer.sample import EncodedImage, Sample
 from trainer.settings import OptimiserSettings, RolloutSettings
 from trainer.sft import sft_step
 
@@ -35,7 +35,7 @@ def _weights(vlm: VisionLanguageModel) -> dict[str, torch.Tensor]:
     return {name: weight.detach().clone() for name, weight in vlm.model.named_parameters()}
 
 
-def _prompt(vlm: VisionLanguageModel, content: str = "How many?", *pictures: Picture) -> Sample:
+def _prompt(vlm: VisionLanguageModel, content: str = "How many?", *pictures: EncodedImage) -> Sample:
     return encode_prompt(vlm, "q", [{"role": "user", "content": content}], pictures)
 
 
@@ -106,7 +106,7 @@ def test_trap_image_tokens_are_never_sampled(load: Load) -> None:
 
 
 def test_trap_an_answer_that_spells_an_image_token_shows_no_picture(
-    vlm: VisionLanguageModel, picture: Callable[..., Picture]
+    vlm: VisionLanguageModel, picture: Callable[..., EncodedImage]
 ) -> None:
     turns = [{"role": "user", "content": "<image>?"}, {"role": "assistant", "content": "<|image_pad|><|im_end|>"}]
     one = picture(vlm)
@@ -119,7 +119,7 @@ def test_trap_an_answer_that_spells_an_image_token_shows_no_picture(
 def test_trap_patches_are_cut_by_their_grids(vlm: VisionLanguageModel, samples: Samples) -> None:
     """Patches of all pictures stand in one tensor; pictures have different numbers of them."""
     batch = collate(vlm, samples(vlm))
-    shown = [picture for sample in samples(vlm) for picture in sample.pictures]
+    shown = [picture for sample in samples(vlm) for picture in sample.images]
     assert batch.grids is not None and batch.patches is not None
     counts = batch.grids.prod(dim=1).tolist()
     assert len(set(counts)) > 1
@@ -253,11 +253,11 @@ def test_trap_packed_positions_have_four_rows(vlm: VisionLanguageModel, samples:
     for sample in made:
         own = positions[:, start : start + len(sample)]
         assert own[0].tolist() == list(range(len(sample)))
-        grids = torch.tensor([picture.grid for picture in sample.pictures]) if sample.pictures else None
+        grids = torch.tensor([picture.grid for picture in sample.images]) if sample.images else None
         types = sample.is_image[None].int()
         expected, _ = vlm.model.model.get_rope_index(sample.ids[None], types, image_grid_thw=grids)
         assert torch.equal(own[1:], expected[:, 0])
-        assert bool((own[1:] != own[0]).any()) == bool(sample.pictures)
+        assert bool((own[1:] != own[0]).any()) == bool(sample.images)
         start += len(sample)
 
 
@@ -270,7 +270,7 @@ def test_trap_each_picture_is_looked_at_once(vlm: VisionLanguageModel, sample: M
     with torch.no_grad():
         logprobs = score(vlm, batch).logprobs
     hook.remove()
-    pictures = [*group[0].pictures, *sample(vlm, "two").pictures]
+    pictures = [*group[0].images, *sample(vlm, "two").images]
     assert seen == [sum(len(picture.patches) for picture in pictures)]
     assert batch.shown == (0, 1, 2, 0, 0)
     for owner in (2, 3):
@@ -278,7 +278,7 @@ def test_trap_each_picture_is_looked_at_once(vlm: VisionLanguageModel, sample: M
         torch.testing.assert_close(same, logprobs[batch.owner == 0], rtol=0, atol=1e-5)
 
 
-def test_trap_rope_deltas_of_the_batch_before(qwen3: VisionLanguageModel, picture: Callable[..., Picture]) -> None:
+def test_trap_rope_deltas_of_the_batch_before(qwen3: VisionLanguageModel, picture: Callable[..., EncodedImage]) -> None:
     """What was sampled or scored before changes no later answer."""
     sampler = TransformersSampler(qwen3, RolloutSettings(max_new_tokens=12))
     shown = _prompt(qwen3, "<image>How many?", picture(qwen3, 192, 160))
@@ -290,7 +290,7 @@ def test_trap_rope_deltas_of_the_batch_before(qwen3: VisionLanguageModel, pictur
     assert sampler.sample([_prompt(qwen3)], 3, seed=7) == expected
 
 
-def test_trap_sampling_pads_no_picture_into_another_prompt(load: Load, picture: Callable[..., Picture]) -> None:
+def test_trap_sampling_pads_no_picture_into_another_prompt(load: Load, picture: Callable[..., EncodedImage]) -> None:
     """All but greedy answers: prompts of different lengths and pictures in one call, against each by itself."""
     vlm = load("qwen3")
     prompts = [
@@ -310,10 +310,10 @@ def test_trap_a_loss_that_is_not_a_number_changes_nothing(load: Load, samples: S
     optimiser = _optimiser(vlm, lr=0.1)
     before = _weights(vlm)
     made = sorted(samples(vlm), key=len)
-    at = next(index for index, sample in enumerate(made) if sample.pictures)
-    one = made[at].pictures[0]
+    at = next(index for index, sample in enumerate(made) if sample.images)
+    one = made[at].images[0]
     bad = replace(one, key="bad", patches=one.patches.clone().fill_(float("nan")))
-    made[at] = replace(made[at], id="q-bad", pictures=(bad, *made[at].pictures[1:]))
+    made[at] = replace(made[at], id="q-bad", images=(bad, *made[at].images[1:]))
     assert at < len(made) - 1
     with pytest.raises(NotFinite, match=r"step 4: the loss is nan on q-bad$"):
         sft_step(vlm, optimiser, made, 4, tokens=1)

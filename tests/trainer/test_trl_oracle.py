@@ -128,7 +128,7 @@ def _our_samples(vlm: VisionLanguageModel, pictures: list[Image.Image], answers:
     for index, ids in enumerate(answers.ids):
         question = index // GROUP
         turn = {"role": "user", "content": f"<image>{QUESTIONS[question][0]}"}
-        prompt = encode_prompt(vlm, str(question), [turn], [vlm.picture(pictures[question], str(question))])
+        prompt = encode_prompt(vlm, str(question), [turn], [vlm.encode_image(pictures[question], str(question))])
         sample = with_response(prompt, ids, str(question))
         start = question * GROUP
         gain = advantages(REWARDS[start : start + GROUP], scale="none")[index - start]

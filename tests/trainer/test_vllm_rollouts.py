@@ -18,11 +18,11 @@ from inference.flow import retry
 from trainer.encode import encode_prompt
 from trainer.model import VisionLanguageModel
 from trainer.rollouts import make_sampler
-from trainer.sample import Picture, Sample
+from trainer.sample import EncodedImage, Sample
 from trainer.sampling import Rollout, SamplerError
 from trainer.settings import RolloutSettings
 from trainer.vllm_rollouts import GENERATE, MAX_RETRIES, VllmSampler
-from trainer.vllm_wire import packed_picture
+from trainer.vllm_wire import packed_image
 
 END, OTHER = 2, 40
 DROP, HANG = "drop", "hang"
@@ -134,7 +134,7 @@ def test_answers_come_in_order_with_their_tokens_and_log_probabilities(
     assert sampler.sample([prompt, prompt], 2, seed=0) == [kept, kept]
 
 
-def test_the_request(qwen3: VisionLanguageModel, picture: Callable[..., Picture]) -> None:
+def test_the_request(qwen3: VisionLanguageModel, picture: Callable[..., EncodedImage]) -> None:
     settings = RolloutSettings(kind="vllm", temperature=0.7, max_new_tokens=9, served_name="tiny")
     shown = [picture(qwen3, 96, 64), picture(qwen3, 64, 64)]
     turns = [{"role": "user", "content": "<image>and<image>?"}]
@@ -162,12 +162,12 @@ def test_the_request(qwen3: VisionLanguageModel, picture: Callable[..., Picture]
     assert ids[second["offset"] :][:4] == [qwen3.image_id] * 4
     assert ids.count(qwen3.image_id) == 10
     assert asked["features"]["mm_hashes"]["image"] == ["96x64-0-1-4-6", "64x64-0-1-4-4"]
-    assert asked["features"]["kwargs_data"]["image"] == [packed_picture(one) for one in shown]
+    assert asked["features"]["kwargs_data"]["image"] == [packed_image(one) for one in shown]
 
 
 def test_a_packed_picture_holds_patches_and_grid_bit_for_bit() -> None:
     patches = torch.tensor([[0.1, -2.5]])
-    packed = msgpack.unpackb(base64.b64decode(packed_picture(Picture("k", patches, (1, 1, 1), 1, 1, 1))))
+    packed = msgpack.unpackb(base64.b64decode(packed_image(EncodedImage("k", patches, (1, 1, 1), 1, 1, 1))))
     values, grid = packed["pixel_values"]["data"], packed["image_grid_thw"]["data"]
     assert values == ["float32", [1, 2], msgpack.ExtType(3, struct.pack("<2f", 0.1, -2.5))]
     assert grid == ["int64", [3], msgpack.ExtType(3, struct.pack("<3q", 1, 1, 1))]

@@ -278,7 +278,8 @@ except ModuleNotFoundError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "reading clips needs groundtrace's extra `video`\n"
+    said = "reading clips needs the extra video: pip install 'groundtrace[video]' (there is no module av)"
+    assert done.stdout == f"{said}\n"
 
 
 def test_memory_holds_the_kept_frames_only(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def prompts(vlm: VisionLanguageModel) -> list[Sample]:
 
     def seen(seed: int, width: int, height: int) -> Any:
         noise = np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
-        return vlm.picture(Image.fromarray(noise), f"noise-{seed}")
+        return vlm.encode_image(Image.fromarray(noise), f"noise-{seed}")
 
     def asked(id: str, content: str, *pictures: Any) -> Sample:
         return encode_prompt(vlm, id, [{"role": "user", "content": content}], pictures)
@@ -139,9 +139,9 @@ async def greedy(sampler: VllmSampler, base_url: str, prompt: Sample) -> list[in
 
 def inputs_of(prompt: Sample) -> dict[str, Any]:
     inputs: dict[str, Any] = {"input_ids": prompt.ids[None], "mm_token_type_ids": prompt.is_image[None].int()}
-    if prompt.pictures:
-        inputs["pixel_values"] = torch.cat([picture.patches for picture in prompt.pictures])
-        inputs["image_grid_thw"] = torch.tensor([picture.grid for picture in prompt.pictures])
+    if prompt.images:
+        inputs["pixel_values"] = torch.cat([picture.patches for picture in prompt.images])
+        inputs["image_grid_thw"] = torch.tensor([picture.grid for picture in prompt.images])
     return inputs
 
 

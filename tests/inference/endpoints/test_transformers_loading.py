@@ -1,5 +1,6 @@
 """Checkpoints that cannot be loaded, and machines without the libraries: one line that says what is wrong."""
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from transformers import BertConfig
 
 from inference.endpoints.transformers_models import TransformersEndpoint
 from inference.errors import CallError, Failure
+from schemas.extras import MissingExtra
 from schemas.records import MediaRef
 
 from ..tiny_vision_models import checkpoint
@@ -85,9 +87,19 @@ def test_a_checkpoint_that_cannot_be_loaded(tmp_path, picture, damage, said) -> 
     use(tmp_path, folder, work)
 
 
-@pytest.mark.parametrize("library", ["torch", "transformers"])
+@pytest.mark.parametrize("library", ["torch", "torchvision", "transformers"])
 def test_without_the_libraries_the_error_says_what_to_install(tmp_path, picture, monkeypatch, library) -> None:
+    folder = checkpoint("sam2")
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(CallError, match=r"unsupported: .*install the extra `vision`") as caught:
-        use(tmp_path, "sam2", lambda endpoint: one_by_one(endpoint, [segment(BOXES, picture)]))
+    said = "an endpoint of the kind transformers needs the extra vision: pip install 'groundtrace[vision]'"
+    with pytest.raises(MissingExtra, match=re.escape(f"{said} (there is no module {library})")):
+        use(tmp_path, folder, lambda endpoint: one_by_one(endpoint, [segment(BOXES, picture)]))
+
+
+def test_a_library_that_cannot_be_imported(tmp_path, picture, monkeypatch) -> None:
+    folder = checkpoint("sam2")
+    monkeypatch.setattr("inference.endpoint.check_extras", lambda _: None)  # it is there, but damaged
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(CallError, match=r"unsupported: .* transformers, which cannot be imported") as caught:
+        use(tmp_path, folder, lambda endpoint: one_by_one(endpoint, [segment(BOXES, picture)]))
     assert caught.value.failure is Failure.UNSUPPORTED

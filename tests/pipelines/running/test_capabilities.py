@@ -1,6 +1,7 @@
 """What endpoints can do beside what an input and a recipe ask of them."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -79,3 +80,12 @@ def test_roles_of_one_endpoint_are_told_together() -> None:
     [problem], notes = check_capabilities(RECIPE, models, TWO)
     assert problem.startswith("e (policy) takes one picture a request, and the input has records with 2;")
     assert notes == []
+
+
+def test_clips_that_cannot_be_read_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = ModelsSettings((("e", ABLE),), (("policy", "e"),), "c", "i", "r")
+    assert check_capabilities(RECIPE, models, FILM)[0] == []
+    monkeypatch.setitem(sys.modules, "molmo_utils", None)
+    needs = "reading clips needs the extra video: pip install 'groundtrace[video]' (there is no module molmo_utils)"
+    assert check_capabilities(RECIPE, models, FILM)[0] == [f"3 of the first 9 records have a clip, but {needs}"]
+    assert check_capabilities(RECIPE, models, TWO)[0] == []

@@ -120,7 +120,7 @@ def test_exactly_n_rows_whatever_the_waves(whole: Path, tmp_path: Path, monkeypa
     target = 12
     summary = run(tmp_path / "a", whole / "cache", "--target-sft", str(target))
     again = run(tmp_path / "b", whole / "cache", "--target-sft", str(target))
-    monkeypatch.setattr(waves, "FEWEST_FIRST", 4)
+    monkeypatch.setattr(waves, "MIN_FIRST_WAVE", 4)
     monkeypatch.setattr(waves, "FIRST_PER_ROW", 1)
     other = run(tmp_path / "c", tmp_path / "cache", "--target-sft", str(target))
     assert len(other["target"]["waves"]) > len(summary["target"]["waves"])

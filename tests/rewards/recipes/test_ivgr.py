@@ -124,7 +124,7 @@ def test_weights_form_threshold_and_orders(run, group) -> None:
     assert (grounded.reward, textual.reward) == (pytest.approx(0.5 + 2 + 2), pytest.approx(2.5))
     both = (level("identical"), level("one_kind"))
     caller, cases = group(("grounded", EXACT), ("textual", WORDS), judge=both)
-    _, textual = run(Ivgr(IvgrSettings(most_apart=0.4)).score(cases, Memory()))
+    _, textual = run(Ivgr(IvgrSettings(max_apart=0.4)).score(cases, Memory()))
     assert (textual.reward, len(caller.asked)) == (pytest.approx(2.85), 2)
 
 

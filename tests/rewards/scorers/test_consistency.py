@@ -120,7 +120,7 @@ def test_a_failed_call_is_unscored_and_a_used_up_budget_passes_through(run, ques
 
 
 @pytest.mark.parametrize(
-    ("straight", "swapped", "most_apart", "value"),
+    ("straight", "swapped", "max_apart", "value"),
     [
         ("identical", "identical", 0.0, 1.0),
         ("identical", "one_kind", 0.0, None),
@@ -128,9 +128,9 @@ def test_a_failed_call_is_unscored_and_a_used_up_budget_passes_through(run, ques
         ("identical", "contradicts", 0.31, None),
     ],
 )
-def test_a_verdict_that_hangs_on_the_order_is_unscored(run, question, straight, swapped, most_apart, value) -> None:
+def test_a_verdict_that_hangs_on_the_order_is_unscored(run, question, straight, swapped, max_apart, value) -> None:
     caller = SamplingCaller([levels(straight), levels(swapped)])
-    verdict = run(score_consistency(REFERENCE, CANDIDATE, question(), caller, most_apart=most_apart))
+    verdict = run(score_consistency(REFERENCE, CANDIDATE, question(), caller, max_apart=max_apart))
     assert verdict.value == (None if value is None else pytest.approx(value))
     (first, _), (second, _) = caller.asked
     assert [first.variable(name) for name in ("first_name", "first")] == ["REFERENCE", REFERENCE]
@@ -140,7 +140,7 @@ def test_a_verdict_that_hangs_on_the_order_is_unscored(run, question, straight, 
 
 def test_an_unscored_first_order_is_not_asked_again(run, question) -> None:
     caller = SamplingCaller([["?"]])
-    assert run(score_consistency(REFERENCE, CANDIDATE, question(), caller, most_apart=0.0)).value is None
+    assert run(score_consistency(REFERENCE, CANDIDATE, question(), caller, max_apart=0.0)).value is None
     assert len(caller.asked) == 1
 
 

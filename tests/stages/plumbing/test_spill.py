@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stages.plumbing.spill import lay_down, pick_up, spool_folder, spooling
+from stages.plumbing.spill import read_spilled, spill, spool_folder, spooling
 
 LONG = bytes(range(256)) * 20
 
@@ -18,8 +18,8 @@ LONG = bytes(range(256)) * 20
 def test_data_comes_back(data: bytes, spool: bool, tmp_path: Path) -> None:
     folder = str(tmp_path) if spool else ""
     with spooling(folder):
-        crossed = lay_down(data, folder)
-        assert pick_up(crossed, folder) == data
+        crossed = spill(data, folder)
+        assert read_spilled(crossed, folder) == data
     assert len(crossed) <= (64 if spool else len(data) + 1)
 
 
@@ -29,8 +29,8 @@ def test_the_folder_is_known_inside_and_closed_behind(tmp_path: Path) -> None:
     assert spool_folder() == ""
     with spooling(str(tmp_path)):
         assert spool_folder() == str(tmp_path)
-        slip = lay_down(LONG, spool_folder())
-        assert pick_up(slip, spool_folder()) == LONG
+        slip = spill(LONG, spool_folder())
+        assert read_spilled(slip, spool_folder()) == LONG
         with spooling(""):
             assert spool_folder() == ""
     assert spool_folder() == ""
@@ -40,59 +40,59 @@ def test_the_folder_is_known_inside_and_closed_behind(tmp_path: Path) -> None:
 def test_threads_do_not_write_over_each_other(tmp_path: Path) -> None:
     values = [bytes([number % 256]) * (100 + number) for number in range(400)]
     with spooling(str(tmp_path)), ThreadPoolExecutor(8) as pool:
-        slips = list(pool.map(lambda value: lay_down(value, str(tmp_path)), values))
-        assert list(pool.map(lambda slip: pick_up(slip, str(tmp_path)), slips)) == values
+        slips = list(pool.map(lambda value: spill(value, str(tmp_path)), values))
+        assert list(pool.map(lambda slip: read_spilled(slip, str(tmp_path)), slips)) == values
     assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_processes_write_files_of_their_own_and_read_those_of_all(tmp_path: Path) -> None:
     folder = str(tmp_path)
     code = (
-        "import sys; from stages.plumbing.spill import lay_down, pick_up\n"
-        "assert pick_up(bytes.fromhex(sys.argv[2]), sys.argv[1]) == b'parent' * 20\n"
-        "print(lay_down(b'child' * 20, sys.argv[1]).hex())"
+        "import sys; from stages.plumbing.spill import spill, read_spilled\n"
+        "assert read_spilled(bytes.fromhex(sys.argv[2]), sys.argv[1]) == b'parent' * 20\n"
+        "print(spill(b'child' * 20, sys.argv[1]).hex())"
     )
     with spooling(folder):
-        mine = lay_down(b"parent" * 20, folder)
+        mine = spill(b"parent" * 20, folder)
         command = [sys.executable, "-c", code, folder, mine.hex()]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert pick_up(bytes.fromhex(done.stdout), folder) == b"child" * 20
-        assert pick_up(mine, folder) == b"parent" * 20
+        assert read_spilled(bytes.fromhex(done.stdout), folder) == b"child" * 20
+        assert read_spilled(mine, folder) == b"parent" * 20
     assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_forked_process_does_not_write_into_its_parents_file(tmp_path: Path) -> None:
     folder = str(tmp_path)
     with spooling(folder):
-        mine = lay_down(b"parent" * 20, folder)
+        mine = spill(b"parent" * 20, folder)
         child = os.fork()
         if child == 0:
-            lay_down(b"child!" * 20, folder)
+            spill(b"child!" * 20, folder)
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
-        after = lay_down(b"again!" * 20, folder)
-        assert (pick_up(mine, folder), pick_up(after, folder)) == (b"parent" * 20, b"again!" * 20)
+        after = spill(b"again!" * 20, folder)
+        assert (read_spilled(mine, folder), read_spilled(after, folder)) == (b"parent" * 20, b"again!" * 20)
     assert sorted(file.stat().st_size for file in tmp_path.iterdir()) == [120, 240]
 
 
 def test_what_no_spool_has_made_is_refused(tmp_path: Path) -> None:
     folder = str(tmp_path)
     with spooling(folder):
-        slip = lay_down(LONG, folder)
+        slip = spill(LONG, folder)
         for crossed in (b"", b"\2" + LONG, slip[:-1], slip + b"x"):
             with pytest.raises(ValueError, match="not made by a spool"):
-                pick_up(crossed, folder)
+                read_spilled(crossed, folder)
         with pytest.raises(ValueError, match="not made by a spool"):
-            pick_up(slip, "")
+            read_spilled(slip, "")
         (file,) = tmp_path.iterdir()
         os.truncate(file, len(LONG) - 1)
         with pytest.raises(ValueError, match=f"{file.name} ends before {len(LONG)}"):
-            pick_up(slip, folder)
+            read_spilled(slip, folder)
     with spooling(folder), pytest.raises(FileNotFoundError):
         file.unlink()
-        pick_up(slip, folder)
+        read_spilled(slip, folder)
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        lay_down(LONG, str(tmp_path / "gone"))
+        spill(LONG, str(tmp_path / "gone"))

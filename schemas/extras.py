@@ -1,0 +1,27 @@
+"""Optional packages: one that is missing is named with the command that installs it."""
+
+import importlib.util
+
+from schemas.errors import UserError
+
+
+class MissingExtra(UserError, ModuleNotFoundError):
+    """Something was asked for that needs packages of an extra that is not installed."""
+
+
+def require_extra(extra: str, what: str, *modules: str) -> None:
+    """Look for the modules that ``what`` needs, without importing them: some take seconds.
+
+    Raises :class:`MissingExtra` when one of them is not installed; ``extra`` is the extra that brings them.
+    """
+    for module in modules:
+        if not _is_installed(module):
+            said = f"{what} needs the extra {extra}: pip install 'groundtrace[{extra}]'"
+            raise MissingExtra(f"{said} (there is no module {module})", name=module)
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # its parent package
+        return False
