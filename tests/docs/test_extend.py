@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+import groundtrace
 from inference.endpoints.classical import HANDLERS
 from inference.families.registry import family_of
 from inference.session import Session
@@ -150,6 +151,7 @@ def test_pass_rates_alone(folder: Path) -> None:
     summary = json.loads((run / "run.json").read_text("utf-8"))
     assert summary["sets"] == ["rl"]
     assert set(summary["roles"]) == {"policy", "judge"}
+    assert groundtrace.open_run(run).rl.num_rows == len(rows(run, "rl")) > 0
     said = told(run)
     for absent in ("SFT", "`sft`", "sft/", "ubric", "trace", "erification", "overlay", "chain-of-thought", "pointer"):
         assert absent not in said, absent
