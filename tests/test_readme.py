@@ -95,7 +95,7 @@ def test_config_of_the_trainer(tmp_path: Path) -> None:
 
 def test_there_is_something_to_test() -> None:
     assert len(blocks("sql")) >= 3
-    assert (len(blocks("python")), len(blocks("toml"))) == (1, 3)
+    assert (len(blocks("python")), len(blocks("toml"))) == (2, 3)
 
 
 def lines_of(command: str) -> list[str]:

@@ -164,7 +164,7 @@ def test_mistakes_in_the_command(words: list[str], message: str, good: Path, tmp
 
 PIPELINES = [
     ("missing", None, "there is no pipeline"),
-    ("empty", "x = 1\n", "defines no Settings"),
+    ("empty", "x = 1\n", "defines no RECIPE"),
     ("broken", "def (\n", "invalid syntax"),
 ]
 

@@ -3,7 +3,7 @@ import pytest
 from inference.endpoints.vllm_server import VllmServerError
 from pipelines.commands.cache.places import CacheCommandError
 from pipelines.running.inputs import InputError
-from pipelines.running.plan import PipelineError
+from pipelines.running.loading import PipelineError
 from pipelines.running.run_folder import RunFolderError
 from pipelines.running.runner import OptionError
 from prompts.loader import PromptError
@@ -15,7 +15,7 @@ from trainer.memory import DoesNotFit
 from trainer.model import ModelError
 from trainer.optimiser import NotFinite
 from trainer.reward import JudgesDown
-from trainer.rollouts import SamplerError
+from trainer.sampling import SamplerError
 from trainer.shards import ShardError
 
 MISTAKES = [

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pipelines.commands.commands import summary_text
 
 import pipelines
 from pipelines.commands.cli import main, make_parser, namesakes
+from pipelines.commands.run import summary_text
+from schemas.run_summary import BudgetFigures, Counts, RoleLedger, RunSummary, TargetFigures
+from schemas.usage import Usage
 
 PIPELINE = str(Path(pipelines.__file__).parent / "grounded_cot.py")
-COMMANDS = ("run", "preview", "validate", "inspect", "cache")
+COMMANDS = ("run", "preview", "validate", "inspect", "config", "cache")
 
 
 @pytest.mark.parametrize("words", [(), *((command,) for command in COMMANDS)])
@@ -25,7 +27,7 @@ def test_help(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> Non
     assert ended.value.code == 0
     assert out.startswith(" ".join(("usage: beam", *words)))
     assert all(command in out for command in COMMANDS if not words)
-    assert ("--input DATA" in out) is (words not in ((), ("inspect",), ("cache",)))
+    assert ("--input DATA" in out) is (words not in ((), ("inspect",), ("config",), ("cache",)))
 
 
 @pytest.mark.parametrize(
@@ -46,19 +48,18 @@ def test_words_that_are_no_command(words: list[str], said: str, capsys: pytest.C
     assert said in capsys.readouterr().err
 
 
-def summary(sft: int, rl: int, seen: int, **roles: dict[str, Any]) -> dict[str, Any]:
-    return {"counts": {"input": seen, "sft": sft, "rl": rl, "rejected": {}}, "ledger": roles}
-
-
-def role(calls: int, cost_usd: float, stage: str) -> dict[str, Any]:
-    figures = {"calls": calls, "requests": calls, "cached": 0, "cost_usd": cost_usd}
-    return figures | {"stages": {stage: figures}}
+def summary(sft: int, rl: int, seen: int, **changes: Any) -> RunSummary:
+    """A summary of these counts; what is not said here is of no matter."""
+    facts = dict.fromkeys(("recipe", "input", "finished", "revision", "config_sha256"), "x")
+    nothing: dict[str, Any] = {name: {} for name in ("stages", "ledger", "roles", "prompts")}
+    counts = Counts(seen, sft, rl, changes.pop("rejected", {}))
+    return RunSummary(**facts | nothing | {"counts": counts, "wall_s": 1.0, "self_judged": False} | changes)
 
 
 def test_the_end_of_a_run_in_a_few_lines() -> None:
     rejected = {"attempt": {"call_failed": 2, "ungradable": 1}, "verify": {"wrong_answer": 4}}
-    given = summary(5, 1, 13, policy=role(10, 0.5, "attempt")) | {"wall_s": 3.21}
-    given["counts"]["rejected"] = rejected
+    ledger = {"policy": RoleLedger({"attempt": Usage(calls=10, requests=10, cost_usd=0.5)})}
+    given = summary(5, 1, 13, rejected=rejected, ledger=ledger, wall_s=3.21)
     assert summary_text(given, "RUN").splitlines() == [
         "13 records: 5 sft, 1 rl, 7 rejected",
         "  wrong_answer: 4",
@@ -73,28 +74,25 @@ ENDED = "the budget ended the run after $1.50 and 700 tokens: 4 records left as 
 
 
 def test_one_record_is_no_records() -> None:
-    assert summary_text(summary(1, 0, 1) | {"wall_s": 1.0}, "RUN").startswith("1 record: 1 sft")
+    assert summary_text(summary(1, 0, 1), "RUN").startswith("1 record: 1 sft")
 
 
 @pytest.mark.parametrize(
     ("target", "budget", "lines"),
     [
-        ({"sft": 5, "reached": True, "waves": [{}]}, None, ["target reached: 5 SFT rows in 1 wave"]),
-        ({"sft": 5, "reached": True, "waves": [{}, {}]}, False, ["target reached: 5 SFT rows in 2 waves"]),
-        ({"sft": 1000, "reached": False}, None, ["target not reached: 5 of 1000; the input is used up"]),
-        ({"sft": 9, "reached": False}, True, [ENDED, "target not reached: 5 of 9; the budget is used up"]),
+        (TargetFigures(5, True, ({},)), None, ["target reached: 5 SFT rows in 1 wave"]),
+        (TargetFigures(5, True, ({}, {})), False, ["target reached: 5 SFT rows in 2 waves"]),
+        (TargetFigures(1000, False, ()), None, ["target not reached: 5 of 1000; the input is used up"]),
+        (TargetFigures(9, False, ()), True, [ENDED, "target not reached: 5 of 9; the budget is used up"]),
         (None, True, [ENDED]),
         (None, False, []),
     ],
 )
 def test_what_a_target_and_a_budget_say_of_the_end(
-    target: dict[str, Any] | None, budget: bool | None, lines: list[str]
+    target: TargetFigures | None, budget: bool | None, lines: list[str]
 ) -> None:
-    given = summary(5, 1, 6) | {"wall_s": 1.0}
-    if target is not None:
-        given["target"] = target
-    if budget is not None:
-        given["budget"] = {"used_up": budget, "spent_usd": 1.5, "spent_tokens": 700, "left": 4}
+    spent = None if budget is None else BudgetFigures(None, None, 1.5, 700, budget, 4)
+    given = summary(5, 1, 6, target=target, budget=spent)
     found = summary_text(given, "RUN").splitlines()
     said = found[found.index("report: RUN/report.html") + 1 :]
     assert len(said) == len(lines)
@@ -120,8 +118,7 @@ def test_validate_says_what_an_endpoint_cannot_do(
 
 
 def test_a_reason_of_two_stages_is_added_up() -> None:
-    given = summary(0, 0, 5) | {"wall_s": 1.0}
-    given["counts"]["rejected"] = {"attempt": {"call_failed": 2}, "trace": {"call_failed": 3}}
+    given = summary(0, 0, 5, rejected={"attempt": {"call_failed": 2}, "trace": {"call_failed": 3}})
     assert "  call_failed: 5" in summary_text(given, "RUN").splitlines()
 
 
@@ -180,7 +177,7 @@ def test_validate_says_what_is_there_and_writes_nothing(
     out, err = capsys.readouterr()
     lines = out.splitlines()
     assert lines[:2] == ["pipeline: grounded_cot", f"input: {data}, 4 records"]
-    assert lines[2].startswith("prompts: answer_after_reasoning.v1, attempt.v1, attempt_as_trained.v1, detect.v1")
+    assert lines[2].startswith("prompts: answer_after_reasoning.v1, attempt.v1, attempt_as_trained.v1, detect.v2")
     assert lines[3:] == [
         "endpoint coarse (policy): embedded, colour, strength 0.75",
         "endpoint colour (judge, pointer, teacher): embedded, colour, strength 0",
@@ -235,13 +232,10 @@ def test_counts_below_one(
 
 OWN = """
 import apache_beam as beam
-from pipelines.running.context import Outcome
 from pipelines.running.settings import RunSettings
 from schemas.config import settings
 from stages.ingest_records import IngestRecords
-from stages.mine_rubrics import MinedRubrics
-
-RECIPE = "own"
+from stages.plumbing.recipe import Ends, Recipe
 
 @settings
 class Settings(RunSettings):
@@ -250,8 +244,10 @@ class Settings(RunSettings):
 def build(root, run, settings):
     @@BODY@@
     ingested = root | IngestRecords(run.sources, settings.input, run.roots, run.limit)
-    nothing = [root | name >> beam.Create([]) for name in ("NoSft", "NoRl")]
-    return Outcome(*nothing, ingested["rejected"], root | "NoRubrics" >> beam.Create([MinedRubrics()]))
+    nothing = ingested["kept"] | "Lose" >> beam.Filter(lambda draft: False)
+    return Ends(rl=nothing, rejected=[ingested["rejected"]])
+
+RECIPE = Recipe("own", Settings, build, (IngestRecords.stage,))
 """
 BODIES = {
     "lossy": ("pass", 1, "conservation violated: 4 records were read, but 0 came out: sft 0, rl 0, rejected 0"),
@@ -296,7 +292,7 @@ def test_ctrl_c_while_the_command_still_loads() -> None:
 
 @pytest.mark.parametrize("at", [0, 1, 2, 6])
 def test_verbose_shows_where(at: int, data: Path, tmp_path: Path) -> None:
-    path = tmp_path / "own_loud.py"
+    path = tmp_path / f"own_loud_{at}.py"
     path.write_text(OWN.replace("@@BODY@@", "raise RuntimeError('here')"), "utf-8")
     words = ["run", str(path), "--input", str(data), "--output", str(tmp_path / "run")]
     with pytest.raises(RuntimeError, match="here"):
@@ -325,7 +321,7 @@ def test_verbose_stands_before_and_behind_a_command(line: str) -> None:
     ("content", "said"),
     [
         (None, "there is no pipeline"),
-        ("RECIPE = 'x'", "is not a pipeline: it defines no Settings"),
+        ("RECIPE = 'x'", "is not a pipeline: it defines no RECIPE = Recipe(…)"),
     ],
 )
 def test_files_that_are_no_pipeline(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from inference.cache.replies import ReplyCache
+from schemas.run_summary import Counts, RunSummary
 
 CHECK = """
 import contextlib, sys
@@ -22,10 +23,10 @@ print(sorted({"apache_beam", "torch", "datasets"} & sys.modules.keys()))
 def run(tmp_path: Path) -> Path:
     """A finished run without rows, and with a cache without replies."""
     ReplyCache(str(tmp_path / "cache/replies.sqlite")).close()
-    facts = dict.fromkeys(("recipe", "input", "finished", "revision"), "x")
-    counts = {"input": 0, "sft": 0, "rl": 0, "rejected": {}}
-    summary = facts | {"counts": counts, "stages": {}, "ledger": {}, "roles": {}}
-    (tmp_path / "run.json").write_text(json.dumps(summary))
+    facts = dict.fromkeys(("recipe", "input", "finished", "revision", "config_sha256"), "x")
+    nothing = {name: {} for name in ("stages", "ledger", "roles", "prompts")}
+    summary = RunSummary(**facts, **nothing, counts=Counts(0, 0, 0, {}), wall_s=0.0, self_judged=False)
+    (tmp_path / "run.json").write_text(json.dumps(summary.to_fields()))
     return tmp_path
 
 

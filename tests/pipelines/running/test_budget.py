@@ -7,6 +7,7 @@ import pytest
 from inference.settings import EndpointSettings, ModelsSettings
 from pipelines.running.budget import RunBudget, Spent, is_local, is_used_up, spent_of, worker_processes
 from pipelines.running.runner import OptionError, pipeline_options
+from schemas.run_summary import BudgetFigures
 
 MODELS = ModelsSettings((("e", EndpointSettings("classical", "colour")),), (("policy", "e"),), "c", "i", "r")
 
@@ -47,7 +48,7 @@ def test_what_was_spent() -> None:
     assert spent_of(counters) == Spent(1.75, 79)
     assert is_used_up(counters)
     assert not is_used_up({("rejected/attempt", "call_failed"): 1, ("rejected/attempt", "budget"): 0})
-    said = {"usd": 2.0, "tokens": None, "spent_usd": 1.75, "spent_tokens": 79, "used_up": True, "left": 4}
+    said = BudgetFigures(usd=2.0, tokens=None, spent_usd=1.75, spent_tokens=79, used_up=True, left=4)
     assert RunBudget(usd=2.0).summary(counters, 4) == said
 
 

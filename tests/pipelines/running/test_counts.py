@@ -11,6 +11,8 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from pipelines.running.counts import agreements, ledger, metric_counters, unbalanced, written_counts
 from schemas.arrow import REJECTED_SCHEMA, SFT_SCHEMA
+from schemas.run_summary import RoleLedger
+from schemas.usage import Usage
 
 
 def write(path: Path, rows: list[dict], schema: pa.Schema) -> None:
@@ -52,12 +54,6 @@ def test_conservation(read: int, sft: int, rl: int, rejected: dict, said: str | 
     assert unbalanced(read, sft, rl, rejected) == said
 
 
-CALLS = ("calls", "requests", "cached", "retries", "repairs")
-TOKENS = ("tokens_in", "tokens_out", "tokens_reasoning", "tokens_cached", "tokens_wasted")
-ZERO = dict.fromkeys(CALLS + TOKENS, 0)
-FREE = ZERO | {"cost_usd": 0, "worth_usd": 0}
-
-
 def test_the_ledger_by_role_and_stage() -> None:
     counters = {
         ("stage/attempt", "in"): 9,
@@ -69,18 +65,13 @@ def test_the_ledger_by_role_and_stage() -> None:
         ("ledger/policy/attempt", "tokens_out"): 100,
         ("rejected/verify", "wrong_answer"): 3,
     }
-    assert ledger(counters) == {
-        "judge": FREE
-        | {"calls": 6, "cost_usd": 1.5, "worth_usd": 0.75}
-        | {
-            "stages": {
-                "attempt": FREE | {"calls": 4, "cost_usd": 0.25, "worth_usd": 0.75},
-                "verify": FREE | {"calls": 2, "cost_usd": 1.25},
-            }
-        },
-        "policy": FREE | {"tokens_out": 100, "stages": {"attempt": FREE | {"tokens_out": 100}}},
+    found = ledger(counters)
+    attempt = Usage(calls=4, cost_usd=0.25, worth_usd=0.75)
+    assert found == {
+        "judge": RoleLedger({"attempt": attempt, "verify": Usage(calls=2, cost_usd=1.25)}),
+        "policy": RoleLedger({"attempt": Usage(tokens_out=100)}),
     }
-    assert ledger({}) == {}
+    assert found["judge"].usage == Usage(calls=6, cost_usd=1.5, worth_usd=0.75)
 
 
 def test_how_far_two_judges_agree() -> None:

@@ -12,6 +12,8 @@ import pytest
 from pipelines.grounded_cot import RECIPE, Settings
 from pipelines.running.forecast import Sums, count_records, forecast_text, measured, t_quantile, wilson
 from rewards.rubrics import RubricSettings
+from schemas.run_summary import Counts, RoleLedger, RunSummary
+from schemas.usage import Usage
 from stages.sources.base import Source
 
 # n/(n + z²) and its complement at the ends; the others stand in Newcombe, Stat. Med. 17 (1998), tables I and II.
@@ -69,7 +71,7 @@ def test_the_figures_of_the_counters() -> None:
     assert measured(counters) == wanted
 
 
-def summary(sft: int, rl: int, seen: int, calls: list[int], worth_usd: list[float], **stages: Any) -> dict[str, Any]:
+def summary(sft: int, rl: int, seen: int, calls: list[int], worth_usd: list[float], **stages: Usage) -> RunSummary:
     figures = {
         "records": len(calls),
         "calls": sum(calls),
@@ -77,12 +79,15 @@ def summary(sft: int, rl: int, seen: int, calls: list[int], worth_usd: list[floa
         "worth_usd": sum(worth_usd),
         "worth_usd_squared": sum(w * w for w in worth_usd),
     }
-    ledger = {f"role of {name}": {"stages": {name: value}} for name, value in stages.items()}
-    return {"counts": {"input": seen, "sft": sft, "rl": rl, "rejected": {}}, "ledger": ledger, "forecast": figures}
+    facts = dict.fromkeys(("recipe", "input", "finished", "revision", "config_sha256"), "x")
+    nothing: dict[str, Any] = {name: {} for name in ("stages", "roles", "prompts")}
+    ledger = {f"role of {name}": RoleLedger({name: usage}) for name, usage in stages.items()}
+    counts = Counts(seen, sft, rl, {})
+    return RunSummary(**facts, **nothing, counts=counts, ledger=ledger, wall_s=1.0, self_judged=False, forecast=figures)
 
 
-def side(calls: int, worth_usd: float) -> dict[str, float]:
-    return {"calls": calls, "cost_usd": 0.0, "worth_usd": worth_usd}
+def side(calls: int, worth_usd: float) -> Usage:
+    return Usage(calls=calls, worth_usd=worth_usd)
 
 
 ALIKE = summary(5, 1, 10, [2, 1] * 5, [0.2, 0.15] * 5)
@@ -123,7 +128,7 @@ FORECASTS = [
 
 
 @pytest.mark.parametrize(("given", "total", "text"), FORECASTS)
-def test_the_forecast(given: dict[str, Any], total: int | None, text: str) -> None:
+def test_the_forecast(given: RunSummary, total: int | None, text: str) -> None:
     assert forecast_text(given, total, RECIPE, Settings()) == text
 
 
