@@ -43,10 +43,10 @@ def clean_text(text: str, media_count: int = 1) -> str:
 
     Placeholders inside sentences become words. Idempotent.
     """
-    text = _LINE_END.sub("\n", text)
     before = None
     while text != before:
         before = text
+        text = _LINE_END.sub("\n", text)  # again each time: what is taken away may leave a line end of two characters
         text = _SYSTEM_TURN.sub("", text)
         text = without_remnants(text, media_count)
         text = _HINT.sub("", _OPENING.sub("", text))
