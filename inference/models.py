@@ -12,6 +12,7 @@ from inference.endpoint import Endpoint, kind_of, open_endpoint
 from inference.errors import NOT_SENT, BudgetUsedUp, CallError
 from inference.families.base import Family
 from inference.flow.budget import Budget, Cost
+from inference.flow.in_flight import one_in_flight
 from inference.request import Completion, Continuation, Reply, Request, Sampling, cache_key, estimated_tokens, joined
 from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import RenderedPrompt
@@ -207,7 +208,8 @@ class Models:
     async def _within_budget(self, endpoint: Endpoint, request: Request) -> Reply:
         settings, prompt, n = endpoint.settings, request.prompt, len(request.indices)
         if kind_of(settings.kind).in_process:  # takes no tokens and costs nothing
-            return await endpoint.generate(request)
+            with one_in_flight():
+                return await endpoint.generate(request)
         tokens_out = self.budget.expected_tokens_out(prompt.name, n, request.sampling.max_tokens)
         reserved = _cost(settings, Usage(tokens_in=estimated_tokens(prompt), tokens_out=tokens_out))
         await self.budget.reserve(reserved)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from inference.errors import NOT_SENT, OVERLOADED, CallError, Failure
+from inference.flow.in_flight import one_in_flight
 from inference.flow.limits import BytesInFlight, Gate, Opening, Rate
 from inference.flow.retry import wait_s
 from inference.request import Reply, Request, estimated_tokens, joined
@@ -132,8 +133,9 @@ class Flow:
             # After the gate: what was counted while it waited for a place would later be sent in a burst.
             await self._requests.take(1)
             await self._tokens.take(estimate)
-            async with asyncio.timeout(self._settings.timeout_s):
-                reply = await send(request, n)
+            with one_in_flight():
+                async with asyncio.timeout(self._settings.timeout_s):
+                    reply = await send(request, n)
         except TimeoutError as error:
             overloaded = True
             raise CallError(Failure.TIMEOUT, f"no whole reply within {self._settings.timeout_s:g} s") from error

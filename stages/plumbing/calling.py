@@ -16,6 +16,7 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.utils.windowed_value import WindowedValue
 
 from inference.errors import BudgetUsedUp, CallError
+from inference.flow.in_flight import count_for
 from inference.grounding import BadReply
 from inference.runtime import runtime
 from inference.session import Session
@@ -62,7 +63,6 @@ class CallModels(beam.DoFn):
         future = runtime().submit(_run(self._work, element, session, self._stage))
         self._pending[future] = (window, timestamp)
         future.add_done_callback(self._done.put)
-        progress(self._stage).in_flight = len(self._pending)
         while len(self._pending) >= self._limit or not self._done.empty():
             yield self._emit(self._done.get())
 
@@ -74,7 +74,6 @@ class CallModels(beam.DoFn):
     def _emit(self, finished: "concurrent.futures.Future[tuple[Any, Session]]") -> Any:
         """Count the finished element; give its result under the window and timestamp that it came with."""
         window, timestamp = self._pending.pop(finished)
-        progress(self._stage).in_flight = len(self._pending)
         result, session = finished.result()
         for call in session.calls:
             count_call(self._stage, call)
@@ -87,6 +86,7 @@ class CallModels(beam.DoFn):
 
 
 async def _run(work: Work, element: Any, session: Session, stage: str) -> tuple[Any, Session]:
+    count_for(progress(stage))
     try:
         return await work(element, session), session
     except CallError as error:
