@@ -100,7 +100,7 @@ def _corners(
 
 
 def masks_of_reply(text: str, count: int, medium: MediaRef) -> tuple[Mask, ...]:
-    """The segmenter's masks, one per box asked for. Raises :class:`BadReply` when they don't fit sizes or picture."""
+    """The segmenter's masks, one per box asked for. Raises :class:`BadReply` when they don't fit sizes or image."""
     rows = json_object(text).get("masks")
     if not isinstance(rows, list) or len(rows) != count:
         raise BadReply(f"masks: expected {count} of them, got {rows!r:.80}")

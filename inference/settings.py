@@ -22,7 +22,7 @@ class EndpointSettings:
     point and to box, and how its replies are read ("": as a model that is told our own form). ``frame`` is the
     coordinate frame where it is another than the family's.
     The API key is read from the environment variable ``api_key_env`` or from the file ``api_key_file``; it never
-    stands in a config. ``strength`` is for ``classical`` only: how coarse and jittered its view of the picture is
+    stands in a config. ``strength`` is for ``classical`` only: how coarse and jittered its view of the image is
     (0: exact). ``serve_args`` are for ``vllm`` only: further arguments of ``vllm serve``. ``threshold`` is for the
     detectors of ``transformers`` only: a box with no higher score than this (0 to 1) is not told.
 

@@ -18,7 +18,7 @@ from schemas.reasons import Reason
 from schemas.records import Draft, MediaRef, Rejected
 from stages.ingest_records import STAGE_CACHE_BYTES, MediaRoots, check_medium
 from stages.plumbing.calling import MapDrafts, reject, split
-from vision.hashing import hamming, same_picture
+from vision.hashing import hamming, same_image
 from vision.media import MediaStore
 
 STAGE = "decontaminate"
@@ -157,7 +157,7 @@ class _Decontaminate:
         if len(medium.pictures) != len(picture.pictures):
             return False
         pairs = zip(medium.pictures, picture.pictures, strict=True)
-        return all(same_picture(self._store.pixels(a), self._benchmark.pixels(b)) for a, b in pairs)
+        return all(same_image(self._store.pixels(a), self._benchmark.pixels(b)) for a, b in pairs)
 
 
 @dataclass

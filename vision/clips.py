@@ -1,7 +1,7 @@
 """Clips: from a video file to a reference with its sampled frames, drawn once to the run folder.
 
 Every model sees a clip as these frames, each with its number and time, so that whatever an endpoint can do, the same
-pixels stand behind what it says, and points on a frame can be checked like points on a picture.
+pixels stand behind what it says, and points on a frame can be checked like points on an image.
 """
 
 import hashlib

@@ -21,7 +21,7 @@ from vision.decode import Pixels
 from vision.frames import Frame
 from vision.overlay import MAX_FONT_PX, MIN_FONT_PX, Mark, draw_overlay, lettering
 
-_FONT_SHARE: Final = 0.022  # of the side of a square of the picture's area
+_FONT_SHARE: Final = 0.022  # of the side of a square of the image's area
 _PLATE: Final = 0.82  # opacity of the black behind the caption
 _POINT_PRICE: Final = 1e6  # of standing next to a point, against 1 for each pixel of the marks' captions hidden
 
@@ -119,15 +119,15 @@ def _captioned(frame: Frame, marks: Sequence[Mark], drawn: Pixels) -> Pixels:
 
 
 def _enlarged(pixels: Pixels, scale: int) -> Pixels:
-    """The picture, each pixel ``scale`` times as wide and high; itself if that changes nothing."""
+    """The image, each pixel ``scale`` times as wide and high; itself if that changes nothing."""
     size = (pixels.shape[1] * scale, pixels.shape[0] * scale)
     return pixels if scale == 1 else np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_NEAREST), np.uint8)
 
 
 def _place(canvas: Pixels, bare: Pixels, points: Sequence[Sequence[float]], width: int, height: int) -> tuple[int, int]:
-    """Top-left corner of the caption: the first free corner of the picture, else the cheapest place on a grid.
+    """Top-left corner of the caption: the first free corner of the image, else the cheapest place on a grid.
 
-    ``bare`` is the picture without marks, ``points`` are the marked places on the canvas.
+    ``bare`` is the image without marks, ``points`` are the marked places on the canvas.
     """
     right, bottom = canvas.shape[1] - width, canvas.shape[0] - height
 

@@ -3,7 +3,7 @@
 Argos (section 4.2, appendix C) shows the teacher at most 32 frames, spread evenly over the clip, with their times.
 molmo-utils chooses the moments, by its rule ``uniform_last_frame`` without its cap of 2 fps. Its frames and times are
 not used, for reasons measured on 0.0.1: times are the index over the mean rate, in float32, and 0 throughout for H.264
-in AVI (32 copies of one frame); its fast reader fails on some tiny pictures and falls back to one that keeps every
+in AVI (32 copies of one frame); its fast reader fails on some tiny images and falls back to one that keeps every
 frame in memory. So it is given a stand-in, blank frames with the real clip's times; the moments that it answers are
 scaled to the exact duration; and the real clip is decoded once and whole, keeping what is on screen at those moments.
 
@@ -235,7 +235,7 @@ def _moments(timeline: _Timeline, max_frames: int) -> list[int]:
 
 
 def _write_stand_in(path: Path, timeline: _Timeline) -> None:
-    """An MP4 of equal blank frames with the clip's times, to the nearest 1/90,000 s: one picture coded once."""
+    """An MP4 of equal blank frames with the clip's times, to the nearest 1/90,000 s: one image coded once."""
     av, _ = _extra()
     hz = Fraction(1, _STAND_IN_HZ)
     with av.open(str(path), "w", format="mp4") as out:

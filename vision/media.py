@@ -140,7 +140,7 @@ class MediaStore:
         return pixels
 
     def write_drawn(self, data: bytes, ext: str) -> str:
-        """File a drawn picture under its own SHA-256 and give its ``run:`` uri; writing it again is free.
+        """File a drawn image under its own SHA-256 and give its ``run:`` uri; writing it again is free.
 
         A reader sees the whole file or none, however many writers there are. ``ext`` has no dot.
         """

@@ -19,9 +19,9 @@ from typing import Any
 from inference.request import Completion
 from schemas.files import written_whole
 
-LONGEST_LINE_BYTES = 64 * 2**20
+MAX_LINE_BYTES = 64 * 2**20
 BATCH_LINES = 1000
-_LARGEST = 2**63 - 1
+_MAX_NUMBER = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -
         entries: list[Logged] = []
         lines = damaged = 0
         end_bytes, whole = start_bytes, True
-        while line := stream.readline(LONGEST_LINE_BYTES):
+        while line := stream.readline(MAX_LINE_BYTES):
             ended = line.endswith(b"\n")
             logged = decode_line(line) if whole and ended else None
             if logged is not None:
@@ -191,7 +191,7 @@ def _check(fields: dict[str, Any]) -> None:
             raise ValueError(f"{name} is no text")
         fields[name].encode()  # a lone surrogate is a ValueError: the database cannot hold it
     for name in ("max_tokens", "tokens_in", "tokens_out"):
-        if type(fields[name]) is not int or not 0 <= fields[name] <= _LARGEST:
+        if type(fields[name]) is not int or not 0 <= fields[name] <= _MAX_NUMBER:
             raise ValueError(f"{name} is no count")
     if type(fields["created_s"]) is not float or not math.isfinite(fields["created_s"]):
         raise ValueError("created_s is no time")
@@ -204,7 +204,7 @@ def _completion(fields: Any) -> Completion:
     logprobs = fields.get("logprobs", [])
     if not all(type(text) is str for text in texts) or not isinstance(logprobs, list):
         raise ValueError("a reply has a text, a reasoning and a finish reason")
-    if not all(type(value) in (int, float) and -_LARGEST < value < _LARGEST for value in logprobs):
+    if not all(type(value) in (int, float) and -_MAX_NUMBER < value < _MAX_NUMBER for value in logprobs):
         raise ValueError("log-probabilities are finite numbers")
     text, reasoning, finish_reason = map(str, texts)
     return Completion(text, reasoning, finish_reason, tuple(float(value) for value in logprobs))

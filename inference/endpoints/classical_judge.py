@@ -117,7 +117,7 @@ def _fits(label: str, prompt: RenderedPrompt) -> bool:
 
 
 def _on_object(point: Point, scene: Scene, anywhere: bool) -> bool:
-    """Whether an object of the point's label is in the picture, and, unless ``anywhere``, under the point."""
+    """Whether an object of the point's label is in the image, and, unless ``anywhere``, under the point."""
     noun = read_label(point.label)
     for shape in scene.shapes or ():
         x1, y1, x2, y2 = shape.box_px

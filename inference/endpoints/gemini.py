@@ -29,7 +29,7 @@ from vision.media import MediaStore
 
 MAX_REQUEST_BYTES = 20_000_000
 """The API's limit on a request with inline media, base64 and all."""
-MOST_CANDIDATES = 8
+MAX_CANDIDATES = 8
 """The most samples that the API gives for one request."""
 MAX_MESSAGE = 300
 
@@ -92,7 +92,7 @@ class GeminiEndpoint:
         return types.Part(inline_data=types.Blob(data=data, mime_type=taken))
 
     async def _send(self, request: Request, n: int, parts: list[types.Part]) -> Reply:
-        wanted = min(n, MOST_CANDIDATES)
+        wanted = min(n, MAX_CANDIDATES)
         contents, config = types.Content(role="user", parts=parts), self._config(request, wanted)
         models = self._client().aio.models
         asking = models.generate_content(model=self.settings.model, contents=contents, config=config)

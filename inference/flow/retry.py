@@ -5,8 +5,8 @@ from inference.errors import CallError, Failure
 REFUSED_FOR_LOAD = frozenset({Failure.RATE_LIMITED, Failure.OVERLOADED})
 FIRST_WAIT_S = 0.2
 FIRST_WAIT_AFTER_FAULT_S = 0.05
-LONGEST_WAIT_S = 60.0
-LONGEST_RETRY_AFTER_S = 600.0
+MAX_WAIT_S = 60.0
+MAX_RETRY_AFTER_S = 600.0
 
 
 def wait_s(tries: int, error: CallError, jitter: float) -> float:
@@ -18,7 +18,7 @@ def wait_s(tries: int, error: CallError, jitter: float) -> float:
     1) spreads the wait over its upper half, so that callers don't return together.
     """
     if error.retry_after_s is not None:
-        return min(error.retry_after_s, LONGEST_RETRY_AFTER_S)
+        return min(error.retry_after_s, MAX_RETRY_AFTER_S)
     first_s = FIRST_WAIT_S if error.failure in REFUSED_FOR_LOAD else FIRST_WAIT_AFTER_FAULT_S
-    longest_s = min(LONGEST_WAIT_S, first_s * 2 ** (tries - 1))
+    longest_s = min(MAX_WAIT_S, first_s * 2 ** (tries - 1))
     return longest_s * (0.5 + 0.5 * jitter)

@@ -16,7 +16,7 @@ class Outcome:
 
 
 def check(condition: Condition, group: list[Shape], walls: tuple[Box, ...]) -> Outcome | None:
-    """Check one condition on the shapes of one group; None when picture or sentence leaves it open."""
+    """Check one condition on the shapes of one group; None when image or sentence leaves it open."""
     match condition:
         case Has():
             return _has(condition, group, walls)
