@@ -15,7 +15,7 @@ def embedded_endpoints() -> dict[str, EndpointSettings]:
 
 
 def embedded_roles() -> dict[str, str]:
-    """Every role played by the embedded engine: nothing to download, no key, no GPU."""
+    """The embedded engine in every role: nothing to download, no key, no GPU."""
     return {
         "policy": "coarse",
         "teacher": "colour",

@@ -24,7 +24,7 @@ class EndpointSettings:
     The API key is read from the environment variable ``api_key_env`` or from the file ``api_key_file``; it never
     stands in a config. ``strength`` is for ``classical`` only: how coarse and jittered its view of the image is
     (0: exact). ``serve_args`` are for ``vllm`` only: further arguments of ``vllm serve``. ``threshold`` is for the
-    detectors of ``transformers`` only: a box with no higher score than this (0 to 1) is not told.
+    detectors of ``transformers`` only: boxes with a higher score than this (0 to 1) are listed.
 
     Flow, for each worker process: at most ``max_concurrency`` requests and ``max_bytes_in_flight`` of request bodies at
     once, at most ``requests_per_minute`` and ``tokens_per_minute`` (0: no limit); with ``adaptive`` the concurrency
@@ -34,8 +34,8 @@ class EndpointSettings:
     ``repair_attempts`` is how often a reply of the wrong form is asked for again; a truncated one is asked for again
     with twice the budget until it exceeds ``max_tokens_limit`` (0: never).
 
-    With a ``seed`` each sample is asked for by itself, with the seed plus its number (``openai`` and ``vllm`` only), so
-    that a server that honours seeds samples the same again.
+    With a ``seed`` each sample is asked for alone, with the seed plus its number (``openai`` and ``vllm`` only), so
+    that a server that supports seeds samples the same again.
 
     Capabilities: ``multi_image``, ``video``, ``structured_output`` (reply schemas), ``logprobs`` (log-probabilities of
     a given continuation), and ``samples_per_request`` for ``n``. Prices are US dollars per million tokens; input tokens

@@ -5,8 +5,8 @@ transparency composited on white, 16-bit samples scaled (not clipped), CMYK and 
 profiles and gamma chunks are ignored, as the vision encoders that read these images ignore them.
 
 OpenCV decodes JPEG (RGB and grey) and every PNG, because it is faster and keeps 16-bit samples; Pillow reads
-the headers of the rest and decodes them. Both give the same pixels. OpenCV's leniency is fenced in: a JPEG is
-given to it only if it ends in an end marker, a PNG only if its chunks and checksums are whole.
+the headers of the rest and decodes them. Both give the same pixels. OpenCV also accepts damaged files, so it is
+given a JPEG only if it ends in an end marker, and a PNG only if its chunks and checksums are whole.
 A JPEG that was cut and then closed with a false end marker cannot be told from a whole one.
 """
 
@@ -49,7 +49,7 @@ _UNSUPPORTED = (
 
 
 class UndecodableMedia(ValueError):
-    """Bytes that give no usable still image: ``kind`` says why for machines, the message for people."""
+    """Bytes that hold no usable still image: ``kind`` says why for programs, the message for people."""
 
     def __init__(self, kind: Kind, detail: str) -> None:
         super().__init__(f"{kind}: {detail}")
@@ -57,15 +57,15 @@ class UndecodableMedia(ValueError):
         self.detail = detail
 
     def __reduce__(self) -> tuple[type[UndecodableMedia], tuple[Kind, str]]:
-        """Pickle by the constructor's arguments, so that the error survives a trip between workers."""
+        """Pickle by the constructor's arguments, so that the error can be sent between workers."""
         return type(self), (self.kind, self.detail)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a decoder may be asked to hold; sizes are checked on the header, before any pixel is decoded.
+    """How large an image may be; sizes are checked in the header, before any pixel is decoded.
 
-    Pillow's own bomb limit (179 Mpx) holds besides ``max_pixels`` for all formats but PNG.
+    Pillow's own limit against decompression bombs (179 Mpx) holds besides ``max_pixels``, for all formats but PNG.
     """
 
     max_pixels: float = 100e6
@@ -81,7 +81,7 @@ class Decoded:
     """A decoded still: ``pixels`` is ``(height, width, 3)`` uint8 RGB, upright.
 
     ``orientation`` is the EXIF value that was applied (1 if none), ``format`` the container found in the
-    bytes, ``frames`` the number of images that the decoder considered (always 1; more is an error).
+    bytes, ``frames`` how many images count (always 1; more is an error).
     """
 
     pixels: Pixels
@@ -154,7 +154,7 @@ def _png_header(data: bytes) -> _PngHeader:
 
 
 def _decode_png(data: bytes, limits: Limits) -> tuple[Pixels, int, str] | None:
-    """Pixels, orientation and format of a PNG by OpenCV; None if it is no PNG or Pillow has to judge it."""
+    """Pixels, orientation and format of a PNG by OpenCV; None if it is not a PNG, or one that Pillow has to check."""
     if not data.startswith(_PNG):
         return None
     header = _png_header(data)
@@ -180,7 +180,7 @@ def _decode_with_pillow(data: bytes, limits: Limits) -> tuple[Pixels, int, str]:
     with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
         _check_size(*image.size, limits)
         name = "JPEG" if image.format == "MPO" else (image.format or "?")
-        # The further images of an MPO are previews or the other eye; it is a still to whoever opens it.
+        # The further images of an MPO are previews or the view of the other eye; viewers show the first one only.
         if image.format != "MPO" and getattr(image, "is_animated", False):
             frames = getattr(image, "n_frames", 2)
             raise UndecodableMedia("animated", f"{name} with {frames} frames or pages: which one is meant?")
@@ -198,7 +198,7 @@ def _decode_with_pillow(data: bytes, limits: Limits) -> tuple[Pixels, int, str]:
 def _by_opencv(data: bytes, flags: int) -> Samples | None:
     try:
         return cv2.imdecode(np.frombuffer(data, np.uint8), flags | cv2.IMREAD_IGNORE_ORIENTATION)
-    except cv2.error:  # Pillow decides, and names the fault
+    except cv2.error:  # Pillow decides, and says what is wrong
         return None
 
 

@@ -40,7 +40,7 @@ def dhash(pixels: Pixels) -> int:
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
     height, width = grey.shape
     step = min(height // 64, width // 72)
-    if step > 1:  # whole steps first: many times as fast as one resize by a broken factor
+    if step > 1:  # by a whole factor first: many times as fast as one resize by a fraction
         whole = grey[: height // step * step, : width // step * step]
         grey = cv2.resize(whole, (width // step, height // step), interpolation=cv2.INTER_AREA)
     small = cv2.resize(grey, (9, 8), interpolation=cv2.INTER_AREA)
@@ -57,8 +57,8 @@ def same_image(a: Pixels, b: Pixels) -> bool:
 
     The larger is reduced to the smaller. They differ if, anywhere, the grey value (smoothed over 3x3 pixels,
     which takes out compression's ringing) or a colour channel (over 5x5, as chroma is stored at half size)
-    is off by more than 64, or if the mean difference exceeds 6 of 255. So one object moved or recoloured
-    tells them apart however small its share of the image; a change fainter than that does not. Symmetric.
+    is off by more than 64, or if the mean difference exceeds 6 of 255. So one object that was moved or
+    recoloured makes them different, however small it is; a fainter change does not. The order of the two is free.
     """
     if a.shape == b.shape and np.array_equal(a, b):
         return True

@@ -1,8 +1,8 @@
 """Numbered points and boxes drawn on an image, with their coordinates written beside them to be read back.
 
 Argos (section 4.2, Figure 3) shows the teacher an image with the proposed points on it, because a model that
-reads text well can then quote coordinates that it could not estimate. So what counts is that every number can
-be read: at any image size, next to its mark, over as little of the image as possible. Coordinates are those
+reads text well can then quote coordinates that it could not estimate. So every number must be easy
+to read: at any image size, next to its mark, and hiding as little of the image as possible. Coordinates are those
 of the original pixels; an image too small for legible text is first enlarged by a whole factor.
 """
 
@@ -33,7 +33,7 @@ MAX_LABEL_CHARS: Final = 32
 _FONT_SHARE: Final = 0.02  # of the side of a square of the image's area
 _CAPTION_SHARE: Final = 0.22  # of the image's area that captions may take before they are made smaller
 _WANTED_SIDES_PX: Final = (480, 256)  # longest and shortest, reached by enlarging
-_ENLARGED_SIDE_PX: Final = 1600  # no further than this, unless not even one caption would fit
+_ENLARGED_SIDE_PX: Final = 1600  # enlarge no further than this, unless not even one caption would fit
 _ENLARGED_AREA_PX: Final = 24e6
 _PLATE: Final = 0.82  # opacity of the white behind a caption
 _WHITE, _BLACK = (255, 255, 255), (0, 0, 0)
@@ -56,7 +56,7 @@ class Mark:
 
 
 def encode_png(pixels: Pixels) -> bytes:
-    """An RGB image as PNG bytes: the same bytes for the same pixels, and chosen for speed over size."""
+    """An RGB image as PNG bytes: the same bytes for the same pixels, compressed fast rather than small."""
     settings = [cv2.IMWRITE_PNG_COMPRESSION, 1, cv2.IMWRITE_PNG_FILTER, cv2.IMWRITE_PNG_FILTER_SUB]
     settings += [cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_DEFAULT]
     _, data = cv2.imencode(".png", cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), settings)
@@ -134,7 +134,7 @@ def _written(value: float, decimals: int) -> str:
 
 
 def _fit(bare: Sequence[str], labels: Sequence[str], width: int, height: int) -> tuple[int, int, list[str]]:
-    """Enlargement, font size in pixels, and captions with as much of the labels as there is room for."""
+    """Enlargement, font size in pixels, and captions with as much of the labels as fits."""
     full = [f"{text} {label}".rstrip() for text, label in zip(bare, labels, strict=True)]
 
     def area_px2(font_px: int) -> float:
@@ -160,7 +160,7 @@ def _fit(bare: Sequence[str], labels: Sequence[str], width: int, height: int) ->
 
 
 def _cut(text: str, keep: int, room_px: float, font_px: int) -> str:
-    """The text cut to the room, but never into its first ``keep`` characters."""
+    """The text cut to the room there is; its first ``keep`` characters always stay."""
     end = len(text) if _width_px(text, font_px) > room_px else 0
     while end > keep + 2 and _width_px(text[:end] + "…", font_px) > room_px:
         end -= 1
@@ -183,7 +183,7 @@ def _font(font_px: int) -> ImageFont.FreeTypeFont:
     font = ImageFont.load_default(font_px)
     if not isinstance(font, ImageFont.FreeTypeFont):
         raise TypeError("Pillow was built without FreeType: overlays need its scalable font")
-    # The basic engine is there on every machine; the other needs a system library and spaces differently.
+    # Every machine has the basic layout engine; the other one needs a system library and spaces letters differently.
     return font.font_variant(layout_engine=ImageFont.Layout.BASIC)
 
 
@@ -239,7 +239,7 @@ def _place(canvas: Pixels, targets: Floats, n_points: int, sizes: Floats, radius
     costs = _PER_HEIGHT_AWAY * np.hypot(away[..., 0], away[..., 1]) / sizes[:, None, 1]
     costs += _OVER_BUSY * _mean_busy(_busy_integral(canvas), rects / np.tile(limits, 2))
     discs = targets[:n_points] + np.array([-1, -1, 1, 1]) * radius_px
-    obstacles = np.vstack([discs, targets[n_points:], np.zeros_like(targets)])  # the last fill up on the way
+    obstacles = np.vstack([discs, targets[n_points:], np.zeros_like(targets)])  # the last are filled in below
     prices = np.repeat([_OVER_MARK, _OVER_BOX, _OVER_CAPTION], [n_points, len(targets) - n_points, len(targets)])
     placed = obstacles[len(targets) :]
     for index, (cost, choices) in enumerate(zip(costs, rects, strict=True)):

@@ -1,8 +1,8 @@
-"""The append-only log of replies: the truth that a reply cache can be rebuilt from.
+"""The append-only log of replies, from which a damaged reply cache is rebuilt.
 
 Each writing process has a file of its own, ``<UTC time>-<pid>-<uuid>.jsonl``, so that no two processes ever write into
 one file. A line is the CRC-32 of the rest as 8 hexadecimal digits, a space, and a JSON object. A line that was torn,
-cut or changed fails its checksum and is passed over; the lines after it still count.
+cut or changed fails its checksum and is skipped; the lines after it are still read.
 """
 
 import json
@@ -113,8 +113,8 @@ def decode_line(line: bytes) -> Logged | None:
 
 
 def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -> Iterator[Batch]:
-    """The log's lines from an offset on, in batches. A last line without its end is counted, and not passed:
-    it may still be being written.
+    """The log's lines from an offset on, in batches. A last line without its end counts as damaged, and ``end_bytes``
+    stays before it, since it may still be being written.
     """
     with path.open("rb") as stream:
         stream.seek(start_bytes)
@@ -157,7 +157,8 @@ class LogWriter:
         self._file: int | None = None
 
     def append(self, data: bytes) -> None:
-        """Hand the lines to the operating system: they outlive this process from then on, not a loss of power.
+        """Hand the lines to the operating system: from then on they survive the end of this process, but not a loss of
+        power.
 
         After an error the log is abandoned, since its end is unknown; the next lines begin another.
         """
@@ -173,7 +174,7 @@ class LogWriter:
         self.size_bytes += len(data)
 
     def abandon(self) -> None:
-        """Write no more into the present file; the next lines begin another."""
+        """Write no more into the present file; the next lines begin a new one."""
         if self._file is not None:
             os.close(self._file)
         self._file = None

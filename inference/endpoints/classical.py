@@ -1,7 +1,7 @@
 """The embedded engine as an endpoint: no download, no key, no GPU.
 
 It looks only at the image and the question of a request (the gold answer in a proposal's prompt is not read) and
-says that it cannot read what it cannot. Its model is the algorithm: ``colour`` clusters colours and follows contours,
+says so when it cannot read them. Its model is the algorithm: ``colour`` clusters colours and follows contours,
 ``edges`` fits outlines to gradients; the detector and the segmenter are served by ``edges`` alone, everything else by
 ``colour``. Replies depend on the request and the sample's number only.
 """
@@ -98,7 +98,7 @@ class ClassicalEndpoint:
         return self._scenes.of(part.sha256, lambda: Scene(functools.partial(self._media.pixels, part.uri)))
 
     def _generator(self, request: Request, index: int) -> np.random.Generator:
-        """Jitter fixed by prompt, image and sample number."""
+        """The generator of the jitter, fixed by prompt, image and sample number."""
         seed = hashlib.sha256(
             repr((request.prompt.variables, [part.sha256 for part in request.prompt.media], index)).encode()
         ).digest()

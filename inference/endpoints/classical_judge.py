@@ -43,7 +43,7 @@ RUBRICS = (
 
 
 def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """An abstention is no answer; meanings are beyond this engine, which raises CallError."""
+    """Whether a candidate that abstains is right: never. Raises CallError for others: it cannot compare meanings."""
     if prompt.variable("predicted") != CANNOT_READ:
         raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot compare meanings")
     return json.dumps({"reason": "the candidate abstains", "same": False})

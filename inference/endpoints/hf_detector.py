@@ -2,10 +2,11 @@
 Argos §3.1.
 
 Each label is looked for by itself, whatever is asked for at the same time. Grounding DINO could take several labels as
-one text ("a cat. a dog."), but the labels of a text attend to the image together: a reply would then depend on its
-company, which its cache key does not hold. So labels share a forward pass as rows of a batch.
+one text ("a cat. a dog."), but the labels of a text attend to the image together: a reply would then depend on the
+other labels, which are not in its cache key. So labels share a forward pass as rows of a batch.
 
-Of what a model finds above the endpoint's threshold the best :data:`MAX_BOXES` are told, best first, each object once.
+A reply lists the best :data:`MAX_BOXES` of what a model finds above the endpoint's threshold, best first, each object
+once.
 """
 
 import json

@@ -3,8 +3,8 @@ Eq. 1.
 
 An image's features are computed once for all boxes and points, of the same prompt and of later ones. Each box gives
 the model's single mask; a point, which may mean a part or a whole, gives the best by the model's own score of its
-three, as the models' authors advise. Masks have the size of the image and may reach beyond their boxes; a reply tells
-each by the rectangle that holds it.
+three, as the models' authors advise. Masks have the size of the image and may reach beyond their boxes; a reply
+crops each to the rectangle that holds it.
 """
 
 import json

@@ -28,9 +28,9 @@ from schemas.messages import MediaPart
 from vision.media import MediaStore
 
 READING_REVISION = "1"
-"""Of all that stands between a model's numbers and the reply; raised when the same numbers give another reply."""
+"""The revision of the code between a model's numbers and the reply; raised when the same numbers give another reply."""
 IMAGES_KEPT = 8
-"""Of how many images the features are kept: some 20 MB each for the largest of these models."""
+"""For how many images the features are kept: about 20 MB each for the largest of these models."""
 MAX_MESSAGE_CHARS = 300
 
 MODELS: dict[str, str] = {
@@ -94,11 +94,11 @@ class TransformersEndpoint:
 
     @property
     def revision(self) -> str:
-        """The revision that the config declares, with what else decides on the reply: the threshold and the reading."""
+        """The declared revision, with what else decides on the reply: the threshold and the reading revision."""
         return f"{self.settings.revision}#reading={READING_REVISION}&threshold={self.settings.threshold:g}"
 
     async def generate(self, request: Request) -> Reply:
-        """See :class:`inference.endpoint.Endpoint`; every sample is the same, for nothing here is drawn."""
+        """See :class:`inference.endpoint.Endpoint`; every sample is the same, since nothing is random here."""
         if request.continuation is not None:
             raise _not_sent(f"{self.settings.model} writes no text: it gives no log-probabilities")
         batch, place = self._join(self._one_image(request.prompt), request.prompt)
@@ -220,7 +220,7 @@ def load_weights(model_class: Any, settings: EndpointSettings) -> Any:
 
 
 def source(settings: EndpointSettings) -> dict[str, Any]:
-    """Where from_pretrained looks and what it may run; a local folder has no revisions and pays no heed to one."""
+    """Where from_pretrained looks and what it may run; a local folder has no revisions and ignores one."""
     return {"revision": settings.revision or "main", "trust_remote_code": False}
 
 

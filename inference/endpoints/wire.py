@@ -12,7 +12,7 @@ from inference.errors import CallError, Failure
 
 MAX_REPLY_BYTES = 64_000_000
 MAX_TOKENS = 1_000_000_000
-"""No request takes more: a larger count is no count, and would break sums and prices."""
+"""No request takes more. A larger count is an error of the server, and would break sums and prices."""
 
 
 async def read_body(response: aiohttp.ClientResponse) -> bytes:

@@ -15,7 +15,7 @@ RISES_TO_FULL = 16
 BURST_S = 1.0
 OPENING_GAP_S = 0.003
 """How far apart an endpoint's first requests begin. Requests that begin together end together as long as they take
-alike, and then wait for each other on both sides."""
+equally long; then the client waits for all answers, and the server for all new requests."""
 
 
 class Gate:

@@ -42,7 +42,7 @@ def answer(
 
     `panels` are the boxes from `layout.find_panels`; without them the whole image is the one box whose
     walls can be touched. Returns None, "cannot read", where the image leaves the question open: two
-    readings of a sentence that disagree, towers asked about where shapes lie about, an answer that is not
+    readings of a sentence that disagree, a question about towers where no shapes are stacked, an answer that is not
     among the choices.
     """
     seen = list(shapes)

@@ -57,7 +57,7 @@ def _only(condition: OnlyOf, group: list[Shape]) -> Outcome | None:
 
 
 def _at_end(condition: AtEnd, group: list[Shape]) -> Outcome | None:
-    """The end of a tower; of a single object or of things that lie about it is not told."""
+    """The end of a tower; None for a single object or for objects that are not stacked."""
     if not group:
         return _NO
     tower = as_tower(group)
