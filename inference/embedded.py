@@ -5,7 +5,7 @@ from vision.classical.view import DEFAULT_POLICY_STRENGTH
 
 
 def embedded_endpoints() -> dict[str, EndpointSettings]:
-    """The embedded engine under three names: ``coarse`` sees a jittered, downscaled picture, ``colour`` and ``edges``
+    """The embedded engine under three names: ``coarse`` sees a jittered, downscaled image, ``colour`` and ``edges``
     are two algorithms that can disagree."""
     return {
         "coarse": EndpointSettings(kind="classical", model="colour", strength=DEFAULT_POLICY_STRENGTH),
@@ -15,7 +15,7 @@ def embedded_endpoints() -> dict[str, EndpointSettings]:
 
 
 def embedded_roles() -> dict[str, str]:
-    """Every role played by the embedded engine: nothing to download, no key, no GPU."""
+    """The embedded engine in every role: nothing to download, no key, no GPU."""
     return {
         "policy": "coarse",
         "teacher": "colour",

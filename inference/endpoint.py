@@ -23,7 +23,7 @@ class Endpoint(Protocol):
 
     @property
     def revision(self) -> str:
-        """What distinguishes this model from an earlier one of the same name; part of every cache key."""
+        """What tells this model from an earlier one of the same name; part of every cache key."""
         ...
 
     async def generate(self, request: Request) -> Reply:

@@ -1,4 +1,4 @@
-"""What can go wrong with a model call, and whether sending it again can help: the one table of both."""
+"""What can go wrong with a model call, and whether sending it again can help."""
 
 from enum import StrEnum
 
@@ -81,8 +81,8 @@ class CallError(Exception):
 class BudgetUsedUp(Exception):
     """A call that was not made because the run's budget is used up.
 
-    It is no :class:`CallError`: a scorer that takes a failed judge as unscored must not take this for one. ``call`` is
-    what the call had taken before, as the ledger sees it.
+    Not a :class:`CallError`: a scorer that turns a failed judge into an unscored verdict must let this one pass.
+    ``call`` is what the call had taken before, as the ledger sees it.
     """
 
     call: Call | None = None

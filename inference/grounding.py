@@ -1,4 +1,4 @@
-"""From a reply's own coordinates to original pixels: the edge of an endpoint, passed once."""
+"""From the coordinates of a reply to pixels of the original, as soon as it has left its endpoint."""
 
 import json
 import math
@@ -100,7 +100,7 @@ def _corners(
 
 
 def masks_of_reply(text: str, count: int, medium: MediaRef) -> tuple[Mask, ...]:
-    """The segmenter's masks, one per box asked for. Raises :class:`BadReply` when they don't fit sizes or picture."""
+    """The segmenter's masks, one for each place asked for. Raises :class:`BadReply` when one does not fit the image."""
     rows = json_object(text).get("masks")
     if not isinstance(rows, list) or len(rows) != count:
         raise BadReply(f"masks: expected {count} of them, got {rows!r:.80}")
@@ -137,7 +137,7 @@ def _is_size(value: object) -> TypeGuard[int]:
 
 
 def json_object(text: str) -> dict[str, object]:
-    """The JSON object of a reply, out of a code fence if it stands in one. Raises :class:`BadReply`."""
+    """The JSON object of a reply, also when it stands in a code fence. Raises :class:`BadReply`."""
     start, end = text.find("{"), text.rfind("}")
     try:
         fields = json.loads(text[start : end + 1], strict=False)
@@ -149,7 +149,7 @@ def json_object(text: str) -> dict[str, object]:
 
 
 def _without_surrogates(value: Any) -> Any:
-    """The value with its strings made storable: an escape may spell half of a character."""
+    """The value with its strings made storable: an escape can write half of a character."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, list):

@@ -12,6 +12,7 @@ from inference.endpoint import Endpoint, kind_of, open_endpoint
 from inference.errors import NOT_SENT, BudgetUsedUp, CallError
 from inference.families.base import Family
 from inference.flow.budget import Budget, Cost
+from inference.flow.in_flight import one_in_flight
 from inference.request import Completion, Continuation, Reply, Request, Sampling, cache_key, estimated_tokens, joined
 from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import RenderedPrompt
@@ -45,7 +46,9 @@ class _Flight:
 
 @dataclass
 class _Asked:
-    """One call on its way: its keys, the samples it has so far, those of them that it sent for, and what they took."""
+    """One call in progress: its keys, the samples it has so far, which of them it sent requests for, and what those
+    took.
+    """
 
     role: str
     endpoint: Endpoint
@@ -58,8 +61,8 @@ class _Asked:
     replies: list[Reply] = field(default_factory=list)
 
     def wanted(self) -> dict[int, list[int]]:
-        """The samples still to be had, by the budget to ask for them with: missing ones, and truncated ones whose
-        budget may be doubled."""
+        """The samples that are still needed, by the budget to ask for them with: missing ones, and truncated ones
+        whose budget may be doubled."""
         limit = self.endpoint.settings.max_tokens_limit
         wanted: dict[int, list[int]] = defaultdict(list)
         for index, key in enumerate(self.keys):
@@ -172,7 +175,8 @@ class Models:
         return flight if flight is not None and flight.max_tokens >= max_tokens else None
 
     def _ask(self, asked: _Asked, indices: tuple[int, ...], max_tokens: int) -> Coroutine[Any, Any, dict[str, Kept]]:
-        """Say at once that these samples are in flight, so that others join, and give what sends the request."""
+        """Note at once that these samples are in flight, so that others join; returns the coroutine that sends the
+        request."""
         loop = asyncio.get_running_loop()
         flights = {asked.keys[index]: _Flight(loop.create_future(), max_tokens) for index in indices}
         self._in_flight.update(flights)
@@ -181,7 +185,7 @@ class Models:
     async def _send(
         self, asked: _Asked, indices: tuple[int, ...], max_tokens: int, flights: dict[str, _Flight]
     ) -> dict[str, Kept]:
-        """Send the request; keep its replies before anyone sees them; let joined callers have them too."""
+        """Send the request; cache its replies before anyone uses them; pass them to the callers that joined."""
         wanted = [asked.keys[index] for index in indices]
         request = Request(asked.prompt, replace(asked.sampling, max_tokens=max_tokens), indices, asked.continuation)
         try:
@@ -207,7 +211,8 @@ class Models:
     async def _within_budget(self, endpoint: Endpoint, request: Request) -> Reply:
         settings, prompt, n = endpoint.settings, request.prompt, len(request.indices)
         if kind_of(settings.kind).in_process:  # takes no tokens and costs nothing
-            return await endpoint.generate(request)
+            with one_in_flight():
+                return await endpoint.generate(request)
         tokens_out = self.budget.expected_tokens_out(prompt.name, n, request.sampling.max_tokens)
         reserved = _cost(settings, Usage(tokens_in=estimated_tokens(prompt), tokens_out=tokens_out))
         await self.budget.reserve(reserved)
@@ -225,7 +230,7 @@ class Models:
     async def _keep(self, asked: _Asked, wanted: Sequence[str], reply: Reply, max_tokens: int) -> dict[str, Kept]:
         """Cache the samples that arrived and note what they took; a truncated one that they replace was wasted.
 
-        Returns what stands in the cache: a process that was quicker decides for all.
+        Returns what is in the cache, which is another process's reply if that one was quicker.
         """
         count = max(len(reply.completions), 1)
         tokens_in, tokens_out = reply.usage.tokens_in // count, reply.usage.tokens_out // count
@@ -242,9 +247,9 @@ class Models:
         return {entry.key: standing[entry.key] for entry in entries}
 
     async def _store(self, entries: Iterable[CacheEntry]) -> dict[str, Kept]:
-        """Cache the entries, together with all others that arrive in the same turn of the loop: one transaction.
+        """Cache the entries in one transaction with all others that arrive in the same turn of the loop.
 
-        Returns what stands at the keys of all of them.
+        Returns what the cache then has at the keys of all of them.
         """
         self._to_store.extend(entries)
         if self._stored is None:
@@ -275,7 +280,7 @@ def _cost(settings: EndpointSettings, usage: Usage) -> Cost:
 
 
 async def _joined(future: "asyncio.Future[Kept]") -> Kept:
-    """Someone else's sample; their failure becomes this caller's own, without its cost."""
+    """The sample that another caller asked for; if that failed, the same failure without its cost."""
     try:
         return await asyncio.shield(future)
     except CallError as error:
@@ -285,7 +290,7 @@ async def _joined(future: "asyncio.Future[Kept]") -> Kept:
 
 
 class Caller(Protocol):
-    """What a scorer needs of the model access; :class:`Models` and a stage's session both are one."""
+    """What a scorer needs to call models; :class:`Models` and a stage's session both have it."""
 
     async def generate(
         self,

@@ -65,7 +65,7 @@ class Request:
 class Completion:
     """One sample of a model. ``reasoning`` is what a server returns apart from the text, "" if nothing.
 
-    ``logprobs`` (nats) stand only on a scored continuation, one for each of its tokens.
+    Only a scored continuation has ``logprobs`` (nats), one for each of its tokens.
     """
 
     text: str
@@ -132,6 +132,6 @@ TOKENS_PER_MEDIUM = 1000
 
 
 def estimated_tokens(prompt: RenderedPrompt) -> int:
-    """A rough count of the prompt's tokens, for rate limits and budgets before the server has told the true one."""
+    """A rough count of the prompt's tokens, for rate limits and budgets before the server has told the exact one."""
     texts = sum(len(part.text) for part in prompt.user if not isinstance(part, MediaPart)) + len(prompt.system)
     return texts // CHARACTERS_PER_TOKEN + TOKENS_PER_MEDIUM * len(prompt.media)

@@ -27,7 +27,7 @@ class Runtime:
     """The loop thread with the models on it. Get the process's own with :func:`runtime`."""
 
     def __init__(self) -> None:
-        # What is imported by now lives as long as the process: the collector, which stops the loop, need not visit it.
+        # What is imported by now lives as long as the process: the collector, which stops the loop, can leave it out.
         gc.freeze()
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL_S))
         self._loop = asyncio.new_event_loop()
@@ -70,6 +70,6 @@ def runtime() -> Runtime:
     with _lock:
         if _runtime is None:
             _runtime = Runtime()
-            atexit.register(gc.unfreeze)  # at its end the interpreter looks at everything once more
+            atexit.register(gc.unfreeze)  # so that the interpreter can clear everything when it ends
             atexit.register(_runtime.close_all)
         return _runtime

@@ -1,4 +1,4 @@
-"""The calls made for one piece of work: what its lineage and cost are read from, and what failed meanwhile."""
+"""The calls made for one element, from which its lineage and cost are taken, and the calls that failed."""
 
 from dataclasses import dataclass, field
 

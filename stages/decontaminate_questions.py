@@ -17,7 +17,7 @@ from schemas.json_lines import NotAnObject, parse_object, read_lines
 from schemas.records import Draft, MediaRef
 from stages.ingest_records import STAGE_CACHE_BYTES, UNSUPPORTED_MEDIA, MediaRoots, check_medium
 from stages.plumbing.stage import DraftStage, Reject, Stage, Work
-from vision.hashing import hamming, same_picture
+from vision.hashing import hamming, same_image
 from vision.media import MediaStore
 
 CONTAMINATED = "contaminated"
@@ -150,7 +150,7 @@ class _Decontaminate:
         if len(medium.image_uris) != len(picture.image_uris):
             return False
         pairs = zip(medium.image_uris, picture.image_uris, strict=True)
-        return all(same_picture(self._store.pixels(a), self._benchmark.pixels(b)) for a, b in pairs)
+        return all(same_image(self._store.pixels(a), self._benchmark.pixels(b)) for a, b in pairs)
 
 
 STAGE = Stage(

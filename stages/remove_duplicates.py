@@ -21,7 +21,7 @@ from schemas.records import Draft, Question
 from stages.ingest_records import MediaRoots
 from stages.plumbing.metrics import count_in
 from stages.plumbing.stage import DraftStage, Reject, Stage, apply, kept_output, rejected_output
-from vision.hashing import hamming, same_picture
+from vision.hashing import hamming, same_image
 
 DUPLICATE, NEAR_DUPLICATE = "duplicate", "near_duplicate"
 # Words whose upper case says nothing. Names (AB and ab), units (mW and MW) and LaTeX (\\Delta and \\delta) keep theirs,
@@ -141,7 +141,7 @@ class _FindDuplicates(beam.DoFn):
         if any(len(x) != len(y) for x, y in pictures):
             return False
         pairs = (pair for x, y in pictures for pair in zip(x, y, strict=True))
-        return all(same_picture(self._store.pixels(x), self._store.pixels(y)) for x, y in pairs)
+        return all(same_image(self._store.pixels(x), self._store.pixels(y)) for x, y in pairs)
 
 
 STAGE = Stage(

@@ -1,7 +1,7 @@
 """Clips: from a video file to a reference with its sampled frames, drawn once to the run folder.
 
-Every model sees a clip as these frames, each with its number and time, so that whatever an endpoint can do, the same
-pixels stand behind what it says, and points on a frame can be checked like points on a picture.
+Every model sees a clip as these frames, each with its number and time, also a model that could read the file itself.
+So all models speak of the same pixels, and points on a frame can be checked like points on an image.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ def _written(clip: Clip, store: MediaStore) -> tuple[FrameRef, ...]:
 
 
 def encode_frame(pixels: Pixels) -> bytes:
-    """The RGB frame as JPEG: as PNG the frames of a clip would take several times what the clip does."""
+    """The RGB frame as JPEG: as PNG the frames of a clip would be several times as large as the clip."""
     done, data = cv2.imencode(".jpg", cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
     if not done:
         raise ValueError(f"a frame of shape {pixels.shape} cannot be written as JPEG")

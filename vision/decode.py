@@ -5,8 +5,8 @@ transparency composited on white, 16-bit samples scaled (not clipped), CMYK and 
 profiles and gamma chunks are ignored, as the vision encoders that read these images ignore them.
 
 OpenCV decodes JPEG (RGB and grey) and every PNG, because it is faster and keeps 16-bit samples; Pillow reads
-the headers of the rest and decodes them. Both give the same pixels. OpenCV's leniency is fenced in: a JPEG is
-given to it only if it ends in an end marker, a PNG only if its chunks and checksums are whole.
+the headers of the rest and decodes them. Both give the same pixels. OpenCV also accepts damaged files, so it is
+given a JPEG only if it ends in an end marker, and a PNG only if its chunks and checksums are whole.
 A JPEG that was cut and then closed with a false end marker cannot be told from a whole one.
 """
 
@@ -49,7 +49,7 @@ _UNSUPPORTED = (
 
 
 class UndecodableMedia(ValueError):
-    """Bytes that give no usable still picture: ``kind`` says why for machines, the message for people."""
+    """Bytes that hold no usable still image: ``kind`` says why for programs, the message for people."""
 
     def __init__(self, kind: Kind, detail: str) -> None:
         super().__init__(f"{kind}: {detail}")
@@ -57,15 +57,15 @@ class UndecodableMedia(ValueError):
         self.detail = detail
 
     def __reduce__(self) -> tuple[type[UndecodableMedia], tuple[Kind, str]]:
-        """Pickle by the constructor's arguments, so that the error survives a trip between workers."""
+        """Pickle by the constructor's arguments, so that the error can be sent between workers."""
         return type(self), (self.kind, self.detail)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a decoder may be asked to hold; sizes are checked on the header, before any pixel is decoded.
+    """How large an image may be; sizes are checked in the header, before any pixel is decoded.
 
-    Pillow's own bomb limit (179 Mpx) holds besides ``max_pixels`` for all formats but PNG.
+    Pillow's own limit against decompression bombs (179 Mpx) holds besides ``max_pixels``, for all formats but PNG.
     """
 
     max_pixels: float = 100e6
@@ -81,7 +81,7 @@ class Decoded:
     """A decoded still: ``pixels`` is ``(height, width, 3)`` uint8 RGB, upright.
 
     ``orientation`` is the EXIF value that was applied (1 if none), ``format`` the container found in the
-    bytes, ``frames`` the number of pictures that the decoder considered (always 1; more is an error).
+    bytes, ``frames`` how many images count (always 1; more is an error).
     """
 
     pixels: Pixels
@@ -154,7 +154,7 @@ def _png_header(data: bytes) -> _PngHeader:
 
 
 def _decode_png(data: bytes, limits: Limits) -> tuple[Pixels, int, str] | None:
-    """Pixels, orientation and format of a PNG by OpenCV; None if it is no PNG or Pillow has to judge it."""
+    """Pixels, orientation and format of a PNG by OpenCV; None if it is not a PNG, or one that Pillow has to check."""
     if not data.startswith(_PNG):
         return None
     header = _png_header(data)
@@ -170,35 +170,35 @@ def _decode_png(data: bytes, limits: Limits) -> tuple[Pixels, int, str] | None:
         samples[samples == key] = 65535 if header.depth == 16 else 255
     orientation = 1
     if header.has_exif:
-        with Image.open(io.BytesIO(data), formats=("PNG",)) as picture:
-            orientation = _orientation(picture)
+        with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
+            orientation = _orientation(image)
     return _upright(_to_rgb(samples), orientation), orientation, "PNG"
 
 
 def _decode_with_pillow(data: bytes, limits: Limits) -> tuple[Pixels, int, str]:
     """Pixels, orientation and format of anything else; JPEG's pixels come from OpenCV where it is safe."""
-    with Image.open(io.BytesIO(data), formats=_FORMATS) as picture:
-        _check_size(*picture.size, limits)
-        name = "JPEG" if picture.format == "MPO" else (picture.format or "?")
-        # The further pictures of an MPO are previews or the other eye; it is a still to whoever opens it.
-        if picture.format != "MPO" and getattr(picture, "is_animated", False):
-            frames = getattr(picture, "n_frames", 2)
+    with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
+        _check_size(*image.size, limits)
+        name = "JPEG" if image.format == "MPO" else (image.format or "?")
+        # The further images of an MPO are previews or the view of the other eye; viewers show the first one only.
+        if image.format != "MPO" and getattr(image, "is_animated", False):
+            frames = getattr(image, "n_frames", 2)
             raise UndecodableMedia("animated", f"{name} with {frames} frames or pages: which one is meant?")
-        orientation = _orientation(picture)
-        if name == "JPEG" and picture.mode in ("RGB", "L") and _ends_like_jpeg(data):
+        orientation = _orientation(image)
+        if name == "JPEG" and image.mode in ("RGB", "L") and _ends_like_jpeg(data):
             pixels = _by_opencv(data, cv2.IMREAD_COLOR_RGB)
-            if pixels is not None and pixels.shape[1::-1] == picture.size:
+            if pixels is not None and pixels.shape[1::-1] == image.size:
                 return _upright(pixels.astype(np.uint8, copy=False), orientation), orientation, name
-        picture.load()
-        _check_size(*picture.size, limits)
+        image.load()
+        _check_size(*image.size, limits)
         # Pillow turns some TIFFs upright by itself and then drops the tag: apply only what is left.
-        return _upright(_flattened(picture, data), _orientation(picture)), orientation, name
+        return _upright(_flattened(image, data), _orientation(image)), orientation, name
 
 
 def _by_opencv(data: bytes, flags: int) -> Samples | None:
     try:
         return cv2.imdecode(np.frombuffer(data, np.uint8), flags | cv2.IMREAD_IGNORE_ORIENTATION)
-    except cv2.error:  # Pillow decides, and names the fault
+    except cv2.error:  # Pillow decides, and says what is wrong
         return None
 
 
@@ -206,23 +206,23 @@ def _ends_like_jpeg(data: bytes) -> bool:
     return data[-64:].rstrip(b"\0\r\n ").endswith(_JPEG_END)
 
 
-def _flattened(picture: Image.Image, data: bytes) -> Pixels:
-    """The loaded picture as 8-bit RGB on white."""
-    mode = picture.mode
-    if mode.startswith("I;16") or (mode == "I" and picture.format == "PPM"):
-        return _to_rgb(np.asarray(picture).clip(0, 65535).astype(np.uint16))
+def _flattened(image: Image.Image, data: bytes) -> Pixels:
+    """The loaded image as 8-bit RGB on white."""
+    mode = image.mode
+    if mode.startswith("I;16") or (mode == "I" and image.format == "PPM"):
+        return _to_rgb(np.asarray(image).clip(0, 65535).astype(np.uint16))
     if mode in ("I", "F", "LAB"):
         raise UndecodableMedia("unsupported", f"samples of type {mode} have no defined black and white")
-    bits = picture.tag_v2.get(258, 8) if picture.format == "TIFF" else 8  # type: ignore[attr-defined]
+    bits = image.tag_v2.get(258, 8) if image.format == "TIFF" else 8  # type: ignore[attr-defined]
     if max(bits if isinstance(bits, tuple) else (bits,)) > 8:
         deep = _by_opencv(data, cv2.IMREAD_UNCHANGED)  # Pillow would keep the high bytes only
-        if deep is None or deep.dtype != np.uint16 or deep.shape[1::-1] != picture.size:
+        if deep is None or deep.dtype != np.uint16 or deep.shape[1::-1] != image.size:
             raise UndecodableMedia("unsupported", f"TIFF with samples of {bits} bits")
         return _to_rgb(deep)
-    if picture.has_transparency_data:
-        rgba = np.array(picture.convert("RGBA"))
+    if image.has_transparency_data:
+        rgba = np.array(image.convert("RGBA"))
         return _to_rgb(cv2.cvtColor(rgba, cv2.COLOR_RGBA2BGRA))
-    return np.array(picture.convert("RGB"))
+    return np.array(image.convert("RGB"))
 
 
 def _to_rgb(samples: Samples) -> Pixels:
@@ -241,11 +241,11 @@ def _to_rgb(samples: Samples) -> Pixels:
     return ((rgb * weight + 255 * (255 - weight) + 127) // 255).astype(np.uint8)
 
 
-def _orientation(picture: Image.Image) -> int:
+def _orientation(image: Image.Image) -> int:
     """The EXIF orientation, 1 where there is none, it is unreadable or outside 1-8."""
     try:
-        value = picture.getexif().get(ExifTags.Base.Orientation)
-    except Exception:  # broken EXIF does not make a picture unreadable
+        value = image.getexif().get(ExifTags.Base.Orientation)
+    except Exception:  # broken EXIF does not make an image unreadable
         return 1
     return value if isinstance(value, int) and 1 <= value <= 8 else 1
 

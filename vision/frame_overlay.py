@@ -21,21 +21,21 @@ from vision.decode import Pixels
 from vision.frames import Frame
 from vision.overlay import MAX_FONT_PX, MIN_FONT_PX, Mark, draw_overlay, lettering
 
-_FONT_SHARE: Final = 0.022  # of the side of a square of the picture's area
+_FONT_SHARE: Final = 0.022  # of the side of a square of the image's area
 _PLATE: Final = 0.82  # opacity of the black behind the caption
-_POINT_PRICE: Final = 1e6  # of standing next to a point, against 1 for each pixel of the marks' captions hidden
+_POINT_PRICE: Final = 1e6  # the cost of standing next to a point; each pixel of a mark's caption that is hidden costs 1
 
 
 def stable_ids(points: Sequence[Point]) -> tuple[int, ...]:
     """The number of the object that each point shows, in the order given.
 
     Points of one label (case and blanks aside) and medium are followed from frame to frame: those of the next frame
-    that has any are paired with the objects known so far by the distance to where each was last seen, the closest
-    pair first, then the older object, then the point given first; what is left over is a new object. So two points of
-    one frame never share a number, nor do two labels, however far an object jumps it is not lost, and there are as many
-    objects of a label as points on the frame with most of them. Numbers run from 1 in order of first appearance: by
-    frame, within a frame as given. Points without a frame count as standing on one frame before all others.
-    Crossing objects can be mistaken for each other: nothing is looked at but positions.
+    that has any are paired with the objects known so far by the distance to where each was last seen, the closest pair
+    first, then the older object, then the point given first; a point that is left over is a new object. So two points
+    of one frame never share a number, nor do two labels; an object is not lost however far it jumps; and a label has as
+    many objects as there are points on the frame with most of them. Numbers run from 1 in order of first appearance: by
+    frame, within a frame as given. Points without a frame count as standing on one frame before all others. Objects
+    that cross can be mistaken for each other, since only positions are compared.
     """
     order = sorted(range(len(points)), key=lambda i: _frame(points[i]))
     by_label: dict[tuple[str, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -59,7 +59,7 @@ def _frame(point: Point) -> int:
 
 
 def _follow(points: Sequence[Point], objects: list[list[int]], group: list[int]) -> None:
-    """Add one frame's points to the objects, each a list of its points' indices up to here."""
+    """Add one frame's points to the objects; an object is the list of the indices of its points so far."""
     pairs = sorted(
         (math.hypot(points[seen[-1]].x - points[index].x, points[seen[-1]].y - points[index].y), number, place)
         for number, seen in enumerate(objects)
@@ -99,7 +99,7 @@ def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequen
 
 
 def _captioned(frame: Frame, marks: Sequence[Mark], drawn: Pixels) -> Pixels:
-    """The drawn frame, enlarged where it is narrower than its caption, with the caption where it hides least."""
+    """The drawn frame, enlarged where it is narrower than its caption, with the caption where it hides the least."""
     text = format_moment(frame.number, frame.t_s)
     font_px = round(_FONT_SHARE * math.sqrt(drawn.shape[0] * drawn.shape[1]))
     font_px = max(MIN_FONT_PX, min(MAX_FONT_PX, font_px))
@@ -119,15 +119,15 @@ def _captioned(frame: Frame, marks: Sequence[Mark], drawn: Pixels) -> Pixels:
 
 
 def _enlarged(pixels: Pixels, scale: int) -> Pixels:
-    """The picture, each pixel ``scale`` times as wide and high; itself if that changes nothing."""
+    """The image, each pixel ``scale`` times as wide and high; the same array for a scale of 1."""
     size = (pixels.shape[1] * scale, pixels.shape[0] * scale)
     return pixels if scale == 1 else np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_NEAREST), np.uint8)
 
 
 def _place(canvas: Pixels, bare: Pixels, points: Sequence[Sequence[float]], width: int, height: int) -> tuple[int, int]:
-    """Top-left corner of the caption: the first free corner of the picture, else the cheapest place on a grid.
+    """Top-left corner of the caption: the first free corner of the image, else the cheapest place on a grid.
 
-    ``bare`` is the picture without marks, ``points`` are the marked places on the canvas.
+    ``bare`` is the image without marks, ``points`` are the marked places on the canvas.
     """
     right, bottom = canvas.shape[1] - width, canvas.shape[0] - height
 

@@ -3,14 +3,14 @@
 Argos (section 4.2, appendix C) shows the teacher at most 32 frames, spread evenly over the clip, with their times.
 molmo-utils chooses the moments, by its rule ``uniform_last_frame`` without its cap of 2 fps. Its frames and times are
 not used, for reasons measured on 0.0.1: times are the index over the mean rate, in float32, and 0 throughout for H.264
-in AVI (32 copies of one frame); its fast reader fails on some tiny pictures and falls back to one that keeps every
-frame in memory. So it is given a stand-in, blank frames with the real clip's times; the moments that it answers are
-scaled to the exact duration; and the real clip is decoded once and whole, keeping what is on screen at those moments.
+in AVI (32 copies of one frame); its fast reader fails on some tiny images and falls back to one that keeps every
+frame in memory. So it is given a stand-in: blank frames with the real clip's times. The moments that it chooses are
+scaled to the exact duration, and the real clip is decoded once and whole, keeping what is on screen at those moments.
 
 Times are the container's presentation times after its edit list, counted from the first frame shown. AVI has none:
 there the n-th frame shown has the n-th of the index's times, empty entries (repeated frames) left out.
 The content decides the format; nothing is fetched, even if it names other files. Pixels that are not square and HDR
-colours stay as coded. A missing end is seen in MP4, QuickTime, Matroska, WebM and AVI, which say how long they are.
+colours stay as coded. A missing end is detected in MP4, QuickTime, Matroska, WebM and AVI, which say how long they are.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Clip:
     """Frames of a clip in the order shown; ``width`` and ``height`` are theirs, in upright pixels.
 
     ``duration_s`` is from the first frame's appearance to the end of the last; ``fps`` is the mean rate of all
-    frames, 0 if the container gives an only frame no duration.
+    frames, 0 for a single frame whose duration the container does not tell.
     """
 
     width: int
@@ -125,7 +125,7 @@ class _Timeline:
 
 @contextmanager
 def _opened(data: bytes | Path, limits: VideoLimits) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """The clip's container and its first moving stream; turns every fault of the decoders into our own error."""
+    """The clip's container and its first moving stream; every error of the decoders becomes our own."""
     av, _ = _extra()
     with io.BytesIO(data) if isinstance(data, bytes) else data.open("rb") as file:
         _check_container(file, limits)
@@ -216,7 +216,7 @@ def _scan(container: InputContainer, stream: VideoStream, limits: VideoLimits) -
 
 
 def _timeline(starts: Sequence[int], last: int | None, stream: VideoStream) -> _Timeline:
-    """The last frame stays for ``last`` ticks; if that is not told, for the mean time, else by the declared rate."""
+    """The last frame stays for ``last`` ticks; if that is unknown, as long as the others on average, or by the rate."""
     tick_s, rate = stream.time_base or Fraction(1), stream.average_rate
     length = starts[-1] - starts[0]
     mean = round(length / (len(starts) - 1)) if len(starts) > 1 else round(1 / rate / tick_s) if rate else 0
@@ -237,7 +237,7 @@ def _moments(timeline: _Timeline, max_frames: int) -> list[int]:
 
 
 def _write_stand_in(path: Path, timeline: _Timeline) -> None:
-    """An MP4 of equal blank frames with the clip's times, to the nearest 1/90,000 s: one picture coded once."""
+    """An MP4 of equal blank frames with the clip's times, to the nearest 1/90,000 s: one image coded once."""
     av, _ = _extra()
     hz = Fraction(1, _STAND_IN_HZ)
     with av.open(str(path), "w", format="mp4") as out:

@@ -1,7 +1,7 @@
-"""Identities of pictures: exact (SHA-256 of bytes or pixels), near (difference hash), confirmed on pixels.
+"""Identities of images: exact (SHA-256 of bytes or pixels), near (difference hash), confirmed on pixels.
 
-The difference hash only proposes pairs. On rendered scenes it merges pictures that differ by one object:
-:func:`same_picture` decides, looking for any place where two differ by more than re-encoding explains.
+The difference hash only proposes pairs. On rendered scenes it merges images that differ by one object:
+:func:`same_image` decides, looking for any place where two differ by more than re-encoding explains.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def sha256_bytes(data: bytes) -> str:
 
 
 def pixel_sha256(pixels: Pixels) -> str:
-    """Lower-case hex SHA-256 of shape and samples: equal for any lossless encoding of the same picture."""
+    """Lower-case hex SHA-256 of shape and samples: equal for any lossless encoding of the same image."""
     digest = hashlib.sha256(f"{pixels.shape}{pixels.dtype}".encode())
     digest.update(np.ascontiguousarray(pixels).data)
     return digest.hexdigest()
@@ -40,7 +40,7 @@ def dhash(pixels: Pixels) -> int:
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
     height, width = grey.shape
     step = min(height // 64, width // 72)
-    if step > 1:  # whole steps first: many times as fast as one resize by a broken factor
+    if step > 1:  # by a whole factor first: many times as fast as one resize by a fraction
         whole = grey[: height // step * step, : width // step * step]
         grey = cv2.resize(whole, (width // step, height // step), interpolation=cv2.INTER_AREA)
     small = cv2.resize(grey, (9, 8), interpolation=cv2.INTER_AREA)
@@ -52,13 +52,13 @@ def hamming(a: int, b: int) -> int:
     return (a ^ b).bit_count()
 
 
-def same_picture(a: Pixels, b: Pixels) -> bool:
-    """Whether two RGB pictures show the same pixels but for re-encoding or a change of scale up to 4.
+def same_image(a: Pixels, b: Pixels) -> bool:
+    """Whether two RGB images show the same pixels but for re-encoding or a change of scale up to 4.
 
     The larger is reduced to the smaller. They differ if, anywhere, the grey value (smoothed over 3x3 pixels,
     which takes out compression's ringing) or a colour channel (over 5x5, as chroma is stored at half size)
-    is off by more than 64, or if the mean difference exceeds 6 of 255. So one object moved or recoloured
-    tells them apart however small its share of the picture; a change fainter than that does not. Symmetric.
+    is off by more than 64, or if the mean difference exceeds 6 of 255. So one object that was moved or
+    recoloured makes them different, however small it is; a fainter change does not. The order of the two is free.
     """
     if a.shape == b.shape and np.array_equal(a, b):
         return True

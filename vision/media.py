@@ -1,8 +1,8 @@
 """Where media live: the only place that turns a media uri into a path, locally or on remote storage.
 
 Two uris exist. ``input:<relative path>`` is a file of the data folder, ``run:media/<sha256>.<ext>`` one a
-stage drew. Neither can name anything outside its root; a link inside the root is its owner's own word and is
-followed, as the snapshots of data sets are folders of links. A root that contains ``://`` is read and written
+stage drew. Neither can name anything outside its root. A link inside the root was put there by its owner and is
+followed, since the snapshots of data sets are folders of links. A root that contains ``://`` is read and written
 through Beam's filesystems, any other through the local file system.
 """
 
@@ -58,13 +58,13 @@ class MediaMissing(FileNotFoundError):
 
 
 class MediaNotAllowed(PermissionError):
-    """The uri names something outside the two roots or a file that may not be read, or is no media uri at all."""
+    """The uri is not a media uri, or it names something outside the two roots or a file that may not be read."""
 
 
 def sniff_kind(data_head: bytes) -> Literal["image", "video"] | None:
-    """What the first :data:`HEAD_BYTES` bytes begin: an image, a video or neither, whatever the extension.
+    """Whether a file is an image, a video or neither (None), by its first :data:`HEAD_BYTES` bytes alone.
 
-    A GIF counts as an image; whether it moves is for the decoder to say.
+    A GIF counts as an image; the decoder refuses one that moves.
     """
     if data_head[4:8] == b"ftyp":
         brand = data_head[8:12]
@@ -87,11 +87,10 @@ def sniff_kind(data_head: bytes) -> Literal["image", "video"] | None:
 
 
 class MediaStore:
-    """Opens media by uri, decodes them with a bounded memory, and files what stages draw.
+    """Opens media by uri, keeps decoded pixels within a bound, and writes what stages draw.
 
     ``input_root`` is the data folder, ``run_root`` the run's. ``cache_bytes`` bounds the decoded pixels kept
-    (least recently used go first). Any number of threads may share a store; pickled, it takes its settings
-    along and leaves the pixels behind.
+    (least recently used go first). Any number of threads may share a store; only its settings are pickled.
     """
 
     def __init__(
@@ -122,7 +121,7 @@ class MediaStore:
         return read(root, relative, uri, max_bytes)
 
     def kind_of(self, uri: str) -> Literal["image", "video"] | None:
-        """What the file begins like (:func:`sniff_kind`), of which no more is read; raises as :meth:`open_bytes`."""
+        """The kind of the file by its first bytes (:func:`sniff_kind`); raises as :meth:`open_bytes` does."""
         root, relative = self._split(uri)
         read = _read_remote if "://" in root else _read_local
         return sniff_kind(read(root, relative, uri, None, HEAD_BYTES))
@@ -140,7 +139,7 @@ class MediaStore:
         return pixels
 
     def write_drawn(self, data: bytes, ext: str) -> str:
-        """File a drawn picture under its own SHA-256 and give its ``run:`` uri; writing it again is free.
+        """Write a drawn image under its own SHA-256; returns its ``run:`` uri. Writing it again does nothing.
 
         A reader sees the whole file or none, however many writers there are. ``ext`` has no dot.
         """
@@ -187,7 +186,7 @@ def _read_local(root: str, relative: str, uri: str, max_bytes: int | None, head_
 
 
 def _read_remote(root: str, relative: str, uri: str, max_bytes: int | None, head_bytes: int = -1) -> bytes:
-    from apache_beam.io.filesystem import CompressionTypes  # seconds of import that local roots do without
+    from apache_beam.io.filesystem import CompressionTypes  # takes seconds to import, and local roots do without it
     from apache_beam.io.filesystems import FileSystems
 
     path = FileSystems.join(root, *relative.split("/"))
@@ -237,7 +236,7 @@ def _write_remote(root: str, relative: str, data: bytes) -> None:
         return
     try:
         FileSystems.rename([target], [path])
-    except OSError:  # some stores refuse to replace: then another writer's equal file has to be there
+    except OSError:  # some stores refuse to replace a file: it is fine if another writer put an equal one there
         FileSystems.delete([target])
         if _remote_size(path) != len(data):
             raise

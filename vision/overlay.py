@@ -1,9 +1,9 @@
-"""Numbered points and boxes drawn on a picture, with their coordinates written beside them to be read back.
+"""Numbered points and boxes drawn on an image, with their coordinates written beside them to be read back.
 
 Argos (section 4.2, Figure 3) shows the teacher an image with the proposed points on it, because a model that
-reads text well can then quote coordinates that it could not estimate. So what counts is that every number can
-be read: at any image size, next to its mark, over as little of the picture as possible. Coordinates are those
-of the original pixels; a picture too small for legible text is first enlarged by a whole factor.
+reads text well can then quote coordinates that it could not estimate. So every number must be easy
+to read: at any image size, next to its mark, and hiding as little of the image as possible. Coordinates are those
+of the original pixels; an image too small for legible text is first enlarged by a whole factor.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ BoxMark = tuple[int, str, float, float, float, float]
 MIN_FONT_PX: Final = 14
 MAX_FONT_PX: Final = 110
 MAX_LABEL_CHARS: Final = 32
-_FONT_SHARE: Final = 0.02  # of the side of a square of the picture's area
-_CAPTION_SHARE: Final = 0.22  # of the picture's area that captions may take before they are made smaller
+_FONT_SHARE: Final = 0.02  # of the side of a square of the image's area
+_CAPTION_SHARE: Final = 0.22  # of the image's area that captions may take before they are made smaller
 _WANTED_SIDES_PX: Final = (480, 256)  # longest and shortest, reached by enlarging
-_ENLARGED_SIDE_PX: Final = 1600  # no further than this, unless not even one caption would fit
+_ENLARGED_SIDE_PX: Final = 1600  # enlarge no further than this, unless not even one caption would fit
 _ENLARGED_AREA_PX: Final = 24e6
 _PLATE: Final = 0.82  # opacity of the white behind a caption
 _WHITE, _BLACK = (255, 255, 255), (0, 0, 0)
 Colour = tuple[int, int, int]
 _COLOURS: Final = ((204, 30, 30), (31, 87, 180), (0, 120, 60), (148, 40, 160), (180, 80, 0), (0, 115, 130))
-_MAP_SIDE_PX: Final = 256  # the size at which the picture's empty ground is looked for
+_MAP_SIDE_PX: Final = 256  # the size at which the image's empty ground is looked for
 _RINGS: Final = (0.0, 0.6, 1.4, 2.5, 4.0, 6.0)  # distances of captions tried, in caption heights
-_GRID: Final = (8, 14)  # columns and rows of places tried anywhere in the picture
+_GRID: Final = (8, 14)  # columns and rows of places tried anywhere in the image
 _OVER_CAPTION, _OVER_MARK, _OVER_BUSY, _OVER_BOX, _PER_HEIGHT_AWAY = 60.0, 40.0, 2.5, 0.8, 0.35
 
 
@@ -56,7 +56,7 @@ class Mark:
 
 
 def encode_png(pixels: Pixels) -> bytes:
-    """An RGB picture as PNG bytes: the same bytes for the same pixels, and chosen for speed over size."""
+    """An RGB image as PNG bytes: the same bytes for the same pixels, compressed fast rather than small."""
     settings = [cv2.IMWRITE_PNG_COMPRESSION, 1, cv2.IMWRITE_PNG_FILTER, cv2.IMWRITE_PNG_FILTER_SUB]
     settings += [cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_DEFAULT]
     _, data = cv2.imencode(".png", cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), settings)
@@ -64,7 +64,7 @@ def encode_png(pixels: Pixels) -> bytes:
 
 
 def draw_overlay(pixels: Pixels, points: Sequence[Mark], boxes: Sequence[BoxMark] = ()) -> Pixels:
-    """The picture with its marks, ``(kH, kW, 3)`` uint8 RGB for a whole ``k``, 1 unless the picture is small.
+    """The image with its marks, ``(kH, kW, 3)`` uint8 RGB for a whole ``k``, 1 unless the image is small.
 
     ``pixels`` is ``(H, W, 3)`` uint8 RGB and stays as it is. A point is captioned ``number (x, y) label``, a
     box ``number [x1, y1, x2, y2] label``. Labels that the built-in font cannot write are left out, and so are
@@ -134,7 +134,7 @@ def _written(value: float, decimals: int) -> str:
 
 
 def _fit(bare: Sequence[str], labels: Sequence[str], width: int, height: int) -> tuple[int, int, list[str]]:
-    """Enlargement, font size in pixels, and captions with as much of the labels as there is room for."""
+    """Enlargement, font size in pixels, and captions with as much of the labels as fits."""
     full = [f"{text} {label}".rstrip() for text, label in zip(bare, labels, strict=True)]
 
     def area_px2(font_px: int) -> float:
@@ -160,7 +160,7 @@ def _fit(bare: Sequence[str], labels: Sequence[str], width: int, height: int) ->
 
 
 def _cut(text: str, keep: int, room_px: float, font_px: int) -> str:
-    """The text cut to the room, but never into its first ``keep`` characters."""
+    """The text cut to the room there is; its first ``keep`` characters always stay."""
     end = len(text) if _width_px(text, font_px) > room_px else 0
     while end > keep + 2 and _width_px(text[:end] + "…", font_px) > room_px:
         end -= 1
@@ -183,7 +183,7 @@ def _font(font_px: int) -> ImageFont.FreeTypeFont:
     font = ImageFont.load_default(font_px)
     if not isinstance(font, ImageFont.FreeTypeFont):
         raise TypeError("Pillow was built without FreeType: overlays need its scalable font")
-    # The basic engine is there on every machine; the other needs a system library and spaces differently.
+    # Every machine has the basic layout engine; the other one needs a system library and spaces letters differently.
     return font.font_variant(layout_engine=ImageFont.Layout.BASIC)
 
 
@@ -201,9 +201,9 @@ def _glyph(char: str, font_px: int) -> tuple[NDArray[np.uint8], int, int, int] |
 
 def _bitmap(char: str, font_px: int) -> tuple[NDArray[np.uint8], int, int]:
     left, top, right, bottom = (round(v) for v in _font(font_px).getbbox(char, anchor="ls"))
-    picture = Image.new("L", (right - left, bottom - top))
-    ImageDraw.Draw(picture).text((-left, -top), char, fill=255, font=_font(font_px), anchor="ls")
-    return np.asarray(picture), left, top
+    image = Image.new("L", (right - left, bottom - top))
+    ImageDraw.Draw(image).text((-left, -top), char, fill=255, font=_font(font_px), anchor="ls")
+    return np.asarray(image), left, top
 
 
 def _width_px(text: str, font_px: int) -> int:
@@ -228,7 +228,7 @@ def _place(canvas: Pixels, targets: Floats, n_points: int, sizes: Floats, radius
     """Rectangles xyxy for captions of the given sizes ``(n, 2)``: near their target, off all else.
 
     Greedy in the order given: each takes the cheapest of some two hundred places around its target and over
-    the picture. All lie inside the canvas as far as they fit.
+    the image. All lie inside the canvas as far as they fit.
     """
     limits = np.array(canvas.shape[1::-1], np.float64)
     gaps = np.where(np.arange(len(targets)) < n_points, radius_px + 2, 2.0)
@@ -239,7 +239,7 @@ def _place(canvas: Pixels, targets: Floats, n_points: int, sizes: Floats, radius
     costs = _PER_HEIGHT_AWAY * np.hypot(away[..., 0], away[..., 1]) / sizes[:, None, 1]
     costs += _OVER_BUSY * _mean_busy(_busy_integral(canvas), rects / np.tile(limits, 2))
     discs = targets[:n_points] + np.array([-1, -1, 1, 1]) * radius_px
-    obstacles = np.vstack([discs, targets[n_points:], np.zeros_like(targets)])  # the last fill up on the way
+    obstacles = np.vstack([discs, targets[n_points:], np.zeros_like(targets)])  # the last are filled in below
     prices = np.repeat([_OVER_MARK, _OVER_BOX, _OVER_CAPTION], [n_points, len(targets) - n_points, len(targets)])
     placed = obstacles[len(targets) :]
     for index, (cost, choices) in enumerate(zip(costs, rects, strict=True)):
@@ -286,7 +286,7 @@ def _busy_integral(canvas: Pixels) -> Floats:
 
 
 def _mean_busy(integral: Floats, unit_rects: Floats) -> Floats:
-    """The mean of the mapped quantity over rectangles given in shares of the picture's sides."""
+    """The mean of the mapped quantity over rectangles given in shares of the image's sides."""
     ends = np.array(integral.shape[::-1]) - 1
     low = np.minimum((unit_rects[..., :2] * ends).astype(int), ends - 1)
     high = np.clip((unit_rects[..., 2:] * ends).round().astype(int), low + 1, ends)

@@ -1,1 +1,1 @@
-"""Replies kept: the store on one machine, the one several machines share, and what both are made of."""
+"""The reply cache: on one machine, shared by several machines, and what both are made of."""

@@ -1,4 +1,4 @@
-"""The SQLite side of the reply cache: its schema, how it takes in logs, how damage shows, how it is rebuilt."""
+"""The SQLite side of the reply cache: schema, taking in logs, detecting damage, and rebuilding."""
 
 import sqlite3
 import uuid
@@ -11,7 +11,7 @@ from inference.cache.log import Batch, CacheEntry, Logged, decode_body, encode_b
 from schemas.files import written_whole
 
 WAL_PAGES = 8000
-"""Pages written before SQLite moves them into the main file: rarer moves, fewer waits for the disk."""
+"""Pages written before SQLite moves them into the main file: fewer moves mean fewer waits for the disk."""
 
 _COLUMNS = ("key", "role", "prompt", "model", "max_tokens", "created_s", "body", "tokens_in", "tokens_out", "crc")
 _FIRST_COLUMNS = _COLUMNS[:7]
@@ -25,9 +25,9 @@ CREATE TABLE IF NOT EXISTS replies (
 """
 _LOGS = "CREATE TABLE IF NOT EXISTS logs (name TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID"
 
-# A whole reply is never replaced by a truncated one, a truncated one by a whole one or one with a larger budget. Of
-# two equals the first that was put stays, since it may have been used. Logs may be taken in in any order, so there the
-# older of two equals stays, and of two of one moment the one that sorts first.
+# A whole reply is never replaced; a truncated one is replaced by a whole one or by one with a larger budget. Of two
+# equal ones the first that was put stays, since it may have been used. Logs may be taken in in any order, so there the
+# older of two equal ones stays, and of two made at the same moment the one that sorts first.
 _INSERT = f"""
 INSERT INTO replies ({_NAMES}) VALUES (?,?,?,?,?,?,?,?,?,?) ON CONFLICT (key) DO UPDATE SET
     {", ".join(f"{name} = excluded.{name}" for name in _COLUMNS[1:])}
@@ -52,7 +52,7 @@ Row = tuple[str, str, str, str, int, float, str, int, int, int | None]
 
 
 class Damaged(Exception):
-    """The database cannot be trusted; the message says why."""
+    """The database is damaged; the message says how."""
 
 
 def row_of(logged: Logged, body: str) -> Row:
@@ -157,7 +157,7 @@ def _check_pages(db: sqlite3.Connection) -> None:
 
 
 def _bring_up_to_date(db: sqlite3.Connection, log_folder: Path | None) -> None:
-    """Make the tables, or bring a database of before logs up to date: its replies are written into a first log."""
+    """Make the tables, or update a database from before there were logs: its replies are written into a first log."""
     if _columns(db) >= set(_COLUMNS) and db.execute("SELECT 1 FROM sqlite_master WHERE name = 'logs'").fetchone():
         return
     with transaction(db):
@@ -198,14 +198,14 @@ def find(db: sqlite3.Connection, keys: list[str]) -> list[Logged]:
 def insert(
     db: sqlite3.Connection, rows: Iterable[Row], log: str | None, taken_bytes: int, statement: str = _PUT
 ) -> None:
-    """Put rows, within a :func:`transaction`, and note how far their log, if any, is taken in."""
+    """Put rows, within a :func:`transaction`, and note up to which byte their log, if any, is taken in."""
     db.executemany(statement, rows)
     if log is not None:
         db.execute(_TAKEN, (log, taken_bytes))
 
 
 def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:
-    """The logs that hold more than has been taken in, and where to go on; a log that was cut is read from its start."""
+    """The logs that hold more than was taken in, and from which byte; a log that was cut is read from its start."""
     with reporting_damage():
         taken = dict(db.execute("SELECT name, bytes FROM logs"))
     found = []

@@ -1,8 +1,8 @@
-"""The append-only log of replies: the truth that a reply cache can be rebuilt from.
+"""The append-only log of replies, from which a damaged reply cache is rebuilt.
 
 Each writing process has a file of its own, ``<UTC time>-<pid>-<uuid>.jsonl``, so that no two processes ever write into
 one file. A line is the CRC-32 of the rest as 8 hexadecimal digits, a space, and a JSON object. A line that was torn,
-cut or changed fails its checksum and is passed over; the lines after it still count.
+cut or changed fails its checksum and is skipped; the lines after it are still read.
 """
 
 import json
@@ -19,9 +19,9 @@ from typing import Any
 from inference.request import Completion
 from schemas.files import written_whole
 
-LONGEST_LINE_BYTES = 64 * 2**20
+MAX_LINE_BYTES = 64 * 2**20
 BATCH_LINES = 1000
-_LARGEST = 2**63 - 1
+_MAX_NUMBER = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -113,15 +113,15 @@ def decode_line(line: bytes) -> Logged | None:
 
 
 def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -> Iterator[Batch]:
-    """The log's lines from an offset on, in batches. A last line without its end is counted, and not passed:
-    it may still be being written.
+    """The log's lines from an offset on, in batches. A last line without its end counts as damaged, and ``end_bytes``
+    stays before it, since it may still be being written.
     """
     with path.open("rb") as stream:
         stream.seek(start_bytes)
         entries: list[Logged] = []
         lines = damaged = 0
         end_bytes, whole = start_bytes, True
-        while line := stream.readline(LONGEST_LINE_BYTES):
+        while line := stream.readline(MAX_LINE_BYTES):
             ended = line.endswith(b"\n")
             logged = decode_line(line) if whole and ended else None
             if logged is not None:
@@ -157,7 +157,8 @@ class LogWriter:
         self._file: int | None = None
 
     def append(self, data: bytes) -> None:
-        """Hand the lines to the operating system: they outlive this process from then on, not a loss of power.
+        """Hand the lines to the operating system: from then on they survive the end of this process, but not a loss of
+        power.
 
         After an error the log is abandoned, since its end is unknown; the next lines begin another.
         """
@@ -173,7 +174,7 @@ class LogWriter:
         self.size_bytes += len(data)
 
     def abandon(self) -> None:
-        """Write no more into the present file; the next lines begin another."""
+        """Write no more into the present file; the next lines begin a new one."""
         if self._file is not None:
             os.close(self._file)
         self._file = None
@@ -191,7 +192,7 @@ def _check(fields: dict[str, Any]) -> None:
             raise ValueError(f"{name} is no text")
         fields[name].encode()  # a lone surrogate is a ValueError: the database cannot hold it
     for name in ("max_tokens", "tokens_in", "tokens_out"):
-        if type(fields[name]) is not int or not 0 <= fields[name] <= _LARGEST:
+        if type(fields[name]) is not int or not 0 <= fields[name] <= _MAX_NUMBER:
             raise ValueError(f"{name} is no count")
     if type(fields["created_s"]) is not float or not math.isfinite(fields["created_s"]):
         raise ValueError("created_s is no time")
@@ -204,7 +205,7 @@ def _completion(fields: Any) -> Completion:
     logprobs = fields.get("logprobs", [])
     if not all(type(text) is str for text in texts) or not isinstance(logprobs, list):
         raise ValueError("a reply has a text, a reasoning and a finish reason")
-    if not all(type(value) in (int, float) and -_LARGEST < value < _LARGEST for value in logprobs):
+    if not all(type(value) in (int, float) and -_MAX_NUMBER < value < _MAX_NUMBER for value in logprobs):
         raise ValueError("log-probabilities are finite numbers")
     text, reasoning, finish_reason = map(str, texts)
     return Completion(text, reasoning, finish_reason, tuple(float(value) for value in logprobs))

@@ -1,7 +1,7 @@
-"""The durable reply cache: written before a reply is used, found again whatever was cut off its files.
+"""The durable reply cache: a reply is written before it is used, and found again even if files were cut.
 
 ``replies.sqlite`` is the index and the store; ``log/`` beside it holds every reply once more as it was put, one file
-for each process, and is the truth: a database that was damaged or cut is moved aside and rebuilt from it, and replies
+for each process. What the log says counts: a damaged or cut database is moved aside and rebuilt from it, and replies
 that only the log has (the process died between the two writes, or SQLite's own log was cut) are taken in at the next
 opening. A log that was cut costs nothing while the database is whole. A process that is killed loses at most the
 replies that had not arrived. Several processes on one machine may use one cache; a folder holds one cache.
@@ -99,7 +99,7 @@ class ReplyCache:
     def put(self, entries: Iterable[CacheEntry]) -> dict[str, Kept]:
         """Keep the replies; when this returns, a killed process finds them again. Returns what stands at their keys.
 
-        That is another reply where another process has put one first: whoever uses what stands uses the same as all.
+        That is another reply where another process has put one first, so that all processes use the same.
         Raises ValueError, and keeps none of them, when one cannot be kept (no text as key, no count of tokens, …).
         """
         entries = list(entries)
@@ -113,13 +113,13 @@ class ReplyCache:
         try:
             self._use(lambda db: self._insert(db, entries, bodies))
         except BaseException:
-            # These lines are not in the database: were the log gone on with, its next note would pass over them.
+            # These lines are not in the database, and the next note on how far this log is taken in would skip them.
             if self._path is not None:
                 self._writer.abandon()
             raise
 
     def _insert(self, db: sqlite3.Connection, entries: list[CacheEntry], bodies: list[str]) -> None:
-        """Log and insert the entries. Who may write the database stamps them: what is inserted first is the older."""
+        """Log and insert the entries. The time is taken in the transaction, so what is inserted first is older."""
         with reply_index.transaction(db):
             self._newest_s = max(time.time(), self._newest_s)
             logged = [Logged(entry, self._newest_s) for entry in entries]
@@ -157,7 +157,7 @@ class ReplyCache:
     def rewrite(self, keep: Callable[[Logged], bool]) -> int:
         """Drop the replies that ``keep`` refuses, from the logs too; returns how many. Open it ``exclusive`` for this.
 
-        Killed in the middle, it may leave some of them, and loses none of the others.
+        If it is killed in the middle, some of them may be left; none of the others is lost.
         """
         doomed = [logged.entry.key for logged in self.entries() if not keep(logged)]
         with self._lock:

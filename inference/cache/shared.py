@@ -3,8 +3,8 @@
 SQLite needs a local disk. So each machine keeps a :class:`inference.cache.replies.ReplyCache` in a local folder, and
 every few seconds puts what is new in its log into an immutable file ``segments/<UTC time>-<uuid>.jsonl.zz`` at the
 shared location, and takes in the segments of the others. A process that dies loses nothing: its replies are in the
-local log, and the next one on that machine uploads them. A machine that is lost with its disk loses at most the replies
-of the last ``upload_every_s`` seconds and of the upload then under way.
+local log, and the next one on that machine uploads them. When a machine is lost with its disk, at most the replies of
+the last ``upload_every_s`` seconds and of the upload then running are lost.
 """
 
 import hashlib
@@ -61,7 +61,7 @@ class SegmentStore:
 
     @property
     def damaged_lines(self) -> int:
-        """How many lines of logs and segments were passed over."""
+        """How many lines of logs and segments were skipped as damaged."""
         return self._cache.damaged_lines
 
     def get(self, keys: Iterable[str]) -> dict[str, Kept]:
@@ -154,7 +154,7 @@ class SegmentStore:
 
 
 class _Own:
-    """Which bytes of the local logs are uploaded, and as which segments. Lost, they are uploaded once more."""
+    """Which bytes of the local logs are uploaded, and as which segments. If this is lost, all are uploaded again."""
 
     def __init__(self, uploaded: dict[str, int], segments: set[str]) -> None:
         self.uploaded = uploaded

@@ -22,7 +22,7 @@ _WRITES_APPEAR_WHOLE = ("gs://", "s3://", "azfs://")
 
 
 class TornSegment(Exception):
-    """The segment is not whole, or none at all."""
+    """The file is not a whole segment."""
 
 
 class SegmentFiles:
@@ -60,7 +60,7 @@ class SegmentFiles:
                 raise TornSegment(f"{name} ends early")
 
     def store(self, lines: Iterable[bytes], scratch: Path) -> str:
-        """File the lines as a new segment and give its name. ``scratch`` is a local folder for the packed file."""
+        """Write the lines as a new segment; returns its name. ``scratch`` is a local folder for the packed file."""
         name = f"{stamp()}-{uuid.uuid4().hex}.jsonl.zz"
         packed = scratch / f".{name}.tmp"
         try:
@@ -90,7 +90,7 @@ class SegmentFiles:
                 FileSystems.delete([path])
 
     def _path(self, *names: str) -> str:
-        from apache_beam.io.filesystems import FileSystems  # seconds of import that local caches do without
+        from apache_beam.io.filesystems import FileSystems  # takes seconds to import, and local caches do without it
 
         return FileSystems.join(self.location, "segments", *names)
 

@@ -1,7 +1,7 @@
 """The embedded engine as an endpoint: no download, no key, no GPU.
 
-It looks only at the picture and the question of a request (the gold answer in a proposal's prompt is not read) and
-says that it cannot read what it cannot. Its model is the algorithm: ``colour`` clusters colours and follows contours,
+It looks only at the image and the question of a request (the gold answer in a proposal's prompt is not read) and
+says so when it cannot read them. Its model is the algorithm: ``colour`` clusters colours and follows contours,
 ``edges`` fits outlines to gradients; the detector and the segmenter are served by ``edges`` alone, everything else by
 ``colour``. Replies depend on the request and the sample's number only.
 """
@@ -88,17 +88,17 @@ class ClassicalEndpoint:
         return Reply(await loop.run_in_executor(self._threads, work))
 
     def _scene(self, prompt: RenderedPrompt) -> Scene:
-        """The first picture of the prompt; what was found in the last few pictures is kept."""
+        """The first image of the prompt; what was found in the last few images is kept."""
         if not prompt.media:
             return Scene(None)
-        pictures = {part.sha256 for part in prompt.media}
-        if len(pictures) > (2 if prompt.name.startswith("trace.") else 1):
-            return Scene(None)  # an original and its overlay are one picture; several are beyond this engine
+        images = {part.sha256 for part in prompt.media}
+        if len(images) > (2 if prompt.name.startswith("trace.") else 1):
+            return Scene(None)  # an original and its overlay are one image; several are beyond this engine
         part = prompt.media[0]
         return self._scenes.of(part.sha256, lambda: Scene(functools.partial(self._media.pixels, part.uri)))
 
     def _generator(self, request: Request, index: int) -> np.random.Generator:
-        """Jitter fixed by prompt, picture and sample number."""
+        """The generator of the jitter, fixed by prompt, image and sample number."""
         seed = hashlib.sha256(
             repr((request.prompt.variables, [part.sha256 for part in request.prompt.media], index)).encode()
         ).digest()

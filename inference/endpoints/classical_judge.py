@@ -43,7 +43,7 @@ RUBRICS = (
 
 
 def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """An abstention is no answer; meanings are beyond this engine, which raises CallError."""
+    """Whether a candidate that abstains is right: never. Raises CallError for others: it cannot compare meanings."""
     if prompt.variable("predicted") != CANNOT_READ:
         raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot compare meanings")
     return json.dumps({"reason": "the candidate abstains", "same": False})
@@ -117,7 +117,7 @@ def _fits(label: str, prompt: RenderedPrompt) -> bool:
 
 
 def _on_object(point: Point, scene: Scene, anywhere: bool) -> bool:
-    """Whether an object of the point's label is in the picture, and, unless ``anywhere``, under the point."""
+    """Whether an object of the point's label is in the image, and, unless ``anywhere``, under the point."""
     noun = read_label(point.label)
     for shape in scene.shapes or ():
         x1, y1, x2, y2 = shape.box_px

@@ -1,4 +1,4 @@
-"""What the embedded engine says of a picture: answers, entities, points, traces, boxes and masks.
+"""What the embedded engine says of an image: answers, entities, points, traces, boxes and masks.
 
 Each function takes the filled prompt, the scene, a generator for perceptual jitter and the jitter's strength, and
 writes the reply that the prompt asks for, in pixels of the original.
@@ -34,10 +34,10 @@ _MARK = re.compile(r"^\d+\. (?P<label>.+) \((?P<x>[\d.]+), (?P<y>[\d.]+)\)$")
 
 
 class Scene:
-    """A picture with what either algorithm finds in it, each looked for once.
+    """An image with what either algorithm finds in it, each looked for once.
 
-    ``load`` gives the pixels whenever they are needed, so that a scene keeps what was found and not the picture; None
-    stands for no picture.
+    ``load`` gives the pixels whenever they are needed, so that a scene keeps what was found and not the image; None
+    stands for no image.
     """
 
     def __init__(self, load: Callable[[], np.ndarray] | None) -> None:
@@ -46,7 +46,7 @@ class Scene:
 
     @property
     def pixels(self) -> np.ndarray | None:
-        """The picture as RGB uint8 (H, W, 3)."""
+        """The image as RGB uint8 (H, W, 3)."""
         return None if self._load is None else self._load()
 
     @functools.cached_property
@@ -61,19 +61,19 @@ class Scene:
 
     @functools.cached_property
     def panels(self) -> tuple[Box, ...]:
-        """The light panels of the picture, if it has any."""
+        """The light panels of the image, if it has any."""
         pixels = self.pixels
         return () if pixels is None else find_panels(pixels)
 
     @functools.cached_property
     def size(self) -> tuple[int, int]:
-        """Width and height in pixels; (0, 0) without a picture."""
+        """Width and height in pixels; (0, 0) without an image."""
         pixels = self.pixels
         return (0, 0) if pixels is None else (pixels.shape[1], pixels.shape[0])
 
     @property
     def shapes(self) -> list[Shape] | None:
-        """What colour clustering finds; None when the picture is not made of flat shapes."""
+        """What colour clustering finds; None when the image is not made of flat shapes."""
         with self._lock:
             return self._shapes
 
@@ -84,7 +84,7 @@ class Scene:
             return self._detections
 
     def seen_as(self, rng: np.random.Generator, strength: float) -> list[Shape] | None:
-        """The shapes in a jittered view, in pixels of the original; those of the picture itself at strength 0."""
+        """The shapes in a jittered view, in pixels of the original; those of the image itself at strength 0."""
         pixels = self.pixels if strength else None
         if pixels is None:
             return self.shapes
@@ -94,7 +94,7 @@ class Scene:
 
 
 def read_scene(prompt: RenderedPrompt, scene: Scene, shapes: list[Shape] | None) -> Reading | None:
-    """The engine's answer to the prompt's question; None when question or picture cannot be read."""
+    """The engine's answer to the prompt's question; None when question or image cannot be read."""
     query = question_of(prompt)
     if query is None or shapes is None:
         return None
@@ -115,7 +115,7 @@ def attempt(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, stre
 
 
 def propose(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """The classes of objects that the question speaks of, by the picture."""
+    """The classes of objects that the question speaks of, by the image."""
     query = question_of(prompt)
     labels = () if query is None or scene.shapes is None else relevant_labels(query, scene.shapes)
     return json.dumps({"entities": list(labels)})
@@ -166,13 +166,13 @@ def detect_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator
 
 def segment_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """The mask of the object in each box, cropped to the box."""
-    pixels = _one_picture(scene)
+    pixels = _one_image(scene)
     return json.dumps({"masks": [_cropped_mask(pixels, box) for box in json.loads(prompt.variable("boxes"))]})
 
 
 def segment_points(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """The mask of the smallest outline found around each point; an empty one where there is none."""
-    pixels = _one_picture(scene)
+    pixels = _one_image(scene)
     masks = []
     for x, y in json.loads(prompt.variable("points")):
         around = [b for b in (found.box_px for found in scene.detections) if b[0] <= x < b[2] and b[1] <= y < b[3]]
@@ -181,7 +181,7 @@ def segment_points(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generat
     return json.dumps({"masks": masks})
 
 
-def _one_picture(scene: Scene) -> np.ndarray:
+def _one_image(scene: Scene) -> np.ndarray:
     pixels = scene.pixels
     if pixels is None:
         raise CallError(Failure.UNSUPPORTED, "the embedded segmenter needs one picture")

@@ -36,7 +36,7 @@ async def score(
     if not continuation.text:
         raise ValueError("an empty continuation has no log-probability")
     turn = continuation.given + continuation.text
-    # The tokenizer comes first: what it rules out needn't be sent with the pictures.
+    # The tokenizer comes first: what it shows to be impossible need not be sent with the images.
     whole = await _tokens(post, model, turn)
     given = await _tokens(post, model, continuation.given) if continuation.given else []
     shared = _shared(given, whole)

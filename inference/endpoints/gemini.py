@@ -29,8 +29,8 @@ from vision.media import MediaStore
 
 MAX_REQUEST_BYTES = 20_000_000
 """The API's limit on a request with inline media, base64 and all."""
-MOST_CANDIDATES = 8
-"""The most samples that the API gives for one request."""
+MAX_CANDIDATES = 8
+"""How many samples the API gives for one request."""
 MAX_MESSAGE = 300
 
 _FINISHED = {"STOP": "stop", "MAX_TOKENS": "length"}
@@ -38,7 +38,7 @@ _REFUSED = ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT
 _RETRY_DELAY = re.compile(rb'"retryDelay"\s*:\s*"(\d{1,9}(?:\.\d{1,9})?)s"')
 _BAD_KEY = re.compile(rb'"reason"\s*:\s*"API_KEY_INVALID"')
 _VIDEO_MIMES = {"video/x-msvideo": "video/avi", "video/x-matroska": ""}
-"""What the API calls a container; empty: it does not take it."""
+"""The API's own name of a container format; empty where it does not take the format."""
 
 
 class GeminiEndpoint:
@@ -92,7 +92,7 @@ class GeminiEndpoint:
         return types.Part(inline_data=types.Blob(data=data, mime_type=taken))
 
     async def _send(self, request: Request, n: int, parts: list[types.Part]) -> Reply:
-        wanted = min(n, MOST_CANDIDATES)
+        wanted = min(n, MAX_CANDIDATES)
         contents, config = types.Content(role="user", parts=parts), self._config(request, wanted)
         models = self._client().aio.models
         asking = models.generate_content(model=self.settings.model, contents=contents, config=config)

@@ -2,10 +2,11 @@
 Argos §3.1.
 
 Each label is looked for by itself, whatever is asked for at the same time. Grounding DINO could take several labels as
-one text ("a cat. a dog."), but the labels of a text attend to the picture together: a reply would then depend on its
-company, which its cache key does not hold. So labels share a forward pass as rows of a batch.
+one text ("a cat. a dog."), but the labels of a text attend to the image together: a reply would then depend on the
+other labels, which are not in its cache key. So labels share a forward pass as rows of a batch.
 
-Of what a model finds above the endpoint's threshold the best :data:`MOST_BOXES` are told, best first, each object once.
+A reply lists the best :data:`MAX_BOXES` of what a model finds above the endpoint's threshold, best first, each object
+once.
 """
 
 import json
@@ -24,7 +25,7 @@ from transformers import (
     Owlv2Processor,
 )
 
-from inference.endpoints.transformers_models import PICTURES_KEPT, Picture, load_weights, prepared, source
+from inference.endpoints.transformers_models import IMAGES_KEPT, LazyImage, load_weights, prepared, source
 from inference.errors import NOT_SENT, CallError, Failure
 from inference.settings import EndpointSettings
 from prompts.loader import RenderedPrompt
@@ -33,10 +34,10 @@ from vision.recent import Recent
 
 SAME_OBJECT_IOU = 0.7
 """Two boxes of a label that overlap more than this are one object: both models predict objects more than once."""
-MOST_BOXES = 100
-THINNEST_PX = 0.5
+MAX_BOXES = 100
+MIN_SIDE_PX = 0.5
 LABELS_AT_ONCE = 8
-"""How many copies of a picture Grounding DINO is given at once: what a 16 GB GPU holds at its usual input size."""
+"""How many copies of an image Grounding DINO is given at once: what a 16 GB GPU holds at its usual input size."""
 _DECIMALS = {CoordinateFrame.UNIT: 5}
 _Found = tuple[torch.Tensor, torch.Tensor]
 """Boxes in pixels (N, 4) xyxy, and their scores (N,)."""
@@ -63,9 +64,9 @@ class Detector(ABC):
             raise CallError(Failure.UNSUPPORTED, f"{message}{self.most_tokens} tokens, or no word", partial=NOT_SENT)
         return text
 
-    def answer(self, picture: Picture, asked: Sequence[str]) -> list[str]:
+    def answer(self, image: LazyImage, asked: Sequence[str]) -> list[str]:
         """The boxes of each label as a reply in the endpoint's frame."""
-        (width, height), found = self.find(picture, asked)
+        (width, height), found = self.find(image, asked)
         return [self._reply(objects(boxes, scores, width, height), width, height) for boxes, scores in found]
 
     def _reply(self, boxes: torch.Tensor, width: int, height: int) -> str:
@@ -84,8 +85,8 @@ class Detector(ABC):
         """The longest text that the model reads, its marks of beginning and end included."""
 
     @abstractmethod
-    def find(self, picture: Picture, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """The picture's width and height in pixels, and what is found above the threshold for each text."""
+    def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
+        """The image's width and height in pixels, and what is found above the threshold for each text."""
 
 
 class GroundingDino(Detector):
@@ -104,9 +105,9 @@ class GroundingDino(Detector):
         return self.model.config.max_text_len
 
     @torch.inference_mode()
-    def find(self, picture: Picture, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
+    def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
         """See :meth:`Detector.find`."""
-        pixels = picture.load()
+        pixels = image.load()
         height, width = pixels.shape[:2]
         seen = prepared(self.processor.image_processor, pixels).to(self.model.device)
         found: list[_Found] = []
@@ -126,14 +127,14 @@ class GroundingDino(Detector):
 
 
 class Owlv2(Detector):
-    """OWLv2, whose features of a picture do not depend on the label: they are computed once."""
+    """OWLv2, whose features of an image do not depend on the label: they are computed once."""
 
     model_class = Owlv2ForObjectDetection
     processor_class = Owlv2Processor
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
-        self._seen: Recent[tuple[tuple[int, int], torch.Tensor]] = Recent(PICTURES_KEPT)
+        self._seen: Recent[tuple[tuple[int, int], torch.Tensor]] = Recent(IMAGES_KEPT)
 
     def text_of(self, label: str) -> str:
         """The bare label: a template such as "a photo of a" would not suit plurals and names."""
@@ -145,9 +146,9 @@ class Owlv2(Detector):
         return self.model.config.text_config.max_position_embeddings
 
     @torch.inference_mode()
-    def find(self, picture: Picture, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
+    def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
         """See :meth:`Detector.find`. Each label is a row of the model's output, so that none takes another's boxes."""
-        (width, height), grid = self._seen.of(picture.sha256, lambda: self._features(picture.load()))
+        (width, height), grid = self._seen.of(image.sha256, lambda: self._features(image.load()))
         words = self.processor(text=list(texts), return_tensors="pt").to(self.model.device)
         queries = self.model.owlv2.get_text_features(**words).pooler_output
         patches = grid.flatten(1, 2)
@@ -160,20 +161,20 @@ class Owlv2(Detector):
         return (width, height), [(result["boxes"], result["scores"]) for result in results]
 
     def _features(self, pixels: np.ndarray) -> tuple[tuple[int, int], torch.Tensor]:
-        """The picture's size in pixels, and its features by patch, (1, rows, columns, hidden)."""
+        """The image's size in pixels, and its features by patch, (1, rows, columns, hidden)."""
         height, width = pixels.shape[:2]
         seen = prepared(self.processor.image_processor, pixels).to(self.model.device)
         return (width, height), self.model.image_embedder(seen.pixel_values)[0]
 
 
 def objects(boxes: torch.Tensor, scores: torch.Tensor, width: int, height: int) -> torch.Tensor:
-    """The boxes in pixels (N, 4), cut to the picture, without those that repeat a better one.
+    """The boxes in pixels (N, 4), cut to the image, without those that repeat a better one.
 
-    Best score first, at most :data:`MOST_BOXES`. Of what lies beyond the picture (OWLv2 looks at a square, the rest of
+    Best score first, at most :data:`MAX_BOXES`. Of what lies beyond the image (OWLv2 looks at a square, the rest of
     which is padding) nothing is left, or a sliver: boxes less than half a pixel wide or high are dropped.
     """
     limits = torch.tensor([width, height, width, height], dtype=boxes.dtype, device=boxes.device)
     boxes = torch.minimum(boxes.clamp(min=0), limits)
-    inside = (boxes[:, 2:] - boxes[:, :2] >= THINNEST_PX).all(dim=1)
+    inside = (boxes[:, 2:] - boxes[:, :2] >= MIN_SIDE_PX).all(dim=1)
     boxes, scores = boxes[inside], scores[inside]
-    return boxes[nms(boxes, scores, SAME_OBJECT_IOU)[:MOST_BOXES]]
+    return boxes[nms(boxes, scores, SAME_OBJECT_IOU)[:MAX_BOXES]]

@@ -1,10 +1,10 @@
 """Promptable segmenters behind :class:`inference.endpoints.transformers_models.TransformersEndpoint`: the h of Argos
 Eq. 1.
 
-A picture's features are computed once for all boxes and points, of the same prompt and of later ones. Each box gives
+An image's features are computed once for all boxes and points, of the same prompt and of later ones. Each box gives
 the model's single mask; a point, which may mean a part or a whole, gives the best by the model's own score of its
-three, as the models' authors advise. Masks have the size of the picture and may reach beyond their boxes; a reply tells
-each by the rectangle that holds it.
+three, as the models' authors advise. Masks have the size of the image and may reach beyond their boxes; a reply
+crops each to the rectangle that holds it.
 """
 
 import json
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from transformers import Sam2Model, Sam2Processor, SamModel, SamProcessor
 
-from inference.endpoints.transformers_models import PICTURES_KEPT, Picture, load_weights, prepared, source
+from inference.endpoints.transformers_models import IMAGES_KEPT, LazyImage, load_weights, prepared, source
 from inference.errors import NOT_SENT, CallError, Failure
 from inference.grounding import encode_mask
 from inference.settings import EndpointSettings
@@ -25,7 +25,7 @@ from prompts.loader import RenderedPrompt
 from vision.recent import Recent
 
 PLACES_AT_ONCE = 16
-"""The masks are brought to the picture's size together: 16 of 12 megapixels take 0.8 GB."""
+"""The masks are brought to the image's size together: 16 of 12 megapixels take 0.8 GB."""
 _Place = list[float]
 """A box xyxy or a point xy, in pixels."""
 _NUMBERS = {"boxes": 4, "points": 2}
@@ -42,7 +42,7 @@ class Segmenter(ABC):
         self.settings = settings
         self.model = load_weights(self.model_class, settings)
         self.processor = self.processor_class.from_pretrained(settings.model, **source(settings))
-        self._seen: Recent[dict[str, Any]] = Recent(PICTURES_KEPT)
+        self._seen: Recent[dict[str, Any]] = Recent(IMAGES_KEPT)
 
     def read(self, prompt: RenderedPrompt) -> list[_Place]:
         """The boxes or the points of a prompt, in pixels. Raises CallError when they are none."""
@@ -57,26 +57,26 @@ class Segmenter(ABC):
             raise CallError(Failure.BAD_REQUEST, message, partial=NOT_SENT)
         return places
 
-    def answer(self, picture: Picture, asked: Sequence[list[_Place]]) -> list[str]:
+    def answer(self, image: LazyImage, asked: Sequence[list[_Place]]) -> list[str]:
         """The masks of each list of places as a reply."""
         masks = {
             size: map(
-                mask_fields, self.masks(picture, [each for places in asked for each in places if len(each) == size])
+                mask_fields, self.masks(image, [each for places in asked for each in places if len(each) == size])
             )
             for size in _NUMBERS.values()
         }
         return [json.dumps({"masks": [next(masks[len(each)]) for each in places]}) for places in asked]
 
     @torch.inference_mode()
-    def masks(self, picture: Picture, places: Sequence[_Place]) -> Iterator[np.ndarray]:
+    def masks(self, image: LazyImage, places: Sequence[_Place]) -> Iterator[np.ndarray]:
         """The mask of each place, bool (H, W); the places are all boxes or all points."""
         for start in range(0, len(places), PLACES_AT_ONCE):
-            seen = self._seen.of(picture.sha256, lambda: self._features(picture.load()))
+            seen = self._seen.of(image.sha256, lambda: self._features(image.load()))
             part = torch.tensor([places[start : start + PLACES_AT_ONCE]], dtype=torch.float32)
             yield from self._segment(seen, part).cpu().numpy()
 
     def _features(self, pixels: np.ndarray) -> dict[str, Any]:
-        """The features of a picture with its sizes, all that the model needs of it."""
+        """The features of an image with its sizes, all that the model needs of it."""
         seen = prepared(self.processor.image_processor, pixels)
         embeddings = self.model.get_image_embeddings(seen.pop("pixel_values").to(self.model.device))
         return {**seen, "embeddings": embeddings}
@@ -93,15 +93,15 @@ class Segmenter(ABC):
 
     @abstractmethod
     def scaled(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
-        """Boxes or points from pixels of the picture to those of the model's input."""
+        """Boxes or points from pixels of the image to those of the model's input."""
 
     @abstractmethod
     def full_size(self, seen: dict[str, Any], masks: torch.Tensor) -> torch.Tensor:
-        """The model's masks (1, N, 1, h, w) at the picture's size, bool (N, 1, H, W)."""
+        """The model's masks (1, N, 1, h, w) at the image's size, bool (N, 1, H, W)."""
 
 
 class Sam2(Segmenter):
-    """SAM 2 in its image mode: it looks at a picture that is stretched to a square."""
+    """SAM 2 in its image mode: it looks at an image that is stretched to a square."""
 
     model_class = Sam2Model
     processor_class = Sam2Processor
@@ -116,7 +116,7 @@ class Sam2(Segmenter):
 
 
 class Sam(Segmenter):
-    """The first SAM: it looks at a picture whose longer side fits."""
+    """The first SAM: it looks at an image whose longer side fits."""
 
     model_class = SamModel
     processor_class = SamProcessor

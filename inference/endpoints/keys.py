@@ -7,7 +7,7 @@ from inference.settings import EndpointSettings
 
 NO_KEY = "none"
 """What is sent to a server that wants no key."""
-_SHORTEST_SECRET = 6
+_MIN_SECRET_CHARS = 6
 
 
 def api_key(settings: EndpointSettings) -> str:
@@ -41,4 +41,4 @@ def _checked(key: str, model: str, where: str) -> str:
 
 def scrub(text: str, key: str) -> str:
     """The text without the key, which some servers echo. Too short a key would scrub ordinary words and is left."""
-    return text.replace(key, "***") if len(key) >= _SHORTEST_SECRET else text
+    return text.replace(key, "***") if len(key) >= _MIN_SECRET_CHARS else text

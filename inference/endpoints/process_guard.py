@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else lambda *_: 0
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
-        # Should the guard itself be killed, the command still dies, though perhaps not its children.
+        # If the guard itself is killed, the command still dies, but perhaps not its children.
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

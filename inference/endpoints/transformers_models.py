@@ -28,9 +28,9 @@ from schemas.messages import MediaPart
 from vision.media import MediaStore
 
 READING_REVISION = "1"
-"""Of all that stands between a model's numbers and the reply; raised when the same numbers give another reply."""
-PICTURES_KEPT = 8
-"""Of how many pictures the features are kept: some 20 MB each for the largest of these models."""
+"""The revision of the code between a model's numbers and the reply; raised when the same numbers give another reply."""
+IMAGES_KEPT = 8
+"""For how many images the features are kept: about 20 MB each for the largest of these models."""
 MAX_MESSAGE_CHARS = 300
 
 MODELS: dict[str, str] = {
@@ -44,8 +44,8 @@ MODELS: dict[str, str] = {
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A picture by digest. ``load`` gives its pixels, RGB uint8 (H, W, 3), upright."""
+class LazyImage:
+    """An image by digest. ``load`` gives its pixels, RGB uint8 (H, W, 3), upright."""
 
     sha256: str
     load: Callable[[], np.ndarray]
@@ -61,14 +61,14 @@ class VisionModel(Protocol):
         """What a prompt asks for. Raises CallError when the model cannot be asked that."""
         ...
 
-    def answer(self, picture: Picture, asked: Sequence[Any]) -> list[str]:
-        """The reply to each thing asked for of one picture; none depends on what else is asked for."""
+    def answer(self, image: LazyImage, asked: Sequence[Any]) -> list[str]:
+        """The reply to each thing asked for of one image; none depends on what else is asked for."""
         ...
 
 
 @dataclass(eq=False)
 class _Batch:
-    """Prompts about one picture that wait for the model's thread; ``answers`` has a text or an error for each."""
+    """Prompts about one image that wait for the model's thread; ``answers`` has a text or an error for each."""
 
     part: MediaPart
     prompts: list[RenderedPrompt] = field(default_factory=list)
@@ -79,7 +79,7 @@ class TransformersEndpoint:
     """See :class:`inference.endpoint.Endpoint`.
 
     The model is loaded when it is first needed and runs on a thread of its own, so that the loop is never kept waiting.
-    Requests about one picture that arrive while the thread is busy are answered together. ``threads`` is not used:
+    Requests about one image that arrive while the thread is busy are answered together. ``threads`` is not used:
     torch spreads one forward pass over all cores or over the GPU. A model that cannot be loaded is not tried again.
     """
 
@@ -94,27 +94,27 @@ class TransformersEndpoint:
 
     @property
     def revision(self) -> str:
-        """The revision that the config declares, with what else decides on the reply: the threshold and the reading."""
+        """The declared revision, with what else decides on the reply: the threshold and the reading revision."""
         return f"{self.settings.revision}#reading={READING_REVISION}&threshold={self.settings.threshold:g}"
 
     async def generate(self, request: Request) -> Reply:
-        """See :class:`inference.endpoint.Endpoint`; every sample is the same, for nothing here is drawn."""
+        """See :class:`inference.endpoint.Endpoint`; every sample is the same, since nothing is random here."""
         if request.continuation is not None:
             raise _not_sent(f"{self.settings.model} writes no text: it gives no log-probabilities")
-        batch, place = self._join(self._one_picture(request.prompt), request.prompt)
+        batch, place = self._join(self._one_image(request.prompt), request.prompt)
         assert batch.answers is not None
         answer = (await asyncio.shield(batch.answers))[place]  # others may wait for the same batch
         if isinstance(answer, CallError):
             raise answer
         return Reply(tuple(Completion(answer) for _ in request.indices))
 
-    def _one_picture(self, prompt: RenderedPrompt) -> MediaPart:
+    def _one_image(self, prompt: RenderedPrompt) -> MediaPart:
         if len({part.sha256 for part in prompt.media}) != 1 or prompt.media[0].kind != "image":
             raise _not_sent(f"{self.settings.model} looks at one picture, {prompt.name} has another number or a video")
         return prompt.media[0]
 
     def _join(self, part: MediaPart, prompt: RenderedPrompt) -> tuple[_Batch, int]:
-        """Add the prompt to the picture's batch, and its place in it; a batch closes when the thread takes it."""
+        """Add the prompt to the image's batch, and its place in it; a batch closes when the thread takes it."""
         loop = asyncio.get_running_loop()
         with self._lock:
             batch = self._waiting.get(part.sha256)
@@ -143,9 +143,9 @@ class TransformersEndpoint:
                 asked[place] = model.read(prompt)
             except CallError as error:
                 answers[place] = error
-        picture = Picture(batch.part.sha256, lambda: self._media.pixels(batch.part.uri))
+        image = LazyImage(batch.part.sha256, lambda: self._media.pixels(batch.part.uri))
         try:
-            texts = model.answer(picture, list(asked.values())) if asked else []
+            texts = model.answer(image, list(asked.values())) if asked else []
         except RuntimeError as error:
             if type(error).__name__ != "OutOfMemoryError":  # torch's own, which is not imported here
                 raise
@@ -220,14 +220,14 @@ def load_weights(model_class: Any, settings: EndpointSettings) -> Any:
 
 
 def source(settings: EndpointSettings) -> dict[str, Any]:
-    """Where from_pretrained looks and what it may run; a local folder has no revisions and pays no heed to one."""
+    """Where from_pretrained looks and what it may run; a local folder has no revisions and ignores one."""
     return {"revision": settings.revision or "main", "trust_remote_code": False}
 
 
 def prepared(image_processor: Any, pixels: np.ndarray) -> Any:
-    """The picture as tensors of the model's input size, on the processor.
+    """The image as tensors of the model's input size, on the processor.
 
-    Raises CallError for a picture so thin that nothing of it is left at that size.
+    Raises CallError for an image so thin that nothing of it is left at that size.
     """
     height, width = pixels.shape[:2]
     try:

@@ -18,7 +18,7 @@ class VllmEndpoint:
 
     @property
     def revision(self) -> str:
-        """That of the server to come, so that what it said in an earlier run is found in the cache without it."""
+        """The revision that its server will have, so that replies of an earlier run are found in the cache."""
         return revision_of(self.settings)
 
     async def generate(self, request: Request) -> Reply:

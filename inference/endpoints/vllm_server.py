@@ -84,10 +84,10 @@ def serving(
 ) -> Iterator[ModelsSettings]:
     """Start a server for every ``vllm`` endpoint that a role uses; stop them all on leaving.
 
-    The settings it gives differ from ``models`` only in those endpoints: kind ``openai`` at a URL of this machine, so
-    only workers on this machine can use them. Model and revision stay, and with them the cache keys. A server writes
-    its output to ``vllm-<endpoint>.log`` in ``log_folder``; endpoints of one model with the same arguments share one.
-    Raises :class:`VllmServerError` when a server can't be started or isn't healthy in time.
+    The settings that it yields differ from ``models`` only in those endpoints: kind ``openai`` at a URL of this
+    machine, so only workers on this machine can use them. Model and revision stay, and with them the cache keys. A
+    server writes its output to ``vllm-<endpoint>.log`` in ``log_folder``; endpoints of one model with the same
+    arguments share one. Raises :class:`VllmServerError` when a server can't be started or isn't healthy in time.
     """
     wanted = _wanted(models)
     with contextlib.ExitStack() as stack:

@@ -11,8 +11,8 @@ import aiohttp
 from inference.errors import CallError, Failure
 
 MAX_REPLY_BYTES = 64_000_000
-MOST_TOKENS = 1_000_000_000
-"""No request takes more: a larger count is no count, and would break sums and prices."""
+MAX_TOKENS = 1_000_000_000
+"""No request takes more. A larger count is an error of the server, and would break sums and prices."""
 
 
 async def read_body(response: aiohttp.ClientResponse) -> bytes:
@@ -35,7 +35,7 @@ def field_of(value: Any, name: str) -> Any:
 def token_count(usage: Any, name: str) -> int:
     """A count of tokens; 0 where it is missing or cannot be one."""
     value = field_of(usage, name)
-    return value if type(value) is int and 0 <= value <= MOST_TOKENS else 0
+    return value if type(value) is int and 0 <= value <= MAX_TOKENS else 0
 
 
 def message_of(data: bytes) -> str:

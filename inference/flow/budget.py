@@ -8,7 +8,7 @@ from inference.errors import BudgetUsedUp
 
 FIRST_GUESS_TOKENS_OUT = 256
 ROUNDING_USD = 1e-9
-"""What sums of dollars may be off by; no call costs as little."""
+"""How far sums of dollars may be off; every call costs more."""
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator
 
 OVERLOADED_SHARE = 0.2
 """Above this share of overloaded requests the limit falls; below half of it, it rises."""
-FEWEST_SEEN = 20
+MIN_SEEN = 20
 FALL = 0.7
 RISES_TO_FULL = 16
 BURST_S = 1.0
 OPENING_GAP_S = 0.003
 """How far apart an endpoint's first requests begin. Requests that begin together end together as long as they take
-alike, and then wait for each other on both sides."""
+equally long; then the client waits for all answers, and the server for all new requests."""
 
 
 class Gate:
@@ -62,7 +62,7 @@ class Gate:
         self._admit()
 
     def _adapt(self) -> None:
-        window = max(self.limit, FEWEST_SEEN)
+        window = max(self.limit, MIN_SEEN)
         if self._overloaded > OVERLOADED_SHARE * window:
             self.limit = max(1, int(self.limit * FALL))
             self._epoch += 1

@@ -1,7 +1,7 @@
 """The flow of requests to one endpoint: retries, behind adaptive concurrency and rate limits.
 
 An endpoint makes single tries; :class:`Flow` decides when each is made and whether it is made again. A request that
-waits to be sent again holds no place, so nothing waits behind it; when its time comes it goes before new ones.
+waits to be sent again holds no place, so nothing waits behind it; when its time comes it goes before new requests.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from inference.errors import NOT_SENT, OVERLOADED, CallError, Failure
+from inference.flow.in_flight import one_in_flight
 from inference.flow.limits import BytesInFlight, Gate, Opening, Rate
 from inference.flow.retry import retried
 from inference.request import Reply, Request, estimated_tokens, joined
@@ -25,7 +26,7 @@ Send = Callable[[Request, int], Awaitable[Reply]]
 
 
 class Flow:
-    """What stands between an endpoint's callers and the wire, for one worker process."""
+    """What decides when an endpoint's requests are sent, for one worker process."""
 
     def __init__(self, settings: EndpointSettings) -> None:
         self._settings = settings
@@ -38,10 +39,10 @@ class Flow:
 
     @contextlib.asynccontextmanager
     async def holding(self, read: Callable[[], T], size_bytes: Callable[[T], int]) -> AsyncIterator[T]:
-        """What ``read`` gives, in a thread, held while the body runs as so many bytes of request bodies.
+        """What ``read`` returns, called in a thread; while the body runs it counts as ``size_bytes`` of request bodies.
 
-        It is held once for all tries of a request, and before they wait for a place. Few read at once, so that little
-        has been read that is not held yet.
+        It is counted once for all tries of a request, and before they wait for a place. Only a few read at once, so
+        that little is in memory that is not counted yet.
         """
         async with contextlib.AsyncExitStack() as held:
             async with self._reading:
@@ -86,7 +87,7 @@ class Flow:
     async def _hedged(self, request: Request, n: int, send: Send, rank: int) -> Reply:
         """One try, and a second beside it when the first is silent for long: the first to succeed counts.
 
-        What the other took is counted as far as it is known: a try that is given up tells no tokens.
+        What the other took is counted as far as it is known: of a try that is given up the tokens are not.
         """
         if not self._settings.hedge_after_s:
             return await self._try(request, n, send, rank)
@@ -131,8 +132,9 @@ class Flow:
             # After the gate: what was counted while it waited for a place would later be sent in a burst.
             await self._requests.take(1)
             await self._tokens.take(estimate)
-            async with asyncio.timeout(self._settings.timeout_s):
-                reply = await send(request, n)
+            with one_in_flight():
+                async with asyncio.timeout(self._settings.timeout_s):
+                    reply = await send(request, n)
         except TimeoutError as error:
             overloaded = True
             raise CallError(Failure.TIMEOUT, f"no whole reply within {self._settings.timeout_s:g} s") from error
@@ -147,7 +149,7 @@ class Flow:
 
 
 def _wasted(reply: Reply) -> Reply:
-    """What a reply took that nobody wants any more."""
+    """The usage of a reply that came second and is not used."""
     wasted = reply.usage.tokens_in + reply.usage.tokens_out
     return Reply((), replace(reply.usage, tokens_wasted=wasted))
 

@@ -74,11 +74,11 @@ def total_of(stage: str, stages: dict[str, StageProgress], before: StagesBefore)
 
 
 def eta_s(progress: StageProgress, total: int | None, now_s: float) -> float | None:
-    """Seconds left at the rate so far; None while it cannot be told."""
-    finished = progress.kept + progress.rejected
-    if total is None or not finished or finished >= total:
+    """Seconds left at the rate of the last seconds; None while it cannot be told."""
+    finished, rate = progress.kept + progress.rejected, progress.per_second(now_s)
+    if total is None or not rate or finished >= total:
         return None
-    return (now_s - progress.started_s) / finished * (total - finished)
+    return (total - finished) / rate
 
 
 def progress_table(stages: dict[str, StageProgress], before: StagesBefore, title: str | None = None) -> Table:
@@ -88,8 +88,8 @@ def progress_table(stages: dict[str, StageProgress], before: StagesBefore, title
     now_s = time.monotonic()
     for name, progress in stages.items():
         done, total = progress.kept + progress.rejected, total_of(name, stages, before)
-        rate, left = done / max(now_s - progress.started_s, 1e-3), eta_s(progress, total, now_s)
-        cells = [name, done, total if total is not None else "", progress.rejected, f"{rate:.0f}"]
+        rate, left = progress.per_second(now_s), eta_s(progress, total, now_s)
+        cells = [name, done, total if total is not None else "", progress.rejected, f"{rate:.0f}" if rate else ""]
         cells += [progress.in_flight or "", progress.requests or "", progress.cached or ""]
         table.add_row(*map(str, cells), "" if left is None else f"{left:.0f} s")
     return table

@@ -17,6 +17,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from inference.asking import BadReply
 from inference.errors import BudgetUsedUp, CallError
+from inference.flow.in_flight import count_for
 from inference.runtime import runtime
 from inference.session import Session
 from inference.settings import ModelsSettings
@@ -72,7 +73,6 @@ class CallModels(beam.DoFn):
         future = runtime().submit(_run(self._work, element, session, self._stage))
         self._pending[future] = (window, timestamp)
         future.add_done_callback(self._done.put)
-        progress(self._stage.name).in_flight = len(self._pending)
         while len(self._pending) >= self._limit or not self._done.empty():
             yield self._emit(self._done.get())
 
@@ -84,7 +84,6 @@ class CallModels(beam.DoFn):
     def _emit(self, finished: "concurrent.futures.Future[tuple[Any, Session]]") -> Any:
         """Count the finished element; give its result under the window and timestamp that it came with."""
         window, timestamp = self._pending.pop(finished)
-        progress(self._stage.name).in_flight = len(self._pending)
         result, session = finished.result()
         for call in session.calls:
             _check_declared(self._stage, call)
@@ -108,6 +107,7 @@ def _check_declared(stage: Stage, call: Call) -> None:
 
 
 async def _run(work: Work, element: Any, session: Session, stage: Stage) -> tuple[Any, Session]:
+    count_for(progress(stage.name))
     try:
         return _with_calls(await work(element, session), session), session
     except Reject as error:

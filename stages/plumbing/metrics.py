@@ -8,12 +8,16 @@ Metrics stand in the namespaces ``stage/<name>`` (in, kept), ``rejected/<stage>`
 import functools
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass, field
 
 from apache_beam.metrics.metric import Metrics
 
 from schemas.records import Call, Rejected
 from schemas.usage import USAGE_FIELDS
+
+RATE_OVER_S = 10
+"""Over how many seconds a stage's rate is taken."""
 
 
 @functools.cache
@@ -23,7 +27,10 @@ def _counter(namespace: str, name: str):
 
 @dataclass
 class StageProgress:
-    """What one stage has done in this process, for display only."""
+    """What one stage has done in this process, for display only.
+
+    ``in_flight`` are its requests that are sent and not yet answered (:mod:`inference.flow.in_flight`).
+    """
 
     started_s: float = field(default_factory=time.monotonic)
     seen: int = 0
@@ -32,6 +39,24 @@ class StageProgress:
     in_flight: int = 0
     requests: int = 0
     cached: int = 0
+    _ended: deque[list[int]] = field(default_factory=deque)
+    """Pairs of a second of the monotonic clock and how many elements ended in it, the last few."""
+
+    def end(self, now_s: float) -> None:
+        """One element has left the stage."""
+        second = int(now_s)
+        if self._ended and self._ended[-1][0] == second:
+            self._ended[-1][1] += 1
+            return
+        self._ended.append([second, 1])
+        while self._ended[0][0] <= second - RATE_OVER_S:
+            self._ended.popleft()
+
+    def per_second(self, now_s: float) -> float:
+        """How many elements a second left the stage over the last :data:`RATE_OVER_S` seconds, or since it began."""
+        since_s = max(self.started_s, int(now_s) - RATE_OVER_S + 1)
+        ended = sum(count for second, count in list(self._ended) if second >= int(since_s))
+        return ended / max(now_s - since_s, 1e-3)
 
 
 _board: dict[str, StageProgress] = {}
@@ -65,13 +90,17 @@ def count_in(stage: str) -> None:
 def count_kept(stage: str) -> None:
     """One element left the stage by its main output."""
     _counter(f"stage/{stage}", "kept").inc()
-    progress(stage).kept += 1
+    live = progress(stage)
+    live.kept += 1
+    live.end(time.monotonic())
 
 
 def count_rejected(rejected: Rejected) -> None:
     """One element was rejected."""
     _counter(f"rejected/{rejected.stage}", rejected.reason).inc()
-    progress(rejected.stage).rejected += 1
+    live = progress(rejected.stage)
+    live.rejected += 1
+    live.end(time.monotonic())
 
 
 def count_agreement(scorer: str, first: str, second: str) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vision.decode import Pixels
-from vision.hashing import dhash, hamming, pixel_sha256, same_picture, sha256_bytes
+from vision.hashing import dhash, hamming, pixel_sha256, same_image, sha256_bytes
 
 RED, GREEN, BLUE = (220, 30, 30), (20, 130, 40), (0, 150, 255)
 
@@ -61,13 +61,13 @@ EQUALLY_BRIGHT = (30, 124, 40)
     ],
 )
 def test_same_picture(name: str, other: Pixels, same: bool) -> None:
-    assert same_picture(BASE, other) is same, name
-    assert same_picture(other, BASE) is same, name
+    assert same_image(BASE, other) is same, name
+    assert same_image(other, BASE) is same, name
 
 
 def test_the_hash_alone_would_have_merged_moved_objects() -> None:
     assert hamming(dhash(BASE), dhash(scene(x=42))) <= 4
-    assert not same_picture(BASE, scene(x=42))
+    assert not same_image(BASE, scene(x=42))
 
 
 def test_dhash_bits() -> None:

@@ -25,7 +25,7 @@ from benchmarks.learning.tiny_model import (
 SEED = 20260211
 CONTEXT_TOKENS = 8192
 PATCH_PX = 16
-MOST_PX = (16 * PATCH_PX * MERGE) ** 2
+MAX_PX = (16 * PATCH_PX * MERGE) ** 2
 TEXT = {
     "hidden_size": 64,
     "intermediate_size": 192,
@@ -104,4 +104,4 @@ def write_model(out_dir: Path) -> int:
     tokenizer = build_tokenizer()
     model = Qwen3VLForConditionalGeneration(build_config(tokenizer, CONTEXT_TOKENS, TEXT, VISION)).eval()
     tilt(model, tokenizer)
-    return save_model(out_dir, model, build_processor(tokenizer, PATCH_PX, MOST_PX))
+    return save_model(out_dir, model, build_processor(tokenizer, PATCH_PX, MAX_PX))

@@ -40,9 +40,9 @@ def answer(
 ) -> Reading | None:
     """Answer a question from the shapes seen in an image of `image_size` (width, height) pixels.
 
-    `panels` are the boxes from `layout.find_panels`; without them the whole picture is the one box whose
-    walls can be touched. Returns None, "cannot read", where the picture leaves the question open: two
-    readings of a sentence that disagree, towers asked about where shapes lie about, an answer that is not
+    `panels` are the boxes from `layout.find_panels`; without them the whole image is the one box whose
+    walls can be touched. Returns None, "cannot read", where the image leaves the question open: two
+    readings of a sentence that disagree, a question about towers where no shapes are stacked, an answer that is not
     among the choices.
     """
     seen = list(shapes)
@@ -60,7 +60,7 @@ def answer(
 
 
 def relevant_labels(query: Query, shapes: Sequence[Shape]) -> tuple[str, ...]:
-    """The classes that a question speaks of and the picture holds, at most `MAX_LABELS`.
+    """The classes that a question speaks of and the image holds, at most `MAX_LABELS`.
 
     A noun of which nothing is seen stands as its own phrase ("circle"), so that a detector can look for it
     too.

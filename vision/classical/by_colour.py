@@ -1,7 +1,7 @@
 """Finding shapes by their flat colour: the pointer's, teacher's and policy's way of seeing.
 
-A picture made of a few flat colours falls apart into one-coloured components; each is classified by its
-outline, and objects of one colour that touch are cut apart. `by_edges` looks at the same pictures without any
+An image made of a few flat colours falls apart into one-coloured components; each is classified by its
+outline, and objects of one colour that touch are cut apart. `by_edges` looks at the same images without any
 of this.
 """
 
@@ -41,8 +41,8 @@ def shrink_to_limit(image: NDArray[np.uint8], max_px: int = MAX_PX) -> tuple[NDA
 def find_shapes(image: NDArray[np.uint8]) -> list[Shape] | None:
     """Find the coloured shapes of an RGB image uint8 (H, W, 3), in reading order.
 
-    Returns None, "cannot read", when the picture is not made of flat shapes on a flat background:
-    photographs, scans, text, line drawings. An empty list means a picture that was read and holds no shape.
+    Returns None, "cannot read", when the image is not made of flat shapes on a flat background:
+    photographs, scans, text, line drawings. An empty list means an image that was read and holds no shape.
     Images above `MAX_PX` pixels are read at a smaller scale; boxes and points are in pixels of the image
     given.
     """
@@ -65,7 +65,7 @@ def find_shapes(image: NDArray[np.uint8]) -> list[Shape] | None:
 
 
 def _is_blank(palette: Palette) -> bool:
-    """Whether a picture without shapes holds background and bars alone, and no text too small to see."""
+    """Whether an image without shapes holds background and bars alone, and no text too small to see."""
     whole = palette.index.shape
     background = int(palette.shares.argmax())
     other = (palette.index != background) & (palette.index >= 0)
@@ -93,7 +93,7 @@ def _components(palette: Palette, min_px: int) -> list[_Part] | None:
     """Connected components of every colour but the background.
 
     None when there are too many, or when much of what is drawn is specks, hairlines and frames. Bars across
-    the whole picture part it and are no objects.
+    the whole image part it and are no objects.
     """
     height, width = palette.index.shape
     background = int(palette.shares.argmax())
@@ -133,13 +133,13 @@ def _is_fringe(width: int, height: int, area: int) -> bool:
 
 
 def _classified(parts: list[_Part], palette: Palette) -> list[Shape] | None:
-    """Classify components, cutting joined ones; None when too much of the picture fits no kind."""
+    """Classify components, cutting joined ones; None when too much of the image fits no kind."""
     names = [name_colour((float(c[0]), float(c[1]), float(c[2]))) for c in palette.centres]
     kinds = [_kind_or_outline(part) for part in parts]
     sides_px = [float(min(p.mask.shape)) for p, kind in zip(parts, kinds, strict=True) if kind == "square"]
     shapes: list[Shape] = []
     odd_px = odd = 0
-    # A picture with many odd components is a drawing or text: cutting them all up would only cost time.
+    # An image with many odd components is a drawing or text: cutting them all up would only cost time.
     cut_limit = min(_MAX_CUTS, 2 + 2 * (len(kinds) - kinds.count(None)))
     cuttable = kinds.count(None) <= cut_limit
     for part, kind in zip(parts, kinds, strict=True):

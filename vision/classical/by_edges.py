@@ -141,7 +141,7 @@ def _outline_fits(gradients: _Gradients, boxes: NDArray[np.float64]) -> NDArray[
     """How well each template fits each box: float (boxes, templates) in [0, 1].
 
     A place on the outline counts when the gradient there is an edge along the outline. Places on the
-    picture's border, where no gradient can be seen, leave numerator and denominator.
+    image's border, where no gradient can be seen, leave numerator and denominator.
     """
     table = templates()
     height, width = gradients.gx.shape

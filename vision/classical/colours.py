@@ -1,4 +1,4 @@
-"""Names of colours, and the few flat colours that make up a drawn picture."""
+"""Names of colours, and the few flat colours that make up a drawn image."""
 
 import colorsys
 from dataclasses import dataclass
@@ -45,10 +45,10 @@ def name_colour(rgb: tuple[float, float, float]) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Palette:
-    """The flat colours of one picture, most frequent first.
+    """The flat colours of one image, most frequent first.
 
     `centres` is float (n, 3) RGB; `index` is int16 (H, W), the nearest colour of each pixel or -1 where none
-    is near; `shares` is float (n,), the share of the picture's pixels with that index.
+    is near; `shares` is float (n,), the share of the image's pixels with that index.
     """
 
     centres: NDArray[np.float32]

@@ -16,7 +16,7 @@ class Outcome:
 
 
 def check(condition: Condition, group: list[Shape], walls: tuple[Box, ...]) -> Outcome | None:
-    """Check one condition on the shapes of one group; None when picture or sentence leaves it open."""
+    """Check one condition on the shapes of one group; None when image or sentence leaves it open."""
     match condition:
         case Has():
             return _has(condition, group, walls)
@@ -57,7 +57,7 @@ def _only(condition: OnlyOf, group: list[Shape]) -> Outcome | None:
 
 
 def _at_end(condition: AtEnd, group: list[Shape]) -> Outcome | None:
-    """The end of a tower; of a single object or of things that lie about it is not told."""
+    """The end of a tower; None for a single object or for objects that are not stacked."""
     if not group:
         return _NO
     tower = as_tower(group)

@@ -1,4 +1,4 @@
-"""Reading a question about a picture of shapes into a `Query`, or not at all.
+"""Reading a question about an image of shapes into a `Query`, or not at all.
 
 Only sentences whose every word is understood are read. Typos, sizes ("small"), comparisons and words with
 several readings make the whole question unreadable.
@@ -23,7 +23,7 @@ from vision.classical.query import (
 )
 from vision.classical.words import MAX_WORDS, Words, read_amount, read_group, read_noun, read_touch
 
-_PICTURE = (
+_IMAGE = (
     "in the image",
     "in the picture",
     "in this image",
@@ -70,7 +70,7 @@ def read_question(text: str, choices: Sequence[str] | None = None) -> Query | No
         query = _attribute(words, options)
     else:
         return None
-    words.take(*_PICTURE)
+    words.take(*_IMAGE)
     words.take(*_FORMAT)
     return query if words.done else None
 

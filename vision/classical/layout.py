@@ -1,4 +1,4 @@
-"""How shapes stand in a picture: the boxes that flat bars part it into, towers, and what touches a wall."""
+"""How shapes stand in an image: the boxes that flat bars part it into, towers, and what touches a wall."""
 
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ _MAX_STACK_GAP = 0.3
 def find_panels(image: NDArray[np.uint8]) -> tuple[Box, ...]:
     """The boxes of an RGB image uint8 (H, W, 3) that flat upright bars part it into, from left to right.
 
-    A bar is a run of columns of one flat colour from top to bottom that is not the picture's main colour.
+    A bar is a run of columns of one flat colour from top to bottom that is not the image's main colour.
     Returns () when there is none.
     """
     small, scale = shrink_to_limit(image, 500_000)
@@ -67,7 +67,7 @@ def as_tower(shapes: list[Shape]) -> list[Shape] | None:
 
 
 def find_towers(shapes: list[Shape], panels: tuple[Box, ...]) -> list[list[Shape]] | None:
-    """All towers of the picture; None when some shape stands in no tower.
+    """All towers of the image; None when some shape stands in no tower.
 
     With panels each holds at most one tower; without them the shapes are grouped by their columns.
     """

@@ -7,7 +7,7 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One object found in a picture.
+    """One object found in an image.
 
     `colour` and `kind` are the names of `labels.COLOURS` and `labels.KINDS`. `box_px` is xyxy with exclusive
     right and bottom sides, so a square of 20 pixels that starts at 0 is (0, 0, 20, 20). `point_px` is the

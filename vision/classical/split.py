@@ -50,7 +50,7 @@ def split_touching(mask: NDArray[np.uint8], depth: int = 0) -> list[NDArray[np.u
 def split_stack(mask: NDArray[np.uint8], sides_px: list[float]) -> list[NDArray[np.uint8]] | None:
     """Cut a filled rectangle into a row or column of equal squares, or return None.
 
-    `sides_px` are the sides of the squares that stand alone in the picture: without one of nearly that side a
+    `sides_px` are the sides of the squares that stand alone in the image: without one of nearly that side a
     long rectangle is taken for a rectangle.
     """
     height, width = mask.shape

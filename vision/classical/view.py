@@ -1,6 +1,6 @@
-"""The policy's eyes: a jittered, downscaled, blurred and noisy view of an image, fresh for every sample.
+"""How the policy sees: a jittered, downscaled, blurred and noisy view of an image, fresh for every sample.
 
-It makes a sample fail for reasons that lie in the picture (small, touching, crowded objects) and not by a
+It makes a sample fail for reasons that lie in the image (small, touching, crowded objects) and not by a
 coin toss.
 """
 

@@ -148,7 +148,7 @@ def test_reading_goes_on_from_where_it_ended(tmp_path: Path) -> None:
 
 
 def test_a_line_longer_than_the_longest_is_one_damaged_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inference.cache.log.LONGEST_LINE_BYTES", 1000)
+    monkeypatch.setattr("inference.cache.log.MAX_LINE_BYTES", 1000)
     (tmp_path / "a.jsonl").write_bytes(b"x" * 5500 + b"\n" + line(logged(1)))
     assert read(tmp_path / "a.jsonl")[:2] == ([logged(1)], 1)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from inference.endpoints.gemini import MAX_REQUEST_BYTES, MOST_CANDIDATES, GeminiEndpoint
+from inference.endpoints.gemini import MAX_CANDIDATES, MAX_REQUEST_BYTES, GeminiEndpoint
 from inference.errors import CallError, Failure
 from inference.grounding import boxes_of_reply
 from inference.request import Completion, Continuation, Reply, Request, Sampling
@@ -136,8 +136,8 @@ def test_fewer_and_more_candidates_than_asked(server, ask) -> None:
 
 
 def test_no_more_candidates_than_the_api_gives(server, ask) -> None:
-    assert len(set(texts(ask(n=MOST_CANDIDATES + 2)))) == MOST_CANDIDATES + 2
-    assert [seen.body["generationConfig"]["candidateCount"] for seen in server.seen] == [MOST_CANDIDATES, 2]
+    assert len(set(texts(ask(n=MAX_CANDIDATES + 2)))) == MAX_CANDIDATES + 2
+    assert [seen.body["generationConfig"]["candidateCount"] for seen in server.seen] == [MAX_CANDIDATES, 2]
 
 
 def test_a_truncated_sample_is_kept(server, outcomes) -> None:

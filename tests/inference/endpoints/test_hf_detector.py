@@ -6,7 +6,7 @@ import pytest
 import torch
 from PIL import Image
 
-from inference.endpoints.hf_detector import MOST_BOXES, objects
+from inference.endpoints.hf_detector import MAX_BOXES, objects
 from inference.endpoints.transformers_models import TransformersEndpoint
 from schemas.coordinates import CoordinateFrame
 from schemas.records import MediaRef
@@ -35,7 +35,7 @@ def picture(medium) -> MediaRef:
 def test_boxes_lie_inside_the_picture(tmp_path, picture, name) -> None:
     [text] = use(tmp_path, name, lambda endpoint: one_by_one(endpoint, [detect("dog", picture)]), threshold=0.0)
     boxes = boxes_px(text, picture)
-    assert 0 < len(boxes) <= MOST_BOXES
+    assert 0 < len(boxes) <= MAX_BOXES
     assert (boxes >= 0).all()
     assert (boxes <= [WIDTH, HEIGHT, WIDTH, HEIGHT]).all()
     assert (boxes[:, 2:] - boxes[:, :2] > 0.4).all()
@@ -136,4 +136,4 @@ def test_no_more_than_the_most_boxes() -> None:
     left = torch.arange(300, dtype=torch.float32)
     boxes = torch.stack([left, left * 0, left + 0.5, left * 0 + 1], dim=1)
     kept = objects(boxes, left / 300, 300, 10)
-    assert kept[:, 0].tolist() == [299.0 - i for i in range(MOST_BOXES)]
+    assert kept[:, 0].tolist() == [299.0 - i for i in range(MAX_BOXES)]

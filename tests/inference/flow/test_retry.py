@@ -10,8 +10,8 @@ from inference.errors import RETRYABLE, CallError, Failure
 from inference.flow.retry import (
     FIRST_WAIT_AFTER_FAULT_S,
     FIRST_WAIT_S,
-    LONGEST_RETRY_AFTER_S,
-    LONGEST_WAIT_S,
+    MAX_RETRY_AFTER_S,
+    MAX_WAIT_S,
     REFUSED_FOR_LOAD,
     retried,
     wait_s,
@@ -50,14 +50,14 @@ def test_wait_doubles_up_to_a_minute(failure: Failure, tries: int, jitter: float
 @pytest.mark.parametrize("tries", [1, 6])
 def test_a_server_that_says_when_is_obeyed(failure: Failure, tries: int, asked_s: float, expected: float) -> None:
     """Up to ten minutes: a server that asks for a day would hold the run."""
-    assert wait_s(tries, CallError(failure, "", retry_after_s=asked_s), 0.3) == expected <= LONGEST_RETRY_AFTER_S
+    assert wait_s(tries, CallError(failure, "", retry_after_s=asked_s), 0.3) == expected <= MAX_RETRY_AFTER_S
 
 
 @settings(max_examples=200)
 @given(st.sampled_from(sorted(RETRYABLE)), st.integers(1, 500), st.floats(0, 1, exclude_max=True))
 def test_wait_stays_in_bounds(failure: Failure, tries: int, jitter: float) -> None:
     first_s = FIRST_WAIT_S if failure in REFUSED_FOR_LOAD else FIRST_WAIT_AFTER_FAULT_S
-    assert first_s / 2 <= wait_s(tries, CallError(failure, ""), jitter) <= LONGEST_WAIT_S
+    assert first_s / 2 <= wait_s(tries, CallError(failure, ""), jitter) <= MAX_WAIT_S
 
 
 BUSY, LOST, REFUSED = (CallError(kind, "") for kind in (Failure.OVERLOADED, Failure.CONNECTION, Failure.REFUSED))

@@ -25,14 +25,17 @@ def empty_board() -> Iterator[None]:
         (5, 0, None, None),
         (10, 0, 10, None),
         (12, 0, 10, None),
-        (5, 0, 10, 20.0),
-        (3, 2, 10, 20.0),
-        (1, 0, 11, 200.0),
+        (5, 0, 10, 9.0),
+        (3, 2, 10, 9.0),
+        (1, 0, 11, 90.0),
     ],
 )
-def test_the_time_left_at_the_rate_so_far(kept: int, rejected: int, total: int | None, left: float | None) -> None:
-    stage = StageProgress(started_s=100.0, kept=kept, rejected=rejected)
-    assert eta_s(stage, total, now_s=120.0) == left
+def test_the_time_left_at_the_present_rate(kept: int, rejected: int, total: int | None, left: float | None) -> None:
+    stage = StageProgress(started_s=100.0, kept=1000 + kept, rejected=rejected)
+    for number in range(kept + rejected):
+        stage.end(116.0 + number % 2)
+    found = eta_s(stage, None if total is None else 1000 + total, now_s=120.0)
+    assert found == (left if left is None else pytest.approx(left))
 
 
 @pytest.mark.parametrize(

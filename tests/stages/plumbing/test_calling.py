@@ -16,6 +16,7 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindows, Timestamp
 
 from inference.asking import Asks
 from inference.errors import BudgetUsedUp, CallError, Failure
+from inference.flow.in_flight import one_in_flight
 from inference.grounding import BadReply
 from inference.request import Sampling
 from inference.runtime import runtime
@@ -26,6 +27,7 @@ from schemas.coding import record
 from schemas.records import Call, Draft, Question, Rejected
 from schemas.usage import Usage
 from stages.plumbing.calling import CallModels
+from stages.plumbing.metrics import clear_board, progress
 from stages.plumbing.stage import REJECTED, Reject, Route, RunWork, Stage
 
 CALL = Call(
@@ -164,6 +166,21 @@ def test_every_element_ends_once(models, in_flight, count) -> None:
     elements = items(count)
     kept = [f"done {n}" for n in range(count)]
     run(elements, CallModels(STAGE, work, models(), in_flight), expect(kept, []))
+
+
+async def say_in_flight(element: Item, session: Session) -> list[int]:
+    live = progress("stage")
+    said = [live.in_flight]
+    if element.fate == "asks":
+        with one_in_flight():
+            said.append(live.in_flight)
+    return [*said, live.in_flight]
+
+
+def test_an_elements_requests_are_in_flight_and_not_the_element(models) -> None:
+    clear_board()
+    elements = [Item("0"), Item("1", "asks"), Item("2")]
+    run(elements, CallModels(STAGE, say_in_flight, models()), expect([[0, 0], [0, 1, 0], [0, 0]], []))
 
 
 def test_a_slow_element_holds_nobody_up_and_is_not_lost(models) -> None:

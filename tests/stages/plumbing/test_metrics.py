@@ -1,6 +1,7 @@
 """What is counted: metrics that a runner adds up, and the board of this process."""
 
 import threading
+import time
 from collections.abc import Iterator
 
 import apache_beam as beam
@@ -10,6 +11,8 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from schemas.records import Call, Rejected
 from schemas.usage import Usage
 from stages.plumbing.metrics import (
+    RATE_OVER_S,
+    StageProgress,
     board,
     clear_board,
     count_call,
@@ -94,3 +97,28 @@ def test_threads_find_the_same_figures() -> None:
         thread.join()
     assert len(found) == 16
     assert len({id(live) for live in found}) == 1
+
+
+@pytest.mark.parametrize(
+    ("ends_s", "now_s", "rate"),
+    [
+        ([], 105.0, 0.0),
+        ([100.5, 101.0, 101.9], 102.0, 3 / 2),  # since it began
+        ([101.0] * 50, 110.0, 50 / 9),
+        ([101.0] * 50, 111.0, 0.0),  # what is longer ago no longer counts
+        ([101.0] * 50 + [104.2], 110.5, 51 / 9.5),
+        ([100.0 + second for second in range(100)], 200.0, 1.0),
+    ],
+)
+def test_the_rate_is_that_of_the_last_seconds(ends_s: list[float], now_s: float, rate: float) -> None:
+    stage = StageProgress(started_s=100.0)
+    for at_s in ends_s:
+        stage.end(at_s)
+    assert stage.per_second(now_s) == pytest.approx(rate)
+    assert len(stage._ended) <= RATE_OVER_S
+
+
+def test_what_ends_is_counted_in_the_rate() -> None:
+    count_kept("clean")
+    count_rejected(Rejected("a", "clean", "too_easy", "odd"))
+    assert progress("clean").per_second(time.monotonic()) > 0
