@@ -67,7 +67,7 @@ def check_benchmark(folder: str) -> None:
             except OSError as error:
                 raise ValueError(f"{where}: {error}; put it there or take it out of media") from error
             if kind is None:
-                raise ValueError(f"{where}: {uri} is neither a picture nor a clip")
+                raise ValueError(f"{where}: {uri} is neither an image nor a clip")
 
 
 def benchmark_media(fields: Mapping[str, object], where: str) -> list[str]:
@@ -94,7 +94,7 @@ class BenchmarkIndex:
     """What a benchmark holds: the id behind each run of words, and its images."""
 
     grams: dict[tuple[str, ...], str] = field(default_factory=dict)
-    pictures: list[tuple[str, MediaRef]] = field(default_factory=list)
+    media: list[tuple[str, MediaRef]] = field(default_factory=list)
 
     @classmethod
     def load(cls, settings: DecontaminateSettings) -> "BenchmarkIndex":
@@ -115,7 +115,7 @@ class BenchmarkIndex:
         for uri in benchmark_media(fields, where):
             checked = check_medium(uri, store)
             if checked.ref is not None:
-                self.pictures.append((record_id, checked.ref))
+                self.media.append((record_id, checked.ref))
             elif checked.reason != UNSUPPORTED_MEDIA:
                 raise ValueError(f"{where}: {checked.detail}")
 
@@ -137,19 +137,19 @@ class _Decontaminate:
                 detail = f"shares {self._settings.ngram} words with {self._index.grams[gram]!r}: {' '.join(gram)}"
                 raise Reject(CONTAMINATED, detail)
         for medium in draft.question.media:
-            for benchmark_id, picture in self._index.pictures:
-                if self._same(medium, picture):
+            for benchmark_id, theirs in self._index.media:
+                if self._same(medium, theirs):
                     raise Reject(CONTAMINATED, f"shares a picture with {benchmark_id!r}")
         return draft
 
-    def _same(self, medium: MediaRef, picture: MediaRef) -> bool:
-        if medium.pixel_sha256 == picture.pixel_sha256:
+    def _same(self, medium: MediaRef, theirs: MediaRef) -> bool:
+        if medium.pixel_sha256 == theirs.pixel_sha256:
             return True
-        if hamming(int(medium.dhash, 16), int(picture.dhash, 16)) > self._settings.max_distance:
+        if hamming(int(medium.dhash, 16), int(theirs.dhash, 16)) > self._settings.max_distance:
             return False
-        if len(medium.image_uris) != len(picture.image_uris):
+        if len(medium.image_uris) != len(theirs.image_uris):
             return False
-        pairs = zip(medium.image_uris, picture.image_uris, strict=True)
+        pairs = zip(medium.image_uris, theirs.image_uris, strict=True)
         return all(same_image(self._store.pixels(a), self._benchmark.pixels(b)) for a, b in pairs)
 
 

@@ -57,7 +57,7 @@ def _fold(text: str, words: re.Pattern[str]) -> str:
 
 
 @dataclass
-class KeptPictures:
+class KeptImages:
     """The media of the drafts kept so far among those of one question, found again by exact or near hash."""
 
     exact: dict[tuple[str, ...], str] = field(default_factory=dict)
@@ -86,7 +86,7 @@ def find_duplicates(
 
     ``same`` confirms on pixels. The result depends on ids and content, not on the order of the drafts.
     """
-    kept = KeptPictures()
+    kept = KeptImages()
     for draft in sorted(drafts, key=lambda draft: order_key(draft.id)):
         question = draft.question
         if _pixels(question) in kept.exact:
@@ -137,10 +137,10 @@ class _FindDuplicates(beam.DoFn):
                 yield rejected_output(STAGE.rejected(draft.id, why, draft.calls))
 
     def _same(self, a: Question, b: Question) -> bool:
-        pictures = [(x.image_uris, y.image_uris) for x, y in zip(a.media, b.media, strict=True)]
-        if any(len(x) != len(y) for x, y in pictures):
+        uris = [(x.image_uris, y.image_uris) for x, y in zip(a.media, b.media, strict=True)]
+        if any(len(x) != len(y) for x, y in uris):
             return False
-        pairs = (pair for x, y in pictures for pair in zip(x, y, strict=True))
+        pairs = (pair for x, y in uris for pair in zip(x, y, strict=True))
         return all(same_image(self._store.pixels(x), self._store.pixels(y)) for x, y in pairs)
 
 

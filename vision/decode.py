@@ -279,7 +279,7 @@ def _explained(data: bytes, error: Exception) -> UndecodableMedia:
     cut_riff = data[:4] == b"RIFF" and int.from_bytes(data[4:8], "little") + 8 > len(data)
     cut_jpeg = data.startswith(_JPEG) and not _ends_like_jpeg(data)
     if cut_riff or cut_jpeg or "truncated" in detail or isinstance(error, EOFError):
-        return UndecodableMedia("truncated", "the file stops before the picture does")
+        return UndecodableMedia("truncated", "the file stops before the image does")
     if isinstance(error, UnidentifiedImageError):
         if data.startswith(_KNOWN):
             return UndecodableMedia("corrupt", "it begins like an image, but its header is cut or damaged")

@@ -110,7 +110,7 @@ class TransformersEndpoint:
 
     def _one_image(self, prompt: RenderedPrompt) -> MediaPart:
         if len({part.sha256 for part in prompt.media}) != 1 or prompt.media[0].kind != "image":
-            raise _not_sent(f"{self.settings.model} looks at one picture, {prompt.name} has another number or a video")
+            raise _not_sent(f"{self.settings.model} looks at one image, {prompt.name} has another number or a video")
         return prompt.media[0]
 
     def _join(self, part: MediaPart, prompt: RenderedPrompt) -> tuple[_Batch, int]:
@@ -233,7 +233,7 @@ def prepared(image_processor: Any, pixels: np.ndarray) -> Any:
     try:
         return image_processor(Image.fromarray(pixels), return_tensors="pt")
     except ValueError as error:
-        raise _not_sent(f"a picture of {width}x{height} px cannot be resized: {error}") from error
+        raise _not_sent(f"an image of {width}x{height} px cannot be resized: {error}") from error
 
 
 def _listed(model: VisionModel) -> str:

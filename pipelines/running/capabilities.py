@@ -58,7 +58,7 @@ def check_capabilities(recipe: Recipe, models: ModelsSettings, scan: MediaScan) 
         roles = sorted(role for role, endpoint in used.items() if endpoint == name)
         settings = models.endpoint(roles[0])
         seeing = [role for role in roles if role in whole]
-        several = f"{name} ({', '.join(seeing)}) takes one picture a request, and "
+        several = f"{name} ({', '.join(seeing)}) takes one image a request, and "
         remedy = f"set endpoints.{name}.multi_image if it takes more"
         if scan.most_media > 1 and seeing and not settings.multi_image:
             problems.append(f"{several}the input has records with {scan.most_media}; {remedy}")

@@ -138,7 +138,7 @@ UNREADABLE = [
     ({"id": "b", "media": [{"bytes": "x"}]}, "line 2: media: expected paths"),
     ({"id": "b", "media": ["missing.png"]}, r"line 2: .*missing\.png.*; put it there or take it out of media"),
     ({"id": "b", "media": ["../outside.png"]}, r"line 2: .*outside\.png"),
-    ({"id": "b", "media": "text.png"}, r"line 2: input:text\.png is neither a picture nor a clip"),
+    ({"id": "b", "media": "text.png"}, r"line 2: input:text\.png is neither an image nor a clip"),
 ]
 
 

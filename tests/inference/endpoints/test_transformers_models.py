@@ -97,9 +97,9 @@ OTHER = MediaPart("input:other.png", "3" * 64)
             lambda p: detect("dog", p),
             "unsupported: .*answers segment and segment_points prompts, not detect.v1",
         ),
-        ("grounding-dino", lambda _: detect("dog"), "unsupported: .*looks at one picture"),
-        ("owlv2", lambda p: detect("dog", p, OTHER), "unsupported: .*looks at one picture"),
-        ("sam", lambda _: segment(BOXES, VIDEO), "unsupported: .*looks at one picture"),
+        ("grounding-dino", lambda _: detect("dog"), "unsupported: .*looks at one image"),
+        ("owlv2", lambda p: detect("dog", p, OTHER), "unsupported: .*looks at one image"),
+        ("sam", lambda _: segment(BOXES, VIDEO), "unsupported: .*looks at one image"),
         ("grounding-dino", lambda p: detect("", p), "unsupported: .*cannot look for '.'"),
         ("owlv2", lambda p: detect("-", p), "unsupported: .*or no word"),
         ("grounding-dino", lambda p: detect("a dog " * 40, p), "unsupported: .*83 of at most 32 tokens"),
@@ -110,8 +110,8 @@ OTHER = MediaPart("input:other.png", "3" * 64)
         ("sam", lambda p: segment("[[NaN, 2, 3, 4]]", p), "bad_request: .*expected 4 numbers"),
         ("sam", lambda p: segment("7", p), "bad_request: boxes"),
         ("sam", lambda p: segment_points(BOXES, p), "bad_request: points .*expected 2 numbers"),
-        ("grounding-dino", lambda _: detect("dog", LINE), "unsupported: a picture of 2000x1 px cannot be resized"),
-        ("sam", lambda _: segment(BOXES, LINE), "unsupported: a picture of 2000x1 px cannot be resized"),
+        ("grounding-dino", lambda _: detect("dog", LINE), "unsupported: an image of 2000x1 px cannot be resized"),
+        ("sam", lambda _: segment(BOXES, LINE), "unsupported: an image of 2000x1 px cannot be resized"),
     ],
 )
 def test_what_cannot_be_asked(tmp_path, medium, picture, name, build, said) -> None:

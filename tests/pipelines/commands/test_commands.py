@@ -113,7 +113,7 @@ def test_validate_says_what_an_endpoint_cannot_do(
     assert validate(two, *off) == 2
     lines = capsys.readouterr().out.splitlines()
     [impossible] = [line for line in lines if line.startswith("NOT POSSIBLE: ")]
-    assert impossible.startswith("NOT POSSIBLE: coarse (policy) takes one picture a request, and the input has records")
+    assert impossible.startswith("NOT POSSIBLE: coarse (policy) takes one image a request, and the input has records")
     assert [line for line in lines if line.startswith("note: edges (detector, segmenter) gets no reply schema")]
 
 

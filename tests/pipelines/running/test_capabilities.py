@@ -78,7 +78,7 @@ def test_roles_of_one_endpoint_are_told_together() -> None:
         (("e", replace(ABLE, multi_image=False)),), (("policy", "e"), ("pointer", "e")), "c", "i", "r"
     )
     [problem], notes = check_capabilities(RECIPE, models, TWO)
-    assert problem.startswith("e (policy) takes one picture a request, and the input has records with 2;")
+    assert problem.startswith("e (policy) takes one image a request, and the input has records with 2;")
     assert notes == []
 
 

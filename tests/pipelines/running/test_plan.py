@@ -137,6 +137,6 @@ def test_a_recipe_lists_the_description_that_it_wires() -> None:
 def test_the_bundled_recipe_can_be_wired(tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").write_text("{}\n", "utf-8")
     plan = make_plan(RunArguments("grounded_cot", str(tmp_path), str(tmp_path / "run")))
-    assert (plan.recipe.name, plan.recipe.stages) == (grounded_cot.RECIPE.name, grounded_cot.RECIPE.stages)
+    assert plan.recipe == grounded_cot.RECIPE
     check_wiring(plan)
     assert not (tmp_path / "run").exists()
