@@ -63,15 +63,17 @@ async def ask_judge(task: JudgeTask[T], caller: Caller, role: str = ROLE) -> T:
 
 
 async def judge(name: str, task: JudgeTask[Reading], caller: Caller, role: str = ROLE, said: str = "") -> Verdict:
-    """Returns the judge's verdict under this name, ``said`` before its reason; unscored where the judge failed.
+    """Returns the judge's verdict under this name, ``said`` before its reason.
+
+    It has failed where the judge could not be asked or read, or says that it cannot judge.
 
     Raises BudgetUsedUp.
     """
     try:
         value, reason = await ask_judge(task, caller, role)
     except (CallError, BadReply) as error:
-        return Verdict(name, None, f"{role}: {error}")
-    return Verdict(name, value, f"{said}{reason}")
+        return Verdict(name, None, f"{role}: {error}", failed=True)
+    return Verdict(name, value, f"{said}{reason}", failed=value is None)
 
 
 def true_or_false(field: str, where: str = "") -> Callable[[Answered], Reading]:

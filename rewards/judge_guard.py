@@ -125,8 +125,8 @@ def agreed(straight: Verdict, swapped: Verdict, max_apart: float = 0.0) -> Verdi
     name = straight.name
     if straight.value is None or swapped.value is None:
         missing = straight if straight.value is None else swapped
-        return Verdict(name, None, f"only one order of the texts was judged: {missing.reason}")
+        return Verdict(name, None, f"only one order of the texts was judged: {missing.reason}", failed=True)
     both = f"{straight.value:g} and in the other order {swapped.value:g}"
     if abs(straight.value - swapped.value) > max_apart:
-        return Verdict(name, None, f"the order of the texts decides: {both}")
+        return Verdict(name, None, f"the order of the texts decides: {both}", failed=True)
     return Verdict(name, (straight.value + swapped.value) / 2, f"{both}: {straight.reason}")

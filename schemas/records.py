@@ -112,7 +112,12 @@ class Attempt:
 
 @record
 class Verdict:
-    """The typed result of one scorer: ``value`` in [0, 1], or None (unscored), and the reason.
+    """The typed result of one scorer, in one of three states, and the reason.
+
+    - Scored: ``value`` is in [0, 1].
+    - Not applicable: ``value`` is None, since there is nothing of the kind to check.
+    - Failed: ``value`` is None and ``failed`` is set, since there is something to check and it could not be checked,
+      such as when a server did not answer. What failed never passes.
 
     ``evidence`` is for programs: what the value is based on, one JSON object in each string; its fields are documented
     by the scorer.
@@ -122,6 +127,7 @@ class Verdict:
     value: float | None
     reason: str
     evidence: tuple[str, ...] = ()
+    failed: bool = False
 
 
 @record

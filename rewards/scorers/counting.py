@@ -195,7 +195,7 @@ async def score_counting(
     try:
         verdict = _verdict(await _pairings(labels, counted, masks), int(number.value))
     except BadReply as error:
-        return Verdict(NAME, None, str(error))
+        return Verdict(NAME, None, str(error), failed=True)
     if verdict.value is not None or not words:
         return verdict
     try:

@@ -28,7 +28,7 @@ async def score_outcome(question: Question, predicted: str | None, caller: Calle
     if grade.value is not None or grade.method != "judge" or predicted is None:
         return Verdict(NAME, grade.value, f"{grade.method}: {grade.reason}")
     if caller is None:
-        return Verdict(NAME, None, "judge: no judge is configured for free text")
+        return Verdict(NAME, None, "judge: no judge is configured for free text", failed=True)
     task = JudgeTask(
         JUDGE_PROMPT,
         {"predicted": predicted},

@@ -49,10 +49,10 @@ async def _probability(question: Question, reasoning: str, predicted: str, calle
     try:
         answered = await caller.generate(role, prompt, Sampling(), continuation=continuation)
     except CallError as error:
-        return Verdict(NAME, None, f"{role}: {error}")
+        return Verdict(NAME, None, f"{role}: {error}", failed=True)
     logprobs = answered.completions[0].logprobs
     if not logprobs:
-        return Verdict(NAME, None, f"{role}: no log-probabilities came back")
+        return Verdict(NAME, None, f"{role}: no log-probabilities came back", failed=True)
     probability = min(1.0, math.exp(sum(logprobs)))
     return Verdict(NAME, probability, f"P(answer | question, reasoning, media) over {len(logprobs)} tokens, Eq. 5")
 

@@ -41,7 +41,7 @@ async def score_rubrics(question: Question, attempt: str, rubrics: tuple[Rubric,
     try:
         judged = await judge_rubrics(question, attempt, rubrics, caller)
     except (CallError, BadReply) as error:
-        return Verdict(NAME, None, f"judge: {error}")
+        return Verdict(NAME, None, f"judge: {error}", failed=True)
     met = [each.score.score for each in judged if each.score.score is not None]
     evidence = tuple(
         json.dumps(vars(each.score) | {"rationale": each.rationale}, ensure_ascii=False) for each in judged

@@ -83,7 +83,7 @@ async def score_spatial(points: tuple[Point, ...], pointer_found_any: bool, mask
     try:
         views = await view_points(points, masks)
     except BadReply as error:
-        return Verdict(NAME, None, str(error))
+        return Verdict(NAME, None, str(error), failed=True)
     off = [_fault(view) for view in views if not view.on]
     notes = dict.fromkeys(f"; {view.by}: {view.note}" for view in views if view.by and view.note)
     said = f"{len(views) - len(off)} of {len(views)} on their objects{_listed(off)}{''.join(notes)}"

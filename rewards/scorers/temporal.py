@@ -211,7 +211,7 @@ async def _score(case: Case) -> Verdict:
     try:
         statements = await extract_statements(case.text, case.caller)
     except (CallError, BadReply) as error:
-        return Verdict(NAME, None, f"extraction: {error}")
+        return Verdict(NAME, None, f"extraction: {error}", failed=True)
     checker = point_checker(case.masks, index) if case.locatable else None
     return await score_temporal(statements, clip, case.caller, checker)
 
