@@ -8,7 +8,7 @@ treat it is said at each of them. RuCL's form is in :mod:`rewards.curriculum`, C
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Annotated, ClassVar
 
@@ -36,6 +36,7 @@ class GateSettings:
         default_factory=lambda: dict(_EQUAL), hash=False
     )
     tau: Annotated[float, Field(gt=0, le=1), "the outcome alone counts below this"] = 1.0
+    skip: Annotated[tuple[str, ...], "scorers that are left out, by name; what they check is then not checked"] = ()
 
     def __post_init__(self) -> None:
         if not self.weights.get("outcome"):
@@ -45,16 +46,21 @@ class GateSettings:
 _EQUAL = {"outcome": 1.0, "spatial": 1.0, "reasoning": 1.0}
 
 
-def gated(verdicts: tuple[Verdict, ...], settings: GateSettings) -> float | None:
+def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collection[str] = ("format",)) -> float | None:
     """Argos Eq. 9: the outcome alone below τ, else the weighted mean of outcome, grounding and reasoning.
 
-    Grounding is ``spatial`` for images and ``temporal`` for clips. None when the outcome is unscored. Deviations: Eq. 9
-    prints w_S above and w_G below the line, taken as one weight; unscored terms leave numerator and denominator.
+    Grounding is ``spatial`` for images and ``temporal`` for clips. None when the outcome has no value or a verdict has
+    failed. 0 where one of the ``gates`` is 0. Deviations: Eq. 9 prints w_S above and w_G below the line, taken as one
+    weight; verdicts that are not applicable leave numerator and denominator.
     """
     values = _values(verdicts)
     outcome = values.get("outcome")
     if outcome is None or outcome < settings.tau:
         return outcome
+    if any(values.get(gate) == 0 for gate in gates):
+        return 0.0
+    if any(verdict.failed for verdict in verdicts):
+        return None
     weights = {"temporal": settings.weights.get("spatial", 0.0), **settings.weights}
     scored = [(weights[name], value) for name, value in values.items() if name in weights and value is not None]
     return sum(weight * value for weight, value in scored) / sum(weight for weight, _ in scored)

@@ -1,10 +1,15 @@
 """Finding the objects of a label in a question's media: the masks that points are checked against (Argos Eq. 1).
 
-A detector gives the boxes of a label, a segmenter the mask in each box. On synthetic images, and where the detector
-fails, a pointing model's points go to the segmenter in place of boxes (Argos, before Eq. 3).
+A detector gives the boxes of a label, a segmenter the mask in each box. On synthetic images, and for a label that the
+detector cannot serve, a pointing model's points go to the segmenter in place of boxes (Argos, before Eq. 3).
+
+A label that none of them can serve, and one that names no object at all, has no instances: that is the response's
+doing, and its points are wrong. A server that does not answer is another matter: then nothing can be said, and it
+raises.
 
 Deviations: the paper takes one box per point; a label with several instances has several boxes here, and any of their
-masks will do. A pointer that also made the points under verification would confirm itself, so it is noted when it did.
+masks will do. A box over nearly the whole image serves no label: any point would lie in it. A pointer that also made
+the points under verification would confirm itself, so it is noted when it did.
 """
 
 import json
@@ -12,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inference.asking import Asks, ask_for
-from inference.errors import CallError
+from inference.errors import RETRYABLE, CallError, Failure
 from inference.families.plain import PLAIN
 from inference.grounding import BadReply, Mask, masks_of_reply
 from inference.models import Caller
@@ -20,6 +25,8 @@ from inference.request import Sampling
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
 from schemas.coordinates import CoordinateFrame
+from schemas.geometry import Box
+from schemas.labels import label_fault, plain_label
 from schemas.messages import MediaPart, media_part
 from schemas.records import MediaRef, Question
 
@@ -30,6 +37,8 @@ ASKS = (
     Asks("segmenter", (SEGMENT_PROMPT, SEGMENT_POINTS_PROMPT), required=False, all_media=False),
 )
 """What finding objects asks. None is required: without these roles points are not checked."""
+MAX_COVER = 0.9
+"""A box over a larger share of the image serves no label."""
 _EXACT = Sampling(max_tokens=16384)
 
 
@@ -78,8 +87,10 @@ def box_order(frame: CoordinateFrame) -> str:
 
 @dataclass(frozen=True)
 class Instances:
-    """The instances of a label in one image. ``by`` is the role that found them, ``note`` why that one where it
-    needs saying."""
+    """The instances of a label in one image.
+
+    ``by`` is the role that looked for them, "" where none can; ``note`` says why that one where it needs saying.
+    """
 
     masks: tuple[Mask, ...]
     by: str
@@ -96,8 +107,14 @@ class ObjectMasks:
     _found: dict[tuple[int, int | None, str], Instances] = field(default_factory=dict)
 
     async def of(self, label: str, media_index: int, frame: int | None = None) -> Instances:
-        """Every instance of the label in an image, or in a frame of a clip. Raises CallError and BadReply."""
-        key = (media_index, frame, " ".join(label.casefold().split()))
+        """Returns every instance of the label in an image, or in a frame of a clip.
+
+        Raises CallError where a server does not answer.
+        """
+        fault = label_fault(label)
+        if fault is not None:
+            return Instances((), "", fault)
+        key = (media_index, frame, plain_label(label))
         if key not in self._found:
             self._found[key] = await self._look_for(key[2], media_index, frame)
         return self._found[key]
@@ -113,28 +130,29 @@ class ObjectMasks:
         return None if shown is None else media_part(shown)
 
     async def _look_for(self, label: str, media_index: int, frame: int | None) -> Instances:
-        """By the first locator that gives a readable reply; what failed before it is noted."""
+        """By the first locator that can serve the label; what those before it said is noted."""
         image, medium = self.part_of(media_index, frame), self.question.media[media_index]
         assert image is not None
         synthetic = self.question.source in self.served.synthetic_sources
-        note = f"{self.question.source} holds synthetic pictures" if synthetic else ""
-        failed: CallError | BadReply | None = None
+        note = f"{self.question.source} holds synthetic images" if synthetic else ""
+        unserved = ""
         for role in self.served.locators(self.question.source):
             find = self._by_detector if role == "detector" else self._by_pointer
             try:
                 masks = await find(label, image, medium)
             except (CallError, BadReply) as error:
-                failed = failed or error
+                if isinstance(error, CallError) and is_down(error):
+                    raise
+                unserved = unserved or f"the {role} cannot serve it: {error}"
                 continue
-            if failed is not None and not masks:
+            if unserved and not masks:
                 # The pointer's "none" says nothing of a label that the detector does not know.
                 break
-            if failed is not None:
-                note = f"the detector failed: {failed}"
+            note = "; ".join(filter(None, (note, unserved)))
             if role == "pointer" and self.served.own_pointer:
                 note += "; by the endpoint that placed these points"
             return Instances(tuple(mask for mask in masks if mask.pixels.any()), role, note)
-        raise failed or BadReply("no endpoint is configured to look for it")
+        return Instances((), "", unserved or "no endpoint is configured to look for it")
 
     async def _by_detector(self, label: str, image: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:
         family = self.caller.family("detector")
@@ -148,7 +166,7 @@ class ObjectMasks:
             _EXACT,
             lambda reply: family.boxes(reply.text, label, medium, 0),
         )
-        listed = [[box.x1, box.y1, box.x2, box.y2] for box in boxes]
+        listed = [[box.x1, box.y1, box.x2, box.y2] for box in boxes if not _is_whole(box, medium)]
         return await self._segmented(SEGMENT_PROMPT, "boxes", listed, image, medium)
 
     async def _by_pointer(self, label: str, image: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:
@@ -178,9 +196,10 @@ class ObjectMasks:
         return masks
 
 
-async def find_instances(label: str, masks: ObjectMasks, media_index: int, frame: int | None = None) -> Instances:
-    """:meth:`ObjectMasks.of`; raises BadReply, which names the label, for a failed call too."""
-    try:
-        return await masks.of(label, media_index, frame)
-    except (CallError, BadReply) as error:
-        raise BadReply(f"{label!r}: {error}") from error
+def is_down(error: CallError) -> bool:
+    """Returns whether a call failed by its server's doing, whatever it was asked; no content is an answer to that."""
+    return (error.failure in RETRYABLE or error.failure is Failure.UNAUTHORISED) and error.failure is not Failure.EMPTY
+
+
+def _is_whole(box: Box, medium: MediaRef) -> bool:
+    return box.width * box.height > MAX_COVER * medium.width * medium.height

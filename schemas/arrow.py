@@ -73,6 +73,8 @@ _COMMON = [
     ("boxes", pa.list_(_BOX)),
     ("gold_boxes", pa.list_(_BOX)),
     ("scores", _SCORES),
+    ("entities", pa.list_(pa.string())),
+    ("pointable", pa.list_(pa.string())),
     ("pass_rate", pa.float64()),
     ("k", pa.int32()),
     ("attempts", pa.list_(_ATTEMPT)),

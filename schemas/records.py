@@ -201,6 +201,12 @@ class Draft:
         return self.question.id
 
     @property
+    def pointable(self) -> tuple[str, ...]:
+        """The entities that the pointer found."""
+        found = {point.label for point in self.points}
+        return tuple(entity for entity in self.entities if entity in found)
+
+    @property
     def usage(self) -> Usage:
         """What the calls for this question have taken so far."""
         return sum((call.usage for call in self.calls), NOTHING)

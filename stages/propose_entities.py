@@ -23,9 +23,8 @@ from schemas.messages import shown
 from schemas.records import Draft, Event
 from schemas.responses.times import MAX_TIME_S
 from stages.plumbing.calling import CallingStage, Work
-from stages.plumbing.stage import Reject, Stage
+from stages.plumbing.stage import Stage
 
-NO_ENTITIES = "no_entities"
 PROMPT, CLIP_PROMPT = "propose.v1", "propose_video.v1"
 MAX_ENTITY_CHARS = 120
 MAX_EVENT_CHARS = 300
@@ -80,7 +79,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> Draft:
-    """The draft with what the teacher says is to be pointed at. Raises :class:`Reject` where it names nothing."""
+    """Returns the draft with what the teacher says is to be pointed at, which may be nothing."""
     rollout = next((attempt for attempt in draft.attempts if attempt.correct), draft.attempts[0])
     question, most = draft.question, settings.max_entities
     last_s = max((medium.frames[-1].t_s for medium in question.media if medium.frames), default=None)
@@ -94,18 +93,13 @@ async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> 
         events = () if last_s is None else events_of_reply(reply.text, last_s, most)
         return entities_of_reply(reply.text, most), events
 
-    (entities, events), answered = await ask_for(
-        session, "teacher", prompt, Sampling(max_tokens=settings.max_tokens), read
-    )
-    if not entities:
-        raise Reject(NO_ENTITIES, "the teacher named no visible thing", answered.call.keys[0])
+    (entities, events), _ = await ask_for(session, "teacher", prompt, Sampling(max_tokens=settings.max_tokens), read)
     return replace(draft, entities=entities, events=events)
 
 
 STAGE = Stage(
     "propose",
     "the teacher names what an answer has to point at",
-    reasons={NO_ENTITIES: "the teacher named nothing that could be pointed at"},
     asks=(Asks("teacher", (PROMPT, CLIP_PROMPT)),),
     settings=ProposeSettings,
 )

@@ -1,7 +1,7 @@
 """The reward of rollouts: a recipe of :mod:`rewards.recipes` on what the policy wrote.
 
 A response is decoded, its tags are brought from the model's frame to original pixels, and the recipe scores the group.
-That something can be pointed at is what the row's gold boxes or right attempts show.
+What can be pointed at stands in the row.
 
 A judge or detector that does not answer is no verdict. The trainer waits and asks again (what was answered comes from
 the reply cache), and stops when it has waited long enough.
@@ -119,8 +119,9 @@ class Reward:
     async def _group(self, row: TrainingRow, question: Question, texts: list[str], session: Session) -> list[Scored]:
         masks = ObjectMasks(question, session, self._served)
         traces = [read_trace(index, text, question.media) for index, text in enumerate(texts)]
-        cases = [case_of(trace, masks, pointable=bool(row.pointed)) for trace in traces]
-        cases = [replace(case, context=row.context) for case in cases]
+        form = self.recipe.form_of(row.context)
+        cases = [case_of(trace, masks, row.entities, row.pointable) for trace in traces]
+        cases = [replace(case, context=row.context, form=form) for case in cases]
         earned = await self.recipe.score(cases, self.memory)
         return [
             Scored(each.reward, each.outcome, case.text, each.verdicts)

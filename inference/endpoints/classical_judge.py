@@ -11,7 +11,10 @@ import numpy as np
 from inference.endpoints.classical_sight import CANNOT_READ, Scene, question_of, read_scene
 from inference.errors import CallError, Failure
 from prompts.loader import RenderedPrompt
+from schemas.answers.polarity import POLARITY
 from schemas.geometry import Point
+from schemas.records import Question
+from schemas.responses.conclusions import conclusions
 from schemas.responses.response import Response, parse_response
 from vision.classical.labels import read_label
 from vision.classical.query import CountQuery, nouns_of
@@ -50,13 +53,21 @@ def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generato
 
 
 def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """For a counting question, whether the answer is the number of points; otherwise it cannot judge."""
-    points = parse_response(prompt.variable("reasoning")).points
-    query, predicted = question_of(prompt), prompt.variable("predicted")
-    if not isinstance(query, CountQuery) or not predicted.strip().isdecimal():
-        return json.dumps({"reason": "not a count", "supports": "cannot_judge"})
-    supports = "yes" if int(predicted) == len(set(points)) else "no"
-    return json.dumps({"reason": f"{len(set(points))} points for the answer {predicted}", "supports": supports})
+    """For a counting question, whether the answer is the number of places pointed at; else whether the reasoning says
+    in so many words that it is the answer; otherwise it cannot judge.
+    """
+    reasoning, predicted = prompt.variable("reasoning"), prompt.variable("predicted")
+    if isinstance(question_of(prompt), CountQuery) and predicted.strip().isdecimal():
+        places = {(point.x, point.y) for point in parse_response(reasoning).points}
+        supports = "yes" if int(predicted) == len(places) else "no"
+        return json.dumps({"reason": f"{len(places)} points for the answer {predicted}", "supports": supports})
+    kind = "bool" if predicted.strip().casefold() in POLARITY else "text"
+    asked = Question("", "", "", (), prompt.variable("question"), predicted, kind)
+    stated = conclusions(reasoning, asked)
+    if not stated:
+        return json.dumps({"reason": "no conclusion is stated", "supports": "cannot_judge"})
+    supports = "yes" if all(each.right for each in stated) else "no"
+    return json.dumps({"reason": f"the reasoning says: {stated[-1].said}", "supports": supports})
 
 
 def candidate_rubrics(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:

@@ -2,16 +2,26 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
 
-from rewards.aggregate import GateSettings
+from rewards.aggregate import GateSettings, gated
 from rewards.case import Case
 from rewards.recipes.base import Earned, Memory, Recipe
 from rewards.registry import SCORERS
 from rewards.scorer import Scorer, check_names
-from rewards.scorers import outcome, spatial
-from rewards.verifier import verify
+from rewards.scorers import outcome, spatial, temporal
+from rewards.verifier import Verified, verify
+from schemas.config import Weight, settings
+
+
+@settings
+class ArgosSettings(GateSettings):
+    """Eq. 9, and what pointing without looking costs."""
+
+    miss_cost: Annotated[Weight, "what a point off its object costs, in units of what one on it earns; 0 is Eq. 9"] = (
+        1.0
+    )
 
 
 @dataclass(frozen=True)
@@ -19,20 +29,38 @@ class Argos(Recipe):
     """Eq. 9: a wrong answer earns its outcome alone, so that nothing else of it is scored.
 
     A response that does not point although there is something to point at has spatial score 0: pointing at nothing is
-    no way around the grounding.
+    no way around the grounding. Deviation: where it points, grounding g counts as g - c · (1 - g) with the
+    ``miss_cost`` c. In Eq. 9 a point set by chance can only gain; here guesses that are wrong more often than right
+    earn less than not pointing.
     """
 
     name: ClassVar[str] = "argos"
-    Settings: ClassVar[type] = GateSettings
+    Settings: ClassVar[type] = ArgosSettings
     shown: ClassVar[tuple[str, ...]] = (outcome.NAME, spatial.NAME)
 
-    settings: GateSettings
+    settings: ArgosSettings
     scorers: tuple[Scorer, ...] = SCORERS
 
     def __post_init__(self) -> None:
         check_names("weights", self.settings.weights, self.scorers)
+        check_names("skip", self.settings.skip, self.scorers)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """See :class:`rewards.recipes.base.Recipe`."""
         found = await asyncio.gather(*(verify(case, self.settings, self.scorers) for case in cases))
-        return [Earned(verified.score, verified.verdicts) for verified in found]
+        return [
+            Earned(self._reward(case, verified), verified.verdicts) for case, verified in zip(cases, found, strict=True)
+        ]
+
+    def _reward(self, case: Case, verified: Verified) -> float | None:
+        """The score, with what the points off their objects cost where it counts the grounding."""
+        if not verified.score or not case.points:
+            return verified.score
+        cost = self.settings.miss_cost
+        charged = tuple(
+            replace(verdict, value=verdict.value - cost * (1 - verdict.value))
+            if verdict.name in (spatial.NAME, temporal.NAME) and verdict.value is not None
+            else verdict
+            for verdict in verified.verdicts
+        )
+        return gated(charged, self.settings)

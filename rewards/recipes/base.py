@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol
 
 from rewards.case import Case, Context
 from rewards.curriculum import CurriculumState
+from rewards.form import GROUNDED_FORM, Form
 from rewards.scorer import Scorer
 from rewards.scorers import outcome
 from rewards.selection import choose
@@ -100,6 +101,10 @@ class Recipe(Protocol):
         """What each response of one question's group earned, in order. Raises BudgetUsedUp."""
         ...
 
+    def form_of(self, context: Context) -> Form:
+        """The form in which a response to such a question was asked for."""
+        return GROUNDED_FORM
+
     def learn(self, memory: Memory, step: Sequence[Judged]) -> Memory:
         """The memory after a step with these responses."""
         return memory
@@ -122,6 +127,8 @@ async def verdicts_of(scorers: Sequence[Scorer], case: Case) -> tuple[Verdict, .
 
 
 async def verdict_of(scorer: Scorer, case: Case) -> Verdict:
-    """The scorer's verdict; unscored, with the reason, where its needs are not met. Raises BudgetUsedUp."""
+    """The scorer's verdict; without a value, with the reason, where it does not run. Raises BudgetUsedUp."""
     choice = choose(scorer, case)
-    return await scorer.score(case) if choice.chosen else Verdict(scorer.name, None, choice.reason)
+    return (
+        await scorer.score(case) if choice.chosen else Verdict(scorer.name, None, choice.reason, failed=choice.failed)
+    )

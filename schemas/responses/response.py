@@ -26,6 +26,7 @@ _SECTION = re.compile(r"<(/?)(think|judge|answer)\s*>", re.IGNORECASE)
 _BRACES = re.compile(r"\\{1,2}boxed\s*\{|\\.|\{|\}", re.DOTALL)
 _GLM_BEGIN, _GLM_END = "<|begin_of_box|>", "<|end_of_box|>"
 _BOXED_BEGIN, _BOXED_END = "<boxed>", "</boxed>"
+_OTHER_BOX = re.compile(r"<\|begin_of_box\|>(.*?)<\|end_of_box\|>|<boxed>(.*?)</boxed>", re.DOTALL)
 _ANSWER_LINE = re.compile(r"(?:final\s+)?answer\s*[:：]\s*(\S.*)", re.IGNORECASE)
 _MAX_ANSWER_LINE_CHARS = 2000
 _AXIS = re.compile(r"([xy])([0-9]{0,4})")
@@ -258,6 +259,20 @@ def _last_between(text: str, begin: str, end: str) -> str | None:
 
 def _last_latex_box(text: str) -> str | None:
     """The content of the ``\\boxed`` that closes last, or of the innermost one that fills it."""
+    closed = _latex_boxes(text)
+    if not closed:
+        return None
+    _, inner, inner_end, _ = closed.pop()
+    while closed:
+        start, deeper, deeper_end, end = closed.pop()
+        if start < inner or text[inner:start].strip() or text[end:inner_end].strip():
+            break
+        inner, inner_end = deeper, deeper_end
+    return text[inner:inner_end].strip()
+
+
+def _latex_boxes(text: str) -> list[tuple[int, int, int, int]]:
+    """The complete LaTeX boxes in the order in which they close: start, start and end of the content, and end."""
     closed: list[tuple[int, int, int, int]] = []
     stack: list[tuple[bool, int, int]] = []
     for mark in _BRACES.finditer(text):
@@ -269,15 +284,14 @@ def _last_latex_box(text: str) -> str | None:
                     closed.append((start, inner, mark.start(), mark.end()))
         elif token.endswith("{") and token != "\\{":
             stack.append((token != "{", mark.start(), mark.end()))
-    if not closed:
-        return None
-    _, inner, inner_end, _ = closed.pop()
-    while closed:
-        start, deeper, deeper_end, end = closed.pop()
-        if start < inner or text[inner:start].strip() or text[end:inner_end].strip():
-            break
-        inner, inner_end = deeper, deeper_end
-    return text[inner:inner_end].strip()
+    return closed
+
+
+def all_boxed(text: str) -> tuple[str, ...]:
+    """Returns the contents of all complete boxes of a text, of the forms that :func:`last_boxed` reads."""
+    found = [text[inner:inner_end] for _, inner, inner_end, _ in _latex_boxes(text)]
+    found += [match.group(1) or match.group(2) or "" for match in _OTHER_BOX.finditer(text)]
+    return tuple(content.strip() for content in found if last_boxed(content) is None)
 
 
 def _has_format(text: str, marks: list[re.Match[str]]) -> bool:

@@ -10,7 +10,7 @@ from schemas.records import Draft, Question, Rejected, Trace
 Row = dict[str, object]
 SCORES = ("outcome", "spatial", "temporal", "reasoning")
 """The scorers whose values have a field of their own in ``scores``."""
-UNSTORED = ("counting",)
+UNSTORED = ("format", "counting")
 """Scorers that decide what is kept and whose values stand in no row."""
 
 
@@ -82,6 +82,8 @@ def _common(draft: Draft, context: RowContext) -> Row:
         "answer_type": question.answer_type,
         "choices": question.choices,
         "gold_boxes": None if question.gold_boxes is None else [asdict(box) for box in question.gold_boxes],
+        "entities": list(draft.entities),
+        "pointable": list(draft.pointable),
         "pass_rate": draft.pass_rate,
         "k": draft.scored_attempts if draft.attempts else None,
         "attempts": [{"text": a.text, "answer": a.answer, "correct": a.correct} for a in draft.attempts] or None,
