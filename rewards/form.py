@@ -42,8 +42,8 @@ TEXTUAL_FORM = Form()
 DIRECT_FORM = Form(reasoning=False)
 """A direct answer, whose think section may be empty (SAIL-RL's simple questions)."""
 
-_OPENED = re.compile(r"<\s*(?:point|box)s?\b", re.IGNORECASE)
-_CLOSED = re.compile(r"<\s*/\s*(?:point|box)s?\s*>", re.IGNORECASE)
+_OPENED = re.compile(r"[<‹＜]\s*(?:point|box|boxe)s?\b", re.IGNORECASE)
+_CLOSED = re.compile(r"<\s*/\s*(?:point|box|boxe)s?\s*>", re.IGNORECASE)
 _FOREIGN = re.compile(
     r"\"?\b(?:point_2d|bbox_2d|box_2d|bbox|xyxy)\b\"?\s*[:=]|<\|?(?:box_start|box_end|point_start|quad_start|ref)\b|<loc_?\d"
     r"|&lt;\s*/?\s*(?:points?|box)\b",
@@ -55,7 +55,7 @@ _AXIS = re.compile(r"[xy][0-9]{0,4}")
 _NUMBER = r"\s*-?\d{1,5}(?:\.\d{1,6})?\s*(?:px|pixels?)?\s*"
 _PLACE = re.compile(
     rf"[(\[]{_NUMBER},{_NUMBER}(?:,{_NUMBER},{_NUMBER})?[)\]]"
-    rf"|\bx\d?\s*[=:]{_NUMBER}[,;]?\s*(?:and\s+)?y\d?\s*[=:]{_NUMBER}",
+    rf"|\bx\d{{0,3}}\s*[=:]\s*[\"'“”`]?{_NUMBER}[\"'“”`]?[,;]?\s*(?:and\s+)?y\d{{0,3}}\s*[=:]\s*[\"'“”`]?{_NUMBER}",
     re.IGNORECASE,
 )
 _OF_COORDINATES = re.compile(
@@ -78,7 +78,7 @@ def form_fault(text: str, response: Response, question: Question, form: Form) ->
 def _sections(text: str, response: Response, question: Question, form: Form) -> str | None:
     if not response.has_format:
         return "the sections are not as asked for"
-    if form.reasoning and not any(map(str.isalpha, prose_of(response.think or ""))):
+    if form.reasoning and not any(map(str.isalpha, _without_tags(response.think or ""))):
         return "there is no reasoning"
     return None
 
@@ -140,6 +140,12 @@ def _beside_boxes(section: str, boxed: Sequence[str]) -> str:
 
 
 _CHECKS = (_sections, _tags, _places, _answers)
+
+
+def _without_tags(text: str) -> str:
+    for tag in reversed(scan_tags(text)):
+        text = text[: tag.start] + text[tag.end :]
+    return text
 
 
 def prose_of(text: str) -> str:

@@ -190,6 +190,7 @@ def describe(scorers: Sequence[Scorer]) -> Stage:
         asks=(*(replace(ask, required=False) for scorer in scorers for ask in scorer.asks), planning),
         settings=VerifySettings,
         scores=tuple(scorer.name for scorer in scorers),
+        failures=(UNVERIFIABLE,),
     )
 
 

@@ -49,6 +49,7 @@ def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None
     absent = [role for role in recipe.roles if role not in settings.roles]
     if absent:
         raise ConfigError(f"reward.recipe = {recipe.name!r} asks the role {absent[0]}: set reward.roles.{absent[0]}")
+    recipe.check_served(settings.roles)
     missing = [what for name, what in recipe.needs.items() if not gives(name)]
     if missing:
         raise ConfigError(f"reward.recipe = {recipe.name!r} needs {missing[0]}, which no row of the data has")

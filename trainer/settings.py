@@ -118,7 +118,8 @@ class RolloutSettings:
 class RewardSettings:
     """What a response earns: ``recipe`` is one of :data:`rewards.recipes.registry.RECIPES`, ``options`` its settings.
 
-    With ``argos``, points are not scored without roles for detector and segmenter, free text is not without a judge.
+    With ``argos``, points need a role that finds objects; without a judge the reasoning has no part in the reward, and
+    free text is not scored.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {"gate": "options"}

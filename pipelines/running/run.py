@@ -17,6 +17,7 @@ from inference.serving import started_servers
 from pipelines.running.budget import Spent, is_local, is_used_up, spent_of, worker_processes
 from pipelines.running.counts import agreements, ledger, metric_counters, unbalanced, written_counts
 from pipelines.running.errors import ConservationError
+from pipelines.running.failures import check_failures
 from pipelines.running.forecast import count_records, measured
 from pipelines.running.loading import PipelineError, recipe_file
 from pipelines.running.outputs import write_ends
@@ -59,6 +60,7 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
         waves = _run_waves(served, arguments)
         summary = _summarise(plan, waves, arguments, time.monotonic() - started)
         staging = plan.folder.staging
+        check_failures(plan.recipe, summary, staging, plan.settings.max_failed)
         (staging / "config.toml").write_text(to_toml(plan.settings), "utf-8")
         (staging / "run.json").write_text(json.dumps(summary.to_fields(), indent=1), "utf-8")
         write_card(staging, summary)

@@ -1,7 +1,7 @@
 """The reward of Argos (§3.1): the verifier that curates traces, on what the policy wrote (Eq. 1–9)."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
@@ -10,9 +10,9 @@ from rewards.case import Case
 from rewards.recipes.base import Earned, Memory, Recipe
 from rewards.registry import SCORERS
 from rewards.scorer import Scorer, check_names
-from rewards.scorers import outcome, spatial, temporal
+from rewards.scorers import counting, outcome, spatial, temporal
 from rewards.verifier import Verified, verify
-from schemas.config import Weight, settings
+from schemas.config import ConfigError, Weight, settings
 
 
 @settings
@@ -47,10 +47,24 @@ class Argos(Recipe):
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """See :class:`rewards.recipes.base.Recipe`."""
-        found = await asyncio.gather(*(verify(case, self.settings, self.scorers) for case in cases))
+        found = await asyncio.gather(*(verify(case, self._gate(case), self.scorers) for case in cases))
         return [
             Earned(self._reward(case, verified), verified.verdicts) for case, verified in zip(cases, found, strict=True)
         ]
+
+    def check_served(self, roles: Collection[str]) -> None:
+        """See :class:`rewards.recipes.base.Recipe`."""
+        looks = {spatial.NAME, counting.NAME} - {*self.settings.skip}
+        if looks and "detector" not in roles and not {"pointer", "segmenter"} <= {*roles}:
+            raise ConfigError(
+                "reward.roles.detector must name an endpoint: points are checked with it; or leave that out: "
+                f"reward.options.skip = {sorted(looks)}"
+            )
+
+    def _gate(self, case: Case) -> GateSettings:
+        """The settings, without the scorers whose roles a config leaves out: what nobody scores pays nothing."""
+        absent = [s.name for s in self.scorers for a in s.asks if a.required and a.role not in case.served.roles]
+        return replace(self.settings, skip=(*self.settings.skip, *absent))
 
     def _reward(self, case: Case, verified: Verified) -> float | None:
         """The score, with what the points off their objects cost where it counts the grounding."""

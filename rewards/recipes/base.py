@@ -5,7 +5,7 @@ which the trainer keeps and saves: ``score`` reads it, and ``learn`` gives the n
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
@@ -100,6 +100,9 @@ class Recipe(Protocol):
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """What each response of one question's group earned, in order. Raises BudgetUsedUp."""
         ...
+
+    def check_served(self, roles: Collection[str]) -> None:
+        """Raises ConfigError where it could not score what it is there for with endpoints for these roles."""
 
     def form_of(self, context: Context) -> Form:
         """The form in which a response to such a question was asked for."""
