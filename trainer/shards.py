@@ -28,7 +28,7 @@ from vision.decode import UndecodableMedia, decode_image
 CONTEXT = ("complexity", "rubrics")
 """Columns that say more of a question, for the rewards that need it; null or absent where a recipe has none."""
 POINTABLE = ("entities", "pointable")
-"""Columns that say what can be pointed at; for rows without them it is what their gold boxes name."""
+"""Columns that say what can be pointed at; where they are absent or null it is what the gold boxes name."""
 COMMON = ("id", "source", "license", "images", "question", "answer", "answer_type", "choices", "gold_boxes", "attempts")
 NEEDED = {"sft": (*COMMON, "messages"), "rl": (*COMMON, "prompt")}
 FrameOf = tuple[int, int | None, float | None]
@@ -123,7 +123,8 @@ def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None) -
     frames = tuple((f["media_index"], f["frame"], f["t_s"]) for f in fields.get("frames") or ())
     said = tuple({"role": turn["role"], "content": turn["content"]} for turn in turns)
     named = labels_of(boxes)
-    entities, pointable = (tuple(fields[name] or ()) if name in fields else named for name in POINTABLE)
+    told = [fields.get(name) for name in POINTABLE]
+    entities, pointable = (named if phrases is None else tuple(phrases) for phrases in told)
     return TrainingRow(
         question.id, question.source, said, images, question, entities, pointable, frames, _context(fields)
     )

@@ -246,9 +246,10 @@ def judging(*script: tuple[int, str]) -> Iterator[Judge]:
 
 
 def judged_by(base_url: str, wait_s: float = 30.0, **endpoint: Any) -> RewardSettings:
-    """A reward with nothing but a judge, which is asked once each time."""
+    """A reward with nothing but a judge of answers, which is asked once each time."""
     settings = EndpointSettings(kind="openai", model="judge", base_url=base_url, max_retries=0, **endpoint)
-    return RewardSettings(endpoints={"judge": settings}, roles={"judge": "judge"}, wait_s=wait_s)
+    options = {"skip": ["format", "spatial", "counting", "reasoning"]}
+    return RewardSettings(endpoints={"judge": settings}, roles={"judge": "judge"}, wait_s=wait_s, options=options)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,8 @@ from .runs import (
 
 WriteShards = Callable[..., Path]
 POINTED = '<think>A <points x1="42" y1="560" alt="blue triangle">blue triangle</points>.</think> <answer>{}</answer>'
-RIGHT, OFF, WRONG = "<answer>1</answer>", POINTED.format("1").replace("42", "300"), "<answer>7</answer>"
+RIGHT, WRONG = (f"<think>I see it.</think><answer>{answer}</answer>" for answer in (1, 7))
+OFF = POINTED.format("1").replace("42", "300")
 MIXED, ALL_RIGHT, ALL_WRONG = [RIGHT, WRONG, RIGHT, WRONG], [RIGHT] * 4, [WRONG] * 4
 SHAPED = [POINTED.format("1"), OFF, RIGHT, OFF]
 """All right, and with different rewards: a point on the triangle, points off it, no point."""
@@ -85,7 +86,7 @@ def test_the_raw_outcome_decides(collected: Any) -> None:
     sampled, kept, _ = collected({"q0": [SHAPED], "q1": [SHAPED]})
     assert kept == []
     rewards = sorted({scored.reward for group in sampled for scored in group.scored})
-    assert rewards == [0.5, 1.0]
+    assert rewards == [0.0, 0.5, 1.0]
     assert {scored.outcome for group in sampled for scored in group.scored} == {1.0}
 
 
