@@ -58,7 +58,7 @@ def draw_boxes(rng: random.Random, count: int) -> tuple[Box, ...]:
 
 
 def answer_with(rng: random.Random, gold: Sequence[Box], count: int) -> tuple[Box, ...]:
-    """A response's boxes: half near gold ones, half anywhere; no two are near-duplicates, which the rivals do not know."""
+    """A response's boxes: half near gold ones, half anywhere. No two are near-duplicates, which the rivals count."""
     near = []
     for box in rng.sample(gold, min(len(gold), count // 2)):
         dx, dy = rng.gauss(0, 10), rng.gauss(0, 10)

@@ -73,7 +73,7 @@ def match_group(responses: Sequence[tuple[Box, ...]], gold: Sequence[Box]) -> tu
     """
     if not gold:
         raise ValueError("without gold boxes there is nothing to match")
-    limit, wanted = max_boxes(gold), _rows(gold)
+    limit, wanted = max_boxes(gold), _columns(gold)
     matched = [_match(boxes, wanted) if 0 < len(boxes) <= limit else (0.0, 0.0) for boxes in responses]
     recall, precision = np.array(matched).reshape(-1, 2).T
     return recall, precision
@@ -118,50 +118,51 @@ def _said(count: int, limit: int, of: str, recall: float, precision: float) -> s
 
 
 def _match(predicted: Sequence[Box], gold: Values) -> tuple[float, float]:
-    """Recall and precision of one response with boxes, on the rows of the gold boxes."""
-    rows = _rows(predicted)
-    overlap = _iou(rows, gold)
-    counted = overlap[_distinct(rows, overlap)]
+    """Recall and precision of one response with boxes, on the columns of the gold boxes."""
+    columns = _columns(predicted)
+    overlap = _iou(columns, gold)
+    counted = overlap[_distinct(columns, overlap)]
     return float(counted.max(axis=0).mean()), float(counted.max(axis=1).mean())
 
 
-def _distinct(rows: Values, overlap: Values) -> NDArray[np.intp]:
+def _distinct(columns: Values, overlap: Values) -> NDArray[np.intp]:
     """Which of the predicted boxes count: of near-duplicates, and of those linked by others, the worst.
 
     ``overlap`` has the IoU of each with each gold box, (m, n). A box that lies nearer to another gold box is another
     object's, however much the two overlap.
     """
-    nearest, best = overlap.argmax(axis=1), overlap.max(axis=1)
-    linked = ((_iou(rows, rows) >= SAME_BOX_IOU) & (nearest[:, None] == nearest)) | np.eye(len(rows), dtype=bool)
-    cluster, before = np.arange(len(rows)), None
+    nearest, best, count = overlap.argmax(axis=1), overlap.max(axis=1), len(overlap)
+    linked = (_iou(columns, columns) >= SAME_BOX_IOU) & (nearest[:, None] == nearest) | np.eye(count, dtype=bool)
+    cluster, before = np.arange(count), None
     while before is None or (cluster != before).any():
-        cluster, before = np.where(linked, cluster, len(rows)).min(axis=1), cluster
+        cluster, before = np.where(linked, cluster, count).min(axis=1), cluster
     worst_first = np.argsort(best, kind="stable")
     return worst_first[np.unique(cluster[worst_first], return_index=True)[1]]
 
 
-def _rows(boxes: Iterable[Box]) -> Values:
-    """The boxes as sorted rows (n, 6), each once: the medium, x1, y1, x2, y2 and the area in square pixels.
+def _columns(boxes: Iterable[Box]) -> Values:
+    """The boxes in a fixed order, each once, as (6, n): the medium, x1, y1, x2, y2 and the area in square pixels.
 
     What is no box is a point with area 1: its overlap with anything is 0, and no union is ever 0.
     """
     places = {(box.media_index, box.x1, box.y1, box.x2, box.y2) for box in boxes}
-    rows = np.array([(*place, 0.0) for place in sorted(places)])
+    columns = np.array([(*place, 0.0) for place in sorted(places)]).T.copy()
     with np.errstate(all="ignore"):
-        width, height = np.maximum(rows[:, 3:5] - rows[:, 1:3], 0).T
+        width, height = np.maximum(columns[3:5] - columns[1:3], 0)
         areas = width * height
     no_box = ~((areas > 0) & (areas < _MAX_AREA))
-    rows[no_box, 1:5], areas[no_box] = 0, 1
-    rows[:, 5] = areas
-    return rows
+    columns[1:5, no_box], areas[no_box] = 0, 1
+    columns[5] = areas
+    return columns
 
 
 def _iou(a: Values, b: Values) -> Values:
-    """IoU (n, m) of two sets of rows, (n, 6) and (m, 6)."""
-    a = a[:, None]
-    sides = np.minimum(a[..., 3:5], b[:, 3:5]) - np.maximum(a[..., 1:3], b[:, 1:3])
-    shared = np.maximum(sides, 0).prod(axis=-1) * (a[..., 0] == b[:, 0])
-    return shared / (a[..., 5] + b[:, 5] - shared)
+    """IoU (n, m) of two sets of columns, (6, n) and (6, m)."""
+    a = a[:, :, None]
+    b = b[:, None, :]
+    width, height = np.maximum(np.minimum(a[3:5], b[3:5]) - np.maximum(a[1:3], b[1:3]), 0)
+    shared = width * height * (a[0] == b[0])
+    return shared / (a[5] + b[5] - shared)
 
 
 async def _score(case: Case) -> Verdict:
