@@ -29,7 +29,7 @@ from rewards.scorers.tool_calls import (
 class CodeDance(Recipe):
     """Eq. 1 with Eq. 5 for a whole trajectory, Eq. 2 for its turns.
 
-    A response without a trajectory is unscored, and so is one whose answer is.
+    A response without a trajectory is unscored, and so is one whose answer is, or one of whose verdicts has failed.
     """
 
     name: ClassVar[str] = "codedance"
@@ -51,7 +51,8 @@ class CodeDance(Recipe):
         ]
 
     def _reward(self, trajectory: Trajectory | None, earned: Earned, accuracy: float | None) -> float | None:
-        if trajectory is None or earned.outcome is None:
+        failed = any(verdict.failed for verdict in earned.verdicts)
+        if trajectory is None or earned.outcome is None or failed:
             return None
         counts = (trajectory.succeeded, trajectory.calls)
         tool = tool_reward(earned.outcome, *counts, accuracy, self.settings, trajectory.kind)
