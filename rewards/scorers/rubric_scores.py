@@ -21,7 +21,7 @@ from schemas.messages import shown
 from schemas.records import Question, Rubric, Verdict
 
 NAME = "rubrics"
-PROMPT = "rubric_judge.v2"
+PROMPT = "rubric_judge.v3"
 MAX_RATIONALE_CHARS = 300
 
 

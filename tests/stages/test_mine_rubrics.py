@@ -18,7 +18,7 @@ from schemas.ordering import order_key
 from schemas.records import Attempt, Call, Draft, Rejected, Rubric
 from stages.mine_rubrics import Judged, MinedRubrics, MineRubrics, summarise
 
-CALL = Call("teacher", "rubric_candidates.v1", "s", "m", ("key",))
+CALL = Call("teacher", "rubric_candidates.v2", "s", "m", ("key",))
 CANDIDATES = tuple(Rubric(name, f"{name}?", "1 or 0", 0.0, None, "") for name in ("always", "often", "never"))
 
 
@@ -142,7 +142,7 @@ def test_a_bad_reply_is_a_problem_and_not_a_score(
         return figures, kept, mined.judged, mined.problems, [(c.role, c.prompt) for c in mined.calls]
 
     figures = [("always", 1.0, 1.0), ("often", 0.75, 1 / 3), ("never", 0.0, None)]
-    calls = [("teacher", "rubric_candidates.v1")]
+    calls = [("teacher", "rubric_candidates.v2")]
     expected = (figures, [("always", "easy")], 4, PROBLEMS, calls)
     check_mined(models("teacher", "judge", says=says), [drafts(name) for name in list(SCORES)[::step]], expected, show)
 

@@ -125,7 +125,7 @@ def test_odd_teachers(
     check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     def says(prompt: str, _: int) -> str:
-        shown = prompt.split("ATTEMPT: ")[1].split("\n")[0]
+        shown = prompt.split("ATTEMPT:\n")[1].split("\n")[1]
         replies = {"prose": "I see a dog.", "nothing": '{"entities": [" "]}'}
         return replies.get(shown, json.dumps({"entities": [f"saw {shown}"]}))
 

@@ -58,7 +58,7 @@ def test_argos_case_iii_the_judge_decides_on_free_text(run, scripted, question, 
     verdict = run(score_outcome(semantic(question), PREDICTED, caller))
     assert (verdict.value, verdict.reason) == (value, "judge: same act")
     ((role, prompt, sampling),) = caller.asked
-    assert (role, prompt.name, sampling.temperature, sampling.n) == ("judge", "judge_answer.v2", 0.0, 1)
+    assert (role, prompt.name, sampling.temperature, sampling.n) == ("judge", "judge_answer.v3", 0.0, 1)
     assert (prompt.variable("gold"), prompt.variable("predicted")) == ("riding a horse", PREDICTED)
 
 

@@ -7,7 +7,6 @@ import pytest
 from inference.errors import BudgetUsedUp, CallError, Failure
 from inference.grounding import BadReply
 from rewards.case import Context
-from rewards.judge_guard import MAX_CHARS
 from rewards.rubrics import RubricScore
 from rewards.scorers.rubric_scores import (
     SCORER,
@@ -18,6 +17,7 @@ from rewards.scorers.rubric_scores import (
     scores_of_verdict,
 )
 from schemas.messages import TextPart
+from schemas.quoting import MAX_CHARS
 from schemas.records import Rubric
 
 RUBRICS = tuple(Rubric(name, f"what {name}", f"when {name}", 1.0, 0.5, "hard") for name in "abc")
@@ -51,7 +51,7 @@ def test_rucl_eq5_the_share_that_is_met(run, scripted, question) -> None:
         RubricScore("c", True, 0),
     )
     ((role, prompt, sampling),) = caller.asked
-    assert (role, prompt.name, sampling.temperature) == ("judge", "rubric_judge.v2", 0.0)
+    assert (role, prompt.name, sampling.temperature) == ("judge", "rubric_judge.v3", 0.0)
     assert [part.uri for part in prompt.media] == ["input:scene.png"]
     assert (prompt.variable("answer"), prompt.variable("attempt")) == ("2", ATTEMPT)
     assert [listed["id"] for listed in json.loads(prompt.variable("rubrics"))] == ["a", "b", "c"]

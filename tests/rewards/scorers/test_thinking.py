@@ -6,9 +6,9 @@ import pytest
 
 from inference.errors import BudgetUsedUp, CallError, Failure
 from rewards.case import Context
-from rewards.judge_guard import MAX_CHARS
 from rewards.scorers.thinking import SCORER, score_aspects, score_thinking, thinking_of
 from schemas.messages import TextPart
+from schemas.quoting import MAX_CHARS
 from schemas.records import Verdict
 from schemas.responses.response import parse_response
 
@@ -47,7 +47,7 @@ def test_each_aspect_is_asked_on_its_own_and_consistency_without_the_picture(run
         ("thinking_grounding", 0.0),
         ("thinking_consistency", 1.0),
     ]
-    names = ["judge_logic.v1", "judge_grounding.v1", "judge_think_consistency.v1"]
+    names = ["judge_logic.v2", "judge_grounding.v2", "judge_think_consistency.v2"]
     assert [(role, prompt.name) for role, prompt, _ in caller.asked] == [("judge", name) for name in names]
     pictures = [[part.uri for part in prompt.media] for _, prompt, _ in caller.asked]
     assert pictures == [["input:scene.png"], ["input:scene.png"], []]
