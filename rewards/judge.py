@@ -3,7 +3,7 @@
     task = JudgeTask("judge_answer.v3", {"predicted": answer}, true_or_false("same"), fields={"gold": gold, …})
     verdict = await judge("outcome", task, caller)
 
-A judge that fails gives an unscored verdict: neither 1 nor 0, whatever the response was.
+A judge that fails gives a failed verdict: neither 1 nor 0, whatever the response was.
 """
 
 from collections.abc import Callable, Mapping, Sequence
