@@ -13,7 +13,7 @@ Deviations from Eq. 2, which leaves these cases open or pays for more boxes ther
 - B is a set, and near-duplicates in it are one box: of predicted boxes with the same nearest gold box that overlap by
   an IoU of :data:`SAME_BOX_IOU` or more, in one step or over others of them, the worst counts. Copies of a good box do
   not hide bad ones, several tries at one object do not pay, and the order of writing does not matter;
-- more boxes than :func:`max_boxes` score 0, whatever they hit.
+- more different boxes than :func:`max_boxes` score 0, whatever they hit.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -33,6 +33,7 @@ BOXES_PER_GOLD, MIN_BOXES_ALLOWED = 4, 8
 _MAX_AREA = 1e300  # so that no sum of two areas overflows
 
 Values = NDArray[np.float64]
+Place = tuple[int, float, float, float, float]
 
 
 def _bidirectional(recall: Values, precision: Values) -> Values:
@@ -58,7 +59,7 @@ the same two, harsher where they differ. ``recall_only`` pays for more boxes and
 
 
 def max_boxes(gold: Sequence[Box]) -> int:
-    """Returns how many boxes a response may have: :data:`BOXES_PER_GOLD` for each gold box, and at least
+    """Returns how many different boxes a response may have: :data:`BOXES_PER_GOLD` for each gold box, and at least
     :data:`MIN_BOXES_ALLOWED`."""
     return max(MIN_BOXES_ALLOWED, BOXES_PER_GOLD * len(gold))
 
@@ -73,8 +74,9 @@ def match_group(responses: Sequence[tuple[Box, ...]], gold: Sequence[Box]) -> tu
     """
     if not gold:
         raise ValueError("without gold boxes there is nothing to match")
-    limit, wanted = max_boxes(gold), _columns(gold)
-    matched = [_match(boxes, wanted) if 0 < len(boxes) <= limit else (0.0, 0.0) for boxes in responses]
+    limit, wanted = max_boxes(gold), _columns(_places(gold))
+    sets = map(_places, responses)
+    matched = [_match(places, wanted) if 0 < len(places) <= limit else (0.0, 0.0) for places in sets]
     recall, precision = np.array(matched).reshape(-1, 2).T
     return recall, precision
 
@@ -95,7 +97,7 @@ def score_group(
     scores = FORMS[form](recall, precision).tolist()
     limit, of = max_boxes(gold), f"{len(gold)} gold boxes ({form})"
     return tuple(
-        Verdict(NAME, score, _said(len(boxes), limit, of, r, p))
+        Verdict(NAME, score, _said(len(_places(boxes)), limit, of, r, p))
         for boxes, score, r, p in zip(responses, scores, recall.tolist(), precision.tolist(), strict=True)
     )
 
@@ -117,7 +119,12 @@ def _said(count: int, limit: int, of: str, recall: float, precision: float) -> s
     return f"{count} boxes, of {of}: recall {recall:.3f}, precision {precision:.3f}"
 
 
-def _match(predicted: Sequence[Box], gold: Values) -> tuple[float, float]:
+def _places(boxes: Iterable[Box]) -> set[Place]:
+    """The boxes as a set: labels do not tell them apart."""
+    return {(box.media_index, box.x1, box.y1, box.x2, box.y2) for box in boxes}
+
+
+def _match(predicted: set[Place], gold: Values) -> tuple[float, float]:
     """Recall and precision of one response with boxes, on the columns of the gold boxes."""
     columns = _columns(predicted)
     overlap = _iou(columns, gold)
@@ -133,6 +140,8 @@ def _distinct(columns: Values, overlap: Values) -> NDArray[np.intp]:
     """
     nearest, best, count = overlap.argmax(axis=1), overlap.max(axis=1), len(overlap)
     linked = (_iou(columns, columns) >= SAME_BOX_IOU) & (nearest[:, None] == nearest) | np.eye(count, dtype=bool)
+    if np.count_nonzero(linked) == count:
+        return np.arange(count)
     cluster, before = np.arange(count), None
     while before is None or (cluster != before).any():
         cluster, before = np.where(linked, cluster, count).min(axis=1), cluster
@@ -140,12 +149,11 @@ def _distinct(columns: Values, overlap: Values) -> NDArray[np.intp]:
     return worst_first[np.unique(cluster[worst_first], return_index=True)[1]]
 
 
-def _columns(boxes: Iterable[Box]) -> Values:
-    """The boxes in a fixed order, each once, as (6, n): the medium, x1, y1, x2, y2 and the area in square pixels.
+def _columns(places: set[Place]) -> Values:
+    """The boxes in a fixed order as (6, n): the medium, x1, y1, x2, y2 and the area in square pixels.
 
     What is no box is a point with area 1: its overlap with anything is 0, and no union is ever 0.
     """
-    places = {(box.media_index, box.x1, box.y1, box.x2, box.y2) for box in boxes}
     columns = np.array([(*place, 0.0) for place in sorted(places)]).T.copy()
     with np.errstate(all="ignore"):
         width, height = np.maximum(columns[3:5] - columns[1:3], 0)

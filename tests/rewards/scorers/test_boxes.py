@@ -151,6 +151,11 @@ def grid(count: int) -> tuple[Box, ...]:
     return tuple(box(20 * i, 0, 20 * i + 10, 10) for i in range(count))
 
 
+def test_a_box_that_is_mentioned_again_and_again_is_one_box() -> None:
+    verdict = score_boxes(GOLD * 50, GOLD)
+    assert (verdict.value, verdict.reason.split(",")[0]) == (1.0, "2 boxes")
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("gold", "limit"), [(1, 8), (2, 8), (3, 12), (300, 1200)])
 def test_box_spam_beyond_the_limit_scores_0(form, gold, limit) -> None:
