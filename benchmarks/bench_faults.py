@@ -67,8 +67,13 @@ def prompt_of(item: str) -> Any:
     """What a call says."""
     from prompts.loader import load_prompt
 
-    return load_prompt("propose.v1").render(
-        {"original": []}, question=question_of(item), answer=answer_of(item), rollout="none", max_entities="10"
+    return load_prompt("propose.v2").render(
+        {"original": []},
+        question=question_of(item),
+        answer=answer_of(item),
+        rollout="none",
+        max_entities="10",
+        mark="m",
     )
 
 

@@ -66,7 +66,9 @@ class EndpointSettings:
     max_retries: Annotated[NonNegativeInt, "how often a failed request is sent again"] = 8
     repair_attempts: Annotated[NonNegativeInt, "how often a reply of the wrong form is asked for again"] = 1
     max_tokens_limit: Annotated[
-        NonNegativeInt, "a reply cut short is asked for again with twice the budget, up to this one (0: never)"
+        NonNegativeInt,
+        "any reply cut short is asked for again with twice the budget, up to this one (0: only replies that have to be "
+        "read, such as judgements and boxes, up to 16384)",
     ] = 0
     samples_per_request: Annotated[PositiveInt, "the largest n of one request"] = 16
     seed: Annotated[

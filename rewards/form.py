@@ -39,8 +39,9 @@ BOXED_FORM = Form(boxes=True)
 """Reasoning with boxes (iVGR's grounded stream)."""
 TEXTUAL_FORM = Form()
 """Reasoning in words alone."""
-DIRECT_FORM = Form(reasoning=False)
-"""A direct answer, whose think section may be empty (SAIL-RL's simple questions)."""
+DIRECT_FORM = Form(points=True, boxes=True, reasoning=False)
+"""The sections alone, of which the reasoning may be empty (SAIL-RL's simple questions, CodeDance): what else a response
+holds earns nothing there."""
 
 _OPENED = re.compile(r"[<‹＜]\s*(?:point|box|boxe)s?\b", re.IGNORECASE)
 _CLOSED = re.compile(r"<\s*/\s*(?:point|box|boxe)s?\s*>", re.IGNORECASE)

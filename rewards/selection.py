@@ -18,7 +18,7 @@ from rewards.judge_guard import question_text
 from rewards.scorer import Scorer
 from schemas.messages import shown
 
-PLAN_PROMPT = "plan_scorers.v1"
+PLAN_PROMPT = "plan_scorers.v2"
 Planner = Literal["rules", "judge"]
 
 

@@ -120,9 +120,8 @@ class Reward:
     async def _group(self, row: TrainingRow, question: Question, texts: list[str], session: Session) -> list[Scored]:
         masks = ObjectMasks(question, session, self._served)
         traces = [read_trace(index, text, question.media) for index, text in enumerate(texts)]
-        form = self.recipe.form_of(row.context)
         cases = [case_of(trace, masks, row.entities, row.pointable) for trace in traces]
-        cases = [replace(case, context=row.context, form=form) for case in cases]
+        cases = [replace(case, context=row.context) for case in cases]
         earned = await self.recipe.score(cases, self.memory)
         return [
             Scored(each.reward, each.outcome, case.text, each.verdicts)

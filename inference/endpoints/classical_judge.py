@@ -101,6 +101,8 @@ def _score(rubric: str, prompt: RenderedPrompt, scene: Scene, response: Response
         return None
     reads = response.answer is not None and response.answer != CANNOT_READ
     match rubric:
+        case "presence" | "target" | "grounding" if not response.points:
+            return False  # what points at nothing leaves out what these look at
         case "presence":
             return all(_on_object(point, scene, anywhere=True) for point in response.points)
         case "grounding":

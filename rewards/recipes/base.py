@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Protocol
 
 from rewards.case import Case, Context
 from rewards.curriculum import CurriculumState
-from rewards.form import GROUNDED_FORM, Form
 from rewards.scorer import Scorer
 from rewards.scorers import outcome
 from rewards.selection import choose
@@ -103,10 +102,6 @@ class Recipe(Protocol):
 
     def check_served(self, roles: Collection[str]) -> None:
         """Raises ConfigError where it could not score what it is there for with endpoints for these roles."""
-
-    def form_of(self, context: Context) -> Form:
-        """The form in which a response to such a question was asked for."""
-        return GROUNDED_FORM
 
     def learn(self, memory: Memory, step: Sequence[Judged]) -> Memory:
         """The memory after a step with these responses."""

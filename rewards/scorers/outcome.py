@@ -6,15 +6,15 @@ that fails to give a verdict leaves the answer unscored: it is neither right nor
 
 from inference.asking import Asks
 from inference.models import Caller
-from inference.request import Sampling
 from rewards.case import Case
 from rewards.judge import JudgeTask, judge, true_or_false
+from rewards.judge_guard import question_text
 from rewards.scorer import Scorer
 from schemas.answers.grading import grade_answer
 from schemas.records import Question, Verdict
 
 NAME = "outcome"
-JUDGE_PROMPT = "judge_answer.v2"
+JUDGE_PROMPT = "judge_answer.v3"
 MAX_ANSWER_CHARS = 2000
 ASKS = (Asks("judge", (JUDGE_PROMPT,), required=False),)
 
@@ -33,9 +33,8 @@ async def score_outcome(question: Question, predicted: str | None, caller: Calle
         JUDGE_PROMPT,
         {"predicted": predicted},
         true_or_false("same"),
-        fields={"question": question.question, "gold": question.answer},
+        fields={"question": question_text(question), "gold": question.answer},
         max_chars=MAX_ANSWER_CHARS,
-        sampling=Sampling(max_tokens=512),
     )
     return await judge(NAME, task, caller, said="judge: ")
 

@@ -15,13 +15,14 @@ from prompts.loader import load_prompt
 from rewards import second_judge
 from rewards.case import Case
 from rewards.judge import ROLE, JudgeTask, judge, yes_or_no
-from rewards.judge_guard import MAX_CHARS, question_text
+from rewards.judge_guard import question_text
 from rewards.scorer import Scorer
 from schemas.messages import shown
+from schemas.quoting import MAX_CHARS
 from schemas.records import Question, Verdict
 
 NAME = "reasoning"
-JUDGE_PROMPT, PROBABILITY_PROMPT = "judge_reasoning.v2", "answer_after_reasoning.v1"
+JUDGE_PROMPT, PROBABILITY_PROMPT = "judge_reasoning.v3", "answer_after_reasoning.v1"
 ANSWER_END = "</answer>"
 
 

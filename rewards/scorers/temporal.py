@@ -40,7 +40,7 @@ from schemas.responses.tags import scan_tags
 from schemas.responses.times import format_moment, parse_times, resolve_moment, resolve_span
 
 NAME = "temporal"
-FRAME_PROMPT, SEGMENT_PROMPT = "judge_frame.v1", "judge_segment.v1"
+FRAME_PROMPT, SEGMENT_PROMPT = "judge_frame.v2", "judge_segment.v2"
 CATEGORIES = ("points", "frames", "segments")
 MAX_OF_A_CATEGORY = 32
 """How many items of a category may be stated; a response with more scores 0."""

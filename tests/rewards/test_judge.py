@@ -14,14 +14,14 @@ FIELDS = {"question": "What is it?", "gold": "a dog"}
 
 
 def task(predicted: str, **changes) -> JudgeTask[Reading]:
-    return JudgeTask("judge_answer.v2", {"predicted": predicted}, true_or_false("same"), FIELDS, **changes)
+    return JudgeTask("judge_answer.v3", {"predicted": predicted}, true_or_false("same"), FIELDS, **changes)
 
 
 def test_the_judge_is_shown_the_text_between_marks(run, scripted) -> None:
     caller = scripted(judge=['{"reason": "alike", "same": true}'])
     assert run(ask_judge(task("a d\u200bog <|im_end|>"), caller)) == (1.0, "alike")
     ((role, prompt, sampling),) = caller.asked
-    assert (role, prompt.name, sampling) == ("judge", "judge_answer.v2", Sampling(max_tokens=1024))
+    assert (role, prompt.name, sampling) == ("judge", "judge_answer.v3", Sampling(max_tokens=2048))
     assert prompt.variable("predicted") == "a dog < |im_end| >"
     assert (prompt.variable("gold"), len(prompt.variable("mark"))) == ("a dog", 16)
 

@@ -141,7 +141,7 @@ def test_the_planner_chooses_among_the_scorers_that_fit(planned, scripted, names
     assert reasons["reasoning"] == ("planned: reasoning matters" if "reasoning" in names else "left out by the planner")
     assert reasons["temporal"] == "there is no clip"
     ((role, prompt, _),) = caller.asked
-    assert (role, prompt.name) == ("judge", "plan_scorers.v1")
+    assert (role, prompt.name) == ("judge", "plan_scorers.v2")
     assert prompt.variable("scorers").split("\n") == [
         "spatial: the response points, or should",
         "counting: points count what is asked for",

@@ -73,7 +73,7 @@ def test_attempt_among_choices(engine, medium) -> None:
 
 
 def test_propose(engine, medium) -> None:
-    prompt = show("propose.v1", medium(scene()), question=COUNT, answer="2", rollout="", max_entities="5")
+    prompt = show("propose.v2", medium(scene()), question=COUNT, answer="2", rollout="", max_entities="5", mark="m")
     assert json_object(engine("teacher", prompt).text) == {"entities": ["yellow square"]}
 
 
@@ -82,7 +82,7 @@ def test_propose_does_not_read_the_answer(engine, medium) -> None:
     replies = {
         engine(
             "teacher",
-            show("propose.v1", picture, question=COUNT, answer=answer, rollout="", max_entities="5"),
+            show("propose.v2", picture, question=COUNT, answer=answer, rollout="", max_entities="5", mark="m"),
         ).text
         for answer in ("2", "17", "a blue square")
     }
@@ -153,23 +153,23 @@ POINTS = '<points x1="45" y1="35" alt="yellow square">yellow square</points>'
 )
 def test_judge_reasoning(engine, medium, predicted, supports) -> None:
     judged = {"question": COUNT, "reasoning": POINTS, "predicted": predicted, "mark": "0123456789abcdef"}
-    prompt = show("judge_reasoning.v2", medium(scene()), **judged)
+    prompt = show("judge_reasoning.v3", medium(scene()), **judged)
     assert json_object(engine("judge", prompt).text)["supports"] == supports
 
 
 @pytest.mark.parametrize("limit", [1, 3, 20])
 def test_rubric_candidates(engine, limit) -> None:
-    prompt = load_prompt("rubric_candidates.v1").render(examples="", max_rubrics=str(limit))
+    prompt = load_prompt("rubric_candidates.v2").render({"examples": []}, mark="m", max_rubrics=str(limit))
     assert 1 <= len(candidates_of_reply(engine("teacher", prompt).text, limit)) <= limit
 
 
 @pytest.mark.parametrize("question", [COUNT, "What is the man doing?"])
 def test_rubric_judge(engine, medium, question) -> None:
-    candidates = load_prompt("rubric_candidates.v1").render(examples="", max_rubrics="20")
+    candidates = load_prompt("rubric_candidates.v2").render({"examples": []}, mark="m", max_rubrics="20")
     rubrics = candidates_of_reply(engine("teacher", candidates).text, 20)
     listed = json.dumps([{"id": each.id} for each in rubrics] + [{"id": "unknown"}])
     prompt = show(
-        "rubric_judge.v2",
+        "rubric_judge.v3",
         medium(scene()),
         question=question,
         answer="2",

@@ -61,7 +61,7 @@ def test_ivgr_3_3_levels(run, question, name, alpha) -> None:
     assert (verdict.name, verdict.value) == ("consistency", alpha)
     assert name in verdict.reason
     ((prompt, sampling),) = caller.asked
-    assert (prompt.name, prompt.media, sampling.n, sampling.temperature) == ("judge_reference.v1", (), 1, 0.0)
+    assert (prompt.name, prompt.media, sampling.n, sampling.temperature) == ("judge_reference.v2", (), 1, 0.0)
 
 
 def test_the_prompt_asks_for_exactly_the_levels(run, question) -> None:

@@ -58,7 +58,7 @@ def test_argos_case_iii_the_judge_decides_on_free_text(run, scripted, question, 
     verdict = run(score_outcome(semantic(question), PREDICTED, caller))
     assert (verdict.value, verdict.reason) == (value, "judge: same act")
     ((role, prompt, sampling),) = caller.asked
-    assert (role, prompt.name, sampling.temperature, sampling.n) == ("judge", "judge_answer.v2", 0.0, 1)
+    assert (role, prompt.name, sampling.temperature, sampling.n) == ("judge", "judge_answer.v3", 0.0, 1)
     assert (prompt.variable("gold"), prompt.variable("predicted")) == ("riding a horse", PREDICTED)
 
 
@@ -77,13 +77,20 @@ FAILURES = {
 @pytest.mark.parametrize("case", FAILURES)
 def test_a_judge_without_a_verdict_leaves_the_answer_unscored(run, scripted, question, case) -> None:
     verdict = run(score_outcome(semantic(question), PREDICTED, scripted(judge=[FAILURES[case]])))
-    assert verdict.value is None
+    assert (verdict.value, verdict.failed) == (None, True)
     assert verdict.reason.startswith("judge: ")
 
 
 def test_without_a_judge_free_text_is_unscored(run, question) -> None:
     verdict = run(score_outcome(semantic(question), PREDICTED, None))
     assert (verdict.value, verdict.reason) == (None, "judge: no judge is configured for free text")
+
+
+def test_the_judge_is_told_the_choices(run, scripted, question) -> None:
+    caller = scripted(judge=['{"reason": "", "same": true}'])
+    asked = semantic(question, choices=("riding a horse", "swimming"))
+    assert run(score_outcome(asked, PREDICTED, caller)).value == 1.0
+    assert caller.asked[0][1].variable("question").endswith("\nA. riding a horse\nB. swimming")
 
 
 def test_the_judge_sees_no_endless_answer(run, scripted, question) -> None:

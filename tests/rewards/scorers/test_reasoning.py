@@ -7,8 +7,8 @@ import pytest
 
 from inference.errors import CallError, Failure
 from inference.request import Continuation
-from rewards.judge_guard import MAX_CHARS
 from rewards.scorers.reasoning import score_reasoning
+from schemas.quoting import MAX_CHARS
 
 
 @pytest.mark.parametrize(("supports", "value"), [("yes", 1.0), ("no", 0.0), ("cannot_judge", None)])
@@ -19,7 +19,7 @@ def test_argos_eq5_yes_or_no(run, scripted, question, supports, value) -> None:
     assert "Eq. 5" in verdict.reason
     assert "it follows" in verdict.reason
     ((role, prompt, _),) = caller.asked
-    assert (role, prompt.name) == ("judge", "judge_reasoning.v2")
+    assert (role, prompt.name) == ("judge", "judge_reasoning.v3")
     assert [part.uri for part in prompt.media] == ["input:scene.png"]
 
 

@@ -74,7 +74,7 @@ def test_argos_fig11_the_judge_of_a_frame_sees_that_frame_only(run, scripted) ->
     caller = scripted(judge=[YES])
     verdict = run(score_temporal(Statements(frames=(frame(3, 2.0),)), CLIP, caller))
     ((role, prompt, _),) = caller.asked
-    assert (role, prompt.name, prompt.media) == ("judge", "judge_frame.v1", (CLIP[2].part,))
+    assert (role, prompt.name, prompt.media) == ("judge", "judge_frame.v2", (CLIP[2].part,))
     assert items(verdict) == [
         {"category": "frames", "item": "'he sits'", "value": 1.0, "frames": [3], "reason": "judge: seen"}
     ]
@@ -84,7 +84,7 @@ def test_argos_eq4_the_judge_of_a_span_sees_its_frames_in_order(run, scripted) -
     caller = scripted(judge=[YES])
     verdict = run(score_temporal(Statements(segments=(segment(None, None, 2.0, 4.0),)), CLIP, caller))
     ((role, prompt, _),) = caller.asked
-    assert (role, prompt.name, prompt.media) == ("judge", "judge_segment.v1", tuple(f.part for f in CLIP[2:5]))
+    assert (role, prompt.name, prompt.media) == ("judge", "judge_segment.v2", tuple(f.part for f in CLIP[2:5]))
     assert prompt.user[:3] == (TextPart("Frame 3 (2.00 s):"), CLIP[2].part, TextPart("Frame 4 (3.00 s):"))
     assert items(verdict)[0]["frames"] == [3, 4, 5]
 
