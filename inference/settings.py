@@ -146,6 +146,11 @@ class ModelsSettings:
         return any(name == role for name, _ in self.roles)
 
     @property
+    def judges_text(self) -> bool:
+        """Whether there is a judge that reads prose: the embedded engine judges by arithmetic on pixels only."""
+        return self.has_role("judge") and self.endpoint("judge").kind != "classical"
+
+    @property
     def self_judging(self) -> bool:
         """Whether the judge is the teacher's endpoint."""
         both = self.has_role("judge") and self.has_role("teacher")

@@ -61,7 +61,7 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
     cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)
     unique = cleaned.kept | "Deduplicate" >> RemoveDuplicates(settings.dedup, roots)
     clear = unique.kept | "Decontaminate" >> DecontaminateQuestions(settings.decontaminate, roots)
-    opened = clear.kept | "OpenChoices" >> OpenMultipleChoice(settings.open_choices)
+    opened = clear.kept | "OpenChoices" >> OpenMultipleChoice(settings.open_choices, models.judges_text)
     drawn = opened.kept | "Draw" >> DrawQuestions(run.draw.below)
     attempted = drawn.kept | "Attempt" >> AttemptQuestions(settings.attempt, models)
     in_band = attempted.kept | "Difficulty" >> FilterByDifficulty(settings.difficulty)

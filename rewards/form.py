@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from schemas.answers.grading import grade_answer
 from schemas.answers.registry import answer_type_named
-from schemas.answers.rules import unled
+from schemas.answers.wrapping import unled
 from schemas.records import Question
 from schemas.responses.conclusions import contradiction
 from schemas.responses.response import Response, all_boxed, parse_boxes, parse_points

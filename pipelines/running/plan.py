@@ -145,9 +145,11 @@ def _check_ended(recipe: Recipe, stage: Stage, outputs: Mapping[str | None, Any]
         )
 
 
-def check_wiring(plan: Plan) -> None:
-    """Wire the plan's DAG and throw it away. Raises :class:`pipelines.running.loading.PipelineError` as a run would."""
-    wire(plan.recipe, beam.Pipeline(), plan.context, plan.settings)
+def check_wiring(plan: Plan) -> Ends:
+    """Wire the plan's DAG, which nothing runs, and return its ends. Raises as a run would
+    (:class:`pipelines.running.loading.PipelineError`).
+    """
+    return wire(plan.recipe, beam.Pipeline(), plan.context, plan.settings)
 
 
 class _Wired(PipelineVisitor):

@@ -9,7 +9,8 @@ The final answer is looked for outside ``<think>`` only, in this order:
 1. the last complete ``<answer>``; within it the last GLM box, else the last ``\\boxed{…}`` (braces nest),
    else ``<boxed>``, else its whole content;
 2. the last such box anywhere outside ``<think>`` (Argos figure 13 never closes its ``<answer>``);
-3. the last line that is not blank, if it reads ``Answer: X`` or ``Final answer: X``; prose is never searched.
+3. the last line that is not blank, if it reads ``Answer: X`` or ``Final answer: X``; prose is never searched
+   (:mod:`schemas.responses.prose` does so for attempts).
 
 Of several boxes the last one counts, so that listing candidates gains nothing.
 """
@@ -89,6 +90,17 @@ def parse_think(text: str) -> str | None:
     """Returns only the ``think`` of :func:`parse_response`. Never raises; linear in ``len(text)``."""
     thinks = _think_spans(text, list(_SECTION.finditer(text)))
     return _thought(text, thinks) if thinks else None
+
+
+def outside_think(text: str) -> str:
+    """Returns the text outside the think blocks, one line break for each. Never raises; linear."""
+    return _outside(text, _think_spans(text, list(_SECTION.finditer(text))))
+
+
+def _outside(text: str, thinks: list[_Span]) -> str:
+    starts = [0, *(span.end for span in thinks)]
+    ends = [*(span.start for span in thinks), len(text)]
+    return "\n".join(text[start:end] for start, end in zip(starts, ends, strict=True))
 
 
 def _thought(text: str, thinks: list[_Span]) -> str:
@@ -225,9 +237,7 @@ def _final_answer(text: str, thinks: list[_Span], answers: list[_Span]) -> str |
         content = text[answers[-1].inner_start : answers[-1].inner_end]
         boxed = last_boxed(content)
         return content.strip() if boxed is None else boxed
-    starts = [0, *(span.end for span in thinks)]
-    ends = [*(span.start for span in thinks), len(text)]
-    outside = "\n".join(text[start:end] for start, end in zip(starts, ends, strict=True))
+    outside = _outside(text, thinks)
     boxed = last_boxed(outside)
     if boxed is not None:
         return boxed

@@ -181,7 +181,7 @@ def test_the_users_turn(fields: dict, lines: list[str], make_draft: Callable[...
 @pytest.mark.parametrize(
     ("answer_type", "form"),
     [
-        ("mcq", "the text of the right choice"),
+        ("mcq", "the letter or the text of the right choice"),
         ("numeric", "a number alone"),
         ("bool", "yes or no"),
         ("text", "as briefly as the question allows"),
