@@ -23,7 +23,8 @@ _NOWHERE = r"(?:image|picture|photo|video|frame|scene|clip)"
 _NONE = re.compile(
     r"(?:there (?:is|are|were) (?:none|no\b[^.!?]*|nothing\b[^.!?]*|not any\b[^.!?]*)"
     r"|there (?:isn't|aren't) any\b[^.!?]*"
-    r"|none|no points?|nothing"
+    r"|none(?: found| detected| visible)?|no points?|nothing"
+    r"|no (?:[\w-]+ ){0,4}(?:detected|found|available|visible|present)(?: in the \w+)?"
     r"|(?:this|that|it|they)(?: is not|'s not| isn't| are not| aren't)(?: present| visible| shown)?"
     rf" in (?:the|this) {_NOWHERE}"
     r"|(?:i )?(?:do not|don't|cannot|can't) see any\b[^.!?]*"
@@ -62,6 +63,12 @@ class NoPoints:
     statement: str
 
 
+def says_none(text: str) -> bool:
+    """Whether a reply is nothing but a short statement that there is nothing of the kind."""
+    statement = text.strip()
+    return len(statement) <= _MAX_NONE_CHARS and _NONE.fullmatch(statement.replace("’", "'")) is not None
+
+
 def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
     """Returns the points of a pointing model's reply (never an empty tuple) in order, or NoPoints.
 
@@ -76,8 +83,7 @@ def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
     if points:
         return points
     statement = text.strip()
-    plain = statement.replace("’", "'")
-    if len(plain) <= _MAX_NONE_CHARS and _NONE.fullmatch(plain):
+    if says_none(statement):
         return NoPoints(statement)
     raise UnparsablePointing(f"no points and no clear 'none' in {statement[:80]!r}")
 
