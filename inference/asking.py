@@ -16,8 +16,12 @@ from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt
 
 T = TypeVar("T")
-PROMPT = "repair.v1"
+PROMPT, FORM_PROMPT = "repair.v1", "repair.v2"
 MAX_SHOWN_CHARS = 4000
+
+
+class CutShort(BadReply):
+    """A reply that ended at the token limit, read as whatever it would be if it were whole."""
 
 
 @dataclass(frozen=True)
@@ -41,20 +45,22 @@ class Asks:
         if not models.has_role(self.role):
             return self
         family = models.endpoint(self.role).model_family
-        own = {PLAIN.point_prompt: family.point_prompt, PLAIN.box_prompt: family.box_prompt}
-        return replace(self, prompts=tuple(own.get(name, name) for name in self.prompts))
+        own = {PLAIN.point_prompt: family.asked_to_point, PLAIN.box_prompt: family.box_prompt}
+        return replace(self, prompts=tuple(own.get(name) or name for name in self.prompts))
 
 
 async def ask_for(
-    caller: Caller, role: str, prompt: RenderedPrompt, sampling: Sampling, read: Callable[[Answered], T]
+    caller: Caller, role: str, prompt: RenderedPrompt, sampling: Sampling, read: Callable[[Answered], T], form: str = ""
 ) -> tuple[T, Answered]:
     """What ``read`` makes of the reply, and the call that gave it.
 
     A reply that ``read`` finds to be of the wrong form (:class:`BadReply`) is asked for again, with the problem said,
-    as often as the endpoint's ``repair_attempts`` allows. Raises the last BadReply, with its key, and CallError.
+    as often as the endpoint's ``repair_attempts`` allows, and with the ``form`` that it must have, where one is given.
+    One that was cut (:class:`CutShort`) is asked for again as it was, with twice the budget. Raises the last BadReply,
+    with its key, and CallError.
     """
     attempts = caller.repair_attempts(role)
-    answered = await caller.generate(role, prompt, sampling)
+    answered, asked = await caller.generate(role, prompt, sampling), prompt
     while True:
         try:
             return read(answered), answered
@@ -63,16 +69,25 @@ async def ask_for(
             if not attempts:
                 raise
             attempts -= 1
-            again = repair_prompt(prompt, answered.text, str(error))
-        answered = await caller.generate(role, again, sampling, repair=True)
+            if isinstance(error, CutShort):
+                sampling = replace(sampling, max_tokens=2 * sampling.max_tokens)
+            else:
+                asked = repair_prompt(prompt, answered.text, str(error), form)
+        answered = await caller.generate(role, asked, sampling, repair=True)
 
 
-def repair_prompt(prompt: RenderedPrompt, reply: str, problem: str) -> RenderedPrompt:
-    """The prompt with its bad reply and the problem appended; its name and digest are those of both prompts."""
-    asked = load_prompt(PROMPT).render(reply=reply[:MAX_SHOWN_CHARS], problem=problem)
+def repair_prompt(prompt: RenderedPrompt, reply: str, problem: str, form: str = "") -> RenderedPrompt:
+    """The prompt with its bad reply, the problem and the form, if any, appended.
+
+    Its name and digest are those of both prompts.
+    """
+    name, said = PROMPT, {"reply": reply[:MAX_SHOWN_CHARS], "problem": problem}
+    if form:
+        name, said = FORM_PROMPT, said | {"form": form}
+    asked = load_prompt(name).render({}, **said)
     return replace(
         prompt,
-        name=f"{prompt.name}+{PROMPT}",
+        name=f"{prompt.name}+{name}",
         sha256=hashlib.sha256(f"{prompt.sha256}{asked.sha256}".encode()).hexdigest(),
         user=prompt.user + asked.user,
     )

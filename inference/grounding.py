@@ -89,6 +89,12 @@ def raw_box(row: object, label: str = "") -> RawBox:
     return RawBox((x1, y1, x2, y2), label)
 
 
+def raw_point(row: object, label: str = "") -> RawPoint:
+    """The point of two numbers in a list, as they are written. Raises :class:`BadReply`."""
+    x, y = numbers_of(row, 2, "point")
+    return RawPoint(label, x, y)
+
+
 def numbers_of(row: object, count: int, what: str) -> list[float]:
     """So many numbers in a list. Raises :class:`BadReply` for anything else."""
     if not isinstance(row, list | tuple) or len(row) != count:

@@ -180,7 +180,7 @@ def to_px(
         second: the number written second.
         width_px: width of the upright original.
         height_px: its height.
-        rule: the resize rule of the endpoint; used by frames in pixels of a resized image only, where it is of their kind.
+        rule: the resize rule of the endpoint; used by frames in pixels of a resized image only.
 
     Raises:
         OutOfFrame: NaN, infinite, or beyond the image by more than 1 % of the side.

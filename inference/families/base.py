@@ -104,7 +104,9 @@ class Family:
         named = quoted(label)
         values = {"label": named, "entity": named, "box_order": self._box_order}
         wanted = load_prompt(prompt)
-        return wanted.render({"original": [image]}, **{name: values[name] for name in wanted.variables if name in values})
+        return wanted.render(
+            {"original": [image]}, **{name: values[name] for name in wanted.variables if name in values}
+        )
 
     @property
     def _box_order(self) -> str:

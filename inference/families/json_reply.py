@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from inference.grounding import BadReply, BoxReader, PointReader, RawBox, numbers_of, raw_box
+from inference.grounding import BadReply, BoxReader, PointReader, RawBox, raw_box, raw_point
 from schemas.responses.pointing import NoPoints, RawPoint, says_none
 from schemas.text import storable
 
@@ -43,9 +43,7 @@ def box_reader(numbers: Numbers, *wrappers: str) -> BoxReader:
 
     def read(text: str) -> tuple[RawBox, ...]:
         return tuple(
-            raw_box(row, label_of(item))
-            for item in json_items(text, numbers, wrappers)
-            for row in _rows(numbers(item))
+            raw_box(row, label_of(item)) for item in json_items(text, numbers, wrappers) for row in _rows(numbers(item))
         )
 
     return read
@@ -56,7 +54,7 @@ def point_reader(numbers: Numbers, *wrappers: str) -> PointReader:
 
     def read(text: str) -> tuple[RawPoint, ...] | NoPoints:
         points = tuple(
-            RawPoint(label_of(item), *numbers_of(row, 2, "point"))
+            raw_point(row, label_of(item))
             for item in json_items(text, numbers, wrappers)
             for row in _rows(numbers(item))
         )

@@ -50,16 +50,13 @@ def quoted(label: str) -> str:
     plain, before = label, None
     while plain != before:  # taking one out can join the ends of another
         plain, before = _TAG.sub("", plain), plain
-    plain = " ".join(plain.replace('"', "'").split()) if _needs_cleaning(plain) else plain
+    if plain != label or '"' in plain or not plain.isprintable():  # all else stays as it is, and so do its cache keys
+        plain = " ".join(plain.replace('"', "'").split())
     if not any(letter.isalnum() for letter in plain):
         raise BadReply(f"the label {label[:MAX_SHOWN_CHARS]!r} names nothing")
     if len(plain) > MAX_LABEL_CHARS:
         raise BadReply(f"the label {label[:MAX_SHOWN_CHARS]!r} is longer than {MAX_LABEL_CHARS} characters")
     return plain
-
-
-def _needs_cleaning(label: str) -> bool:
-    return '"' in label or any(not letter.isprintable() for letter in label)
 
 
 def about(found: Sequence[L], label: str, strict: bool) -> tuple[L, ...]:

@@ -17,6 +17,7 @@ from schemas.responses.tags import parse_number, unescape
 _COORDS_TAG = re.compile(
     r"<(points|tracks)\b[^<>]{0,200}?\bcoords\s*=\s*[\"'“”]([^<>\"'“”]*)[\"'“”][^<>]*>([^<]*)", re.I
 )
+_CUT_TAG = re.compile(r"<(?:points?|tracks)\b[^<>]*\Z", re.I)
 _GROUPS = re.compile(r"[;:,\t\n]")
 _MAX_NONE_CHARS = 200
 _NOWHERE = r"(?:image|picture|photo|video|frame|scene|clip)"
@@ -75,9 +76,11 @@ def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
     Linear in ``len(text)``.
 
     Raises:
-        UnparsablePointing: neither points nor a clear "none", or a Molmo 2 coordinate list that is not an anchor and
-            triples, such as one that was cut short.
+        UnparsablePointing: neither points nor a clear "none", a reply that ends within a tag, or a Molmo 2 coordinate
+            list that is not an anchor and triples.
     """
+    if cut := _CUT_TAG.search(text):
+        raise UnparsablePointing(f"the reply ends within a tag: {cut[0][:80]!r}")
     with_coords = tuple(point for tag in _COORDS_TAG.finditer(text) for point in _read_coords(tag))
     points = with_coords or tuple(RawPoint(p.label, p.x, p.y) for p in parse_points(text))
     if points:
