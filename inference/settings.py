@@ -53,7 +53,7 @@ class EndpointSettings:
     ] = ""
     frame: Annotated[
         FrameName | None,
-        "the coordinate frame that the model speaks; left out: that of its family (px for plain, which is told our form)",
+        "the coordinate frame that the model speaks; left out: that of its family (plain: px)",
     ] = None
     max_concurrency: Annotated[PositiveInt, "requests at once"] = 64
     adaptive: Annotated[bool, "lower the concurrency while the server is overloaded"] = True

@@ -99,7 +99,7 @@ def json_items(text: str, numbers: Numbers, wrappers: tuple[str, ...] = ()) -> l
 
 
 def _listed(value: Any, numbers: Numbers, wrappers: tuple[str, ...]) -> list[Any] | None:
-    """The items that a value lists; None for one of another kind. Raises BadReply for a list of which some are items."""
+    """The items that a value lists; None for one of another kind. Raises BadReply where only some are items."""
     if isinstance(value, dict):
         under = [value[name] for name in wrappers if name in value]
         if not under:

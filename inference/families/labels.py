@@ -51,7 +51,8 @@ def quoted(label: str) -> str:
     while plain != before:  # taking one out can join the ends of another
         plain, before = _TAG.sub("", plain), plain
     if plain != label or '"' in plain or not plain.isprintable():  # all else stays as it is, and so do its cache keys
-        plain = " ".join(plain.replace('"', "'").split())
+        plain = "".join(letter if letter.isprintable() else " " for letter in plain.replace('"', "'"))
+        plain = " ".join(plain.split())
     if not any(letter.isalnum() for letter in plain):
         raise BadReply(f"the label {label[:MAX_SHOWN_CHARS]!r} names nothing")
     if len(plain) > MAX_LABEL_CHARS:

@@ -106,6 +106,10 @@ def _check_roles(recipe: Recipe, settings: Any) -> None:
                 raise ConfigError(f"roles.{ask.role} must name an endpoint: the stage {stage.name} asks it")
 
 
+JUDGES = frozenset({"judge", "second_judge"})
+"""Roles that read what others have seen: a real judge says nothing of the images."""
+
+
 def _check_embedded(recipe: Recipe, settings: Any, named: frozenset[str]) -> None:
     """Refuse to let the embedded engine look at what real models look at, where nobody said so.
 
@@ -113,7 +117,7 @@ def _check_embedded(recipe: Recipe, settings: Any, named: frozenset[str]) -> Non
     finds no mask is as bad when it is named in the config.
     """
     roles = {role: name for role, name in settings.roles.items() if name and role in recipe.roles_asked}
-    real = sorted(role for role, name in roles.items() if is_real(settings.endpoints[name]))
+    real = sorted(role for role, name in roles.items() if role not in JUDGES and is_real(settings.endpoints[name]))
     if not real or settings.allow_embedded:
         return
     for role in (*COORDINATE_ROLES, "segmenter"):
