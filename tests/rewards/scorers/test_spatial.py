@@ -313,3 +313,20 @@ def test_the_embedded_engine_points_and_segments_on_synthetic_pictures(with_mode
     verdict = with_models(lambda models: score_spatial(placed, True, ObjectMasks(asked, models, CHARTS)))
     assert verdict.value == pytest.approx(2 / 3), verdict.reason
     assert "charts holds synthetic pictures; by the endpoint" in verdict.reason
+
+
+def test_without_a_segmenter_boxes_stand_for_masks(score, scripted) -> None:
+    caller = scripted(detector=[boxes([10.5, 10, 20.2, 30], [50, 50, 50, 60])])
+    served = Served(frozenset({"detector", "pointer"}))
+    verdict = score(caller, Point("dog", 10, 29), Point("dog", 20.9, 12), Point("dog", 21, 12), served=served)
+    assert verdict.value == pytest.approx(2 / 3)  # the pixels that the box touches; a box without width is no object
+    assert "boxes stand for masks: no segmenter" in verdict.reason
+    assert [json.loads(view)["note"] for view in verdict.evidence] == ["boxes stand for masks: no segmenter"] * 3
+    assert [role for role, _, _ in caller.asked] == ["detector"]
+
+
+def test_without_a_segmenter_a_pointer_does_not_stand_in(score, scripted) -> None:
+    caller = scripted(detector=["no idea"])
+    verdict = score(caller, Point("dog", 10, 29), served=Served(frozenset({"detector", "pointer"})))
+    assert verdict.value is None
+    assert [role for role, _, _ in caller.asked] == ["detector"]
