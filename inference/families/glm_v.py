@@ -7,8 +7,6 @@ Within these tokens stand lists of numbers, in brackets of varying kind and with
 Known limits: its thinking holds drafts of boxes, which are not read.
 """
 
-import re
-
 from inference.families.base import Family
 from inference.families.json_reply import json_items, key, label_of
 from inference.families.number_groups import groups_of
@@ -17,7 +15,6 @@ from schemas.coordinates import CoordinateFrame
 from schemas.responses.pointing import NoPoints, RawPoint, says_none
 
 _BEGIN, _END = "<|begin_of_box|>", "<|end_of_box|>"
-_MARKED = re.compile(re.escape(_BEGIN) + "(.*?)" + re.escape(_END), re.DOTALL)
 
 
 def read_boxes(text: str) -> tuple[RawBox, ...]:
@@ -33,9 +30,10 @@ def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
 
 def _rows(text: str, name: str, count: int, what: str) -> list[tuple[object, str]]:
     """The coordinates of a reply with their labels, part by marked part."""
-    marked = _MARKED.findall(text)
-    if text.count(_BEGIN) != len(marked):
+    opened = text.split(_BEGIN)[1:]
+    if any(_END not in part for part in opened):
         raise BadReply(f"the reply ends before {_END}")
+    marked = [part.partition(_END)[0] for part in opened]
     found: list[tuple[object, str]] = []
     for part in marked or [text]:
         if "{" in part and name in part:

@@ -16,17 +16,22 @@ from inference.grounding import BadReply, RawBox, raw_box
 from schemas.coordinates import CoordinateFrame
 from schemas.responses.pointing import says_none
 
-_TAGGED = re.compile(r"(?:<ref>([^<]*)</ref>\s*)?<box>(.*?)</box>", re.DOTALL)
+_REF = re.compile(r"<ref>([^<]*)</ref>\s*\Z")
 
 
 def read_boxes(text: str) -> tuple[RawBox, ...]:
     """The boxes of a reply. Raises :class:`inference.grounding.BadReply`."""
-    tagged = _TAGGED.findall(text)
-    if text.count("<box>") != len(tagged):
-        raise BadReply("the reply ends before </box>")
-    if not tagged and says_none(text):
+    before, *opened = text.split("<box>")
+    if not opened and says_none(text):
         return ()
-    parts = tagged or [("", text)]
+    parts = [] if opened else [("", text)]
+    for part in opened:
+        inside, end, after = part.partition("</box>")
+        if not end:
+            raise BadReply("the reply ends before </box>")
+        ref = _REF.search(before)
+        parts.append((ref[1] if ref else "", inside))
+        before = after
     return tuple(raw_box(row, label.strip()) for label, part in parts for row in groups_of(part, 4, "box"))
 
 

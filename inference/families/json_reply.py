@@ -17,6 +17,8 @@ Numbers = Callable[[Any], object | None]
 """The coordinates of an item of a reply as they stand there; None for what is no such item."""
 
 MAX_LITERAL_CHARS = 100_000
+MAX_PROSE_BRACKETS = 1000
+"""Each costs a try that looks at all of the text before it."""
 
 _START = re.compile(r"[\[{]")
 _LIKE_JSON = re.compile(r"\[\s*[\[{]|\{\s*[\"']")
@@ -119,19 +121,22 @@ def json_values(text: str) -> Iterator[Any]:
 
     Brackets of prose are passed over. Single quotes and a comma too many are read as they are meant.
     """
-    decoder, at, end = json.JSONDecoder(strict=False), 0, len(text.rstrip())
+    decoder, at, end, of_prose = json.JSONDecoder(strict=False), 0, len(text.rstrip()), 0
     while start := _START.search(text, at):
         try:
             value, at = decoder.raw_decode(text, start.start())
         except RecursionError:
             raise BadReply("JSON that is nested too deeply") from None
         except ValueError as error:
-            literal = _literal(text, start.start())
-            if literal is None and (getattr(error, "pos", 0) >= end or _LIKE_JSON.match(text, start.start())):
+            like_json = _LIKE_JSON.match(text, start.start()) is not None
+            literal = _literal(text, start.start()) if like_json else None
+            if literal is None and (like_json or getattr(error, "pos", 0) >= end):
                 shown = text[start.start() :][:80]
                 raise BadReply(f"JSON that is cut short or malformed: {shown!r}") from None
             if literal is None:
-                at = start.start() + 1
+                at, of_prose = start.start() + 1, of_prose + 1
+                if of_prose > MAX_PROSE_BRACKETS:
+                    raise BadReply(f"more than {MAX_PROSE_BRACKETS} brackets that hold no JSON") from None
                 continue
             value, at = literal
         yield value

@@ -4,8 +4,9 @@ import re
 
 from inference.grounding import BadReply, numbers_of
 
-_GROUP = re.compile(r"[\[(<{]\s*([-+\d.][-+\d.,\s]*?)\s*[\])>}]")
-_EMPTY = re.compile(r"[\[\](){}\s]*")
+_GROUP = re.compile(r"[\[(<{]([-+\d.,\s]+)[\])>}]")
+_APART = re.compile(r"[,\s]+")
+_EMPTY = re.compile(r"\s*[\[({][\[\](){}\s]*")
 
 
 def groups_of(text: str, count: int, what: str) -> list[list[float]]:
@@ -18,7 +19,7 @@ def groups_of(text: str, count: int, what: str) -> list[list[float]]:
         raise BadReply(f"brackets that do not close in {text.strip()[:80]!r}")
     if _EMPTY.fullmatch(text):
         return []
-    groups = [re.split(r"[,\s]+", found.strip(" ,\n\t")) for found in _GROUP.findall(text)]
+    groups = [list(filter(None, _APART.split(found))) for found in _GROUP.findall(text)]
     if not groups:
         raise BadReply(f"no {what} in {text.strip()[:80]!r}")
     return [numbers_of(group, count, what) for group in groups]
