@@ -17,7 +17,7 @@ from prompts.loader import RenderedPrompt, load_prompt
 from schemas.quoting import quote
 
 T = TypeVar("T")
-PROMPT = "repair.v3"
+PROMPT = "repair.v2"
 MAX_SHOWN_CHARS = 4000
 MAX_TOKENS = 16_384
 """How far the budget of a reply grows that was cut short and cannot be read. Models that think before they answer can
@@ -46,18 +46,19 @@ class Asks:
         if not models.has_role(self.role):
             return self
         family = models.endpoint(self.role).model_family
-        own = {PLAIN.point_prompt: family.point_prompt, PLAIN.box_prompt: family.box_prompt}
-        return replace(self, prompts=tuple(own.get(name, name) for name in self.prompts))
+        own = {PLAIN.point_prompt: family.asked_to_point, PLAIN.box_prompt: family.box_prompt}
+        return replace(self, prompts=tuple(own.get(name) or name for name in self.prompts))
 
 
 async def ask_for(
-    caller: Caller, role: str, prompt: RenderedPrompt, sampling: Sampling, read: Callable[[Answered], T]
+    caller: Caller, role: str, prompt: RenderedPrompt, sampling: Sampling, read: Callable[[Answered], T], form: str = ""
 ) -> tuple[T, Answered]:
     """Returns what ``read`` makes of the reply, and the call that gave it.
 
     A reply that ``read`` finds to be of the wrong form (:class:`BadReply`) is asked for again: where it was cut short
-    with twice the budget, up to :data:`MAX_TOKENS`, else with the problem said, as often as the endpoint's
-    ``repair_attempts`` allows. Raises the last BadReply, with its key, and CallError.
+    with twice the budget, up to :data:`MAX_TOKENS`, else with the problem said, and the ``form`` that it must have
+    where one is given, as often as the endpoint's ``repair_attempts`` allows. Raises the last BadReply, with its key,
+    and CallError.
     """
     attempts, asked = caller.repair_attempts(role), prompt
     while True:
@@ -72,7 +73,7 @@ async def ask_for(
             if not attempts:
                 raise
             attempts -= 1
-            asked = repair_prompt(prompt, answered.text, str(error))
+            asked = repair_prompt(prompt, answered.text, str(error), form)
 
 
 def _is_cut_short(answered: Answered) -> bool:

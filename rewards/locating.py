@@ -13,18 +13,21 @@ the points under verification would confirm itself, so it is noted when it did.
 """
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from inference.asking import Asks, ask_for
 from inference.errors import RETRYABLE, CallError, Failure
 from inference.families.plain import PLAIN
 from inference.grounding import BadReply, Mask, masks_of_reply
 from inference.models import Caller
+from inference.pointing import boxes_of, points_of
 from inference.request import Sampling
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
-from schemas.coordinates import CoordinateFrame
 from schemas.geometry import Box
 from schemas.labels import label_fault, plain_label
 from schemas.messages import MediaPart, media_part
@@ -39,6 +42,7 @@ ASKS = (
 """What finding objects asks. None is required: without these roles points are not checked."""
 MAX_COVER = 0.9
 """A box over a larger share of the image serves no label."""
+BOXES_FOR_MASKS = "boxes stand for masks: no segmenter"
 _EXACT = Sampling(max_tokens=16384)
 
 
@@ -46,27 +50,31 @@ _EXACT = Sampling(max_tokens=16384)
 class Served:
     """What the run can serve: the roles that have endpoints, and what the scorers must know of these.
 
-    ``detector_frame`` is the frame that the detector speaks (:class:`schemas.coordinates.CoordinateFrame`).
     ``own_pointer`` says that the pointer's endpoint made the points under verification: its word for them is marked in
     the verdict. ``synthetic_sources`` are the values of ``Question.source`` whose images are drawn charts, maps and
     the like.
     """
 
     roles: frozenset[str] = frozenset()
-    detector_frame: CoordinateFrame = CoordinateFrame.PX
     own_pointer: bool = True
     synthetic_sources: frozenset[str] = frozenset()
 
     def locators(self, source: str) -> tuple[str, ...]:
         """The roles that may find a label in an image of that source, in the order in which they are tried.
 
-        A detector, and where it fails the pointer; on synthetic images the pointer alone (Argos §3.1). Empty where
-        the first one or the segmenter has no endpoint.
+        A detector, and where it fails the pointer; on synthetic images the pointer alone (Argos §3.1). Without a
+        segmenter a detector alone, whose boxes stand for masks: a point has none. Empty where the first one has no
+        endpoint.
         """
         roles = ("pointer",) if source in self.synthetic_sources else ("detector", "pointer")
-        if not {roles[0], "segmenter"} <= self.roles:
+        if roles[0] not in self.roles:
             return ()
-        return tuple(role for role in roles if role in self.roles)
+        return tuple(role for role in roles if role in self.roles and (self.has_segmenter or role == "detector"))
+
+    @property
+    def has_segmenter(self) -> bool:
+        """Whether masks come from a segmenter."""
+        return "segmenter" in self.roles
 
 
 def served_by(
@@ -74,15 +82,9 @@ def served_by(
 ) -> Served:
     """What these models serve. ``makers`` are the roles that made the points of the responses to be verified."""
     roles = frozenset(role for role, _ in models.roles)
-    frame = models.endpoint("detector").model_family.frame if "detector" in roles else CoordinateFrame.PX
     made_by = {models.endpoint_name(role) for role in makers if role in roles}
     own = "pointer" in roles and models.endpoint_name("pointer") in made_by
-    return Served(roles, frame, own, frozenset(synthetic_sources))
-
-
-def box_order(frame: CoordinateFrame) -> str:
-    """How a model that speaks ``frame`` is asked to write a box (:mod:`schemas.coordinates`)."""
-    return "[y1, x1, y2, x2]" if frame is CoordinateFrame.GEMINI else "[x1, y1, x2, y2]"
+    return Served(roles, own, frozenset(synthetic_sources))
 
 
 @dataclass(frozen=True)
@@ -151,33 +153,21 @@ class ObjectMasks:
             note = "; ".join(filter(None, (note, unserved)))
             if role == "pointer" and self.served.own_pointer:
                 note += "; by the endpoint that placed these points"
+            if not self.served.has_segmenter:
+                note = "; ".join(said for said in (note, BOXES_FOR_MASKS) if said)
             return Instances(tuple(mask for mask in masks if mask.pixels.any()), role, note)
         return Instances((), "", unserved or "no endpoint is configured to look for it")
 
     async def _by_detector(self, label: str, image: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:
-        family = self.caller.family("detector")
-        prompt = load_prompt(family.box_prompt).render(
-            {"original": [image]}, label=label, box_order=box_order(self.served.detector_frame)
-        )
-        boxes, _ = await ask_for(
-            self.caller,
-            "detector",
-            prompt,
-            _EXACT,
-            lambda reply: family.boxes(reply.text, label, medium, 0),
-        )
-        listed = [[box.x1, box.y1, box.x2, box.y2] for box in boxes if not _is_whole(box, medium)]
+        found = await boxes_of(self.caller, "detector", label, image, medium, 0, _EXACT)
+        boxes = [box for box in found if not _is_whole(box, medium)]
+        if not self.served.has_segmenter:
+            return tuple(filled(box) for box in boxes)
+        listed = [[box.x1, box.y1, box.x2, box.y2] for box in boxes]
         return await self._segmented(SEGMENT_PROMPT, "boxes", listed, image, medium)
 
     async def _by_pointer(self, label: str, image: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:
-        family = self.caller.family("pointer")
-        points, _ = await ask_for(
-            self.caller,
-            "pointer",
-            load_prompt(family.point_prompt).render({"original": [image]}, entity=label),
-            _EXACT,
-            lambda reply: family.points(reply.text, label, medium, 0),
-        )
+        points = await points_of(self.caller, "pointer", label, image, medium, 0, _EXACT)
         listed = [[point.x, point.y] for point in points]
         return await self._segmented(SEGMENT_POINTS_PROMPT, "points", listed, image, medium)
 
@@ -203,3 +193,9 @@ def is_down(error: CallError) -> bool:
 
 def _is_whole(box: Box, medium: MediaRef) -> bool:
     return box.width * box.height > MAX_COVER * medium.width * medium.height
+
+
+def filled(box: Box) -> Mask:
+    """The box as a mask: the pixels that it touches."""
+    left, top = math.floor(box.x1), math.floor(box.y1)
+    return Mask(left, top, np.ones((math.ceil(box.y2) - top, math.ceil(box.x2) - left), bool))

@@ -53,6 +53,7 @@ _LINEAGE = pa.struct(
         ("models", pa.list_(pa.struct([("role", pa.string()), ("model", pa.string())]))),
         ("revision", pa.string()),
         ("self_judged", pa.bool_()),
+        ("self_checked", pa.bool_()),
         ("cache_keys", pa.list_(pa.string())),
     ]
 )

@@ -46,7 +46,7 @@ def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None
     :class:`rewards.case.Context` whether any row has it. Raises ConfigError.
     """
     recipe = settings.make_recipe()
-    absent = [role for role in recipe.roles if role not in settings.roles]
+    absent = [role for role in recipe.roles if role not in settings.played]
     if absent:
         raise ConfigError(f"reward.recipe = {recipe.name!r} asks the role {absent[0]}: set reward.roles.{absent[0]}")
     recipe.check_served(settings.roles)
@@ -63,14 +63,14 @@ class Reward:
     """
 
     def __init__(self, settings: RewardSettings, output: Path) -> None:
-        check_extras(settings.endpoints[name] for name in settings.roles.values())
+        check_extras(settings.endpoints[name] for name in settings.played.values())
         self._settings = settings
         self.recipe = settings.make_recipe()
         self.memory = Memory()
         self._media = MediaStore(str(output), str(output))
         self._models = ModelsSettings(
             tuple(settings.endpoints.items()),
-            tuple(settings.roles.items()),
+            tuple(settings.played.items()),
             str(output / "cache" / "replies.sqlite"),
             str(output),
             str(output),

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from inference.embedded import embedded_endpoints, embedded_roles
-from inference.endpoint import check_access
+from inference.endpoint import COORDINATE_ROLES, check_access, is_embedded, is_real
 from inference.settings import EndpointSettings, FrameName, Role
 from rewards.recipes.base import Recipe
 from rewards.recipes.registry import RECIPES, make_recipe
@@ -129,17 +129,32 @@ class RewardSettings:
     endpoints: Annotated[Mapping[str, EndpointSettings], "models, by names of your own"] = field(
         default_factory=embedded_endpoints
     )
-    roles: Annotated[Mapping[Role, str], "which endpoint plays which role"] = field(
+    roles: Annotated[Mapping[Role, str], "which endpoint plays which role (empty: none)"] = field(
         default_factory=lambda: {role: embedded_roles()[role] for role in ("detector", "segmenter")}
     )
+    allow_embedded: Annotated[bool, "the embedded engine may segment beside a real detector or pointer"] = False
     synthetic_sources: Annotated[
         tuple[str, ...], "sources of charts, maps and the like, whose objects the pointer locates, not the detector"
     ] = ()
     wait_s: Annotated[float, "how long to ask again judges that don't answer, before training stops cleanly"] = 600.0
 
     def __post_init__(self) -> None:
-        check_access(self.endpoints, self.roles)
+        check_access(self.endpoints, self.played)
+        segmenter = self.played.get("segmenter")
+        seeing = [
+            role for role in COORDINATE_ROLES if role in self.played and is_real(self.endpoints[self.played[role]])
+        ]
+        if segmenter and seeing and is_embedded(self.endpoints[segmenter]) and not self.allow_embedded:
+            raise ValueError(
+                f"roles.segmenter is the embedded engine, which finds drawn shapes only, beside roles.{seeing[0]}: "
+                'choose another, leave it out with "" (boxes then stand for masks), or set allow_embedded = true'
+            )
         self.make_recipe()
+
+    @property
+    def played(self) -> dict[str, str]:
+        """The roles that have endpoints, with their names."""
+        return {role: name for role, name in self.roles.items() if name}
 
     def make_recipe(self) -> Recipe:
         """The recipe with its options. Raises ConfigError where an option does not fit."""

@@ -68,6 +68,7 @@ def run(learnt: Path, output: Path, model: Path, vllm: str, k: int, temperature:
     """The attempts of every held-out question, by its id, from a run of the pipeline with the model as the policy."""
     endpoint = {"kind": "vllm", "model": str(model), "frame": "molmo100", "serve_args": list(SERVE_ARGUMENTS)}
     settings = {
+        "allow_embedded": True,
         "endpoints": {"trained": endpoint},
         "roles": {"policy": "trained"},
         "attempt": {"k": k, "k_min": 1, "temperature": temperature, "max_tokens": 128, "as_trained": True},

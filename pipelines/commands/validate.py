@@ -42,6 +42,10 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         print(line)
     if plan.models.self_judging:
         print("note: the judge is the teacher's endpoint")
+    if plan.models_asked.self_checking:
+        print("note: detector and pointer are one model: it checks its own points (lineage.self_checked)")
+    if "detector" in plan.roles and "segmenter" not in plan.roles:
+        print("note: no segmenter: points are checked against the boxes of the detector")
     return 0 if healthy and not problems else 2
 
 

@@ -101,7 +101,7 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
     context = replace(plan.context, models=models, draw=draw)
     recipe = plan.recipe
     extra_scores = has_extra_scores(recipe.scores)
-    shared = RowContext(recipe.name, code_revision(), models.self_judging, extra_scores)
+    shared = RowContext(recipe.name, code_revision(), models.self_judging, extra_scores, models.self_checking)
     with plan.folder.spool() as spool, packing(str(spool) if is_local(options) else ""):
         pipeline = beam.Pipeline(runner=choose_runner(options, recipe_file(arguments.pipeline)), options=options)
         ends = wire(recipe, pipeline, context, plan.settings)
@@ -144,6 +144,7 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
         judges=agreements(counters),
         roles={role: plan.models.endpoint(role).model for role in plan.roles},
         self_judged=plan.models.self_judging,
+        self_checked=plan.models.self_checking,
         config_sha256=hashlib.sha256(to_toml(plan.settings).encode()).hexdigest(),
         revision=code_revision(),
         prompts={name: load_prompt(name).sha256 for name in recipe.prompts},

@@ -28,6 +28,9 @@ class RunSettings:
         default_factory=embedded_roles
     )
     allow_self_judging: Annotated[bool, "the judge may be the teacher's endpoint"] = True
+    allow_embedded: Annotated[
+        bool, "the embedded engine may point, detect and segment beside real models: the images are drawn shapes"
+    ] = False
     write: ShardSettings = field(default_factory=ShardSettings)
     max_failed: Annotated[
         Share, "a run fails where a stage could not do its work for a larger share of its records"

@@ -27,6 +27,7 @@ class RowContext:
     revision: str
     self_judged: bool
     extra_scores: bool = False
+    self_checked: bool = False
 
 
 def sft_row(draft: Draft, context: RowContext) -> Row:
@@ -121,5 +122,6 @@ def _lineage(draft: Draft, context: RowContext) -> Row:
         "models": [{"role": role, "model": model} for role, model in models],
         "revision": context.revision,
         "self_judged": context.self_judged,
+        "self_checked": context.self_checked,
         "cache_keys": list(dict.fromkeys(key for call in draft.calls for key in call.keys)),
     }

@@ -68,7 +68,7 @@ def test_a_bad_reply_is_asked_for_again(server, models_settings, text_prompt) ->
     server.say(GOOD)
     result, calls = ask(models_settings(), text_prompt())
     assert (result, [call.usage.repairs for call in calls]) == (True, [0, 1])
-    assert calls[1].prompt == "judge_answer.v1+repair.v3"
+    assert calls[1].prompt == "judge_answer.v1+repair.v2"
     assert len({call.prompt_sha256 for call in calls}) == len({call.keys for call in calls}) == 2
     first, again = (seen.body for seen in server.seen)
     assert first["messages"][0] == again["messages"][0]
@@ -196,9 +196,9 @@ def test_media_stay_in_the_prompt() -> None:
     prompt = load_prompt("point.v1").render({"original": [part]}, entity="cat")
     again = repair_prompt(prompt, "hm", "no points")
     assert again.media == (part,)
-    assert (again.system, again.reply_schema, again.name) == (prompt.system, prompt.reply_schema, "point.v1+repair.v3")
+    assert (again.system, again.reply_schema, again.name) == (prompt.system, prompt.reply_schema, "point.v1+repair.v2")
     assert again.sha256 != prompt.sha256
-    assert repair_prompt(again, "hm", "no points").name == "point.v1+repair.v3+repair.v3"
+    assert repair_prompt(again, "hm", "no points").name == "point.v1+repair.v2+repair.v2"
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_a_judge_is_shown_examples_and_asked_one_question_about_quoted_material(
     assert text.count("Reply with JSON") == 1
 
 
-@pytest.mark.parametrize("name", ["propose.v2", "propose_video.v2", "repair.v3"])
+@pytest.mark.parametrize("name", ["propose.v2", "propose_video.v2", "repair.v2"])
 def test_what_models_wrote_is_quoted(name: str) -> None:
     text = "".join(part.text for part in filled(name).user if isinstance(part, TextPart))
     written = [variable for variable in load_prompt(name).variables if variable not in ("mark", "form", "max_entities")]

@@ -57,7 +57,7 @@ class ScriptedCaller:
         if continuation is not None:
             self.continued.append(continuation)
             completion = Completion(continuation.text, logprobs=reply)
-        return Answered((completion,), Call(role, prompt.name, prompt.sha256, "m", ("key",)), self.frame)
+        return Answered((completion,), Call(role, prompt.name, prompt.sha256, "m", ("key",)))
 
     def repair_attempts(self, role: str) -> int:
         """Each prepared reply is the only one: how bad ones are asked for again is tested with inference.asking."""

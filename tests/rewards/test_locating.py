@@ -4,7 +4,6 @@ import pytest
 
 from inference.settings import EndpointSettings, ModelsSettings
 from rewards.locating import Served, served_by
-from schemas.coordinates import CoordinateFrame
 
 
 @pytest.mark.parametrize(
@@ -13,7 +12,10 @@ from schemas.coordinates import CoordinateFrame
         ({"detector", "segmenter", "pointer"}, "photos", ("detector", "pointer")),
         ({"detector", "segmenter"}, "photos", ("detector",)),
         ({"pointer", "segmenter"}, "photos", ()),
-        ({"detector", "pointer"}, "photos", ()),
+        ({"detector", "pointer"}, "photos", ("detector",)),  # its boxes stand for masks
+        ({"detector"}, "photos", ("detector",)),
+        ({"detector", "pointer"}, "charts", ()),
+        ({"segmenter"}, "photos", ()),
         ({"detector", "segmenter", "pointer"}, "charts", ("pointer",)),
         ({"pointer", "segmenter"}, "charts", ("pointer",)),
         ({"detector", "segmenter"}, "charts", ()),
@@ -43,8 +45,6 @@ def test_whether_the_pointer_made_the_points(roles, makers, own) -> None:
     assert served.roles == set(roles)
 
 
-def test_what_is_served_holds_the_detectors_frame() -> None:
-    assert served_by(models(detector="b"), ("charts",)).detector_frame is CoordinateFrame.GEMINI
+def test_what_is_served_holds_the_synthetic_sources() -> None:
     assert served_by(models(detector="b"), ("charts",)).synthetic_sources == {"charts"}
-    assert served_by(models(detector="a")).detector_frame is CoordinateFrame.PX
-    assert served_by(models()).detector_frame is CoordinateFrame.PX
+    assert served_by(models(detector="b")).synthetic_sources == frozenset()

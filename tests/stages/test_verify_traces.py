@@ -302,7 +302,7 @@ def test_a_judge_that_answers_garbage_is_left_out(
     ("roles", "values"),
     [
         ({"judge"}, FULL | {"reasoning": None}),
-        ({"segmenter"}, FULL | BLIND),
+        ({"segmenter"}, FULL),  # the boxes of the detector stand for masks
         ({"judge", "detector"}, FULL | BLIND | {"reasoning": None}),
     ],
 )

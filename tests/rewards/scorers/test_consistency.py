@@ -12,7 +12,6 @@ from inference.request import Completion, Sampling
 from prompts.loader import RenderedPrompt
 from rewards.case import Context
 from rewards.scorers.consistency import LEVELS, consistency_scorer, is_reference, score_consistency
-from schemas.coordinates import CoordinateFrame
 from schemas.messages import TextPart
 from schemas.records import Call
 from schemas.responses.response import Response, parse_response
@@ -38,7 +37,7 @@ class SamplingCaller:
             raise reply
         assert len(reply) == sampling.n
         call = Call(role, prompt.name, prompt.sha256, "m", ("key",))
-        return Answered(tuple(map(Completion, reply)), call, CoordinateFrame.PX)
+        return Answered(tuple(map(Completion, reply)), call)
 
     def repair_attempts(self, role: str) -> int:
         return 0

@@ -7,7 +7,7 @@ import pytest
 
 from inference.errors import CallError, Failure
 from inference.grounding import BadReply, encode_mask
-from rewards.locating import ObjectMasks, Served, box_order
+from rewards.locating import ObjectMasks, Served
 from rewards.scorers.spatial import PointView, point_checker, score_spatial, view_points
 from schemas.coordinates import CoordinateFrame
 from schemas.geometry import Point
@@ -204,10 +204,9 @@ def test_an_empty_mask_is_no_instance(score, scripted) -> None:
 def test_the_detector_is_asked_in_the_order_that_it_is_read_in(score, scripted, frame, order) -> None:
     """A 400x100 picture: y from 100 to 200 of 1000 is 10 to 20 px, x from 100 to 200 is 40 to 80 px."""
     caller = scripted(frame, detector=[boxes([100, 100, 200, 200])], segmenter=[masks(full(40, 10, 40, 10))])
-    served = Served(frozenset({"detector", "segmenter"}), detector_frame=frame)
+    served = Served(frozenset({"detector", "segmenter"}))
     assert score(caller, Point("dog", 60, 15), served=served).value == 1.0
     assert order in caller.asked[0][1].user[1].text
-    assert box_order(frame) == order
 
 
 POINTED = '<point x="15" y="15" alt="bar">bar</point>'
@@ -314,3 +313,20 @@ def test_the_embedded_engine_points_and_segments_on_synthetic_pictures(with_mode
     verdict = with_models(lambda models: score_spatial(placed, True, ObjectMasks(asked, models, CHARTS)))
     assert verdict.value == pytest.approx(2 / 3), verdict.reason
     assert "charts holds synthetic pictures; by the endpoint" in verdict.reason
+
+
+def test_without_a_segmenter_boxes_stand_for_masks(score, scripted) -> None:
+    caller = scripted(detector=[boxes([10.5, 10, 20.2, 30], [50, 50, 50, 60])])
+    served = Served(frozenset({"detector", "pointer"}))
+    verdict = score(caller, Point("dog", 10, 29), Point("dog", 20.9, 12), Point("dog", 21, 12), served=served)
+    assert verdict.value == pytest.approx(2 / 3)  # the pixels that the box touches; a box without width is no object
+    assert "boxes stand for masks: no segmenter" in verdict.reason
+    assert [json.loads(view)["note"] for view in verdict.evidence] == ["boxes stand for masks: no segmenter"] * 3
+    assert [role for role, _, _ in caller.asked] == ["detector"]
+
+
+def test_without_a_segmenter_a_pointer_does_not_stand_in(score, scripted) -> None:
+    caller = scripted(detector=["no idea"])
+    verdict = score(caller, Point("dog", 10, 29), served=Served(frozenset({"detector", "pointer"})))
+    assert verdict.value is None
+    assert [role for role, _, _ in caller.asked] == ["detector"]

@@ -81,6 +81,7 @@ COMMON: dict[str, Any] = {
         ],
         "revision": "abc123",
         "self_judged": False,
+        "self_checked": False,
         "cache_keys": ["k1", "k2", "k3", "k4", "k5"],
     },
 }
