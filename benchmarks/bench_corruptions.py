@@ -101,7 +101,7 @@ class Seen:
 async def verified(case: Case, models: Models, served: Served) -> Seen:
     """The verifier's word on a case, with and without the reasoning judge."""
     masks = ObjectMasks(case.question, Session(models), served)
-    under_test = case_of(case.trace, masks, case.draft.entities, case.draft.pointable)
+    under_test = case_of(case.trace, masks, case.draft.entities or (), case.draft.pointable)
     found = await verify(under_test, SETTINGS.gate)
     scored = replace(case.trace, verdicts=found.verdicts, score=found.score)
     others = tuple(verdict for verdict in scored.verdicts if verdict.name != "reasoning")

@@ -20,7 +20,7 @@ from rewards.scorers import outcome
 from rewards.scorers.outcome import needs_judge, score_outcome
 from schemas.config import settings
 from schemas.messages import shown
-from schemas.question_text import TRACE_INSTRUCTION, answer_format, lettered_choices
+from schemas.question_text import answer_format, lettered_choices, trace_instruction
 from schemas.records import Attempt, Draft, Question, Verdict
 from schemas.responses.prose import stated_answer
 from stages.plumbing.calling import CallingStage, Work
@@ -58,7 +58,7 @@ def attempt_prompt(question: Question, settings: AttemptSettings) -> RenderedPro
         "answer_format": answer_format(question),
     }
     if settings.as_trained:
-        said["instruction"] = TRACE_INSTRUCTION
+        said["instruction"] = trace_instruction(question)
     return load_prompt(TRAINED_PROMPT if settings.as_trained else PROMPT).render(
         {"original": shown(question.media)}, **said
     )

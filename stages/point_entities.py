@@ -32,7 +32,7 @@ async def point(draft: Draft, session: Session, video: VideoSettings) -> Draft:
         (entity, medium, index, frame)
         for index, medium in enumerate(draft.question.media)
         for frame in thinned(medium.frames, video.pointed_frames) or (None,)
-        for entity in draft.entities
+        for entity in draft.entities or ()
     ]
     sessions = [Session(session.models) for _ in asked]
     answers = await asyncio.gather(

@@ -160,7 +160,7 @@ async def verify(
     scored: dict[str, Trace] = {}
     for trace in draft.traces:
         if trace.text not in scored:
-            case = case_of(trace, masks, draft.entities, draft.pointable)
+            case = case_of(trace, masks, draft.entities or (), draft.pointable)
             verified = await verify_case(case, settings.gate, scorers, settings.planner)
             scored[trace.text] = replace(trace, verdicts=verified.verdicts, score=verified.score)
     traces = tuple(replace(scored[trace.text], index=trace.index) for trace in draft.traces)

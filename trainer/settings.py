@@ -84,8 +84,11 @@ class GrpoSettings:
         "what divides the reward minus the group's mean: the group's deviation (GRPO), nothing, or advantage_unit",
     ] = "std"
     advantage_unit: Annotated[PositiveFloat, "the divisor of advantage_scale fixed"] = 0.4
+    advantage_epsilon: Annotated[NonNegativeFloat, "added to the deviation, for groups whose rewards hardly differ"] = (
+        1e-4
+    )
     kl_beta: Annotated[NonNegativeFloat, "the weight of the KL term (0: no reference model is needed)"] = 0.0
-    dynamic_sampling: Annotated[bool, "replace groups whose raw outcomes are all alike by other questions"] = True
+    dynamic_sampling: Annotated[bool, "replace groups that teach nothing by other questions"] = True
     max_draws: Annotated[PositiveInt, "how often a step may draw questions for dynamic_sampling"] = 3
     overlong: Annotated[
         Literal["mask", "keep", "soft"],

@@ -31,12 +31,13 @@ class Argos(Recipe):
     A response that does not point although there is something to point at has spatial score 0: pointing at nothing is
     no way around the grounding. Deviation: where it points, grounding g counts as g - c · (1 - g) with the
     ``miss_cost`` c. In Eq. 9 a point set by chance can only gain; here guesses that are wrong more often than right
-    earn less than not pointing.
+    earn less than not pointing. Groups of right answers that point differently well teach too.
     """
 
     name: ClassVar[str] = "argos"
     Settings: ClassVar[type] = ArgosSettings
     shown: ClassVar[tuple[str, ...]] = (outcome.NAME, spatial.NAME)
+    samples_by_reward: ClassVar[bool] = True
 
     settings: ArgosSettings
     scorers: tuple[Scorer, ...] = SCORERS

@@ -88,6 +88,7 @@ class Recipe(Protocol):
             nothing, each with what it is in the data.
         roles: roles that need an endpoint, or it can score nothing.
         shown: the verdicts whose means say how training goes.
+        samples_by_reward: whether a group teaches where its rewards differ, and not only where its outcomes do.
     """
 
     name: ClassVar[str]
@@ -95,6 +96,7 @@ class Recipe(Protocol):
     needs: ClassVar[Mapping[str, str]] = {}
     roles: ClassVar[tuple[str, ...]] = ()
     shown: ClassVar[tuple[str, ...]] = (outcome.NAME,)
+    samples_by_reward: ClassVar[bool] = False
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """What each response of one question's group earned, in order. Raises BudgetUsedUp."""

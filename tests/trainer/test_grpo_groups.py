@@ -81,10 +81,11 @@ def test_dynamic_sampling_draws_again(collected: Any) -> None:
     assert all(group.is_mixed for group in kept)
 
 
-def test_the_raw_outcome_decides(collected: Any) -> None:
-    """The rewards differ and all answers are right: such a group is drawn again for, like one of equal rewards."""
-    sampled, kept, _ = collected({"q0": [SHAPED], "q1": [SHAPED]})
-    assert kept == []
+def test_right_answers_that_point_differently_teach(collected: Any) -> None:
+    """The reward of Argos differs although all answers are right."""
+    sampled, kept, _ = collected({"q0": [SHAPED], "q1": [ALL_RIGHT]}, max_draws=1)
+    assert [group.row.id for group in kept] == ["q0"]
+    assert not any(group.is_mixed for group in sampled)
     rewards = sorted({scored.reward for group in sampled for scored in group.scored})
     assert rewards == [0.0, 0.5, 1.0]
     assert {scored.outcome for group in sampled for scored in group.scored} == {1.0}
