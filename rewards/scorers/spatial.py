@@ -24,7 +24,7 @@ from inference.grounding import Mask
 from rewards import locating
 from rewards.case import Case
 from rewards.locating import ObjectMasks
-from rewards.masks import SAME_OBJECT_IOU, overlap_iou
+from rewards.masks import distinct
 from rewards.scorer import LOCATABLE, NO_CLIPS, Scorer
 from schemas.geometry import Point
 from schemas.labels import is_named, plain_label
@@ -103,13 +103,11 @@ async def score_spatial(case: Case) -> Verdict:
             if not await _matters(point, case):
                 idle += 1
                 continue
-            seen = voted.setdefault((point.media_index, point.frame), [])
-            if all(overlap_iou(mask, other) < SAME_OBJECT_IOU for other in seen):
-                seen.append(mask)
+            voted.setdefault((point.media_index, point.frame), []).append(mask)
     except CallError as error:
         return Verdict(NAME, None, f"{point.label!r}: {error}", failed=True)
     off = [_fault(view) for view in views if not view.on]
-    on = sum(map(len, voted.values()))
+    on = sum(len(distinct(masks)) for masks in voted.values())
     notes = dict.fromkeys(f"; {view.by}: {view.note}" for view in views if view.by and view.note)
     said = f"{on} objects pointed at, {len(off)} points off their objects{_listed(off)}{''.join(notes)}"
     if idle:
