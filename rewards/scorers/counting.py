@@ -33,7 +33,8 @@ async def score_counting(case: Case) -> Verdict:
     one.
 
     The proposed entities of what is counted are looked for too, so that a class passed over altogether is seen. Where
-    the instances are still not as many as the answer, what is counted is looked for in the question's own words.
+    the instances are still not as many as the answer, what is counted is looked for in the question's own words, at
+    last by these alone: a label that fits more than what is counted ("square") does not take the check away.
     Points in one place are one point. Evidence: one JSON object per image, the fields of :class:`rewards.masks.Pairing`
     with ``media_index``.
     """
@@ -52,9 +53,10 @@ async def score_counting(case: Case) -> Verdict:
         if not named:
             return _without_points(answer, expected)
         verdict = _verdict(await _pairings(labels, named, case), answer)
-        if verdict.value is None and words:
-            by_phrase = _verdict(await _pairings([*labels, phrase], named, case), answer)
-            verdict = verdict if by_phrase.value is None else by_phrase
+        for wanted in ([*labels, phrase], [phrase]) if words else ():
+            if verdict.value is None:
+                by_phrase = _verdict(await _pairings(wanted, named, case), answer)
+                verdict = verdict if by_phrase.value is None else by_phrase
     except CallError as error:
         return Verdict(NAME, None, str(error), failed=True)
     return verdict

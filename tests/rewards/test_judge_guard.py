@@ -156,8 +156,9 @@ def test_the_question_comes_with_its_choices(question) -> None:
         (1.0, None, 1.0, None),
     ],
 )
-def test_a_verdict_that_changes_with_the_order_is_unscored(straight, swapped, max_apart, value) -> None:
+def test_a_verdict_that_changes_with_the_order_has_failed(straight, swapped, max_apart, value) -> None:
     verdict = agreed(Verdict("n", straight, "said"), Verdict("n", swapped, "said"), max_apart)
     assert verdict.name == "n"
     assert verdict.value == (None if value is None else pytest.approx(value))
+    assert verdict.failed is (value is None)
     assert verdict.reason
