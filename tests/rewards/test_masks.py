@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.grounding import Mask
-from rewards.masks import SAME_OBJECT_IOU, Pairing, distinct, overlap_iou, pair
+from rewards.masks import SAME_OBJECT_IOU, Pairing, distinct, on_pixels, overlap_iou, pair
 
 
 def square(x: int, y: int, side: int = 10) -> Mask:
@@ -158,3 +158,8 @@ def test_each_object_is_kept_once_and_none_is_lost(spans) -> None:
     assert all(overlap_iou(a, b) < SAME_OBJECT_IOU for a, b in itertools.combinations(kept, 2))
     assert all(any(overlap_iou(mask, one) >= SAME_OBJECT_IOU for one in kept) for mask in drawn)
     assert [(m.x, m.pixels.shape) for m in distinct([*drawn, *drawn])] == [(m.x, m.pixels.shape) for m in kept]
+
+
+@pytest.mark.parametrize(("value", "pixel"), [(0, 0), (5.5, 5), (9.99, 9), (10, 9), (10.1, 10), (-1, -1)])
+def test_the_far_edge_is_on_the_last_pixel(value, pixel) -> None:
+    assert int(on_pixels(value, 10)) == pixel

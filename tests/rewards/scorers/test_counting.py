@@ -122,6 +122,15 @@ SCENE = {
 }
 
 
+@pytest.mark.parametrize(("label", "known"), [("yellow square", False), ("block", True)])
+def test_the_far_edge_counts_to_the_last_pixel(score, seeing, label, known) -> None:
+    """As it does for the spatial score."""
+    caller = seeing({"yellow square": [(390, 10, 400, 20)]})
+    expected = {"entities": ("yellow square",), "pointable": ("yellow square",)} if known else {}
+    assert score(caller, "1", *at(400, label=label), **expected).value == 1.0
+    assert score(caller, "1", *at(401, label=label), **expected).value == 0.0
+
+
 @pytest.mark.parametrize(
     "again",
     [at(15, 15, 55, 55, 55), at(55, 15), [*at(15, 55), *at(15, label="Yellow Squares"), *at(55, label="square")]],
