@@ -113,12 +113,13 @@ class ObjectMasks:
 
         Raises CallError where a server does not answer.
         """
+        label = plain_label(label)
         fault = label_fault(label)
         if fault is not None:
             return Instances((), "", fault)
-        key = (media_index, frame, plain_label(label))
+        key = (media_index, frame, label)
         if key not in self._found:
-            self._found[key] = await self._look_for(key[2], media_index, frame)
+            self._found[key] = await self._look_for(label, media_index, frame)
         return self._found[key]
 
     def part_of(self, media_index: int, frame: int | None) -> MediaPart | None:

@@ -1,5 +1,6 @@
 """Masks against masks and points: which show one object, and which points stand on which."""
 
+import math
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,11 @@ from inference.grounding import Mask
 
 SAME_OBJECT_IOU = 0.5
 """Masks of two labels that overlap by this much are one object: "square" and "red square"."""
+
+
+def on_pixels(value_px: float, side_px: int) -> float:
+    """A position on the far edge counts to the last pixel: the top of a model's frame lands there."""
+    return math.nextafter(side_px, 0) if value_px == side_px else value_px
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,8 @@ async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draf
     Raises :class:`Reject` where nothing is to be pointed at: a grounded trace would have nothing to stand on.
     """
     if not draft.entities:
-        raise Reject(NO_ENTITIES, "the teacher named no visible thing", draft.calls[-1].keys[0])
+        key = draft.calls[-1].keys[0] if draft.calls else None
+        raise Reject(NO_ENTITIES, "the teacher named no visible thing", key)
     answered = await session.generate("teacher", trace_prompt(draft), settings.sampling)
     return replace(draft, traces=as_traces(answered.completions, draft.question.media))
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
-import duckdb
+import pyarrow.parquet as pq
 
 from pipelines.running.loading import PipelineError
 from schemas.run_summary import RunSummary
@@ -31,7 +31,9 @@ def check_failures(recipe: Recipe, summary: RunSummary, staging: Path, max_faile
 
 def most_frequent_detail(staging: Path, stage: str, reasons: tuple[str, ...]) -> str:
     """What ``rejected/`` says most often of the records that a stage rejected for these reasons."""
-    query = "SELECT detail FROM read_parquet(?) WHERE stage = ? AND list_contains(?, reason)"
-    rows = duckdb.execute(query, [str(staging / "rejected" / "*.parquet"), stage, list(reasons)]).fetchall()
-    counted = Counter(" ".join((detail or "").split())[:200] for (detail,) in rows)
+    counted = Counter[str]()
+    for file in sorted((staging / "rejected").glob("*.parquet")):
+        rows = pq.read_table(file, columns=["stage", "reason", "detail"]).to_pylist()
+        details = (row["detail"] or "" for row in rows if row["stage"] == stage and row["reason"] in reasons)
+        counted.update(" ".join(detail.split())[:200] for detail in details)
     return counted.most_common(1)[0][0] if counted else "nothing is said"

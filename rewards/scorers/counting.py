@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from inference.errors import CallError
 from rewards import locating
 from rewards.case import Case
-from rewards.masks import Pairing, distinct, pair
+from rewards.masks import Pairing, distinct, on_pixels, pair
 from rewards.scorer import LOCATABLE, NO_CLIPS, Scorer
 from schemas.answers.numerals import read_numerals
 from schemas.answers.registry import answer_type_named
@@ -33,7 +33,8 @@ async def score_counting(case: Case) -> Verdict:
     one.
 
     The proposed entities of what is counted are looked for too, so that a class passed over altogether is seen. Where
-    the instances are still not as many as the answer, what is counted is looked for in the question's own words.
+    the instances are still not as many as the answer, what is counted is looked for in the question's own words, at
+    last by these alone: a label that fits more than what is counted ("square") does not take the check away.
     Points in one place are one point. Evidence: one JSON object per image, the fields of :class:`rewards.masks.Pairing`
     with ``media_index``.
     """
@@ -52,9 +53,10 @@ async def score_counting(case: Case) -> Verdict:
         if not named:
             return _without_points(answer, expected)
         verdict = _verdict(await _pairings(labels, named, case), answer)
-        if verdict.value is None and words:
-            by_phrase = _verdict(await _pairings([*labels, phrase], named, case), answer)
-            verdict = verdict if by_phrase.value is None else by_phrase
+        for wanted in ([*labels, phrase], [phrase]) if words else ():
+            if verdict.value is None:
+                by_phrase = _verdict(await _pairings(wanted, named, case), answer)
+                verdict = verdict if by_phrase.value is None else by_phrase
     except CallError as error:
         return Verdict(NAME, None, str(error), failed=True)
     return verdict
@@ -72,19 +74,27 @@ async def _is_on(labels: Sequence[str], point: Point, case: Case) -> bool:
         return False
     for label in dict.fromkeys(labels):
         found = await case.masks.of(label, point.media_index, point.frame)
-        if any(mask.holds(point.x, point.y) for mask in found.masks):
+        if any(mask.holds(*_place(point, case)) for mask in found.masks):
             return True
     return False
+
+
+def _place(point: Point, case: Case) -> tuple[float, float]:
+    media = case.question.media
+    if not 0 <= point.media_index < len(media):
+        return point.x, point.y
+    medium = media[point.media_index]
+    return on_pixels(point.x, medium.width), on_pixels(point.y, medium.height)
 
 
 async def _pairings(labels: Sequence[str], counted: Sequence[Point], case: Case) -> list[Pairing]:
     """One pairing per medium, and at last that of the points on media that the question does not have."""
     pairings: list[Pairing] = []
-    places = list(dict.fromkeys((p.media_index, p.x, p.y) for p in counted))
+    places = list(dict.fromkeys((p.media_index, _place(p, case)) for p in counted))
     for index in range(len(case.question.media)):
         found = [await case.masks.of(label, index) for label in dict.fromkeys(labels)]
         instances = distinct(mask for each in found for mask in each.masks)
-        pairings.append(pair([(x, y) for medium, x, y in places if medium == index], instances))
+        pairings.append(pair([place for medium, place in places if medium == index], instances))
     astray = len(places) - sum(each.points for each in pairings)
     return [*pairings, Pairing(astray, 0, 0, 0, astray)]
 

@@ -15,7 +15,6 @@ Deviations, so that points only pay where they show that the response looked at 
 """
 
 import json
-import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,7 +23,7 @@ from inference.grounding import Mask
 from rewards import locating
 from rewards.case import Case
 from rewards.locating import ObjectMasks
-from rewards.masks import SAME_OBJECT_IOU, overlap_iou
+from rewards.masks import distinct, on_pixels
 from rewards.scorer import LOCATABLE, NO_CLIPS, Scorer
 from schemas.geometry import Point
 from schemas.labels import is_named, plain_label
@@ -74,14 +73,9 @@ async def view_point(number: int, point: Point, masks: ObjectMasks) -> tuple[Poi
 def _smallest_under(point: Point, found: Sequence[Mask], masks: ObjectMasks) -> int | None:
     """The index of the smallest mask that holds the point."""
     medium = masks.question.media[point.media_index]
-    x, y = _within(point.x, medium.width), _within(point.y, medium.height)
+    x, y = on_pixels(point.x, medium.width), on_pixels(point.y, medium.height)
     holding = [index for index, mask in enumerate(found) if mask.holds(x, y)]
     return min(holding, key=lambda index: int(found[index].pixels.sum()), default=None)
-
-
-def _within(value_px: float, side_px: int) -> float:
-    """A position on the far edge counts to the last pixel: the top of a model's frame lands there."""
-    return math.nextafter(side_px, 0) if value_px == side_px else value_px
 
 
 async def score_spatial(case: Case) -> Verdict:
@@ -103,13 +97,11 @@ async def score_spatial(case: Case) -> Verdict:
             if not await _matters(point, case):
                 idle += 1
                 continue
-            seen = voted.setdefault((point.media_index, point.frame), [])
-            if all(overlap_iou(mask, other) < SAME_OBJECT_IOU for other in seen):
-                seen.append(mask)
+            voted.setdefault((point.media_index, point.frame), []).append(mask)
     except CallError as error:
         return Verdict(NAME, None, f"{point.label!r}: {error}", failed=True)
     off = [_fault(view) for view in views if not view.on]
-    on = sum(map(len, voted.values()))
+    on = sum(len(distinct(masks)) for masks in voted.values())
     notes = dict.fromkeys(f"; {view.by}: {view.note}" for view in views if view.by and view.note)
     said = f"{on} objects pointed at, {len(off)} points off their objects{_listed(off)}{''.join(notes)}"
     if idle:

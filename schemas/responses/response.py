@@ -17,7 +17,9 @@ Of several boxes the last one counts, so that listing candidates gains nothing.
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from schemas.geometry import Box, Point
@@ -27,7 +29,7 @@ _SECTION = re.compile(r"<(/?)(think|judge|answer)\s*>", re.IGNORECASE)
 _BRACES = re.compile(r"\\{1,2}boxed\s*\{|\\.|\{|\}", re.DOTALL)
 _GLM_BEGIN, _GLM_END = "<|begin_of_box|>", "<|end_of_box|>"
 _BOXED_BEGIN, _BOXED_END = "<boxed>", "</boxed>"
-_OTHER_BOX = re.compile(r"<\|begin_of_box\|>(.*?)<\|end_of_box\|>|<boxed>(.*?)</boxed>", re.DOTALL)
+_BOX_MARK = re.compile(r"<\|(?:begin|end)_of_box\|>|</?boxed>")
 _ANSWER_LINE = re.compile(r"(?:final\s+)?answer\s*[:：]\s*(\S.*)", re.IGNORECASE)
 _MAX_ANSWER_LINE_CHARS = 2000
 _AXIS = re.compile(r"([xy])([0-9]{0,4})")
@@ -298,10 +300,25 @@ def _latex_boxes(text: str) -> list[tuple[int, int, int, int]]:
 
 
 def all_boxed(text: str) -> tuple[str, ...]:
-    """Returns the contents of all complete boxes of a text, of the forms that :func:`last_boxed` reads."""
-    found = [text[inner:inner_end] for _, inner, inner_end, _ in _latex_boxes(text)]
-    found += [match.group(1) or match.group(2) or "" for match in _OTHER_BOX.finditer(text)]
-    return tuple(content.strip() for content in found if last_boxed(content) is None)
+    """Returns the contents of all complete boxes of a text, of the forms that :func:`last_boxed` reads; of boxes in one
+    another the innermost. Linear in ``len(text)`` but for a sort.
+    """
+    found = sorted([*_latex_boxes(text), *_marked_boxes(text)])
+    inside = itertools.pairwise(found)
+    outer = {box for box, after in inside if box[1] <= after[0] and after[3] <= box[2]}
+    return tuple(text[box[1] : box[2]].strip() for box in found if box not in outer)
+
+
+def _marked_boxes(text: str) -> Iterator[tuple[int, int, int, int]]:
+    """The complete boxes of the other forms, as those of :func:`_latex_boxes`; an end closes the last begin."""
+    opened: dict[str, re.Match[str]] = {}
+    for mark in _BOX_MARK.finditer(text):
+        if mark.group() in (_GLM_BEGIN, _BOXED_BEGIN):
+            opened[mark.group()] = mark
+            continue
+        begin = opened.pop(_GLM_BEGIN if mark.group() == _GLM_END else _BOXED_BEGIN, None)
+        if begin is not None:
+            yield begin.start(), begin.end(), mark.start(), mark.end()
 
 
 def _has_format(text: str, marks: list[re.Match[str]]) -> bool:

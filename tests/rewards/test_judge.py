@@ -1,6 +1,7 @@
 """Asking a judge: quoted material, what is read of the reply, and a failure that is no score."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -45,10 +46,16 @@ FAILURES = [CallError(Failure.TIMEOUT, "late"), "no JSON", '{"same": 1}']
 
 @pytest.mark.parametrize("role", ["judge", "second_judge"])
 @pytest.mark.parametrize("failure", FAILURES, ids=str)
-def test_a_judge_that_fails_gives_no_score(run, scripted, failure, role) -> None:
+def test_a_judge_that_fails_fails_the_verdict(run, scripted, failure, role) -> None:
     verdict = run(judge("x", task("a"), scripted(**{role: [failure]}), role, said="it says: "))
-    assert (verdict.name, verdict.value) == ("x", None)
+    assert (verdict.name, verdict.value, verdict.failed) == ("x", None, True)
     assert verdict.reason.startswith(f"{role}: ")
+
+
+def test_a_judge_that_says_that_it_cannot_judge_has_failed(run, scripted) -> None:
+    asked = replace(task("a"), read=yes_or_no("same"))
+    verdict = run(judge("x", asked, scripted(judge=['{"reason": "dark", "same": "cannot_judge"}']), said="it says: "))
+    assert verdict == Verdict("x", None, "it says: dark", failed=True)
 
 
 @pytest.mark.parametrize("raised", [BudgetUsedUp("used up"), ZeroDivisionError("a defect")])
