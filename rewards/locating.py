@@ -3,9 +3,9 @@
 A detector gives the boxes of a label, a segmenter the mask in each box. On synthetic images, and for a label that the
 detector cannot serve, a pointing model's points go to the segmenter in place of boxes (Argos, before Eq. 3).
 
-A label that none of them can serve, and one that names no object at all, has no instances: that is the response's
-doing, and its points are wrong. A server that does not answer is another matter: then nothing can be said, and it
-raises.
+A label that the detector does not know and the pointer does not find, and one that names no object at all, has no
+instances: that is the response's doing, and its points are wrong. A server that does not answer, or not in a form that
+can be read, is another matter: then nothing can be said, and it raises.
 
 Deviations: the paper takes one box per point; a label with several instances has several boxes here, and any of their
 masks will do. A box over nearly the whole image serves no label: any point would lie in it. A pointer that also made
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from inference.asking import Asks, ask_for
-from inference.errors import RETRYABLE, CallError, Failure
+from inference.errors import CallError, Failure
 from inference.families.plain import PLAIN
 from inference.grounding import BadReply, Mask, masks_of_reply
 from inference.models import Caller
@@ -28,7 +28,7 @@ from inference.pointing import boxes_of, points_of
 from inference.request import Sampling
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
-from schemas.geometry import Box
+from schemas.geometry import Box, Point
 from schemas.labels import label_fault, plain_label
 from schemas.messages import MediaPart, media_part
 from schemas.records import MediaRef, Question
@@ -111,7 +111,7 @@ class ObjectMasks:
     async def of(self, label: str, media_index: int, frame: int | None = None) -> Instances:
         """Returns every instance of the label in an image, or in a frame of a clip.
 
-        Raises CallError where a server does not answer.
+        Raises CallError and BadReply where a server does not answer, or not in a form that can be read.
         """
         label = plain_label(label)
         fault = label_fault(label)
@@ -133,63 +133,68 @@ class ObjectMasks:
         return None if shown is None else media_part(shown)
 
     async def _look_for(self, label: str, media_index: int, frame: int | None) -> Instances:
-        """By the first locator that can serve the label; what those before it said is noted."""
+        """By the first locator that can serve the label; what those before it said is noted.
+
+        A pointer that made the points under verification does not stand in for the detector.
+        """
         image, medium = self.part_of(media_index, frame), self.question.media[media_index]
         assert image is not None
-        synthetic = self.question.source in self.served.synthetic_sources
-        note = f"{self.question.source} holds synthetic images" if synthetic else ""
-        unserved = ""
-        for role in self.served.locators(self.question.source):
-            find = self._by_detector if role == "detector" else self._by_pointer
+        first, *others = self.served.locators(self.question.source)
+        failed: CallError | BadReply | None = None
+        note = f"{self.question.source} holds synthetic images" if first == "pointer" else ""
+        for role in (first, *(() if self.served.own_pointer else others)):
             try:
-                masks = await find(label, image, medium)
+                places = await self._places(role, label, image, medium)
             except (CallError, BadReply) as error:
-                if isinstance(error, CallError) and is_down(error):
-                    raise
-                unserved = unserved or f"the {role} cannot serve it: {error}"
+                if not is_of_label(error):
+                    failed = failed or error
+                note = note or f"the {role} cannot serve it: {error}"
                 continue
-            if unserved and not masks:
+            if role != first and not places:
                 # The pointer's "none" says nothing of a label that the detector does not know.
                 break
-            note = "; ".join(filter(None, (note, unserved)))
             if role == "pointer" and self.served.own_pointer:
                 note += "; by the endpoint that placed these points"
-            if not self.served.has_segmenter:
-                note = "; ".join(said for said in (note, BOXES_FOR_MASKS) if said)
+            if role == "detector" and not self.served.has_segmenter:
+                return Instances(tuple(map(filled, places)), role, BOXES_FOR_MASKS)
+            masks = await self._segmented(places, image, medium)
             return Instances(tuple(mask for mask in masks if mask.pixels.any()), role, note)
-        return Instances((), "", unserved or "no endpoint is configured to look for it")
+        if failed is not None:
+            raise failed
+        return Instances((), "", note)
 
-    async def _by_detector(self, label: str, image: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:
-        found = await boxes_of(self.caller, "detector", label, image, medium, 0, _EXACT)
-        boxes = [box for box in found if not _is_whole(box, medium)]
-        if not self.served.has_segmenter:
-            return tuple(filled(box) for box in boxes)
-        listed = [[box.x1, box.y1, box.x2, box.y2] for box in boxes]
-        return await self._segmented(SEGMENT_PROMPT, "boxes", listed, image, medium)
-
-    async def _by_pointer(self, label: str, image: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:
-        points = await points_of(self.caller, "pointer", label, image, medium, 0, _EXACT)
-        listed = [[point.x, point.y] for point in points]
-        return await self._segmented(SEGMENT_POINTS_PROMPT, "points", listed, image, medium)
+    async def _places(
+        self, role: str, label: str, image: MediaPart, medium: MediaRef
+    ) -> Sequence[Box] | Sequence[Point]:
+        """Where a role finds the label: the boxes of the detector, or the points of the pointer."""
+        if role == "detector":
+            found = await boxes_of(self.caller, role, label, image, medium, 0, _EXACT)
+            return [box for box in found if not _is_whole(box, medium)]
+        return await points_of(self.caller, role, label, image, medium, 0, _EXACT)
 
     async def _segmented(
-        self, prompt: str, variable: str, places: Sequence[list[float]], image: MediaPart, medium: MediaRef
+        self, places: Sequence[Box] | Sequence[Point], image: MediaPart, medium: MediaRef
     ) -> tuple[Mask, ...]:
         if not places:
             return ()
+        boxes = [[place.x1, place.y1, place.x2, place.y2] for place in places if isinstance(place, Box)]
+        points = [[place.x, place.y] for place in places if isinstance(place, Point)]
+        name, said = (SEGMENT_PROMPT, {"boxes": boxes}) if boxes else (SEGMENT_POINTS_PROMPT, {"points": points})
         masks, _ = await ask_for(
             self.caller,
             "segmenter",
-            load_prompt(prompt).render({"original": [image]}, **{variable: json.dumps(places)}),
+            load_prompt(name).render({"original": [image]}, **{key: json.dumps(value) for key, value in said.items()}),
             _EXACT,
             lambda reply: masks_of_reply(reply.text, len(places), medium),
         )
         return masks
 
 
-def is_down(error: CallError) -> bool:
-    """Returns whether a call failed by its server's doing, whatever it was asked; no content is an answer to that."""
-    return (error.failure in RETRYABLE or error.failure is Failure.UNAUTHORISED) and error.failure is not Failure.EMPTY
+def is_of_label(error: CallError | BadReply) -> bool:
+    """Returns whether a call failed for what it was asked: a model that does not know the label, refuses it, or has
+    nothing to say to it. All else is the doing of the server or of the config.
+    """
+    return isinstance(error, CallError) and error.failure in (Failure.UNSUPPORTED, Failure.REFUSED, Failure.EMPTY)
 
 
 def _is_whole(box: Box, medium: MediaRef) -> bool:

@@ -60,6 +60,9 @@ def check_served(scorers: Sequence[Scorer], skip: Sequence[str], roles: Iterable
         for ask in scorer.asks
         if ask.required and ask.role not in known and scorer.name not in skip
     }
+    finds_objects = "detector" in known or {"pointer", "segmenter"} <= known
+    blind = [scorer.name for scorer in scorers if LOCATABLE in scorer.means and scorer.name not in skip]
+    unserved |= {} if finds_objects else dict.fromkeys(blind, "detector")
     if unserved:
         role, names = next(iter(unserved.values())), ", ".join(f'"{name}"' for name in unserved)
         raise ConfigError(f"roles.{role} must name an endpoint: scorers ask it; or leave them out: {key} = [{names}]")

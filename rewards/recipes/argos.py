@@ -31,7 +31,8 @@ class Argos(Recipe):
     A response that does not point although there is something to point at has spatial score 0: pointing at nothing is
     no way around the grounding. Deviation: where it points, grounding g counts as g - c · (1 - g) with the
     ``miss_cost`` c. In Eq. 9 a point set by chance can only gain; here guesses that are wrong more often than right
-    earn less than not pointing. Groups of right answers that point differently well teach too.
+    earn less than not pointing; a right answer never earns less than a wrong one. Groups of right answers that point
+    differently well teach too.
     """
 
     name: ClassVar[str] = "argos"
@@ -63,8 +64,12 @@ class Argos(Recipe):
             )
 
     def _gate(self, case: Case) -> GateSettings:
-        """The settings, without the scorers whose roles a config leaves out: what nobody scores pays nothing."""
-        absent = [s.name for s in self.scorers for a in s.asks if a.required and a.role not in case.served.roles]
+        """The settings, without what a config has no judge for: what nobody scores pays nothing.
+
+        Grounding is not left out in this way: what cannot be checked is then not rewarded at all.
+        """
+        judging = [scorer for scorer in self.scorers if not scorer.is_grounding]
+        absent = [s.name for s in judging for a in s.asks if a.required and a.role not in case.served.roles]
         return replace(self.settings, skip=(*self.settings.skip, *absent))
 
     def _reward(self, case: Case, verified: Verified) -> float | None:
@@ -78,4 +83,5 @@ class Argos(Recipe):
             else verdict
             for verdict in verified.verdicts
         )
-        return gated(charged, self.settings)
+        reward = gated(charged, self.settings)
+        return None if reward is None else max(0.0, reward)

@@ -15,6 +15,7 @@ import json
 from collections.abc import Sequence
 
 from inference.errors import CallError
+from inference.grounding import BadReply
 from rewards import locating
 from rewards.case import Case
 from rewards.masks import Pairing, distinct, on_pixels, pair
@@ -57,7 +58,7 @@ async def score_counting(case: Case) -> Verdict:
             if verdict.value is None:
                 by_phrase = _verdict(await _pairings(wanted, named, case), answer)
                 verdict = verdict if by_phrase.value is None else by_phrase
-    except CallError as error:
+    except (CallError, BadReply) as error:
         return Verdict(NAME, None, str(error), failed=True)
     return verdict
 

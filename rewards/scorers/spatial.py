@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from inference.errors import CallError
-from inference.grounding import Mask
+from inference.grounding import BadReply, Mask
 from rewards import locating
 from rewards.case import Case
 from rewards.locating import ObjectMasks
@@ -60,7 +60,9 @@ class PointView:
 
 
 async def view_point(number: int, point: Point, masks: ObjectMasks) -> tuple[PointView, Mask | None]:
-    """Returns Eq. 2 for a point, and the mask that it lies on. Raises CallError where a server does not answer."""
+    """Returns Eq. 2 for a point, and the mask that it lies on. Raises CallError and BadReply as
+    :meth:`rewards.locating.ObjectMasks.of` does.
+    """
     place = (number, point.label, point.x, point.y, point.media_index, point.frame)
     if masks.part_of(point.media_index, point.frame) is None:
         return PointView(*place, False, None, 0, "", "no such image"), None
@@ -81,8 +83,8 @@ def _smallest_under(point: Point, found: Sequence[Mask], masks: ObjectMasks) -> 
 async def score_spatial(case: Case) -> Verdict:
     """Returns Eq. 3 over the points of one response, with one :class:`PointView` per distinct point as evidence.
 
-    A label that is not detected or cannot be looked for scores its points 0. A server that does not answer fails the
-    verdict.
+    A label that is not detected or cannot be looked for scores its points 0. A server that does not answer, or not in a
+    form that can be read, fails the verdict.
     """
     if not case.points:
         return Verdict(NAME, 0.0, "no point, though the pointer found what the question speaks of")
@@ -98,7 +100,7 @@ async def score_spatial(case: Case) -> Verdict:
                 idle += 1
                 continue
             voted.setdefault((point.media_index, point.frame), []).append(mask)
-    except CallError as error:
+    except (CallError, BadReply) as error:
         return Verdict(NAME, None, f"{point.label!r}: {error}", failed=True)
     off = [_fault(view) for view in views if not view.on]
     on = sum(len(distinct(masks)) for masks in voted.values())
@@ -123,16 +125,25 @@ async def _matters(point: Point, case: Case) -> bool:
     return False
 
 
-def point_checker(masks: ObjectMasks, media_index: int) -> Callable[[Point], Awaitable[bool]]:
-    """Eq. 2 for single points of the clip that is medium ``media_index``, as :mod:`rewards.scorers.temporal` asks for
-    it.
+def point_checker(case: Case, media_index: int) -> Callable[[Point], Awaitable[bool | None]]:
+    """Returns Eq. 2 for single points of the clip that is medium ``media_index``, as :mod:`rewards.scorers.temporal`
+    asks for it.
 
-    What it gives raises CallError where the detector or the segmenter does not answer.
+    What it gives is None for a point without a vote: on an object of its frame that has voted, or on one that the
+    question does not speak of. It raises CallError and BadReply as :func:`view_point` does.
     """
+    voted: dict[int | None, tuple[Mask, ...]] = {}
 
-    async def on_object(point: Point) -> bool:
-        view, _ = await view_point(1, replace(point, media_index=media_index), masks)
-        return view.on
+    async def on_object(point: Point) -> bool | None:
+        point = replace(point, media_index=media_index)
+        _, mask = await view_point(1, point, case.masks)
+        if mask is None:
+            return False
+        if not await _matters(point, case):
+            return None
+        known = voted.get(point.frame, ())
+        voted[point.frame] = distinct((*known, mask))
+        return True if len(voted[point.frame]) > len(known) else None
 
     return on_object
 

@@ -59,13 +59,17 @@ class ClipFrame:
 
 @dataclass(frozen=True)
 class ItemScore:
-    """One statement's score: 1, 0 or None (unscored), with the numbers of the frames that were looked at."""
+    """One statement's score: 1, 0 or None, with the numbers of the frames that were looked at.
+
+    None is a point without a vote, or what ``failed``: it could not be checked.
+    """
 
     category: str
     item: str
     value: float | None
     frames: tuple[int, ...]
     reason: str
+    failed: bool = False
 
     @property
     def evidence(self) -> str:
@@ -82,9 +86,10 @@ async def score_temporal(
 ) -> Verdict:
     """The mean over the categories of the mean over their items (Argos §3.1), one :class:`ItemScore` each as evidence.
 
-    ``clip`` is in order of time. ``spatial`` says whether a point lies on its object, or None where that cannot be
-    told; the point it gets has the number and time of the frame that is meant. It may raise CallError, which fails the
-    verdict, as its absence does. 0 where nothing is stated. Raises BudgetUsedUp.
+    ``clip`` is in order of time. ``spatial`` says whether a point lies on its object, or None where the point has no
+    vote (:func:`rewards.scorers.spatial.point_checker`); the point it gets has the number and time of the frame that is
+    meant. It may raise CallError and BadReply, which fail the verdict, as its absence does. 0 where nothing is stated.
+    Raises BudgetUsedUp.
     """
     if not clip:
         return Verdict(NAME, None, "the clip has no frames to look at", failed=True)
@@ -106,7 +111,7 @@ async def score_temporal(
             means.append(sum(values) / len(values))
             said.append(f"{category} {sum(values):g} of {len(values)}")
     reason, evidence = _reason(said, items, statements), tuple(item.evidence for item in items)
-    if any(item.value is None for item in items):
+    if any(item.failed for item in items):
         return Verdict(NAME, None, reason, evidence, failed=True)
     points = [item.value or 0.0 for item in items if item.category == "points"]
     bound = sum(points) / len(points) if points else 1.0
@@ -128,7 +133,7 @@ async def _all(work: Sequence[Coroutine[None, None, T]]) -> list[T]:
 
 
 def _reason(said: list[str], items: list[ItemScore], statements: Statements) -> str:
-    unscored = [item for item in items if item.value is None]
+    unscored = [item for item in items if item.failed]
     failed = [item for item in items if item.value == 0]
     said = said or ["nothing to judge" if not items else "no item could be scored"]
     if unscored:
@@ -161,13 +166,14 @@ class _Seen:
             return ItemScore("points", item, 0.0, (), reason)
         frame = self.clip[index]
         if self.spatial is None:
-            return ItemScore("points", item, None, (frame.number,), "no endpoint is configured that finds objects")
+            said = "no endpoint is configured that finds objects"
+            return ItemScore("points", item, None, (frame.number,), said, failed=True)
         try:
             on_object = await self.spatial(replace(point, frame=frame.number, t_s=frame.t_s))
-        except CallError as error:
-            return ItemScore("points", item, None, (frame.number,), str(error))
+        except (CallError, BadReply) as error:
+            return ItemScore("points", item, None, (frame.number,), str(error), failed=True)
         if on_object is None:
-            return ItemScore("points", item, None, (frame.number,), "it cannot be told whether it is on its object")
+            return ItemScore("points", item, None, (frame.number,), "without a vote")
         return ItemScore("points", item, float(on_object), (frame.number,), "on it" if on_object else "not on it")
 
     async def frame(self, statement: FrameStatement) -> ItemScore:
@@ -198,7 +204,7 @@ class _Seen:
         texts = {"description": _plain(description)}
         task = JudgeTask(prompt, texts, yes_or_no("shown"), media=media, max_chars=MAX_DESCRIPTION_CHARS)
         verdict = await judge(NAME, task, self.caller, said="judge: ")
-        return ItemScore(category, f"{description!r:.80}", verdict.value, frames, verdict.reason)
+        return ItemScore(category, f"{description!r:.80}", verdict.value, frames, verdict.reason, verdict.failed)
 
 
 def _plain(description: str) -> str:
@@ -224,7 +230,7 @@ async def _score(case: Case) -> Verdict:
         statements = await extract_statements(case.text, case.caller)
     except (CallError, BadReply) as error:
         return Verdict(NAME, None, f"extraction: {error}", failed=True)
-    checker = point_checker(case.masks, index) if case.locatable else None
+    checker = point_checker(case, index) if case.locatable else None
     return await score_temporal(statements, clip, case.caller, checker)
 
 
