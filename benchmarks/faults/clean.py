@@ -124,12 +124,12 @@ def _decimals(right: Right, rng: random.Random) -> str:
 
 def _markdown(right: Right, _rng: random.Random) -> str:
     listed = "\n".join(f"* {tag(point)}" for point in right.points)
-    return right.write(tags=[f"these:\n\n{listed}\n\n**Looking closer**\n\n"])
+    return right.write(tags=[], reason=f"I find these:\n\n{listed}\n\n**Looking closer**\n\n{right.reason}")
 
 
 def _numbered(right: Right, _rng: random.Random) -> str:
     listed = "\n".join(f"{place}. {tag(point)}" for place, point in enumerate(right.points, 1))
-    return right.write(tags=[f"\n{listed}\n"])
+    return right.write(tags=[], reason=f"I find:\n{listed}\n\n{right.reason}")
 
 
 def _long(right: Right, rng: random.Random) -> str:

@@ -53,7 +53,10 @@ def _in(language: str) -> Plant:
     def name(point: Point, _rng: random.Random) -> str | None:
         colour, _, shape = point.label.partition(" ")
         words, shapes = _WORDS[language], _SHAPES[language]
-        return f"{words[colour]} {shapes[shape]}" if colour in words and shape in shapes else None
+        if colour not in words or shape not in shapes:
+            return None
+        named = (words[colour], shapes[shape])
+        return " ".join(reversed(named) if language in ("Arabic", "Spanish") else named)
 
     return _labelled(name)
 

@@ -15,7 +15,7 @@ Move = Callable[[Right, random.Random], Points | None]
 _TRIES = 60
 _SIDES = ((1, 0), (-1, 0), (0, 1), (0, -1))
 COLOURS = ("purple", "green", "orange", "pink", "brown")
-SHAPES = ("hexagon", "pentagon", "diamond", "ellipse")
+SHAPES = ("hexagon", "pentagon", "diamond", "star")
 
 
 def _wrong(move: Move) -> Plant:

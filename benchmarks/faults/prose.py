@@ -60,7 +60,7 @@ def _numbered(right: Right, _rng: random.Random) -> str | None:
     if not right.count:
         return None
     listed = [f"{place}. {tag(point)}" for place, point in enumerate(right.points, 2)]
-    return right.write(tags=["\n" + "\n".join(listed) + "\n"])
+    return right.write(tags=[], reason="\n".join(["I find:", *listed, "", right.reason]))
 
 
 KINDS: dict[str, Plant] = {
