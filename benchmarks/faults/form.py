@@ -137,7 +137,7 @@ KINDS: dict[str, Plant] = {
     "fence around it all": _around("```\n", "\n```"),
     "JSON around it all": lambda r, _: json.dumps({"think": r.thought(), "answer": r.asked.answer}),
     "cut short": _cut_short,
-    "template token after the answer of another turn": _text(
+    "another turn after the answer": _text(
         lambda r, w: f"{r.write()}\nUser: Are you sure?\nAssistant: {w}"
     ),
     "points in the answer": lambda r, _: r.write(tags=_words(r), answer=f"{r.asked.answer} {_tags(r.points)}"),
