@@ -82,10 +82,9 @@ class Runs:
         cache = str(self._work / "cache")
         execute(RunArguments(str(PIPELINE), str(self._records), str(folder), overrides=overrides, cache=cache))
         found = {}
-        for row in _rows(folder / "sft", ["id", "question", "messages", "scores", "extra_scores"]):
+        for row in _rows(folder / "sft", ["id", "question", "messages", "scores"]):
             self.asked_as[row["id"]] = row["question"]
-            scores = json.dumps({"scores": row["scores"], "extra_scores": row["extra_scores"]})
-            found[row["id"]] = Ended(row["messages"][-1]["content"], scores)
+            found[row["id"]] = Ended(row["messages"][-1]["content"], json.dumps(row["scores"]))
         for row in _rows(folder / "rejected", ["id", "stage", "reason", "detail"]):
             found[row["id"]] = Ended(None, "", row["stage"], row["reason"], row["detail"])
         return found
