@@ -137,9 +137,7 @@ KINDS: dict[str, Plant] = {
     "fence around it all": _around("```\n", "\n```"),
     "JSON around it all": lambda r, _: json.dumps({"think": r.thought(), "answer": r.asked.answer}),
     "cut short": _cut_short,
-    "another turn after the answer": _text(
-        lambda r, w: f"{r.write()}\nUser: Are you sure?\nAssistant: {w}"
-    ),
+    "another turn after the answer": _text(lambda r, w: f"{r.write()}\nUser: Are you sure?\nAssistant: {w}"),
     "points in the answer": lambda r, _: r.write(tags=_words(r), answer=f"{r.asked.answer} {_tags(r.points)}"),
     "points after the answer": lambda r, _: f"{r.write(tags=_words(r))}\n{_tags(r.points)}",
     "points before the reasoning": lambda r, _: f"{_tags(r.points)}\n{r.write(tags=_words(r))}",

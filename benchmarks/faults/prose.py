@@ -6,7 +6,7 @@ wrong; they are reported apart and not counted.
 
 import random
 
-from faults.right import Plant, Right, in_words, opposite, tag, wrong_count
+from faults.right import Plant, Right, in_words, opposite, wrong_count
 
 
 def noun_of(right: Right, count: int) -> str:
@@ -55,14 +55,6 @@ def _judged(yes: str, no: str, place: str = "after") -> Plant:
     return plant
 
 
-def _numbered(right: Right, _rng: random.Random) -> str | None:
-    """A list whose last number is not that of its points."""
-    if not right.count:
-        return None
-    listed = [f"{place}. {tag(point)}" for place, point in enumerate(right.points, 2)]
-    return right.write(tags=[], reason="\n".join(["I find:", *listed, "", right.reason]))
-
-
 KINDS: dict[str, Plant] = {
     "so there are N": _counted("So there {is_are} {n}."),
     "so there are N, before all": _counted("So there {is_are} {n}.", "before"),
@@ -93,7 +85,6 @@ KINDS: dict[str, Plant] = {
     "we have N": _counted("So we have {n} {noun} here."),
     "I see N": _counted("I see {n} {noun} in the image."),
     "N of them": _counted("There are {n} of them altogether."),
-    "numbered list that starts at 2": _numbered,
     "so the answer is yes or no": _judged("So the answer is yes.", "So the answer is no."),
     "so yes or no": _judged("So yes.", "So no."),
     "the statement is": _judged("The statement is true.", "The statement is false."),
