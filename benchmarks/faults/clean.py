@@ -156,6 +156,40 @@ def _by_class(right: Right, _rng: random.Random) -> str | None:
     return right.write(after=f" There are {', '.join(parts[:-1])} and {parts[-1]}, which makes {right.count}.")
 
 
+def _one_by_one(right: Right, _rng: random.Random) -> str:
+    first, *others = (tag(point) for point in right.points)
+    listed = "".join(f" There is another one: {other}." for other in others)
+    return right.write(tags=[], reason=f"There is one here: {first}.{listed} {right.reason}")
+
+
+def _running(right: Right, _rng: random.Random) -> str | None:
+    """Every point with the number of those so far."""
+    if not right.count:
+        return None
+    listed = [f"{tag(point)}, that makes {number}." for number, point in enumerate(right.points, 1)]
+    return right.write(tags=[], reason=f"{' '.join(listed)} {right.reason}")
+
+
+def _half(right: Right, _rng: random.Random) -> str | None:
+    """A true count of a part, without the rest of them."""
+    if not right.count:
+        return None
+    left = sum(point.x < right.asked.width / 2 for point in right.points)
+    if not 0 < left < right.count:
+        return None
+    stated = f"{in_words(left)} of them {'is' if left == 1 else 'are'} in the left half of the image"
+    return right.write(before=f"I see that {stated}, and go on. ")
+
+
+def _out_of_all(right: Right, _rng: random.Random) -> str | None:
+    if not right.count:
+        return None
+    every = len(right.asked.objects)
+    return right.write(
+        after=f" Of {every} objects in the image, {right.count} {'is' if right.count == 1 else 'are'} meant."
+    )
+
+
 def _others(right: Right, rng: random.Random) -> str | None:
     """A true count of a class that was not asked for."""
     others = [label for label in right.asked.labels if label not in {point.label for point in right.points}]
@@ -231,6 +265,21 @@ KINDS: dict[str, Plant] = {
     "counts of parts with their sum": _by_region,
     "counts of classes with their sum": _by_class,
     "count of another class": _others,
+    "counted one by one": _one_by_one,
+    "running count": _running,
+    "a count of half of them": _half,
+    "out of all objects": _out_of_all,
+    "no others": lambda right, _: right.write(after=" There are no others, and none of the rest matters."),
+    "ordinals": lambda right, _: right.write(before="First I look for shapes, second at their colours. "),
+    "numbers of other things": lambda right, _: right.write(
+        after=f" The image is {right.asked.width} pixels wide and has two sides, left and right."
+    ),
+    "the question repeated": lambda right, _: right.write(before=f"The question is: {right.asked.question} "),
+    "a verdict supposed": _said("If it did not hold, the answer would be no.", "If it held, the answer would be yes."),
+    "a verdict ruled out": _said(
+        "One might think that the statement is false, but it is true.",
+        "One might think that the statement is true, but it is false.",
+    ),
     "self-correction of a count": _corrected,
     "self-correction of a verdict": _corrected_verdict,
 }
