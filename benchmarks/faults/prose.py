@@ -55,14 +55,15 @@ def _judged(yes: str, no: str, place: str = "after") -> Plant:
     return plant
 
 
+_CHECKED = "I go through what the statement says."
+"""Before a verdict on "it": behind another verdict it could as well agree with that one."""
+
 KINDS: dict[str, Plant] = {
     "so there are N": _counted("So there {is_are} {n}."),
     "so there are N, before all": _counted("So there {is_are} {n}.", "before"),
     "so there are N, in the middle": _counted("So there {is_are} {n}.", "middle"),
     "there are N nouns": _counted("There {is_are} {n} {noun}."),
-    "the only count is another than the points": _counted(
-        "Looking at all of it, there {is_are} {n} {noun}.", "instead"
-    ),
+    "the only count is a wrong one": _counted("Looking at all of it, there {is_are} {n} {noun}.", "instead"),
     "in total N": _counted("In total {n}."),
     "for a total of N": _counted("I add them up for a total of {n}."),
     "the total is N": _counted("The total is {n}."),
@@ -116,18 +117,18 @@ KINDS: dict[str, Plant] = {
         "Looking at it, the statement is true.", "Looking at it, the statement is false.", "instead"
     ),
     "it is therefore (not) true": _judged("It is therefore true.", "It is therefore not true."),
-    "this is (in)correct": _judged("Therefore this is correct.", "Therefore this is incorrect."),
+    "this is (in)correct": _judged(f"{_CHECKED} So this is correct.", f"{_CHECKED} So this is incorrect.", "instead"),
     "the claim does (not) hold": _judged("The claim holds.", "The claim does not hold."),
     "hence true or false": _judged("Hence true.", "Hence false."),
     "the statement is right or wrong": _judged("The statement is right.", "The statement is wrong."),
     "the statement is (not) correct": _judged("The statement is correct.", "The statement is not correct."),
     "the statement is (in)accurate": _judged("So the statement is accurate.", "So the statement is inaccurate."),
-    "that is (not) the case": _judged("That is the case.", "That is not the case."),
+    "that is (not) the case": _judged(f"{_CHECKED} That is the case.", f"{_CHECKED} That is not the case.", "instead"),
     "it does (not) match": _judged(
         "The statement matches the image.", "The statement does not match the image.", "before"
     ),
     "the statement (cannot) be true": _judged("The statement must be true.", "The statement cannot be true."),
-    "it is true or false": _judged("It's true.", "It's false."),
+    "it is true or false": _judged(f"{_CHECKED} It's true.", f"{_CHECKED} It's false.", "instead"),
     "yes or no, with a comma": _judged("Yes, it holds.", "No, it does not hold."),
     "the answer is yes or no, bold": _judged("**Answer: yes**", "**Answer: no**"),
 }
