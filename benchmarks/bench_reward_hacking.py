@@ -22,8 +22,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-from bench_corruptions import render
+from faults.rendered import render
 from hacks import BASELINE, BLIND, KNOWING, SILENT, Asked
 from learning.tiny_model import make_tiny_model
 
@@ -176,7 +175,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         folder, data = Path(name), arguments.input or Path(name) / "scenes"
         if arguments.input is None:
-            render(data, 2 * arguments.count, np.random.default_rng(arguments.seed))
+            render(data, arguments.count, arguments.seed)
         rows, traces = curated(folder, data)
         chosen = random.Random(arguments.seed).sample(rows, min(arguments.count, len(rows)))
         line, good = report(earned(chosen, asked_of(chosen, arguments.seed), traces, folder))

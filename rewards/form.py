@@ -45,6 +45,11 @@ holds earns nothing there."""
 
 _OPENED = re.compile(r"[<‹＜]\s*(?:point|box|boxe)s?\b", re.IGNORECASE)
 _CLOSED = re.compile(r"<\s*/\s*(?:point|box|boxe)s?\s*>", re.IGNORECASE)
+_OTHER_TAG = re.compile(
+    r"<\s*(?!/?(?:points?|box|think|answer|judge)\b)[A-Za-z][\w:.-]{0,40}"
+    r"(?:\s[^<>]{0,200}=\s*[\"'“]?\s*-?\d|[^<>]{0,200}>\s*[(\[]?-?\d[\d\s,.;]{0,80}[)\]]?\s*</)",
+    re.IGNORECASE,
+)
 _FOREIGN = re.compile(
     r"\"?\b(?:point_2d|bbox_2d|box_2d|bbox|xyxy)\b\"?\s*[:=]|<\|?(?:box_start|box_end|point_start|quad_start|ref)\b|<loc_?\d"
     r"|&lt;\s*/?\s*(?:points?|box)\b",
@@ -96,7 +101,7 @@ def _tags(text: str, response: Response, question: Question, form: Form) -> str 
             return f"a tag cannot be read: {text[opened.start() : opened.start() + 60]!r}"
     if len(_OPENED.findall(text)) != len(_CLOSED.findall(text)):
         return "a tag is not closed, or closed without being opened"
-    foreign = _FOREIGN.search(text)
+    foreign = _FOREIGN.search(text) or _OTHER_TAG.search(text)
     if foreign is not None:
         return f"coordinates stand outside of tags: {foreign.group()!r}"
     if response.points and not form.points:

@@ -156,25 +156,22 @@ class ObjectMasks:
             if role == "pointer" and self.served.own_pointer:
                 note += "; by the endpoint that placed these points"
             if role == "detector" and not self.served.has_segmenter:
-                return Instances(tuple(map(filled, places)), role, BOXES_FOR_MASKS)
+                boxes = tuple(filled(place) for place in places if isinstance(place, Box))
+                return Instances(boxes, role, BOXES_FOR_MASKS)
             masks = await self._segmented(places, image, medium)
             return Instances(tuple(mask for mask in masks if mask.pixels.any()), role, note)
         if failed is not None:
             raise failed
         return Instances((), "", note)
 
-    async def _places(
-        self, role: str, label: str, image: MediaPart, medium: MediaRef
-    ) -> Sequence[Box] | Sequence[Point]:
+    async def _places(self, role: str, label: str, image: MediaPart, medium: MediaRef) -> Sequence[Box | Point]:
         """Where a role finds the label: the boxes of the detector, or the points of the pointer."""
         if role == "detector":
             found = await boxes_of(self.caller, role, label, image, medium, 0, _EXACT)
             return [box for box in found if not _is_whole(box, medium)]
         return await points_of(self.caller, role, label, image, medium, 0, _EXACT)
 
-    async def _segmented(
-        self, places: Sequence[Box] | Sequence[Point], image: MediaPart, medium: MediaRef
-    ) -> tuple[Mask, ...]:
+    async def _segmented(self, places: Sequence[Box | Point], image: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:
         if not places:
             return ()
         boxes = [[place.x1, place.y1, place.x2, place.y2] for place in places if isinstance(place, Box)]

@@ -14,16 +14,11 @@ from schemas.answers.grading import grade_answer
 from schemas.answers.numerals import read_numerals
 from schemas.answers.polarity import POLARITY
 from schemas.answers.registry import answer_type_named
-from schemas.labels import counted_phrase, counted_words, words_of
+from schemas.labels import counted_phrase, counted_words
 from schemas.records import Question
+from schemas.responses.stated_counts import stated_counts
 
 _CLAUSE = r"(?:[^.;:\n!?]|[.:](?=\d)){1,80}"
-_TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred"
-_NUMBER = (
-    r"(?P<n>\d[\d,]*(?:\.\d+)?|(?:zero|no|none|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|"
-    rf"fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|{_TENS})"
-    r"(?:[- ](?:one|two|three|four|five|six|seven|eight|nine))?)\b"
-)
 _SO = r"\b(?:so|thus|therefore|hence|in total|altogether|in all|overall|in sum|in conclusion|to conclude|finally)\b,?\s"
 _ADVERBS = r"(?:therefore |thus |then |clearly |indeed |definitely |actually |simply |that )?"
 _ANSWER = re.compile(
@@ -34,13 +29,29 @@ _ANSWER = re.compile(
     rf"la risposta(?: corretta)? è|a resposta(?: correta)? é)\s*:?\s*(?P<eu>{_CLAUSE})",
     re.IGNORECASE,
 )
+_TRUE = r"(?:true|correct|right|accurate|valid|the case|supported)"
+_SUBJECT = (
+    r"(?:the|this|that)\s+(?:given |above )?(?:statement|claim|sentence|caption|assertion|proposition|description)"
+)
+_BE = (
+    r"(?:is|was|must be|has to be|can be|could be|turns out(?: to be)?|seems|appears(?: to be)?|would be)"
+    r"(?P<not{0}>n't|\s+not|\s+never)?"
+)
 _STATEMENT = re.compile(
-    r"\b(?:the|this|that)\s+(?:given |above )?(?:statement|claim|sentence|caption|assertion|proposition|description)\s+"
-    rf"(?:(?:is|was|must be|has to be|turns out(?: to be)?)(?P<not>n't|\s+not|\s+never)?\s+{_ADVERBS}"
-    r"(?P<side>true|false|correct|incorrect|right|wrong|accurate|inaccurate|untrue|valid|invalid)\b"
-    r"|(?P<fails>does not hold|doesn't hold|fails)\b|(?P<holds>holds)\b)",
+    rf"\b{_SUBJECT}\s+(?P<cannot>cannot|can't|can not|must not|does not|doesn't|do not|did not|didn't|isn't|is not)?\s*"
+    rf"(?:be\s+|{_BE.format(1)}\s+)?{_ADVERBS}"
+    rf"(?:(?P<true>{_TRUE})|(?P<false>false|incorrect|wrong|inaccurate|invalid|untrue)|(?P<fails>fails)"
+    r"|(?P<holds>holds?|matches|match|fits|fit|agrees|agree|applies|apply|stands|describes))\b",
     re.IGNORECASE,
 )
+_PRONOUN = re.compile(
+    rf"\b(?:it|this|that)(?:'s|\s+{_BE.format(2)})(?P<late>\s+not)?\s+(?P<so>therefore |thus |hence |so |then )?"
+    rf"(?:clearly |indeed )?(?P<later>not\s+)?(?:(?P<true>{_TRUE})|(?P<false>false|incorrect|wrong|untrue))\b"
+    r"(?!\s+that)",
+    re.IGNORECASE,
+)
+_LAST = re.compile(r"[^.;\n!?]*[.;!?\s]*$")
+_YES_NO = re.compile(r"^\W*(?P<side>yes|no)\s*[,:.!]", re.IGNORECASE)
 _BARE_SIDE = re.compile(
     rf"{_SO}(?:it is |it's |the answer is )?(?P<side>yes|no|true|false)\s*(?=[.,;!\n]|$)", re.IGNORECASE
 )
@@ -49,33 +60,10 @@ _OPTION = re.compile(
     r"(?:correct|right|true|answer)\b",
     re.IGNORECASE,
 )
-_COUNT = re.compile(
-    rf"(?P<so>{_SO}[^.;\n]{{0,40}}?)?\b(?:there (?:are|is|were)|it is|it's|(?:we|i) (?:get|have|count|see|find)|"
-    r"one counts|(?:that|this|which) makes|giving|for a total of|a total of|totals|"
-    r"the (?:final |total |overall )?(?:total|count|number|sum|tally)(?: of [^.;\n]{1,50}?)? "
-    r"(?:is|are|equals|comes to|=))\s+(?:only |exactly |just |a total of |in total |altogether |thus |therefore )*"
-    rf"{_NUMBER}(?P<rest>[^.;\n]{{0,80}})",
-    re.IGNORECASE,
-)
-_TOTAL = re.compile(
-    rf"\b{_NUMBER}(?P<rest>(?: [\w-]+){{0,4}}?) (?:in total|altogether|in all|overall)\b", re.IGNORECASE
-)
 _IF = re.compile(
     r"\b(?:if|whether|unless|suppose|assume|assuming|supposing|say|would|could|might|may|had)\b[^.;\n]{0,40}$",
     re.IGNORECASE,
 )
-_PART = re.compile(
-    r"^(?:more|left|other|others|fewer|less|of (?:them|these|those|the|which)|here|there|each|per|apiece|"
-    r"(?:in|on|at|inside|within|under|above|below|near|beside|behind|from|to|with|without|that|which|who)"
-    r"\s(?!(?:the\s)?(?:whole\s|entire\s)?(?:image|picture|photo|photograph|scene|figure|total|all)\b))\b",
-    re.IGNORECASE,
-)
-_PLACE = re.compile(
-    r"\b(?:in|on|at|inside|within|from|under|above|below|near|beside|behind|among|of)\s"
-    r"(?!(?:the\s)?(?:whole\s|entire\s)?(?:image|picture|photo|photograph|scene|figure|total|all)\b)[^.;\n]*$",
-    re.IGNORECASE,
-)
-_STOPS = frozenset(["in", "on", "and", "so", "altogether", "overall", "visible", "shown", "present", "which", "as"])
 _DENIED = re.compile(r"\s*(?:not|never)\s+", re.IGNORECASE)
 _TAKEN_BACK = re.compile(r"\b(?:wait|actually|no,|let me|recount|correction|scratch that|hmm)\b", re.IGNORECASE)
 
@@ -94,11 +82,16 @@ def contradiction(reasoning: str, question: Question) -> str | None:
     """Returns a conclusion of the reasoning that is not the question's gold answer, as it stands there; None where each
     one that can be read agrees.
 
-    ``reasoning`` is prose, with labels in place of tags. What is taken back later ("wait, …") does not count. Never
-    raises; linear in ``len(reasoning)``.
+    ``reasoning`` is prose, with labels in place of tags. What is taken back later ("wait, …") and then said right
+    does not count. Never raises.
     """
-    wrong = (each for each in conclusions(reasoning, question) if not each.right)
-    return next((each.said for each in wrong if not _TAKEN_BACK.search(reasoning, each.end)), None)
+    found = conclusions(reasoning, question)
+    for wrong in found:
+        taken_back = None if wrong.right else _TAKEN_BACK.search(reasoning, wrong.end)
+        corrected = taken_back and any(each.right and each.start >= taken_back.start() for each in found)
+        if not wrong.right and not corrected:
+            return wrong.said
+    return None
 
 
 def conclusions(reasoning: str, question: Question) -> list[Conclusion]:
@@ -143,49 +136,33 @@ def _options(text: str, question: Question) -> Iterator[Conclusion]:
 
 def _sides(text: str, gold: bool) -> Iterator[Conclusion]:
     for match in _STATEMENT.finditer(text):
-        side = match["holds"] is not None
-        if match["side"]:
-            side = match["side"].casefold() in ("true", "correct", "right", "accurate", "valid")
-            side = side != bool(match["not"])
+        denied = bool(match["cannot"]) != bool(match["not1"])
+        side = bool(match["true"] or match["holds"]) != denied
         yield _conclusion(match, side == gold)
+    end = _LAST.search(text)
+    last = len(text) if end is None else end.start()
+    for match in _PRONOUN.finditer(text):
+        denied = bool(match["not2"] or match["late"] or match["later"])
+        side = bool(match["true"]) != denied
+        if match["so"] or match.start() >= last:
+            yield _conclusion(match, side == gold)
     for match in _BARE_SIDE.finditer(text):
         yield _conclusion(match, POLARITY[match["side"].casefold()] == gold)
+    said = _YES_NO.search(text[last:])
+    if said is not None:
+        right = POLARITY[said["side"].casefold()] == gold
+        yield Conclusion(last + said.start(), last + said.end(), said.group(), right)
 
 
 def _counts(text: str, question: Question) -> Iterator[Conclusion]:
-    """Counts of what is asked for that are stated as the whole, and the last bare total."""
-    counted, gold = counted_words(question.question), read_numerals(question.answer).single
-    if counted is None or gold is None:
+    """Counts of what is asked for: those of the whole, the last of the others, and what is more than the gold answer,
+    since a count that runs along never is.
+    """
+    words, gold = counted_words(question.question), read_numerals(question.answer).single
+    if words is None or gold is None:
         return
-    phrase = frozenset(counted_phrase(question.question) or ())
-    last: Conclusion | None = None
-    for match in sorted((*_COUNT.finditer(text), *_TOTAL.finditer(text)), key=re.Match.start):
-        number = read_numerals("0" if match["n"].casefold() in ("no", "none") else match["n"]).single
-        noun, is_part = _noun_and_part(match["rest"])
-        before = text[max(0, match.start() - 80) : match.start()]
-        if number is None or is_part or _PLACE.search(before) or (noun and noun not in (phrase, counted)):
-            continue
-        last = _conclusion(match, number.value == gold.value)
-        if noun or match.re is _TOTAL or match["so"]:
-            yield last
-            last = None
-    if last is not None:
-        yield last
-
-
-def _noun_and_part(rest: str) -> tuple[frozenset[str], bool]:
-    """The words of what is counted in what follows a number, and whether only a part of the image is meant."""
-    words: list[str] = []
-    rest = rest.strip(" ,")
-    while rest:
-        if _PART.match(rest):
-            return frozenset(words), True
-        word = re.match(r"[^\W_]+(?:['’-][^\W_]+)*", rest)
-        if word is None or rest[word.end() :].startswith(","):
-            words += [] if word is None else words_of(word.group())
-            break
-        if word.group().casefold() in _STOPS:
-            return frozenset(words), word.group().casefold() == "and"
-        words += words_of(word.group())
-        rest = rest[word.end() :].lstrip()
-    return frozenset(words), False
+    stated = list(stated_counts(text, frozenset(counted_phrase(question.question) or ()), words))
+    for index, each in enumerate(stated):
+        right = each.value == gold.value
+        if each.is_whole or index == len(stated) - 1 or each.value > gold.value:
+            yield Conclusion(each.start, each.end, each.said, right)

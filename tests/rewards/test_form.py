@@ -31,6 +31,7 @@ def response(think: str, answer: str = "2") -> str:
         response(f"I see {POINT}.", "The answer is $\\boxed{2}$."),
         response("The ratio is 3:4, and 1,200 of them (see the legend) count."),
         response("Two squares, at 12:30 (left, right)."),
+        response("Since 1 < x and y > 2, <b>two</b> are left."),
     ],
 )
 def test_what_has_the_form(text: str) -> None:
@@ -54,6 +55,8 @@ def test_what_has_the_form(text: str) -> None:
         (response(f"I see {POINT} {BOX}"), "boxes"),
         (response("I see two.", f"2 {POINT}"), "outside of the reasoning"),
         (response('{"bbox_2d": [1, 2, 3, 4]}, so two.'), "outside of tags"),
+        (response('One at <location x1="3" y1="4">a</location>.'), "outside of tags"),
+        (response("One at <at>120, 45</at>."), "outside of tags"),
         (response("One at (120, 45) and another."), "outside of tags"),
         (response("One in [12, 34, 56, 78]."), "outside of tags"),
         (response("One at x=120, y=45."), "outside of tags"),
