@@ -139,7 +139,10 @@ class ObjectMasks:
         """
         image, medium = self.part_of(media_index, frame), self.question.media[media_index]
         assert image is not None
-        first, *others = self.served.locators(self.question.source)
+        locators = self.served.locators(self.question.source)
+        if not locators:
+            return Instances((), "", "no endpoint is configured to look for it")
+        first, *others = locators
         failed: CallError | BadReply | None = None
         note = f"{self.question.source} holds synthetic images" if first == "pointer" else ""
         for role in (first, *(() if self.served.own_pointer else others)):

@@ -39,6 +39,7 @@ _FORMS: tuple[tuple[re.Pattern[str], bool], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), is_whole)
     for pattern, is_whole in (
         (rf"\bthere (?:are|is|were|must be)(?: then| thus| therefore)? {_ONLY}{_N}{_REST}", False),
+        (rf"^\W*{_SO},? there (?:are|is|were) {_ONLY}{_N}{_REST}", True),
         (rf"{_SHOWS} {_ONLY}{_N}{_REST}", False),
         (rf"{_SEES} {_ONLY}{_N}{_REST}", False),
         (rf"^\W*(?:{_SO},? )?{_N}(?P<rest>(?: [\w'-]+)*? {_SEEN}\b.*)", False),
@@ -46,11 +47,16 @@ _FORMS: tuple[tuple[re.Pattern[str], bool], ...] = tuple(
         (rf"\b(?:{_WHOLE}|total|count|{_SUM} ?(?:{_IS}|:))[,:]? {_ONLY}{_N}{_REST}", True),
         (rf"\bthe (?:final |total |overall |whole )?{_SUM}(?: of [^.;\n]{{1,50}}?)? {_IS} {_ONLY}{_N}{_REST}", True),
         (rf"^\W*(?:{_SO})[,:]? (?:it is |it's |that is |that's |we are at )?{_ONLY}{_N}{_REST}", False),
+        (rf"\b(?:for|to) a total of {_N}{_REST}", True),
+        (rf"\b{_SUM} ?[:=] ?{_N}(?P<rest>)", True),
         (rf"{_GIVES} {_ONLY}{_N}{_REST}", False),
         (rf"= ?{_N}{_REST}", False),
     )
 )
 """Wordings of a count, each with whether it speaks of the whole whatever follows."""
+MAX_SENTENCE_CHARS = 400
+"""How much of a sentence is read."""
+_CONCLUDES = re.compile(rf"^\W*{_SO}\b", re.IGNORECASE)
 _ALONE = re.compile(rf"^\W*{_N}\W*$", re.IGNORECASE)
 _PART_BEFORE = re.compile(
     r"\b(?:left|right|first|second|third|fourth|fifth|last|middle|cent(?:er|re)|top|bottom|upper|lower|corner|row|column|"
@@ -96,30 +102,31 @@ def stated_counts(text: str, phrase: frozenset[str], words: frozenset[str]) -> I
     for index, sentence in enumerate(sentences):
         plain = " ".join(_DRESSING.sub(" ", sentence.group()).split())
         is_dressed = bool(_DRESSING.search(sentence.group()))
-        found = _claim(plain[:400], phrase, words)
-        alone = _ALONE.match(plain) if found is None else None
+        found = _claims(plain[:MAX_SENTENCE_CHARS], phrase, words)
+        alone = None if found else _ALONE.match(plain)
         if alone is not None and (is_dressed or index == len(sentences) - 1):
-            found = _value(alone["n"]), True
-        if found is not None and found[0] is not None:
-            yield StatedCount(sentence.start(), sentence.end(), sentence.group().strip(), found[0], found[1])
+            found = [(_value(alone["n"]), True)]
+        for value, is_whole in found:
+            if value is not None:
+                yield StatedCount(sentence.start(), sentence.end(), sentence.group().strip(), value, is_whole)
 
 
-def _claim(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> tuple[Fraction | None, bool] | None:
-    """The last count that a sentence states, and whether it surely speaks of all; None where it states none."""
-    claims = []
+def _claims(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
+    """The counts that a sentence states, in order, each with whether it surely speaks of all."""
+    claims: dict[int, tuple[Fraction | None, bool]] = {}
+    concludes = _CONCLUDES.match(sentence) is not None
     for pattern, is_whole in _FORMS:
         for match in pattern.finditer(sentence):
             before, rest = sentence[: match.start("n")], match["rest"]
+            if concludes:
+                rest = re.sub(r" here$", "", rest)
             noun = frozenset(words_of(rest)) - _FILLERS
             is_same = bool(noun) and noun in (phrase, words)
             if (noun and not is_same) or _PART_BEFORE.search(before) or _is_part(rest):
                 continue
-            claims.append((match.start("n"), _value(match["n"]), is_same or is_whole))
-    if not claims:
-        return None
-    place = max(start for start, _, _ in claims)
-    last = [claim for claim in claims if claim[0] == place]
-    return last[0][1], any(is_whole for _, _, is_whole in last)
+            known = claims.get(match.start("n"), (None, False))
+            claims[match.start("n")] = _value(match["n"]), known[1] or is_same or is_whole
+    return [claims[place] for place in sorted(claims)]
 
 
 def _is_part(rest: str) -> bool:

@@ -94,7 +94,7 @@ class SeeingCaller(ScriptedCaller):
         self.asked.append((role, prompt, sampling))
         reply = {"detector": self._boxes, "segmenter": self._masks}.get(role, self._agrees)(prompt)
         call = Call(role, prompt.name, prompt.sha256, "m", ("key",))
-        return Answered((Completion(json.dumps(reply)),), call, self.frame)
+        return Answered((Completion(json.dumps(reply)),), call)
 
     def _boxes(self, prompt: RenderedPrompt) -> dict[str, Any]:
         label = prompt.variable("label")

@@ -3,8 +3,9 @@
 import pytest
 
 from inference.errors import CallError, Failure
+from inference.grounding import BadReply
 from inference.settings import EndpointSettings, ModelsSettings
-from rewards.locating import Instances, ObjectMasks, Served, is_down, served_by
+from rewards.locating import Instances, ObjectMasks, Served, is_of_label, served_by
 
 
 @pytest.mark.parametrize(
@@ -51,21 +52,17 @@ def test_what_is_served_holds_the_synthetic_sources() -> None:
     assert served_by(models(detector="b")).synthetic_sources == frozenset()
 
 
-DOWN = {
-    Failure.RATE_LIMITED,
-    Failure.OVERLOADED,
-    Failure.SERVER_ERROR,
-    Failure.TIMEOUT,
-    Failure.CONNECTION,
-    Failure.GARBLED,
-    Failure.UNAUTHORISED,
-}
+OF_THE_LABEL = {Failure.UNSUPPORTED, Failure.REFUSED, Failure.EMPTY}
 
 
 @pytest.mark.parametrize("failure", Failure)
 def test_whose_doing_a_failed_call_is(failure) -> None:
-    """No content, a refusal and an unknown word answer what was asked; the rest is the server's doing."""
-    assert is_down(CallError(failure, "said")) is (failure in DOWN)
+    """No content, a refusal and an unknown word answer what was asked; the rest is another's doing."""
+    assert is_of_label(CallError(failure, "said")) is (failure in OF_THE_LABEL)
+
+
+def test_a_reply_that_cannot_be_read_is_not_the_labels_doing() -> None:
+    assert not is_of_label(BadReply("prose"))
 
 
 EYES = Served(frozenset({"detector", "segmenter"}))

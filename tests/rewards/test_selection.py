@@ -58,7 +58,7 @@ TABLE = [
     ("a count, no judge", COUNT, ALL - {"judge"}, "outcome format spatial counting", "reasoning"),
     ("a clip, no judge", A_CLIP, ALL - {"judge"}, "outcome format", "temporal reasoning"),
     ("a count, no detector", COUNT, ALL - {"detector"}, "outcome format reasoning", "spatial counting"),
-    ("a count, no segmenter", COUNT, ALL - {"segmenter"}, "outcome format reasoning", "spatial counting"),
+    ("a count, no segmenter", COUNT, ALL - {"segmenter"}, "outcome format spatial counting reasoning", ""),
     ("a count, nothing served", COUNT, frozenset(), "outcome format", "spatial counting reasoning"),
     ("nothing to point at, nothing served", NO_POINTS | DIRECT, frozenset(), "outcome format", ""),
 ]
@@ -96,7 +96,7 @@ REASONS = [
     ("format", {}, frozenset(), "every response has a form", False),
     ("spatial", COUNT, ALL, "the response points, or should", False),
     ("spatial", COUNT, ALL - {"detector"}, NO_EYES, True),
-    ("spatial", COUNT | {"points": ()}, ALL - {"segmenter"}, NO_EYES, True),
+    ("spatial", COUNT | {"points": ()}, ALL - {"detector", "pointer"}, NO_EYES, True),
     ("spatial", A_CLIP, ALL, "the points of a clip are scored with its times", False),
     ("spatial", NO_POINTS, ALL, "nothing to point at", False),
     ("spatial", NO_POINTS, frozenset(), "nothing to point at", False),

@@ -105,7 +105,7 @@ def test_where_the_form_is_wrong_the_score_is_0_and_nobody_is_asked(verified, sc
             {"reasoning"},
         ),
         ({"judge"}, PLAIN | dict.fromkeys(("spatial", "counting"), NO_EYES), {"spatial", "counting"}),
-        ({"judge", "detector"}, PLAIN | dict.fromkeys(("spatial", "counting"), NO_EYES), {"spatial", "counting"}),
+        ({"judge", "segmenter"}, PLAIN | dict.fromkeys(("spatial", "counting"), NO_EYES), {"spatial", "counting"}),
     ],
 )
 def test_a_scorer_without_endpoint_fails_and_says_so(verified, scripted, roles, unscored, lacking) -> None:
@@ -223,8 +223,8 @@ def clip_question(question):
         (ALL.roles, '{"boxes": [[10, 10, 20, 20]]}', "no", 0.5),
         (ALL.roles, '{"boxes": []}', "yes", 0.0),
         (ALL.roles, '{"boxes": [[10, 10, 20, 20]]}', "yes", 1.0),
-        (ALL.roles, "I see a dog", "no", 0.0),
-        (ALL.roles, "I see a dog", "yes", 0.0),
+        (ALL.roles, "I see a dog", "no", None),
+        (ALL.roles, "I see a dog", "yes", None),
         ({"judge"}, None, "yes", None),
         ({"judge"}, None, "no", None),
     ],
@@ -234,14 +234,15 @@ def test_argos_eq4_a_clip_is_scored_by_its_times(
 ) -> None:
     """The mean of the mean over its points and the mean over its spans, at most that over its points.
 
-    Without a detector it fails, whatever the judge says of the spans.
+    Without a detector that can be read it fails, whatever the judge says of the spans.
     """
     judge = [json.dumps(EXTRACTED), json.dumps({"reason": "", "shown": shown}), supports("yes")]
     mask = json.dumps({"masks": [encode_mask(10, 10, np.ones((10, 10), bool))]})
     caller = scripted(judge=judge, detector=[detector], segmenter=[mask])
     points = (Point("dog", 15.0, 15.0, frame=2, t_s=1.0),)
     served = Served(frozenset(roles))
-    given = case(CLIP_SAID, caller, served, answer="2", points=points, media=clip_question(question).media)
+    spoken_of = {"entities": ("dog",), "media": clip_question(question).media}
+    given = case(CLIP_SAID, caller, served, answer="2", points=points, **spoken_of)
     scored = run(verify(given, GateSettings()))
     found = values(scored)
     assert (found["spatial"], found["temporal"], found["reasoning"]) == (None, temporal, 1.0)

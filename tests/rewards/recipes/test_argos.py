@@ -29,10 +29,10 @@ ASKED = {"question": "What is the dog doing?", "answer_type": "numeric"}
         ("2", EQUAL, 0.0, 2 / 3),
         ("2", EQUAL | {"spatial": 3.0}, 0.0, 0.4),
         ("2", {"outcome": 1.0}, 0.0, 1.0),
-        # spatial 0 - c * (1 - 0): (1 - 1 + 1) / 3, (1 - 0.5 + 1) / 3, (1 - 3 + 1) / 5
+        # spatial 0 - c * (1 - 0): (1 - 1 + 1) / 3, (1 - 0.5 + 1) / 3, (1 - 3 + 1) / 5, which is below a wrong answer
         ("2", EQUAL, 1.0, 1 / 3),
         ("2", EQUAL, 0.5, 0.5),
-        ("2", EQUAL | {"spatial": 3.0}, 1.0, -0.2),
+        ("2", EQUAL | {"spatial": 3.0}, 1.0, 0.0),
         ("2", {"outcome": 1.0}, 1.0, 1.0),
         # below the gate the outcome stands alone
         ("3", EQUAL, 1.0, 0.0),

@@ -204,7 +204,6 @@ def test_without_a_point_on_what_is_counted_it_does_not_apply_where_there_is_non
 NOT_APPLICABLE = {
     "some of them only": ("3", boxes(10, 50), "2 are found where the answer is 3"),
     "a label that the detector does not know": ("2", CallError(Failure.UNSUPPORTED, "unknown"), "0 are found"),
-    "a detector's prose": ("2", "two squares", "0 are found where the answer is 2"),
     "no number": ("two or three", boxes(10, 50), "the answer is not a whole number"),
     "half": ("2.5", boxes(10, 50), "the answer is not a whole number"),
     "no answer": (None, boxes(10, 50), "the answer is not a whole number"),

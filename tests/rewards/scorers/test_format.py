@@ -37,7 +37,7 @@ def test_sail_rl_eq1_format(run, case, text, value) -> None:
         (TEXTUAL_FORM, "I see two.", 1.0),
         (TEXTUAL_FORM, f"I see {BOX}.", 0.0),
         (DIRECT_FORM, "", 1.0),
-        (DIRECT_FORM, f"I see {POINT}.", 0.0),
+        (DIRECT_FORM, f"I see {POINT}.", 1.0),
     ],
 )
 def test_a_response_has_the_form_that_it_was_asked_for(run, case, form, inside, value) -> None:

@@ -2,6 +2,7 @@
 scene."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -297,18 +298,32 @@ def test_a_server_that_is_down_when_an_entity_is_looked_for_fails_the_verdict(sc
     "detector",
     [
         CallError(Failure.UNSUPPORTED, "unknown label"),
-        CallError(Failure.BAD_REQUEST, "the prompt is too long"),
         CallError(Failure.REFUSED, "no"),
         CallError(Failure.EMPTY, "nothing came back"),
-        "I see a dog.",
-        boxes([0, 0, 900, 900]),
     ],
-    ids=["unsupported", "bad request", "refused", "empty", "prose", "out of range"],
+    ids=["unsupported", "refused", "empty"],
 )
 def test_a_label_that_the_detector_cannot_serve_scores_its_points_0(score, scripted, detector) -> None:
     verdict = score(scripted(detector=[detector]), Point("dog", 15, 15))
     assert (verdict.value, verdict.failed) == (0.0, False)
     assert "'dog' on medium 0: the detector cannot serve it: " in verdict.reason
+
+
+@pytest.mark.parametrize(
+    "detector",
+    [CallError(Failure.BAD_REQUEST, "no such parameter"), "I see a dog.", boxes([0, 0, 900, 900])],
+    ids=["bad request", "prose", "out of range"],
+)
+def test_a_detector_that_cannot_be_read_fails_the_verdict(score, scripted, detector) -> None:
+    """That is not the label's doing, and no other point makes up for it."""
+    caller = scripted(detector=[detector])
+    assert score(caller, Point("dog", 15, 15), Point("picture", 1, 1)).failed
+
+
+def test_a_segmenter_that_cannot_be_read_fails_the_verdict(score, scripted) -> None:
+    for reply in ("no mask", masks(), CallError(Failure.UNSUPPORTED, "no")):
+        caller = scripted(detector=[boxes([10, 10, 20, 20])], segmenter=[reply])
+        assert score(caller, Point("dog", 15, 15)).failed
 
 
 @pytest.mark.parametrize(
@@ -419,26 +434,38 @@ def test_another_source_is_left_to_the_detector(score, scripted) -> None:
     assert score(caller, Point("bar", 15, 15), served=CHARTS).value == 1.0
 
 
+OTHERS_POINTS = replace(POINTS_TOO, own_pointer=False)
+
+
 @pytest.mark.parametrize("detector", [CallError(Failure.UNSUPPORTED, "unknown label"), "I see a bar."])
 def test_where_the_detector_cannot_serve_a_label_the_pointer_stands_in_and_is_named(score, scripted, detector) -> None:
     caller = scripted(detector=[detector], pointer=[POINTED], segmenter=[masks(full(10, 10, 10, 10))])
-    verdict = score(caller, Point("bar", 15, 15), served=POINTS_TOO)
+    verdict = score(caller, Point("bar", 15, 15), served=OTHERS_POINTS)
     assert verdict.value == 1.0
     assert "pointer: the detector cannot serve it: " in verdict.reason
-    assert "by the endpoint that placed these points" in verdict.reason
 
 
-@pytest.mark.parametrize("pointer", ["There are none.", "no idea", CallError(Failure.UNSUPPORTED, "unknown word")])
+@pytest.mark.parametrize(
+    ("detector", "value"), [(CallError(Failure.UNSUPPORTED, "unknown label"), 0.0), ("I see a bar.", None)]
+)
+def test_a_pointer_does_not_confirm_its_own_points(score, scripted, detector, value) -> None:
+    caller = scripted(detector=[detector], pointer=[POINTED], segmenter=[masks(full(10, 10, 10, 10))])
+    verdict = score(caller, Point("bar", 15, 15), served=POINTS_TOO)
+    assert (verdict.value, verdict.failed) == (value, value is None)
+    assert [role for role, _, _ in caller.asked] == ["detector"]
+
+
+@pytest.mark.parametrize("pointer", ["There are none.", CallError(Failure.UNSUPPORTED, "unknown word")])
 def test_what_neither_detector_nor_pointer_serves_makes_the_point_wrong(score, scripted, pointer) -> None:
     caller = scripted(detector=[CallError(Failure.UNSUPPORTED, "unknown label")], pointer=[pointer])
-    verdict = score(caller, Point("bar", 15, 15), served=POINTS_TOO)
+    verdict = score(caller, Point("bar", 15, 15), served=OTHERS_POINTS)
     assert (verdict.value, verdict.failed) == (0.0, False)
     assert "unknown label" in verdict.reason
 
 
 def test_a_pointer_that_is_down_fails_the_verdict(score, scripted) -> None:
     caller = scripted(detector=[CallError(Failure.UNSUPPORTED, "unknown label")], pointer=[DOWN[0]])
-    verdict = score(caller, Point("bar", 15, 15), served=POINTS_TOO)
+    verdict = score(caller, Point("bar", 15, 15), served=OTHERS_POINTS)
     assert (verdict.value, verdict.failed) == (None, True)
     assert "no reply in time" in verdict.reason
 
@@ -473,21 +500,29 @@ def test_a_point_of_a_clip_is_looked_for_on_its_frame(score, scripted, question,
 
 
 @pytest.mark.parametrize(("detector", "on"), [(boxes([10, 10, 20, 20]), True), (boxes(), False)])
-def test_the_check_of_one_point(run, scripted, question, detector, on) -> None:
+def test_the_check_of_one_point(run, scripted, case, detector, on) -> None:
     caller = scripted(detector=[detector], segmenter=[masks(full(10, 10, 10, 10))])
-    check = point_checker(ObjectMasks(question(), caller, DETECTS), 0)
+    check = point_checker(case(caller=caller, served=DETECTS, entities=("dog",)), 0)
     assert run(check(Point("dog", 15, 15, media_index=3))) is on
 
 
-def test_the_check_of_one_point_fails_with_the_detector(run, scripted, question) -> None:
-    check = point_checker(ObjectMasks(question(), scripted(detector=[DOWN[0]]), DETECTS), 0)
+def test_points_of_a_clip_without_a_vote(run, seeing, case) -> None:
+    """Each object votes once, and only where the question speaks of it."""
+    caller = seeing({"dog": [(10, 10, 20, 20)], "cat": [(40, 40, 50, 50)]})
+    check = point_checker(case(caller=caller, served=DETECTS, question="Where is the dog?"), 0)
+    said = [run(check(Point(label, x, x))) for label, x in (("dog", 15), ("dog", 16), ("cat", 45), ("dog", 90))]
+    assert said == [True, None, None, False]
+
+
+def test_the_check_of_one_point_fails_with_the_detector(run, scripted, case) -> None:
+    check = point_checker(case(caller=scripted(detector=[DOWN[0]]), served=DETECTS), 0)
     with pytest.raises(CallError, match="no reply in time"):
         run(check(Point("dog", 15, 15)))
 
 
-@pytest.mark.parametrize("reply", ["a dog", CallError(Failure.UNSUPPORTED, "unknown label")])
-def test_the_check_of_one_point_is_false_where_its_label_cannot_be_served(run, scripted, question, reply) -> None:
-    check = point_checker(ObjectMasks(question(), scripted(detector=[reply]), DETECTS), 0)
+def test_the_check_of_one_point_is_false_where_its_label_cannot_be_served(run, scripted, case) -> None:
+    reply = CallError(Failure.UNSUPPORTED, "unknown label")
+    check = point_checker(case(caller=scripted(detector=[reply]), served=DETECTS), 0)
     assert run(check(Point("dog", 15, 15))) is False
 
 

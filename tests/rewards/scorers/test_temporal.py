@@ -75,7 +75,14 @@ def test_argos_fig11_the_judge_of_a_frame_sees_that_frame_only(run, scripted) ->
     ((role, prompt, _),) = caller.asked
     assert (role, prompt.name, prompt.media) == ("judge", "judge_frame.v2", (CLIP[2].part,))
     assert items(verdict) == [
-        {"category": "frames", "item": "'he sits'", "value": 1.0, "frames": [3], "reason": "judge: seen"}
+        {
+            "category": "frames",
+            "item": "'he sits'",
+            "value": 1.0,
+            "frames": [3],
+            "reason": "judge: seen",
+            "failed": False,
+        }
     ]
 
 
@@ -133,12 +140,19 @@ def test_an_item_that_the_judge_fails_on_fails_the_verdict(run, scripted, failur
     assert [item["value"] for item in items(verdict)] == [None, 1.0, 0.0]
 
 
-@pytest.mark.parametrize("answer", [None, TIMEOUT])
-def test_a_point_that_the_detector_fails_on_fails_the_verdict(run, scripted, answer) -> None:
+def test_a_point_without_a_vote_leaves_the_mean(run, scripted) -> None:
     async def spatial(one: Point) -> bool | None:
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        return None if one.x == 5 else False
+
+    statements = Statements((point(), replace(point(), x=7.0)), (frame(),))
+    verdict = run(score_temporal(statements, CLIP, scripted(judge=[YES]), spatial))
+    assert (verdict.value, verdict.failed) == (0.0, False)
+    assert [item["value"] for item in items(verdict)] == [None, 0.0, 1.0]
+
+
+def test_a_point_that_the_detector_fails_on_fails_the_verdict(run, scripted) -> None:
+    async def spatial(one: Point) -> bool | None:
+        raise TIMEOUT
 
     for statements in (Statements((point(),), (frame(),)), Statements((point(),))):
         verdict = run(score_temporal(statements, CLIP, scripted(judge=[NO]), spatial))

@@ -90,3 +90,58 @@ def test_conclusions_come_in_order_with_their_places() -> None:
 def test_any_text_is_read(reasoning: str, question: Question) -> None:
     for each in conclusions(reasoning, question):
         assert reasoning[each.start : each.end] == each.said
+
+
+WHOLE = [
+    "So we have 7 yellow squares here.",
+    "I add them up for a total of 7.",
+    "Count: 7 Looking over the whole picture, there are 6 yellow squares.",
+    "So there is 1. Looking over the whole picture, there are 6 yellow squares.",
+    "Total: 7",
+    "**7**",
+    "They add up to seven.",
+    "3 + 4 = 7.",
+    "$$3 + 4 = 7$$",
+    "Therefore, 7.",
+    "So 7.",
+    "All told, 7 yellow squares.",
+    "The image shows seven yellow squares.",
+    "7 yellow squares can be seen.",
+    "There are 7 of them altogether.",
+    "Looking at all of it, there are 7 yellow squares.",
+    "One, so 1. Another, so 2. So 7. Looking over the whole picture, there are 6 yellow squares.",
+]
+PARTS = [
+    "One here, so 1. Another one, so 2. With the others that makes 6.",
+    "There is one yellow square here and another one there.",
+    "Of all 20 objects, 6 are yellow squares.",
+    "There are 3 yellow squares on the left. There are 3 more on the right, so 6.",
+    "1. A yellow square. 2. Another one.",
+    "There are 9 objects in the image. There are 6 yellow squares.",
+    "I see 2 yellow squares so far.",
+    "2 + 4 = 6.",
+]
+
+
+@pytest.mark.parametrize("reasoning", WHOLE)
+def test_a_count_of_the_whole_that_is_not_the_answer(reasoning: str) -> None:
+    assert contradiction(reasoning, COUNT) is not None
+
+
+@pytest.mark.parametrize("reasoning", PARTS)
+def test_counts_of_parts_and_of_other_things(reasoning: str) -> None:
+    assert contradiction(reasoning, COUNT) is None
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "question"),
+    [
+        ("The statement cannot be true.", TRUE),
+        ("The statement matches the image.", FALSE),
+        ("It is therefore not true.", TRUE),
+        ("So the answer is yes. No, it does not hold.", TRUE),
+        ("So there are 7. Actually, let me see.", COUNT),
+    ],
+)
+def test_sides_and_what_is_not_taken_back(reasoning: str, question: Question) -> None:
+    assert contradiction(reasoning, question) is not None

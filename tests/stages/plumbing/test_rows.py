@@ -64,8 +64,8 @@ COMMON: dict[str, Any] = {
     "answer_type": "numeric",
     "choices": None,
     "gold_boxes": [{"label": "dog", "x1": 0, "y1": 0, "x2": 9, "y2": 9, "media_index": 0}],
-    "entities": ["dog", "cat"],
-    "pointable": ["dog"],
+    "entities": ("dog", "cat"),
+    "pointable": ("dog",),
     "pass_rate": 1.0,
     "k": 1,
     "attempts": [
