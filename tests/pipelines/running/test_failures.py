@@ -60,6 +60,7 @@ def playing(role: str, url: str) -> list[str]:
     """The options by which the server plays a role."""
     fields = {"kind": "openai", "model": "m", "base_url": url, "max_retries": 0, "repair_attempts": 0, "frame": "px"}
     named = {f"endpoints.odd.{name}": value for name, value in fields.items()} | {f"roles.{role}": "odd"}
+    named["allow_embedded"] = "true"
     return [word for name, value in named.items() for word in ("--set", f"{name}={value}")]
 
 
@@ -86,6 +87,7 @@ FAILING = {
         "reasoning could not be checked: judge: not JSON: 'I cannot say.'",
     ),
     "a detector that is down": ("detector", 500, "", "spatial could not be checked: "),
+    "a detector in prose": ("detector", 200, "I see a square.", "spatial could not be checked: "),
 }
 
 

@@ -13,6 +13,7 @@ from pipelines import grounded_cot
 from pipelines.running.loading import PipelineError
 from pipelines.running.plan import RunArguments, check_wiring, make_plan, wire
 from pipelines.running.settings import RunSettings
+from rewards.aggregate import GateSettings
 from rewards.registry import SCORERS
 from schemas.config import ConfigError
 from schemas.records import Draft
@@ -84,7 +85,8 @@ def _unlisted(root: beam.Pipeline, run: RunContext, _: RunSettings) -> Ends:
 
 def _own_scorer(root: beam.Pipeline, run: RunContext, _: RunSettings) -> Ends:
     ingested = _ingest(root, run)
-    verified = ingested["kept"] | "Verify" >> VerifyTraces(VerifySettings(), run.models, (*SCORERS, TONE))
+    settings = VerifySettings(gate=GateSettings(skip=("spatial", "counting", "temporal", "reasoning", "tone")))
+    verified = ingested["kept"] | "Verify" >> VerifyTraces(settings, run.models, (*SCORERS, TONE))
     return Ends(rejected=[ingested["rejected"], verified.rejected], sft=verified.kept)
 
 

@@ -1,6 +1,7 @@
 """The temporal reward (Argos §3.1 and App. D): the mean of the means of points, frames and segments."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
