@@ -13,8 +13,9 @@ from schemas.answers.grading import grade_answer
 from schemas.answers.registry import answer_type_named
 from schemas.answers.wrapping import unled
 from schemas.records import Question
+from schemas.responses.boxed import all_boxed
 from schemas.responses.conclusions import contradiction
-from schemas.responses.response import Response, all_boxed, parse_boxes, parse_points
+from schemas.responses.response import Response, parse_boxes, parse_points
 from schemas.responses.tags import scan_tags
 
 

@@ -7,11 +7,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schemas.geometry import Box, Point
+from schemas.responses.boxed import all_boxed, last_boxed
 from schemas.responses.response import (
-    all_boxed,
     format_box,
     format_point,
-    last_boxed,
     normalise,
     parse_boxes,
     parse_points,
