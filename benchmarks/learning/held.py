@@ -61,10 +61,11 @@ def difference(models: Sequence[Sums], others: Sequence[Sums]) -> dict[str, Esti
 
 
 def _estimates(values: np.ndarray, draws: np.ndarray) -> dict[str, Estimate]:
-    low, high = np.nanpercentile(draws, [2.5, 97.5], axis=0)
-    return {
-        name: (float(values[i]), float(low[i]), float(high[i])) for i, name in enumerate(FIGURES) if values[i] == values[i]
-    }
+    """The figures by name; one of which there is nothing to count is left out."""
+    known = np.flatnonzero(~np.isnan(values))
+    low, high = np.nanpercentile(draws[:, known], [2.5, 97.5], axis=0)
+    ends = zip(known, low, high, strict=True)
+    return {FIGURES[i]: (float(values[i]), float(below), float(above)) for i, below, above in ends}
 
 
 def _ratios(models: Sequence[Sums]) -> np.ndarray:
@@ -101,7 +102,7 @@ def _counted(text: str, outcome: float | None, record: InputRecord) -> np.ndarra
 
 
 def _hit(point: Point, gold: Sequence[Box]) -> int | None:
-    """The gold box of the point's label that holds it. Shapes stand in cells of their own, so that it is one at most."""
+    """The gold box of the point's label that holds it; one at most, since each shape stands in a cell of its own."""
     held = (box.label == point.label and box.x1 <= point.x <= box.x2 and box.y1 <= point.y <= box.y2 for box in gold)
     return next((number for number, holds in enumerate(held) if holds), None)
 
