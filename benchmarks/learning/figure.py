@@ -61,6 +61,8 @@ def _draw(axes: Axes, results: Mapping[str, Any], names: Sequence[str]) -> None:
     rows = [row for row in results["means"] if row["name"] in names]
     for place, row in enumerate(rows):
         for offset, (name, alpha) in zip((-0.2, 0.2), zip(SHOWN, (1.0, 0.45), strict=True), strict=True):
+            if name not in row["sampled"]:
+                continue  # a model that never points has no share of points
             value, low, high = row["sampled"][name]
             axes.bar(place + offset, value, 0.38, color=COLOURS[row["name"]], alpha=alpha)
             axes.plot([place + offset] * 2, [low, high], color="black", linewidth=1)

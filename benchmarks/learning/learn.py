@@ -21,10 +21,11 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -57,6 +58,9 @@ def main() -> int:
     parser.add_argument("--report", action="store_true", help="train nothing")
     arguments = parser.parse_args()
     output, started = arguments.output.resolve(), time.perf_counter()
+    sizes = {name: getattr(arguments, name) for name in ("scenes", "rows", "steps", "overrides")}
+    if (refusal := other_experiment(output, sizes)) is not None:
+        parser.error(refusal)
     entries = prepare(output, arguments.scenes)
     if not arguments.report:
         seeds = arguments.seeds or (SEEDS if arguments.full else SEEDS[:1])
@@ -72,6 +76,20 @@ def main() -> int:
     line = {"name": "learn", "ratio": next(iter(gains), None), "unit": "accuracy above right answers only, held out"}
     print(json.dumps(line | {"wall_s": round(time.perf_counter() - started)}))
     return 0
+
+
+def other_experiment(output: Path, sizes: Mapping[str, Any]) -> str | None:
+    """Why the folder cannot be continued: it was begun with other sizes, so that its models would not compare."""
+    begun = output / "experiment.json"
+    if not begun.is_file():
+        output.mkdir(parents=True, exist_ok=True)
+        begun.write_text(json.dumps(sizes) + "\n", "utf-8")
+    before = json.loads(begun.read_text("utf-8"))
+    changed = [name for name, value in sizes.items() if before[name] != value]
+    if not changed:
+        return None
+    name = changed[0]
+    return f"{output} was begun with {name} {before[name]!r}, not {sizes[name]!r}: choose another --output"
 
 
 def prepare(output: Path, scenes: int) -> list[Entry]:

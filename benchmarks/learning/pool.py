@@ -106,7 +106,9 @@ def write_rows(run: Path, chosen: Sequence[tuple[str, str]], folder: Path) -> No
     place = table.schema.get_field_index("messages")
     table = table.set_column(place, "messages", pa.array(turns, table.schema.field("messages").type))
     (folder / "sft").mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, folder / "sft" / "train-00000-of-00001.parquet")
+    partial = folder / "sft" / ".partial"
+    pq.write_table(table, partial)
+    partial.rename(folder / "sft" / "train-00000-of-00001.parquet")
 
 
 def rows_of(run: Path) -> pa.Table:

@@ -48,13 +48,16 @@ class Trainings:
 
     def make_untrained(self, seed: int) -> None:
         """Write the model of random weights that all arms of a seed start from."""
-        if not (self._untrained(seed) / "config.json").is_file():
-            make_tiny_model(self._untrained(seed), _texts(self.output / "run", self.entries), seed)
+        final = self._untrained(seed)
+        if not final.is_dir():
+            partial = final.with_suffix(".partial")
+            make_tiny_model(partial, _texts(self.output / "run", self.entries), seed)
+            partial.rename(final)
 
     def fine_tune(self, model: Model, arm: str, steps: int) -> Path:
         """SFT on the rows of an arm; returns the trained model."""
         folder = self.output / model.folder
-        if not (folder / "rows").is_dir():
+        if not list((folder / "rows" / "sft").glob("*.parquet")):
             chosen = select(self.entries, arm, model.share, self.rows, model.seed)
             write_rows(self.output / "run", chosen, folder / "rows")
         return self._train("sft", folder / "rows", model, self._untrained(model.seed), f"sft.steps={steps}")
