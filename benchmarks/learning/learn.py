@@ -11,8 +11,8 @@ The arms are supervised fine-tuning from random weights on as many rows for as m
     whole pool                  anything, and all of it: more rows for as many steps (--full)
     unfiltered, without faults  the questions of "unfiltered", each with its right trace (--full)
 
-GRPO with the ``argos`` reward starts from a model that was trained on the verified rows for half of the steps
-("early"); its control has the advantages shuffled over the step's rollouts. Every model answers the 750 held-out
+GRPO with the ``argos`` reward starts from a model that was trained on the verified rows for a third of the
+steps ("early"); its control has the advantages shuffled over the step's rollouts. Every model answers the 750 held-out
 questions once sampled at temperature 1 and once greedily. What is done is not done again: the same command goes on
 where it stopped, and ``--report`` prints the tables of what is done so far.
 """
@@ -37,7 +37,7 @@ from benchmarks.learning.scenes import write_scenes  # noqa: E402
 from benchmarks.learning.training import Model, Trainings, command  # noqa: E402
 
 TRAIN_SCENES, HELD_SCENES = 2200, 250
-ROWS, STEPS, EARLY_SHARE = 1800, 600, 0.5
+ROWS, STEPS, EARLY_SHARE = 1800, 600, 1 / 3
 SHARE, SHARES = 0.4, (0.4, 0.2, 0.6)
 MAIN_ARMS = (VERIFIED, RIGHT_ONLY, UNFILTERED)
 SEEDS = (0, 1, 2)
