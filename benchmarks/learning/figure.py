@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     _draw(left, results, ARMS)
     _draw(right, results, (EARLY, GRPO, CONTROL))
-    left.set(title="the same pool, filtered in several ways, then learnt from", ylabel="held out, sampled", ylim=(0, 1))
+    left.set(title="one pool, filtered in several ways", ylabel="held out, sampled", ylim=(0, 1))
     right.set(title="GRPO and its control")
     figure.savefig(out, metadata={"Date": None})
     return 0

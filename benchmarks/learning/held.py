@@ -20,11 +20,11 @@ from schemas.records import Question, RawRecord
 from schemas.responses.conclusions import contradiction
 from schemas.responses.response import Response, parse_response
 
-FIGURES = ("accuracy", "points in gold boxes", "exact points", "malformed", "contradictory")
+FIGURES = ("accuracy", "points in gold boxes", "exact points", "malformed", "contradictory", "points an answer")
 """In this order the last axis but one of :func:`sums`. Accuracy: the answer is right, of all answers. Points in gold
 boxes: of all points. Exact points: one point on each gold box and no other, of the answers to questions with gold
 boxes. Malformed: the response has not the form asked for, of all answers. Contradictory: it has, and its reasoning
-concludes other than it answers, of all answers."""
+concludes other than it answers, of all answers. Points an answer: how many there are, right or not."""
 RESAMPLES = 4000
 Sums = np.ndarray
 """Of a model's answers: (scenes, figures, 2), what counts and of how many."""
@@ -96,6 +96,7 @@ def _counted(text: str, outcome: float | None, record: InputRecord) -> np.ndarra
             (bool(gold) and exact, bool(gold)),
             (malformed, 1),
             (contradictory, 1),
+            (len(points), 1),
         ],
         dtype=float,
     )

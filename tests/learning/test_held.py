@@ -60,6 +60,7 @@ def test_each_figure_counts_what_it_says(folder: Path) -> None:
         "exact points": [1, 4],
         "malformed": [1, 4],
         "contradictory": [1, 4],
+        "points an answer": [5, 4],
     }
 
 
