@@ -51,9 +51,10 @@ def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collecti
 
     Grounding is ``spatial`` for images and ``temporal`` for clips. None when the outcome has no value or a verdict has
     failed. 0 where one of the ``gates`` is 0. Deviations: Eq. 9 prints w_S above and w_G below the line, taken as one
-    weight; verdicts that are not applicable leave numerator and denominator.
+    weight; verdicts that are not applicable leave numerator and denominator;
+    where a count was checked, spatial is at most :mod:`rewards.scorers.counting`'s value.
     """
-    values = _values(verdicts)
+    values = grounded(_values(verdicts))
     outcome = values.get("outcome")
     if outcome is None or outcome < settings.tau:
         return outcome
@@ -64,6 +65,13 @@ def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collecti
     weights = {"temporal": settings.weights.get("spatial", 0.0), **settings.weights}
     scored = [(weights[name], value) for name, value in values.items() if name in weights and value is not None]
     return sum(weight * value for weight, value in scored) / sum(weight for weight, _ in scored)
+
+
+def grounded(values: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Returns the values with ``spatial`` at most ``counting``, so that a count without its objects does not pay."""
+    spatial, counting = values.get("spatial"), values.get("counting")
+    bounded = spatial if spatial is None or counting is None else min(spatial, counting)
+    return {**values, "spatial": bounded} if "spatial" in values else dict(values)
 
 
 @settings

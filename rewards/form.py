@@ -56,6 +56,8 @@ _FOREIGN = re.compile(
     r"|&lt;\s*/?\s*(?:points?|box)\b",
     re.IGNORECASE,
 )
+MAX_ANSWERS, MAX_LABELS = 16, 64
+"""How many different answers a response may put forward in boxes, and how many labels it may point at."""
 _ANSWER = re.compile(r"<answer\s*>(.*)</answer\s*>", re.DOTALL | re.IGNORECASE)
 _BOX_MARKS = re.compile(r"</?boxed>|<\|(?:begin|end)_of_box\|>|\\+boxed|[${}*]")
 _AXIS = re.compile(r"[xy][0-9]{0,4}")
@@ -105,6 +107,8 @@ def _tags(text: str, response: Response, question: Question, form: Form) -> str 
     foreign = _FOREIGN.search(text) or _OTHER_TAG.search(text)
     if foreign is not None:
         return f"coordinates stand outside of tags: {foreign.group()!r}"
+    if len({point.label for point in response.points}) > MAX_LABELS:
+        return f"points of more than {MAX_LABELS} labels"
     if response.points and not form.points:
         return "points, where none were asked for"
     if response.boxes and not form.boxes:
@@ -132,7 +136,10 @@ def _answers(text: str, response: Response, question: Question, form: Form) -> s
     boxed = all_boxed(section.group(1)) if section is not None else ()
     if section is not None and boxed and _beside_boxes(section.group(1), boxed):
         return "the answer section holds more than its box"
-    for stated in all_boxed(text):
+    put_forward = list(dict.fromkeys(all_boxed(text)))
+    if len(put_forward) > MAX_ANSWERS:
+        return f"more than {MAX_ANSWERS} answers are put forward"
+    for stated in put_forward:
         if grade_answer(stated, question.answer, question.answer_type, question.choices).value == 0:
             return f"another answer is put forward: {stated!r:.60}"
     said = contradiction(prose_of(response.think or ""), question)

@@ -13,7 +13,11 @@ _ENDS = re.compile(
     "are|is|was|were|do|does|did|can|could|have|has|had|there|you|in|on|at|of|to|with|without|that|which|who|from|for|"
     "touching|inside|under|over|near|behind|between"
 )
-_LEADING = re.compile(r"(?:(?:the|an?|all|these|those|this|that|each|every|some|one)\s+)+(?=\S)")
+_LEADING = re.compile(
+    r"(?:(?:the|an?|all|these|those|this|that|each|every|some|one|another|other|first|second|third|fourth|fifth|last)\s+)+"
+    r"(?=\S)"
+)
+_INSTANCE = re.compile(r"\s+#?\d{1,3}$")
 _SKIPPED = frozenset(
     {"the", "a", "an", "all", "these", "those", "this", "that", "different", "total", "or", "and", "of"}
 )
@@ -45,8 +49,12 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 def plain_label(label: str) -> str:
-    """Returns a label as it is looked for: in lower case, without articles in front, blanks made single."""
-    label = " ".join(label.casefold().split())
+    """Returns a label as it is looked for: in lower case, blanks made single, without quotes, articles and ordinals in
+    front, and without a full stop or the number of an instance behind.
+    """
+    plain = unicodedata.normalize("NFKC", label).casefold().replace("_", " ").replace("-", " ")
+    plain = " ".join(plain.split()).strip(" \"'“”‘’.,;:")
+    label = _INSTANCE.sub("", plain) or plain
     return label[lead.end() :] if (lead := _LEADING.match(label)) is not None else label
 
 

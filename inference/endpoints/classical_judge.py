@@ -11,7 +11,8 @@ import numpy as np
 from inference.endpoints.classical_sight import CANNOT_READ, Scene, question_of, read_scene
 from inference.errors import CallError, Failure
 from prompts.loader import RenderedPrompt
-from schemas.answers.polarity import POLARITY
+from schemas.answers.numerals import read_numerals
+from schemas.answers.polarity import polarity
 from schemas.geometry import Point
 from schemas.records import Question
 from schemas.responses.conclusions import conclusions
@@ -57,12 +58,14 @@ def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gener
     in so many words that it is the answer; otherwise it cannot judge.
     """
     reasoning, predicted = prompt.variable("reasoning"), prompt.variable("predicted")
-    if isinstance(question_of(prompt), CountQuery) and predicted.strip().isdecimal():
+    number, side = read_numerals(predicted).single, polarity(predicted)
+    if isinstance(question_of(prompt), CountQuery) and number is not None:
         places = {(point.x, point.y) for point in parse_response(reasoning).points}
-        supports = "yes" if int(predicted) == len(places) else "no"
+        supports = "yes" if number.value == len(places) else "no"
         return json.dumps({"reason": f"{len(places)} points for the answer {predicted}", "supports": supports})
-    kind = "bool" if predicted.strip().casefold() in POLARITY else "text"
-    asked = Question("", "", "", (), prompt.variable("question"), predicted, kind)
+    kind, plain = ("bool", "yes" if side else "no") if side is not None else ("text", predicted)
+    kind = "numeric" if side is None and number is not None else kind
+    asked = Question("", "", "", (), prompt.variable("question"), plain, kind)
     stated = conclusions(reasoning, asked)
     if not stated:
         return json.dumps({"reason": "no conclusion is stated", "supports": "cannot_judge"})

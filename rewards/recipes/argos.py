@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
-from rewards.aggregate import GateSettings, gated
+from rewards.aggregate import GateSettings, gated, grounded
 from rewards.case import Case
 from rewards.recipes.base import Earned, Memory, Recipe
 from rewards.registry import SCORERS
@@ -77,11 +77,11 @@ class Argos(Recipe):
         if not verified.score or not case.points:
             return verified.score
         cost = self.settings.miss_cost
-        charged = tuple(
-            replace(verdict, value=verdict.value - cost * (1 - verdict.value))
-            if verdict.name in (spatial.NAME, temporal.NAME) and verdict.value is not None
-            else verdict
-            for verdict in verified.verdicts
-        )
-        reward = gated(charged, self.settings)
+        least = grounded({verdict.name: verdict.value for verdict in verified.verdicts})
+        charged = list(verified.verdicts)
+        for place, verdict in enumerate(charged):
+            value = least[verdict.name]
+            if verdict.name in (spatial.NAME, counting.NAME, temporal.NAME) and value is not None:
+                charged[place] = replace(verdict, value=value - cost * (1 - value))
+        reward = gated(tuple(charged), self.settings)
         return None if reward is None else max(0.0, reward)

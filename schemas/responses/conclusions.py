@@ -10,20 +10,26 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from schemas.answers.choices import named_options
 from schemas.answers.grading import grade_answer
 from schemas.answers.numerals import read_numerals
-from schemas.answers.polarity import POLARITY
+from schemas.answers.polarity import POLARITY, polarity
 from schemas.answers.registry import answer_type_named
-from schemas.labels import counted_phrase, counted_words
+from schemas.labels import counted_phrase, counted_words, words_of
 from schemas.records import Question
 from schemas.responses.stated_counts import stated_counts
 
 _CLAUSE = r"(?:[^.;:\n!?]|[.:](?=\d)){1,80}"
-_SO = r"\b(?:so|thus|therefore|hence|in total|altogether|in all|overall|in sum|in conclusion|to conclude|finally)\b,?\s"
-_ADVERBS = r"(?:therefore |thus |then |clearly |indeed |definitely |actually |simply |that )?"
+_SO = (
+    r"\b(?:so|thus|therefore|hence|in total|altogether|in all|overall|in sum|in conclusion|to conclude|finally)"
+    r"\b[,:]?\s"
+)
+_ADVERBS = (
+    r"(?:(?:therefore|thus|then|clearly|indeed|definitely|certainly|absolutely|surely|really|actually|simply|that) )*"
+)
 _ANSWER = re.compile(
     r"\b(?:final |correct |right |my |the |overall )*answer\s*"
-    rf"(?:(?:is|was|must be|has to be|should be|will be|equals)\b|[:=])\s*{_ADVERBS}(?P<x>{_CLAUSE})"
+    rf"(?:(?:is|was|must be|has to be|should be|would be|will be|equals)\b|'s\b|[:=])\s*{_ADVERBS}(?P<x>{_CLAUSE})"
     r"|(?:答案|答え)\s*(?:应该是|应为|是|为|は|：|:)\s*(?P<zh>[^。，；\n]{1,40})"
     r"|\b(?:la respuesta(?: correcta)? es|la réponse(?: correcte)? est|die (?:richtige )?antwort (?:ist|lautet)|"
     rf"la risposta(?: corretta)? è|a resposta(?: correta)? é)\s*:?\s*(?P<eu>{_CLAUSE})",
@@ -38,7 +44,8 @@ _BE = (
     r"(?P<not{0}>n't|\s+not|\s+never)?"
 )
 _STATEMENT = re.compile(
-    rf"\b{_SUBJECT}\s+(?P<cannot>cannot|can't|can not|must not|does not|doesn't|do not|did not|didn't|isn't|is not)?\s*"
+    rf"\b{_SUBJECT}(?:'s)?\s+"
+    r"(?P<cannot>cannot|can't|can not|must not|does not|doesn't|do not|did not|didn't|isn't|is not)?\s*"
     rf"(?:be\s+|{_BE.format(1)}\s+)?{_ADVERBS}"
     rf"(?:(?P<true>{_TRUE})|(?P<false>false|incorrect|wrong|inaccurate|invalid|untrue)|(?P<fails>fails)"
     r"|(?P<holds>holds?|matches|match|fits|fit|agrees|agree|applies|apply|stands|describes))\b",
@@ -50,8 +57,7 @@ _PRONOUN = re.compile(
     r"(?!\s+that)",
     re.IGNORECASE,
 )
-_LAST = re.compile(r"[^.;\n!?]*[.;!?\s]*$")
-_YES_NO = re.compile(r"^\W*(?P<side>yes|no)\s*[,:.!]", re.IGNORECASE)
+_YES_NO = re.compile(r"\W*(?P<side>yes|no)\s*(?:[,:.!]|$)", re.IGNORECASE)
 _BARE_SIDE = re.compile(
     rf"{_SO}(?:it is |it's |the answer is )?(?P<side>yes|no|true|false)\s*(?=[.,;!\n]|$)", re.IGNORECASE
 )
@@ -61,8 +67,13 @@ _OPTION = re.compile(
     re.IGNORECASE,
 )
 _IF = re.compile(
-    r"\b(?:if|whether|unless|suppose|assume|assuming|supposing|say|would|could|might|may|had)\b[^.;\n]{0,40}$",
+    r"\b(?:if|whether|unless|suppose|assume|assuming|supposing|would(?! say)|could|might|may|when|no reason|"
+    r"not the case|part of)\b[^.;\n]{0,120}$",
     re.IGNORECASE,
+)
+_QUALIFIED = re.compile(r"\s*,?\s*(?:only|for|if|of|but|unless|except|when|in|on)\b", re.IGNORECASE)
+_BESIDE = re.compile(
+    r"[,;(]?\s*\b(?:not|since|because|rather|instead|as|which|neither|so|whereas|while)\b.*$|\(.*$", re.IGNORECASE
 )
 _DENIED = re.compile(r"\s*(?:not|never)\s+", re.IGNORECASE)
 _TAKEN_BACK = re.compile(r"\b(?:wait|actually|no,|let me|recount|correction|scratch that|hmm)\b", re.IGNORECASE)
@@ -102,7 +113,7 @@ def conclusions(reasoning: str, question: Question) -> list[Conclusion]:
         found += _sides(reasoning, gold)
     if answer_type_named(question.answer_type).is_number:
         found += _counts(reasoning, question)
-    kept = (each for each in found if not _IF.search(reasoning[max(0, each.start - 60) : each.start]))
+    kept = (each for each in found if not _IF.search(reasoning[max(0, each.start - 160) : each.start]))
     return sorted(kept, key=lambda each: each.start)
 
 
@@ -112,9 +123,24 @@ def _conclusion(match: re.Match[str], right: bool) -> Conclusion:
 
 def _graded(said: str, match: re.Match[str], question: Question, denied: bool) -> Iterator[Conclusion]:
     """The conclusion that an answer is said to be right, or not to be; none where only a judge could grade it."""
-    value = grade_answer(said, question.answer, question.answer_type, question.choices).value
+    plain = _BESIDE.sub("", said).strip(" ,") or said
+    value = grade_answer(plain, question.answer, question.answer_type, question.choices).value
+    if value == 0 and not _names_another(said, question):
+        return
     if value is not None:
         yield _conclusion(match, (value == 1) != denied)
+
+
+def _names_another(said: str, question: Question) -> bool:
+    """Whether words that are not the gold answer are another one, and do not hold the gold answer too."""
+    gold, numerals = read_numerals(question.answer).single, read_numerals(said).numerals
+    if question.choices:
+        return bool(named_options(said, question.choices).indices)
+    if POLARITY.get(question.answer.strip().casefold()) is not None:
+        return polarity(said) is not None and not {"yes", "no"} <= {*words_of(said)}
+    if gold is not None and answer_type_named(question.answer_type).is_number:
+        return bool(numerals) and all(numeral.value != gold.value for numeral in numerals)
+    return True
 
 
 def _answers(text: str, question: Question) -> Iterator[Conclusion]:
@@ -136,11 +162,13 @@ def _options(text: str, question: Question) -> Iterator[Conclusion]:
 
 def _sides(text: str, gold: bool) -> Iterator[Conclusion]:
     for match in _STATEMENT.finditer(text):
+        if _QUALIFIED.match(text, match.end()):
+            continue
         denied = bool(match["cannot"]) != bool(match["not1"])
         side = bool(match["true"] or match["holds"]) != denied
         yield _conclusion(match, side == gold)
-    end = _LAST.search(text)
-    last = len(text) if end is None else end.start()
+    body = text.rstrip(" \t\r\n.;!?*_")
+    last = max(body.rfind(mark) for mark in ".;\n!?") + 1
     for match in _PRONOUN.finditer(text):
         denied = bool(match["not2"] or match["late"] or match["later"])
         side = bool(match["true"]) != denied
@@ -148,8 +176,8 @@ def _sides(text: str, gold: bool) -> Iterator[Conclusion]:
             yield _conclusion(match, side == gold)
     for match in _BARE_SIDE.finditer(text):
         yield _conclusion(match, POLARITY[match["side"].casefold()] == gold)
-    said = _YES_NO.search(text[last:])
-    if said is not None:
+    said = _YES_NO.match(text[last:])
+    if said is not None and text[last - 1 : last] != "?":
         right = POLARITY[said["side"].casefold()] == gold
         yield Conclusion(last + said.start(), last + said.end(), said.group(), right)
 

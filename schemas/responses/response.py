@@ -166,7 +166,8 @@ def _points_of(tag: Tag) -> tuple[Point, ...]:
         axis, value = _AXIS.fullmatch(name), parse_number(written)
         if axis is not None and value is not None:
             axes[axis.group(1)][axis.group(2)] = value
-    return tuple(Point(tag.label, x, axes["y"][n]) for n, x in axes["x"].items() if n in axes["y"])
+    label = tag.label
+    return tuple(Point(label, x, axes["y"][n]) for n, x in axes["x"].items() if n in axes["y"])
 
 
 def _boxes_of(tag: Tag) -> tuple[Box, ...]:

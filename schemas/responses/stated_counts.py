@@ -19,7 +19,7 @@ _N = (
     rf"fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|{_TENS})"
     r"(?:[- ](?:one|two|three|four|five|six|seven|eight|nine))?)(?![\w,.]*\d)\b"
 )
-_REST = r"(?P<rest>.*)"
+_REST = r"(?=(?P<rest>.*))"  # ahead, so that a sentence can state several
 _ONLY = r"(?:only |exactly |just |a total of |in total |in all |altogether |thus |therefore |precisely )*"
 _SO = r"(?:so|thus|therefore|hence|then|finally|overall|in conclusion|to conclude|in short)"
 _WHOLE = r"(?:in total|altogether|in all|overall|all told|all in all|in sum)"
@@ -27,9 +27,16 @@ _SUM = r"(?:total|count|result|sum|tally|number|grand total|final count)"
 _IMAGE = r"(?:image|picture|photo|photograph|scene|figure|drawing)"
 _SENTENCE = re.compile(r"(?:[^.;\n!?]|[.](?=\d))+")
 _DRESSING = re.compile(r"\\[()\[\]]|\\(?:boxed|text|mathbf|textbf)|[*$_`{}]")
+_ASIDE = re.compile(
+    r"[\"“”‘’()]|'(?=\d)|(?<=\d)'|\b(?:clearly|indeed|really|certainly|definitely|absolutely|obviously|surely|evidently|"
+    r"actually|simply|apparently)\b",
+    re.IGNORECASE,
+)
+_CONTRACTED = re.compile(r"\b(there|it|that)['’]s\b", re.IGNORECASE)
 _SHOWS = rf"\b(?:the|this) (?:whole |entire )?{_IMAGE} (?:has|shows|contains|holds|includes|depicts)"
 _SEES = r"\b(?:we|i|one|you) (?:can )?(?:have|has|see|sees|count|counts|find|finds|get|gets)"
 _SEEN = r"(?:can be (?:seen|found|counted)|(?:is|are) (?:visible|shown|present|there|seen|found)|appears?|exists?)"
+_GRAND = r"(?:final |total |overall |whole )?"
 _IS = r"(?:is|are|equals|comes to|=)"
 _GIVES = (
     r"\b(?:makes?|making|gives?|giving|yields?|yielding|totals?|totalling|adds? up to|adding up to|sums? (?:up )?to|"
@@ -45,12 +52,12 @@ _FORMS: tuple[tuple[re.Pattern[str], bool], ...] = tuple(
         (rf"^\W*(?:{_SO},? )?{_N}(?P<rest>(?: [\w'-]+)*? {_SEEN}\b.*)", False),
         (rf"{_N}(?P<rest>(?: [\w'-]+){{0,5}}?),? {_WHOLE}\b", True),
         (rf"\b(?:{_WHOLE}|total|count|{_SUM} ?(?:{_IS}|:))[,:]? {_ONLY}{_N}{_REST}", True),
-        (rf"\bthe (?:final |total |overall |whole )?{_SUM}(?: of [^.;\n]{{1,50}}?)? {_IS} {_ONLY}{_N}{_REST}", True),
+        (rf"\bthe {_GRAND}{_SUM}(?: of (?P<of>[^.;\n]{{1,50}}?))? {_IS} {_ONLY}{_N}{_REST}", True),
         (rf"^\W*(?:{_SO})[,:]? (?:it is |it's |that is |that's |we are at )?{_ONLY}{_N}{_REST}", False),
         (rf"\b(?:for|to) a total of {_N}{_REST}", True),
-        (rf"\b{_SUM} ?[:=] ?{_N}(?P<rest>)", True),
+        (rf"\b{_SUM}(?: of (?P<of>[^.;\n:=]{{1,50}}?))? ?[:=] ?{_N}(?P<rest>)", True),
         (rf"{_GIVES} {_ONLY}{_N}{_REST}", False),
-        (rf"= ?{_N}{_REST}", False),
+        (rf"\d ?[-+*/×x] ?\d[^=]{{0,80}}= ?{_N}{_REST}", False),
     )
 )
 """Wordings of a count, each with whether it speaks of the whole whatever follows."""
@@ -61,7 +68,8 @@ _ALONE = re.compile(rf"^\W*{_N}\W*$", re.IGNORECASE)
 _PART_BEFORE = re.compile(
     r"\b(?:left|right|first|second|third|fourth|fifth|last|middle|cent(?:er|re)|top|bottom|upper|lower|corner|row|column|"
     r"side|panel|region|group|half|quadrant|here|another|other|next|each|every|if|whether|unless|suppose|assum\w+|would|"
-    r"could|might|may|had|question|asks?|statement|claims?)\b"
+    r"could|might|may|question|asks?|statement|claims?)\b"
+    rf"|\b(?:{_IMAGE}|frame) ?#?\d"
     rf"|\b(?:in|on|inside|within|from|under|above|below|near|beside|behind|among|with)\s"
     rf"(?!(?:the\s|this\s)?(?:whole\s|entire\s)?(?:{_IMAGE}|total|all|sum|conclusion|short)\b)",
     re.IGNORECASE,
@@ -100,7 +108,8 @@ def stated_counts(text: str, phrase: frozenset[str], words: frozenset[str]) -> I
     """
     sentences = list(_SENTENCE.finditer(text))
     for index, sentence in enumerate(sentences):
-        plain = " ".join(_DRESSING.sub(" ", sentence.group()).split())
+        plain = _CONTRACTED.sub(r"\1 is", _DRESSING.sub(" ", sentence.group()))
+        plain = " ".join(_ASIDE.sub(" ", plain).split())
         is_dressed = bool(_DRESSING.search(sentence.group()))
         found = _claims(plain[:MAX_SENTENCE_CHARS], phrase, words)
         alone = None if found else _ALONE.match(plain)
@@ -119,7 +128,10 @@ def _claims(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> lis
         for match in pattern.finditer(sentence):
             before, rest = sentence[: match.start("n")], match["rest"]
             if concludes:
-                rest = re.sub(r" here$", "", rest)
+                rest = re.sub(r" (?:here|of (?:them|these|those))\W*$", "", rest)
+            of = frozenset(words_of(match.groupdict().get("of") or ""))
+            if of and of - _FILLERS not in (phrase, words):
+                continue
             noun = frozenset(words_of(rest)) - _FILLERS
             is_same = bool(noun) and noun in (phrase, words)
             if (noun and not is_same) or _PART_BEFORE.search(before) or _is_part(rest):

@@ -39,7 +39,12 @@ def test_singular(word: str, one: str) -> None:
         ("A man in the red coat", "man in the red coat"),
         ("all the cats", "cats"),
         ("the", "the"),
-        ("another cup", "another cup"),
+        ("another cup", "cup"),
+        ("blue-square.", "blue square"),
+        ("Blue_Square 12", "blue square"),
+        ('"ｂｌｕｅ square"', "blue square"),
+        ("the first square", "square"),
+        ("7", "7"),
     ],
 )
 def test_plain_label(label: str, plain: str) -> None:

@@ -41,7 +41,7 @@ def settings_of(path: Path, seed: int = 0, **sections: Any) -> TrainerSettings:
         "model": {"path": str(path), "dtype": "float32"},
         "batch": {"max_tokens": 512, "tokens": 1024},
         "optimiser": {"lr": 1e-3},
-        "grpo": {"steps": 2, "prompts_per_step": 2, "group_size": 4},
+        "grpo": {"steps": 2, "prompts_per_step": 2, "group_size": 4, "advantage_epsilon": 0.0},
         "rollout": {"max_new_tokens": 12},
         "log": {"rollouts_every": 0},
     }
