@@ -31,7 +31,7 @@ lint: $(VENV)/.all
 bench: $(VENV)/.trl
 	set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file; done
 
-learn: $(VENV)/.all  ## scenes → pipeline → SFT → GRPO and its control, on this machine; about a quarter of an hour
+learn: $(VENV)/.all  ## what verified data is worth: one seed of three arms, GRPO and its control; about 20 minutes on 2 cores
 	$(BIN)/python benchmarks/learning/learn.py
 
 $(VENV)/.trl: $(VENV)/.all

@@ -67,8 +67,13 @@ def prompt_of(item: str) -> Any:
     """What a call says."""
     from prompts.loader import load_prompt
 
-    return load_prompt("propose.v1").render(
-        {"original": []}, question=question_of(item), answer=answer_of(item), rollout="none", max_entities="10"
+    return load_prompt("propose.v2").render(
+        {"original": []},
+        question=question_of(item),
+        answer=answer_of(item),
+        rollout="none",
+        max_entities="10",
+        mark="m",
     )
 
 
@@ -109,9 +114,8 @@ def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
         repair_attempts=REPAIRS,
         max_tokens_limit=2 * MAX_TOKENS,
     )
-    metrics = run_beam(
-        arguments.items, CallModels(Stage("ask", "asks", asks=(Asks("policy", ()),)), ask, settings), arguments.folder
-    )
+    stage = Stage("ask", "asks", asks=(Asks("teacher", ("propose.v2",)),))
+    metrics = run_beam(arguments.items, CallModels(stage, ask, settings), arguments.folder)
     runtime().close(settings)
     return {"sent": metric_counters(metrics)["ledger/teacher/ask", "requests"]}
 

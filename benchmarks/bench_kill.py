@@ -41,6 +41,7 @@ CONFIG = """
 kind = "openai"
 model = "m"
 base_url = "{url}"
+frame = "px"
 max_concurrency = {window}
 
 [roles]

@@ -21,7 +21,7 @@ import numpy as np
 from bench_pipeline_overhead import spread
 
 from rewards.aggregate import GateSettings, gated
-from rewards.scorers.boxes import FORMS, match_group, score_group
+from rewards.scorers.boxes import FORMS, SAME_BOX_IOU, match_group, score_group
 from schemas.answers.grading import grade_answer
 from schemas.geometry import Box
 from schemas.records import Verdict
@@ -58,12 +58,25 @@ def draw_boxes(rng: random.Random, count: int) -> tuple[Box, ...]:
 
 
 def answer_with(rng: random.Random, gold: Sequence[Box], count: int) -> tuple[Box, ...]:
-    """A response's boxes: half near gold ones, half anywhere."""
+    """A response's boxes: half near gold ones, half anywhere. No two are near-duplicates, which the rivals count."""
     near = []
     for box in rng.sample(gold, min(len(gold), count // 2)):
         dx, dy = rng.gauss(0, 10), rng.gauss(0, 10)
         near.append(Box(box.label, box.x1 + dx, box.y1 + dy, box.x2 + dx, box.y2 + dy))
-    return (*near, *draw_boxes(rng, count - len(near)))
+    boxes = list[Box]()
+    for box in near:
+        if _is_apart(box, boxes):
+            boxes.append(box)
+    while len(boxes) < count:
+        (box,) = draw_boxes(rng, 1)
+        if _is_apart(box, boxes):
+            boxes.append(box)
+    return tuple(boxes)
+
+
+def _is_apart(box: Box, others: Sequence[Box]) -> bool:
+    (row,) = corners_of((box,))
+    return all(_plain_iou(row, other) < SAME_BOX_IOU for other in corners_of(others))
 
 
 def corners_of(boxes: Sequence[Box]) -> list[Corners]:

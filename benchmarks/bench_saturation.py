@@ -117,9 +117,8 @@ def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
 
     imported = imports_done()
     settings = models_settings(arguments.url, arguments.folder, max_concurrency=SLOTS)
-    run_beam(
-        arguments.items, CallModels(Stage("ask", "asks", asks=(Asks("policy", ()),)), ask, settings), arguments.folder
-    )
+    stage = Stage("ask", "asks", asks=(Asks("teacher", ("attempt.v1",)),))
+    run_beam(arguments.items, CallModels(stage, ask, settings), arguments.folder)
     runtime().close(settings)
     names = ("kept", "rejected")
     return imported | {name: len(json.loads((arguments.folder / f"{name}.json").read_text("utf-8"))) for name in names}

@@ -14,10 +14,15 @@ from inference.models import Answered, Caller
 from inference.request import Sampling
 from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt
+from schemas.quoting import quote
 
 T = TypeVar("T")
-PROMPT = "repair.v1"
+PROMPT = "repair.v2"
 MAX_SHOWN_CHARS = 4000
+MAX_TOKENS = 16_384
+"""How far the budget of a reply grows that was cut short and cannot be read. Models that think before they answer can
+use up the budget of a judgement without a word of it; the good replies of a smaller budget are kept (see
+:func:`inference.request.cache_key`)."""
 
 
 @dataclass(frozen=True)
@@ -41,35 +46,48 @@ class Asks:
         if not models.has_role(self.role):
             return self
         family = models.endpoint(self.role).model_family
-        own = {PLAIN.point_prompt: family.point_prompt, PLAIN.box_prompt: family.box_prompt}
-        return replace(self, prompts=tuple(own.get(name, name) for name in self.prompts))
+        own = {PLAIN.point_prompt: family.asked_to_point, PLAIN.box_prompt: family.box_prompt}
+        return replace(self, prompts=tuple(own.get(name) or name for name in self.prompts))
 
 
 async def ask_for(
-    caller: Caller, role: str, prompt: RenderedPrompt, sampling: Sampling, read: Callable[[Answered], T]
+    caller: Caller, role: str, prompt: RenderedPrompt, sampling: Sampling, read: Callable[[Answered], T], form: str = ""
 ) -> tuple[T, Answered]:
-    """What ``read`` makes of the reply, and the call that gave it.
+    """Returns what ``read`` makes of the reply, and the call that gave it.
 
-    A reply that ``read`` finds to be of the wrong form (:class:`BadReply`) is asked for again, with the problem said,
-    as often as the endpoint's ``repair_attempts`` allows. Raises the last BadReply, with its key, and CallError.
+    A reply that ``read`` finds to be of the wrong form (:class:`BadReply`) is asked for again: where it was cut short
+    with twice the budget, up to :data:`MAX_TOKENS`, else with the problem said, and the ``form`` that it must have
+    where one is given, as often as the endpoint's ``repair_attempts`` allows. Raises the last BadReply, with its key,
+    and CallError.
     """
-    attempts = caller.repair_attempts(role)
-    answered = await caller.generate(role, prompt, sampling)
+    attempts, asked = caller.repair_attempts(role), prompt
     while True:
+        answered = await caller.generate(role, asked, sampling, repair=asked is not prompt)
         try:
             return read(answered), answered
         except BadReply as error:
             error.key = error.key or answered.call.keys[0]
+            if sampling.max_tokens < MAX_TOKENS and _is_cut_short(answered):
+                sampling = replace(sampling, max_tokens=min(MAX_TOKENS, 2 * sampling.max_tokens))
+                continue
             if not attempts:
                 raise
             attempts -= 1
-            again = repair_prompt(prompt, answered.text, str(error))
-        answered = await caller.generate(role, again, sampling, repair=True)
+            asked = repair_prompt(prompt, answered.text, str(error), form)
 
 
-def repair_prompt(prompt: RenderedPrompt, reply: str, problem: str) -> RenderedPrompt:
-    """The prompt with its bad reply and the problem appended; its name and digest are those of both prompts."""
-    asked = load_prompt(PROMPT).render(reply=reply[:MAX_SHOWN_CHARS], problem=problem)
+def _is_cut_short(answered: Answered) -> bool:
+    return any(completion.finish_reason == "length" for completion in answered.completions)
+
+
+def repair_prompt(prompt: RenderedPrompt, reply: str, problem: str, form: str = "") -> RenderedPrompt:
+    """Returns the prompt with its bad reply, the problem and the ``form`` to have, if one is given, appended.
+
+    Its name and digest are those of both prompts.
+    """
+    quoted = quote(reply, problem, limit=MAX_SHOWN_CHARS)
+    shown, said = quoted.texts
+    asked = load_prompt(PROMPT).render(reply=shown, problem=said, form=form, mark=quoted.mark)
     return replace(
         prompt,
         name=f"{prompt.name}+{PROMPT}",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from inference.families.registry import DEFAULT, family_of
+from inference.families.registry import DEFAULT, FAMILIES, family_of
 from inference.loading import is_path, load
 from inference.request import Reply, Request
 from inference.settings import EndpointSettings
@@ -51,6 +51,9 @@ class Kind:
     time, so that no budget and no repair concerns it. ``server`` is, for a kind whose server a run starts on its own
     machine, the context manager that does so as ``module:function`` (:mod:`inference.serving`). ``extra`` is the
     optional dependency that brings the ``modules`` that it needs.
+
+    ``own_form`` is a kind that points and boxes in our own form, in pixels of the original unless a frame is declared,
+    whatever its model: it needs no family. ``embedded`` is the engine that stands in for models where there are none.
     """
 
     endpoint: str
@@ -58,10 +61,12 @@ class Kind:
     server: str = ""
     extra: str = ""
     modules: tuple[str, ...] = ()
+    own_form: bool = False
+    embedded: bool = False
 
 
 KINDS = {
-    "classical": Kind("inference.endpoints.classical:ClassicalEndpoint", in_process=True),
+    "classical": Kind("inference.endpoints.classical:ClassicalEndpoint", in_process=True, own_form=True, embedded=True),
     "gemini": Kind("inference.endpoints.gemini:GeminiEndpoint", extra="gemini", modules=("google.genai",)),
     "openai": Kind("inference.endpoints.openai_compatible:OpenAIEndpoint"),
     "transformers": Kind(
@@ -69,6 +74,7 @@ KINDS = {
         in_process=True,
         extra="vision",
         modules=("torch", "torchvision", "transformers"),
+        own_form=True,
     ),
     "vllm": Kind("inference.endpoints.vllm:VllmEndpoint", server="inference.endpoints.vllm_server:serving"),
 }
@@ -89,8 +95,22 @@ def kind_of(name: str) -> Kind:
     raise EndpointError(f"unknown kind {name!r}; known are {known}, and a class of your own as module:Class")
 
 
+def is_embedded(settings: EndpointSettings) -> bool:
+    """Whether it is the embedded engine, which reads drawn shapes and no photographs."""
+    return kind_of(settings.kind).embedded
+
+
+def is_real(settings: EndpointSettings) -> bool:
+    """Whether a model stands behind it; of a kind of the user's own nothing is known."""
+    return settings.kind in KINDS and not KINDS[settings.kind].embedded
+
+
 def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, str]) -> None:
-    """Raises ValueError for an endpoint of an unknown kind or family, and for a role whose endpoint is not defined."""
+    """Raises ValueError for endpoints and roles that cannot work together; its message begins with the key to change.
+
+    That is an endpoint of an unknown kind or family, a role whose endpoint is not defined, and a pointer or a detector
+    whose endpoint says nothing of how it writes coordinates, or cannot do what the role asks.
+    """
     for name, endpoint in endpoints.items():
         try:
             kind_of(endpoint.kind)
@@ -103,6 +123,32 @@ def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, 
     for role, name in roles.items():
         if name not in endpoints:
             raise ValueError(f"roles.{role} must be one of {', '.join(sorted(endpoints))}, got {name!r}")
+        if role in COORDINATE_ROLES:
+            _check_coordinates(role, name, endpoints[name])
+
+
+COORDINATE_ROLES = ("pointer", "detector")
+"""The roles whose replies hold coordinates in the frame of their model's family.
+
+A segmenter is told and replies pixels in our own form, and a teacher repeats the pixels that it is told.
+"""
+
+
+def _check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
+    family = settings.model_family
+    if kind_of(settings.kind).own_form:
+        if family.name != DEFAULT:
+            raise ValueError(
+                f"endpoints.{name}.family: the kind {settings.kind} points and boxes in its own form: leave it out"
+            )
+    elif not settings.family and settings.frame is None:
+        raise ValueError(
+            f"endpoints.{name}.family: the {role} writes coordinates, so say how: one of {', '.join(sorted(FAMILIES))} "
+            f"(or endpoints.{name}.frame, for a model that is told our form)"
+        )
+    if not (family.box_prompt if role == "detector" else family.asked_to_point):
+        able = "point" if family.point_prompt else "box"
+        raise ValueError(f"roles.{role}: the family {family.name} of {name!r} can only {able}: choose another endpoint")
 
 
 def check_extras(endpoints: Iterable[EndpointSettings]) -> None:

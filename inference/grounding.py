@@ -2,13 +2,13 @@
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 import numpy as np
 
-from schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule, box_to_px, to_px
+from schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, Resize, box_to_px, to_px
 from schemas.geometry import Box, Point
 from schemas.records import MediaRef
 from schemas.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
@@ -39,8 +39,17 @@ class Mask:
 PointReader = Callable[[str], tuple[RawPoint, ...] | NoPoints]
 """Reads the points of a reply as they are written, or its word that there are none. Raises UnparsablePointing."""
 
-BoxReader = Callable[[str], list[Any]]
-"""Reads the boxes of a reply, each the list of its four numbers as they are written. Raises :class:`BadReply`."""
+
+@dataclass(frozen=True)
+class RawBox:
+    """One box as a model wrote it: four numbers in its own frame and order, and the label, "" where it wrote none."""
+
+    corners: tuple[float, float, float, float]
+    label: str = ""
+
+
+BoxReader = Callable[[str], Sequence[RawBox]]
+"""Reads the boxes of a reply as they are written, none of them where it says so. Raises :class:`BadReply`."""
 
 
 def points_of_reply(
@@ -50,7 +59,7 @@ def points_of_reply(
     medium: MediaRef,
     media_index: int,
     read: PointReader = parse_pointer_reply,
-    rule: ResizeRule = QWEN25_IMAGE,
+    rule: Resize = QWEN25_IMAGE,
 ) -> tuple[Point, ...]:
     """The pointer's points for one entity, labelled with it, in pixels; empty when it says that there are none.
 
@@ -66,12 +75,36 @@ def points_of_reply(
     return tuple(Point(entity, x, y, media_index) for x, y in pixels)
 
 
-def listed_boxes(text: str) -> list[Any]:
+def listed_boxes(text: str) -> tuple[RawBox, ...]:
     """The boxes of a reply in our own form, ``{"boxes": [[…], …]}``. Raises :class:`BadReply`."""
     rows = json_object(text).get("boxes")
     if not isinstance(rows, list):
         raise BadReply(f"boxes: expected a list, got {rows!r:.80}")
-    return rows
+    return tuple(raw_box(row) for row in rows)
+
+
+def raw_box(row: object, label: str = "") -> RawBox:
+    """The box of four numbers in a list, as they are written. Raises :class:`BadReply`."""
+    x1, y1, x2, y2 = numbers_of(row, 4, "box")
+    return RawBox((x1, y1, x2, y2), label)
+
+
+def raw_point(row: object, label: str = "") -> RawPoint:
+    """The point of two numbers in a list, as they are written. Raises :class:`BadReply`."""
+    x, y = numbers_of(row, 2, "point")
+    return RawPoint(label, x, y)
+
+
+def numbers_of(row: object, count: int, what: str) -> list[float]:
+    """So many numbers in a list. Raises :class:`BadReply` for anything else."""
+    if not isinstance(row, list | tuple) or len(row) != count:
+        raise BadReply(f"{what} {row!r:.80}: not a list of {count} numbers")
+    if any(isinstance(value, bool) for value in row):
+        raise BadReply(f"{what} {row!r:.80}: true and false are no numbers")
+    try:
+        return [float(value) for value in row]
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise BadReply(f"{what} {row!r:.80}: {error}") from error
 
 
 def boxes_of_reply(
@@ -81,22 +114,31 @@ def boxes_of_reply(
     medium: MediaRef,
     media_index: int,
     read: BoxReader = listed_boxes,
-    rule: ResizeRule = QWEN25_IMAGE,
+    rule: Resize = QWEN25_IMAGE,
+    any_corners: bool = True,
 ) -> tuple[Box, ...]:
-    """The detector's boxes for one label, in pixels. Raises :class:`BadReply` as :func:`points_of_reply` does."""
-    return tuple(Box(label, *_corners(row, frame, medium, rule), media_index=media_index) for row in read(text))
+    """The detector's boxes for one label, in pixels.
+
+    ``any_corners`` says that a box may be written from any of its corners to the opposite one. Raises
+    :class:`BadReply` as :func:`points_of_reply` does, and for a box whose second corner is not right of and below its
+    first, where that is not so.
+    """
+    return tuple(
+        Box(label, *_corners(box.corners, frame, medium, rule, any_corners), media_index=media_index)
+        for box in read(text)
+    )
 
 
 def _corners(
-    row: object, frame: CoordinateFrame, medium: MediaRef, rule: ResizeRule
+    written: tuple[float, float, float, float], frame: CoordinateFrame, medium: MediaRef, rule: Resize, any_order: bool
 ) -> tuple[float, float, float, float]:
-    if not isinstance(row, list):
-        raise BadReply(f"box {row!r:.80}: not a list")
+    first, second, third, fourth = written
+    if not any_order and (third < first or fourth < second):
+        raise BadReply(f"box {list(written)}: its second corner is left of its first, or above it")
     try:
-        x1, y1, x2, y2 = (float(value) for value in row)
-        return box_to_px(frame, (x1, y1, x2, y2), medium.width, medium.height, rule)
-    except (TypeError, ValueError, ArithmeticError) as error:
-        raise BadReply(f"box {row!r:.80}: {error}") from error
+        return box_to_px(frame, written, medium.width, medium.height, rule)
+    except (ValueError, ArithmeticError) as error:
+        raise BadReply(f"box {list(written)}: {error}") from error
 
 
 def masks_of_reply(text: str, count: int, medium: MediaRef) -> tuple[Mask, ...]:

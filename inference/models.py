@@ -16,7 +16,6 @@ from inference.flow.in_flight import one_in_flight
 from inference.request import Completion, Continuation, Reply, Request, Sampling, cache_key, estimated_tokens, joined
 from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import RenderedPrompt
-from schemas.coordinates import CoordinateFrame
 from schemas.records import Call
 from schemas.usage import Usage
 from vision.media import MediaStore
@@ -28,7 +27,6 @@ class Answered:
 
     completions: tuple[Completion, ...]
     call: Call
-    frame: CoordinateFrame
 
     @property
     def text(self) -> str:
@@ -148,7 +146,7 @@ class Models:
             error.call = asked.cost(worth_usd, int(repair))
             raise
         completions = tuple(asked.have[key].completion for key in keys)
-        return Answered(completions, asked.cost(worth_usd, int(repair)), endpoint.settings.model_family.frame)
+        return Answered(completions, asked.cost(worth_usd, int(repair)))
 
     async def _complete(self, asked: _Asked) -> None:
         while wanted := asked.wanted():

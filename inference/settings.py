@@ -48,11 +48,12 @@ class EndpointSettings:
     family: Annotated[
         str,
         AfterValidator(_known_family),
-        f"how the model points, boxes and is read: {', '.join(sorted(FAMILIES))}, or one of your own as module:NAME "
-        f"(empty: {DEFAULT}, which is told our form)",
+        f"how the model points, boxes and is read: {', '.join(sorted(FAMILIES))}, or one of your own as module:NAME; "
+        "a pointer or a detector needs one, or a frame, but for the kinds classical and transformers",
     ] = ""
     frame: Annotated[
-        FrameName | None, "the coordinate frame that the model speaks; left out: that of its family (px for plain)"
+        FrameName | None,
+        "the coordinate frame that the model speaks; left out: that of its family (plain: px)",
     ] = None
     max_concurrency: Annotated[PositiveInt, "requests at once"] = 64
     adaptive: Annotated[bool, "lower the concurrency while the server is overloaded"] = True
@@ -66,7 +67,9 @@ class EndpointSettings:
     max_retries: Annotated[NonNegativeInt, "how often a failed request is sent again"] = 8
     repair_attempts: Annotated[NonNegativeInt, "how often a reply of the wrong form is asked for again"] = 1
     max_tokens_limit: Annotated[
-        NonNegativeInt, "a reply cut short is asked for again with twice the budget, up to this one (0: never)"
+        NonNegativeInt,
+        "any reply cut short is asked for again with twice the budget, up to this one (0: only replies that have to be "
+        "read, such as judgements and boxes, up to 16384)",
     ] = 0
     samples_per_request: Annotated[PositiveInt, "the largest n of one request"] = 16
     seed: Annotated[
@@ -144,7 +147,20 @@ class ModelsSettings:
         return any(name == role for name, _ in self.roles)
 
     @property
+    def judges_text(self) -> bool:
+        """Whether there is a judge that reads prose: the embedded engine judges by arithmetic on pixels only."""
+        return self.has_role("judge") and self.endpoint("judge").kind != "classical"
+
+    @property
     def self_judging(self) -> bool:
         """Whether the judge is the teacher's endpoint."""
         both = self.has_role("judge") and self.has_role("teacher")
         return both and self.endpoint_name("judge") == self.endpoint_name("teacher")
+
+    @property
+    def self_checking(self) -> bool:
+        """Whether the detector, which checks points, is the pointer's model, at the same place or another."""
+        if not (self.has_role("detector") and self.has_role("pointer")):
+            return False
+        checks, points = self.endpoint("detector"), self.endpoint("pointer")
+        return (checks.kind, checks.base_url, checks.model) == (points.kind, points.base_url, points.model)

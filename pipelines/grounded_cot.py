@@ -1,11 +1,12 @@
 """Grounded chain of thought: the main pipeline (Argos §4, with the difficulty filter and the rubrics of the other
 papers).
 
-ingest → clean → deduplicate → decontaminate → open choices → draw → attempt → difficulty → split by media group
-→ SFT side: propose → point → overlay → trace → verify → cut → sft shards
+ingest → clean → deduplicate → decontaminate → open choices → draw → attempt → difficulty → propose → point
+→ split by media group
+→ SFT side: overlay → trace → verify → cut → sft shards
 → RL side:  cut → rubrics mined on a sample and attached to every row → rl shards
-Draw and cut let everything pass unless the run has a target. Every rejection of every stage goes to the rejected
-shards.
+What can be pointed at is known on both sides: a reward needs it to tell that a response points at nothing. Draw and
+cut let everything pass unless the run has a target. Every rejection of every stage goes to the rejected shards.
 """
 
 from dataclasses import field
@@ -60,22 +61,22 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
     cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)
     unique = cleaned.kept | "Deduplicate" >> RemoveDuplicates(settings.dedup, roots)
     clear = unique.kept | "Decontaminate" >> DecontaminateQuestions(settings.decontaminate, roots)
-    opened = clear.kept | "OpenChoices" >> OpenMultipleChoice(settings.open_choices)
+    opened = clear.kept | "OpenChoices" >> OpenMultipleChoice(settings.open_choices, models.judges_text)
     drawn = opened.kept | "Draw" >> DrawQuestions(run.draw.below)
     attempted = drawn.kept | "Attempt" >> AttemptQuestions(settings.attempt, models)
     in_band = attempted.kept | "Difficulty" >> FilterByDifficulty(settings.difficulty)
-    sides = (in_band.kept, opened.kept) | "Split" >> SplitByMediaGroup(settings.split)
-
-    proposed = sides.sft | "Propose" >> ProposeEntities(settings.propose, models)
+    proposed = in_band.kept | "Propose" >> ProposeEntities(settings.propose, models)
     pointed = proposed.kept | "Point" >> PointEntities(models, settings.video)
-    overlaid = pointed.kept | "Overlay" >> DrawOverlays(roots)
+    sides = (pointed.kept, opened.kept) | "Split" >> SplitByMediaGroup(settings.split)
+
+    overlaid = sides.sft | "Overlay" >> DrawOverlays(roots)
     traced = overlaid.kept | "Trace" >> GenerateTraces(settings.trace, models)
     verified = traced.kept | "Verify" >> VerifyTraces(settings.verify, models)
 
     ends = {"sft": verified.kept, "rl": sides.rl} | "Cut" >> CutToTarget(run.draw.target_sft, run.draw.last)
     mined = ends["rl"] | "Rubrics" >> MineRubrics(settings.rubrics, models)
     stages = (ingested, ends, mined)
-    plain = (cleaned, unique, clear, opened, drawn, attempted, in_band, sides, proposed, pointed, overlaid, traced)
+    plain = (cleaned, unique, clear, opened, drawn, attempted, in_band, proposed, pointed, sides, overlaid, traced)
     return Ends(
         sft=ends["sft"],
         rl=mined["kept"],
@@ -97,9 +98,9 @@ RECIPE = Recipe(
         DrawQuestions.stage,
         AttemptQuestions.stage,
         FilterByDifficulty.stage,
-        SplitByMediaGroup.stage,
         ProposeEntities.stage,
         PointEntities.stage,
+        SplitByMediaGroup.stage,
         DrawOverlays.stage,
         GenerateTraces.stage,
         VerifyTraces.stage,

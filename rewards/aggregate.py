@@ -2,13 +2,13 @@
 
 The terms are verdicts by name: ``outcome``, ``spatial`` and ``reasoning`` (Argos), ``judging`` and ``thinking``
 (SAIL-RL), ``boxes`` and ``consistency`` (iVGR), ``format``. Verdicts of other names do not count, and an absent verdict
-is treated as an unscored one. In a mean an unscored term leaves numerator and denominator; how a sum and a product
-treat it is said at each of them. RuCL's form is in :mod:`rewards.curriculum`, CodeDance's in
+is treated as one that is not applicable. In a mean a term that is not applicable leaves numerator and denominator; how
+a sum and a product treat it is said at each of them. RuCL's form is in :mod:`rewards.curriculum`, CodeDance's in
 :mod:`rewards.scorers.tool_calls`.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Annotated, ClassVar
 
@@ -36,6 +36,7 @@ class GateSettings:
         default_factory=lambda: dict(_EQUAL), hash=False
     )
     tau: Annotated[float, Field(gt=0, le=1), "the outcome alone counts below this"] = 1.0
+    skip: Annotated[tuple[str, ...], "scorers that are left out, by name; what they check is then not checked"] = ()
 
     def __post_init__(self) -> None:
         if not self.weights.get("outcome"):
@@ -45,19 +46,32 @@ class GateSettings:
 _EQUAL = {"outcome": 1.0, "spatial": 1.0, "reasoning": 1.0}
 
 
-def gated(verdicts: tuple[Verdict, ...], settings: GateSettings) -> float | None:
+def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collection[str] = ("format",)) -> float | None:
     """Argos Eq. 9: the outcome alone below τ, else the weighted mean of outcome, grounding and reasoning.
 
-    Grounding is ``spatial`` for images and ``temporal`` for clips. None when the outcome is unscored. Deviations: Eq. 9
-    prints w_S above and w_G below the line, taken as one weight; unscored terms leave numerator and denominator.
+    Grounding is ``spatial`` for images and ``temporal`` for clips. None when the outcome has no value or a verdict has
+    failed. 0 where one of the ``gates`` is 0. Deviations: Eq. 9 prints w_S above and w_G below the line, taken as one
+    weight; verdicts that are not applicable leave numerator and denominator;
+    where a count was checked, spatial is at most :mod:`rewards.scorers.counting`'s value.
     """
-    values = _values(verdicts)
+    values = grounded(_values(verdicts))
     outcome = values.get("outcome")
     if outcome is None or outcome < settings.tau:
         return outcome
+    if any(values.get(gate) == 0 for gate in gates):
+        return 0.0
+    if any(verdict.failed for verdict in verdicts):
+        return None
     weights = {"temporal": settings.weights.get("spatial", 0.0), **settings.weights}
     scored = [(weights[name], value) for name, value in values.items() if name in weights and value is not None]
     return sum(weight * value for weight, value in scored) / sum(weight for weight, _ in scored)
+
+
+def grounded(values: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Returns the values with ``spatial`` at most ``counting``, so that a count without its objects does not pay."""
+    spatial, counting = values.get("spatial"), values.get("counting")
+    bounded = spatial if spatial is None or counting is None else min(spatial, counting)
+    return {**values, "spatial": bounded} if "spatial" in values else dict(values)
 
 
 @settings
@@ -73,10 +87,12 @@ def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float
     A right answer given directly to a simple question has no thinking to judge; :mod:`rewards.scorers.thinking` scores
     it 1, so that it can reach 1 here.
 
-    A factor that is unscored does not leave the product, which would pay for what nobody judged: the product is 0
-    where a scored factor is 0, whatever the others may be, and else the whole is None. An unscored format leaves
-    the sum, which is a weighted mean.
+    A factor that has failed or is not applicable does not leave the product, which would pay for what nobody judged:
+    the product is 0 where a scored factor is 0, whatever the others may be, and else the whole is None. So it is where
+    the format has failed; where it is not applicable it leaves the sum, which is a weighted mean.
     """
+    if settings.alpha < 1 and _failed(verdicts, "format"):
+        return None
     values = _values(verdicts)
     factors = [values.get(name) for name in ("judging", "thinking", "outcome")]
     scored = [factor for factor in factors if factor is not None]
@@ -98,19 +114,15 @@ class AdditiveSettings:
 def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float | None:
     """The weighted mean of judging, thinking, outcome and format (SAIL-RL §4.5, Table 6), in [0, 1].
 
-    None when the outcome is unscored.
+    None when the outcome is unscored, or a term with a weight has failed.
     """
-    values = _values(verdicts)
-    if values.get("outcome") is None:
-        return None
-    return _mean(
-        [
-            (settings.judging_weight, values.get("judging")),
-            (settings.thinking_weight, values.get("thinking")),
-            (settings.outcome_weight, values["outcome"]),
-            (settings.format_weight, values.get("format")),
-        ]
-    )
+    weights = {
+        "judging": settings.judging_weight,
+        "thinking": settings.thinking_weight,
+        "outcome": settings.outcome_weight,
+        "format": settings.format_weight,
+    }
+    return _weighed(verdicts, weights)
 
 
 @settings
@@ -126,8 +138,9 @@ class StreamSettings:
 def grounded_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
     """iVGR Eq. 1 with the box reward of Eq. 2: format + outcome + boxes, in [0, 3] with the paper's weights.
 
-    None when the outcome is unscored. Deviation: the sum is taken as its mean times its weights, so that an unscored
-    term does not count as 0 against the others of the group; with all terms scored it is the paper's sum.
+    None when the outcome is unscored or a term with a weight has failed. Deviation: the sum is taken as its mean times
+    its weights, so that the boxes of a question without gold boxes, which are not applicable, do not count as 0; with
+    all terms scored it is the paper's sum.
     """
     return _stream(verdicts, settings, "boxes", settings.boxes_weight)
 
@@ -135,23 +148,29 @@ def grounded_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> 
 def textual_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
     """iVGR Eq. 3: format + outcome + consistency, in [0, 3] with the paper's weights.
 
-    Unscored terms are treated as in :func:`grounded_stream`. For questions without gold boxes, which have no reference
-    to be consistent with (App. B), the total is thereby 3/2 of the paper's; normalising in the group undoes that.
+    Terms without a value are treated as in :func:`grounded_stream`. For questions without gold boxes, which have no
+    reference to be consistent with (App. B), the total is thereby 3/2 of the paper's; normalising in the group undoes
+    that.
     """
     return _stream(verdicts, settings, "consistency", settings.consistency_weight)
 
 
 def _stream(verdicts: tuple[Verdict, ...], settings: StreamSettings, name: str, weight: float) -> float | None:
+    weights = {"format": settings.format_weight, "outcome": settings.outcome_weight, name: weight}
+    mean = _weighed(verdicts, weights)
+    return None if mean is None else mean * sum(weights.values())
+
+
+def _weighed(verdicts: tuple[Verdict, ...], weights: Mapping[str, float]) -> float | None:
+    """The weighted mean of the scored terms; None where the outcome is unscored or a term with a weight has failed."""
     values = _values(verdicts)
-    if values.get("outcome") is None:
+    if values.get("outcome") is None or _failed(verdicts, *(name for name, weight in weights.items() if weight)):
         return None
-    terms = [
-        (settings.format_weight, values.get("format")),
-        (settings.outcome_weight, values["outcome"]),
-        (weight, values.get(name)),
-    ]
-    mean = _mean(terms)
-    return None if mean is None else mean * sum(weight for weight, _ in terms)
+    return _mean([(weight, values.get(name)) for name, weight in weights.items()])
+
+
+def _failed(verdicts: tuple[Verdict, ...], *names: str) -> bool:
+    return any(verdict.failed for verdict in verdicts if verdict.name in names)
 
 
 def _values(verdicts: tuple[Verdict, ...]) -> dict[str, float | None]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from inference.models import Caller
+from rewards.form import GROUNDED_FORM, Form
 from rewards.locating import ObjectMasks, Served
 from rewards.scorers.tool_calls import Trajectory
 from schemas.geometry import Box, Point
@@ -45,7 +46,8 @@ class Case:
         boxes: its boxes, likewise.
         masks: finds the objects of a label in the question's media, and holds the caller that reaches the models.
         entities: the phrases that a pointer was asked for, of the things that the question speaks of.
-        pointable: whether something that the question speaks of can be pointed at.
+        pointable: those of them that it found.
+        form: what a response must look like.
         context: what else is known of the question.
         outcome: the verdict on the answer, once there is one.
         trajectory: of a response in several turns, how the code of each turn ended.
@@ -58,7 +60,8 @@ class Case:
     boxes: tuple[Box, ...]
     masks: ObjectMasks
     entities: tuple[str, ...] = ()
-    pointable: bool = False
+    pointable: tuple[str, ...] = ()
+    form: Form = GROUNDED_FORM
     context: Context = Context()
     outcome: Verdict | None = None
     trajectory: Trajectory | None = None
@@ -94,6 +97,6 @@ class Case:
         return parse_response(self.text)
 
 
-def case_of(trace: Trace, masks: ObjectMasks, entities: tuple[str, ...] = (), pointable: bool = False) -> Case:
+def case_of(trace: Trace, masks: ObjectMasks, entities: tuple[str, ...] = (), pointable: tuple[str, ...] = ()) -> Case:
     """Returns the case of a trace on the question of ``masks``."""
     return Case(masks.question, trace.text, trace.answer, trace.points, trace.boxes, masks, entities, pointable)

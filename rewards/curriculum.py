@@ -74,24 +74,29 @@ class CurriculumState:
 
 @dataclass(frozen=True)
 class TierScores:
-    """Eq. 5: the share of satisfied rubrics in each stratum, in [0, 1]; None where none was applicable and scored."""
+    """Eq. 5: the share of satisfied rubrics in each stratum, in [0, 1]; None for a stratum without rubrics."""
 
     easy: float | None
     hard: float | None
 
 
 def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> TierScores:
-    """The means of one response over the easy and the hard rubrics (Eq. 5).
+    """Returns the means of one response over all easy and all hard rubrics (Eq. 5).
 
-    Scores are matched by rubric id; those of unknown rubrics do not count. Deviation: the paper divides by all rubrics
-    of the stratum; one that is not applicable, or that has no score, leaves numerator and denominator.
+    As in the paper a rubric that is not applicable is divided by too, and so counts 0: a response gains nothing by
+    leaving out what a rubric looks at. Scores are matched by rubric id; those of unknown rubrics do not count.
+
+    Raises:
+        ValueError: a rubric has no score. Where the judge failed there is nothing to take the mean of.
     """
-    strata = {rubric.id: rubric.stratum for rubric in rubrics}
+    judged = {score.rubric_id: score for score in scores}
+    missing = next((rubric.id for rubric in rubrics if rubric.id not in judged), None)
+    if missing is not None:
+        raise ValueError(f"the rubric {missing!r} was not judged")
 
     def mean(stratum: str) -> float | None:
-        own = [score for score in scores if score.applicable and strata.get(score.rubric_id) == stratum]
-        satisfied = [score.score for score in own if score.score is not None]
-        return sum(satisfied) / len(satisfied) if satisfied else None
+        met = [judged[rubric.id].score == 1 for rubric in rubrics if rubric.stratum == stratum]
+        return sum(met) / len(met) if met else None
 
     return TierScores(mean(EASY), mean(HARD))
 
@@ -120,15 +125,17 @@ def advance(state: CurriculumState, batch_easy: float | None, settings: Curricul
 
 
 def rubric_reward(
-    outcome: float | None, tiers: TierScores, weight: float, settings: CurriculumSettings
+    outcome: float | None, tiers: TierScores | None, weight: float, settings: CurriculumSettings
 ) -> float | None:
-    """Eq. 9 over Eq. 6: α · right + (1 - α) · ((1 - λ) · easy + λ · hard), in [0, 1].
+    """Returns Eq. 9 over Eq. 6: α · right + (1 - α) · ((1 - λ) · easy + λ · hard), in [0, 1].
 
-    ``weight`` is λ (:func:`hard_weight`). The outcome counts as 1 when it is 1 and else as 0 (Eq. 4); None when it is
-    unscored. A stratum without score leaves Eq. 6, whose weights are then the other's alone; where none remains with
-    a weight above 0, the rubrics leave Eq. 9 and the outcome stands alone.
+    ``weight`` is λ (:func:`hard_weight`). The outcome counts as 1 when it is 1 and else as 0 (Eq. 4). None where the
+    outcome is unscored, or ``tiers`` is None, since the judge failed.
+
+    Deviation: Eq. 6 is undefined for a stratum that has no rubric, which is so for all responses to a question. Its
+    weight is then the other's; where no rubric has a weight above 0, the outcome stands alone.
     """
-    if outcome is None:
+    if outcome is None or tiers is None:
         return None
     right = float(outcome == 1)
     scored = [(w, tier) for w, tier in ((1 - weight, tiers.easy), (weight, tiers.hard)) if w > 0 and tier is not None]

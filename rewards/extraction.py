@@ -17,8 +17,8 @@ from inference.grounding import BadReply, json_object
 from inference.models import Answered, Caller
 from inference.request import Sampling
 from rewards.judge import JudgeTask, ask_judge
-from rewards.judge_guard import Quoted, quote
 from schemas.geometry import Point
+from schemas.quoting import Quoted, quote
 from schemas.responses.response import parse_points
 from schemas.responses.times import Moment, anchor_points, parse_times
 

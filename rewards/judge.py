@@ -1,9 +1,9 @@
 """The one way to ask a judge: what it is to judge is quoted, a bad reply is asked for again, and a failure is no score.
 
-    task = JudgeTask("judge_answer.v2", {"predicted": answer}, true_or_false("same"), fields={"gold": gold, …})
+    task = JudgeTask("judge_answer.v3", {"predicted": answer}, true_or_false("same"), fields={"gold": gold, …})
     verdict = await judge("outcome", task, caller)
 
-A judge that fails gives an unscored verdict: neither 1 nor 0, whatever the response was.
+A judge that fails gives a failed verdict: neither 1 nor 0, whatever the response was.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,13 +16,14 @@ from inference.grounding import BadReply, json_object
 from inference.models import Answered, Caller
 from inference.request import Sampling
 from prompts.loader import load_prompt
-from rewards.judge_guard import MAX_CHARS, quote
 from schemas.messages import Part
+from schemas.quoting import MAX_CHARS, quote
 from schemas.records import Verdict
 
 ROLE = "judge"
 MAX_REASON_CHARS = 200
-BRIEFLY = Sampling(max_tokens=1024)
+BRIEFLY = Sampling(max_tokens=2048)
+"""A judgement is a line or two, but a model that thinks first needs room for it; :mod:`inference.asking` gives more."""
 VALUES = {"yes": 1.0, "no": 0.0, "cannot_judge": None}
 
 T = TypeVar("T")
@@ -36,7 +37,7 @@ class JudgeTask(Generic[T]):
 
     Attributes:
         prompt: the name of the prompt. It has the variables of ``texts`` and ``fields``, and ``mark``.
-        texts: the texts under judgement, which :func:`rewards.judge_guard.quote` quotes together, in this order.
+        texts: the texts under judgement, which :func:`schemas.quoting.quote` quotes together, in this order.
         read: makes something of the reply. Raises BadReply for a reply of the wrong form.
         fields: the prompt's other variables, inserted as they are.
         media: what fills the prompt's media slots.

@@ -1,25 +1,35 @@
 """Finding the objects of a label in a question's media: the masks that points are checked against (Argos Eq. 1).
 
-A detector gives the boxes of a label, a segmenter the mask in each box. On synthetic images, and where the detector
-fails, a pointing model's points go to the segmenter in place of boxes (Argos, before Eq. 3).
+A detector gives the boxes of a label, a segmenter the mask in each box. On synthetic images, and for a label that the
+detector cannot serve, a pointing model's points go to the segmenter in place of boxes (Argos, before Eq. 3).
+
+A label that the detector does not know and the pointer does not find, and one that names no object at all, has no
+instances: that is the response's doing, and its points are wrong. A server that does not answer, or not in a form that
+can be read, is another matter: then nothing can be said, and it raises.
 
 Deviations: the paper takes one box per point; a label with several instances has several boxes here, and any of their
-masks will do. A pointer that also made the points under verification would confirm itself, so it is noted when it did.
+masks will do. A box over nearly the whole image serves no label: any point would lie in it. A pointer that also made
+the points under verification would confirm itself, so it is noted when it did.
 """
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from inference.asking import Asks, ask_for
-from inference.errors import CallError
+from inference.errors import CallError, Failure
 from inference.families.plain import PLAIN
 from inference.grounding import BadReply, Mask, masks_of_reply
 from inference.models import Caller
+from inference.pointing import boxes_of, points_of
 from inference.request import Sampling
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
-from schemas.coordinates import CoordinateFrame
+from schemas.geometry import Box, Point
+from schemas.labels import label_fault, plain_label
 from schemas.messages import MediaPart, media_part
 from schemas.records import MediaRef, Question
 
@@ -30,6 +40,9 @@ ASKS = (
     Asks("segmenter", (SEGMENT_PROMPT, SEGMENT_POINTS_PROMPT), required=False, all_media=False),
 )
 """What finding objects asks. None is required: without these roles points are not checked."""
+MAX_COVER = 0.9
+"""A box over a larger share of the image serves no label."""
+BOXES_FOR_MASKS = "boxes stand for masks: no segmenter"
 _EXACT = Sampling(max_tokens=16384)
 
 
@@ -37,27 +50,31 @@ _EXACT = Sampling(max_tokens=16384)
 class Served:
     """What the run can serve: the roles that have endpoints, and what the scorers must know of these.
 
-    ``detector_frame`` is the frame that the detector speaks (:class:`schemas.coordinates.CoordinateFrame`).
     ``own_pointer`` says that the pointer's endpoint made the points under verification: its word for them is marked in
     the verdict. ``synthetic_sources`` are the values of ``Question.source`` whose images are drawn charts, maps and
     the like.
     """
 
     roles: frozenset[str] = frozenset()
-    detector_frame: CoordinateFrame = CoordinateFrame.PX
     own_pointer: bool = True
     synthetic_sources: frozenset[str] = frozenset()
 
     def locators(self, source: str) -> tuple[str, ...]:
         """The roles that may find a label in an image of that source, in the order in which they are tried.
 
-        A detector, and where it fails the pointer; on synthetic images the pointer alone (Argos §3.1). Empty where
-        the first one or the segmenter has no endpoint.
+        A detector, and where it fails the pointer; on synthetic images the pointer alone (Argos §3.1). Without a
+        segmenter a detector alone, whose boxes stand for masks: a point has none. Empty where the first one has no
+        endpoint.
         """
         roles = ("pointer",) if source in self.synthetic_sources else ("detector", "pointer")
-        if not {roles[0], "segmenter"} <= self.roles:
+        if roles[0] not in self.roles:
             return ()
-        return tuple(role for role in roles if role in self.roles)
+        return tuple(role for role in roles if role in self.roles and (self.has_segmenter or role == "detector"))
+
+    @property
+    def has_segmenter(self) -> bool:
+        """Whether masks come from a segmenter."""
+        return "segmenter" in self.roles
 
 
 def served_by(
@@ -65,21 +82,17 @@ def served_by(
 ) -> Served:
     """What these models serve. ``makers`` are the roles that made the points of the responses to be verified."""
     roles = frozenset(role for role, _ in models.roles)
-    frame = models.endpoint("detector").model_family.frame if "detector" in roles else CoordinateFrame.PX
     made_by = {models.endpoint_name(role) for role in makers if role in roles}
     own = "pointer" in roles and models.endpoint_name("pointer") in made_by
-    return Served(roles, frame, own, frozenset(synthetic_sources))
-
-
-def box_order(frame: CoordinateFrame) -> str:
-    """How a model that speaks ``frame`` is asked to write a box (:mod:`schemas.coordinates`)."""
-    return "[y1, x1, y2, x2]" if frame is CoordinateFrame.GEMINI else "[x1, y1, x2, y2]"
+    return Served(roles, own, frozenset(synthetic_sources))
 
 
 @dataclass(frozen=True)
 class Instances:
-    """The instances of a label in one image. ``by`` is the role that found them, ``note`` why that one where it
-    needs saying."""
+    """The instances of a label in one image.
+
+    ``by`` is the role that looked for them, "" where none can; ``note`` says why that one where it needs saying.
+    """
 
     masks: tuple[Mask, ...]
     by: str
@@ -96,10 +109,17 @@ class ObjectMasks:
     _found: dict[tuple[int, int | None, str], Instances] = field(default_factory=dict)
 
     async def of(self, label: str, media_index: int, frame: int | None = None) -> Instances:
-        """Every instance of the label in an image, or in a frame of a clip. Raises CallError and BadReply."""
-        key = (media_index, frame, " ".join(label.casefold().split()))
+        """Returns every instance of the label in an image, or in a frame of a clip.
+
+        Raises CallError and BadReply where a server does not answer, or not in a form that can be read.
+        """
+        label = plain_label(label)
+        fault = label_fault(label)
+        if fault is not None:
+            return Instances((), "", fault)
+        key = (media_index, frame, label)
         if key not in self._found:
-            self._found[key] = await self._look_for(key[2], media_index, frame)
+            self._found[key] = await self._look_for(label, media_index, frame)
         return self._found[key]
 
     def part_of(self, media_index: int, frame: int | None) -> MediaPart | None:
@@ -113,74 +133,75 @@ class ObjectMasks:
         return None if shown is None else media_part(shown)
 
     async def _look_for(self, label: str, media_index: int, frame: int | None) -> Instances:
-        """By the first locator that gives a readable reply; what failed before it is noted."""
+        """By the first locator that can serve the label; what those before it said is noted.
+
+        A pointer that made the points under verification does not stand in for the detector.
+        """
         image, medium = self.part_of(media_index, frame), self.question.media[media_index]
         assert image is not None
-        synthetic = self.question.source in self.served.synthetic_sources
-        note = f"{self.question.source} holds synthetic pictures" if synthetic else ""
+        locators = self.served.locators(self.question.source)
+        if not locators:
+            return Instances((), "", "no endpoint is configured to look for it")
+        first, *others = locators
         failed: CallError | BadReply | None = None
-        for role in self.served.locators(self.question.source):
-            find = self._by_detector if role == "detector" else self._by_pointer
+        note = f"{self.question.source} holds synthetic images" if first == "pointer" else ""
+        for role in (first, *(() if self.served.own_pointer else others)):
             try:
-                masks = await find(label, image, medium)
+                places = await self._places(role, label, image, medium)
             except (CallError, BadReply) as error:
-                failed = failed or error
+                if not is_of_label(error):
+                    failed = failed or error
+                note = note or f"the {role} cannot serve it: {error}"
                 continue
-            if failed is not None and not masks:
+            if role != first and not places:
                 # The pointer's "none" says nothing of a label that the detector does not know.
                 break
-            if failed is not None:
-                note = f"the detector failed: {failed}"
             if role == "pointer" and self.served.own_pointer:
                 note += "; by the endpoint that placed these points"
+            if role == "detector" and not self.served.has_segmenter:
+                boxes = tuple(filled(place) for place in places if isinstance(place, Box))
+                return Instances(boxes, role, BOXES_FOR_MASKS)
+            masks = await self._segmented(places, image, medium)
             return Instances(tuple(mask for mask in masks if mask.pixels.any()), role, note)
-        raise failed or BadReply("no endpoint is configured to look for it")
+        if failed is not None:
+            raise failed
+        return Instances((), "", note)
 
-    async def _by_detector(self, label: str, image: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:
-        family = self.caller.family("detector")
-        prompt = load_prompt(family.box_prompt).render(
-            {"original": [image]}, label=label, box_order=box_order(self.served.detector_frame)
-        )
-        boxes, _ = await ask_for(
-            self.caller,
-            "detector",
-            prompt,
-            _EXACT,
-            lambda reply: family.boxes(reply.text, label, medium, 0),
-        )
-        listed = [[box.x1, box.y1, box.x2, box.y2] for box in boxes]
-        return await self._segmented(SEGMENT_PROMPT, "boxes", listed, image, medium)
+    async def _places(self, role: str, label: str, image: MediaPart, medium: MediaRef) -> Sequence[Box | Point]:
+        """Where a role finds the label: the boxes of the detector, or the points of the pointer."""
+        if role == "detector":
+            found = await boxes_of(self.caller, role, label, image, medium, 0, _EXACT)
+            return [box for box in found if not _is_whole(box, medium)]
+        return await points_of(self.caller, role, label, image, medium, 0, _EXACT)
 
-    async def _by_pointer(self, label: str, image: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:
-        family = self.caller.family("pointer")
-        points, _ = await ask_for(
-            self.caller,
-            "pointer",
-            load_prompt(family.point_prompt).render({"original": [image]}, entity=label),
-            _EXACT,
-            lambda reply: family.points(reply.text, label, medium, 0),
-        )
-        listed = [[point.x, point.y] for point in points]
-        return await self._segmented(SEGMENT_POINTS_PROMPT, "points", listed, image, medium)
-
-    async def _segmented(
-        self, prompt: str, variable: str, places: Sequence[list[float]], image: MediaPart, medium: MediaRef
-    ) -> tuple[Mask, ...]:
+    async def _segmented(self, places: Sequence[Box | Point], image: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:
         if not places:
             return ()
+        boxes = [[place.x1, place.y1, place.x2, place.y2] for place in places if isinstance(place, Box)]
+        points = [[place.x, place.y] for place in places if isinstance(place, Point)]
+        name, said = (SEGMENT_PROMPT, {"boxes": boxes}) if boxes else (SEGMENT_POINTS_PROMPT, {"points": points})
         masks, _ = await ask_for(
             self.caller,
             "segmenter",
-            load_prompt(prompt).render({"original": [image]}, **{variable: json.dumps(places)}),
+            load_prompt(name).render({"original": [image]}, **{key: json.dumps(value) for key, value in said.items()}),
             _EXACT,
             lambda reply: masks_of_reply(reply.text, len(places), medium),
         )
         return masks
 
 
-async def find_instances(label: str, masks: ObjectMasks, media_index: int, frame: int | None = None) -> Instances:
-    """:meth:`ObjectMasks.of`; raises BadReply, which names the label, for a failed call too."""
-    try:
-        return await masks.of(label, media_index, frame)
-    except (CallError, BadReply) as error:
-        raise BadReply(f"{label!r}: {error}") from error
+def is_of_label(error: CallError | BadReply) -> bool:
+    """Returns whether a call failed for what it was asked: a model that does not know the label, refuses it, or has
+    nothing to say to it. All else is the doing of the server or of the config.
+    """
+    return isinstance(error, CallError) and error.failure in (Failure.UNSUPPORTED, Failure.REFUSED, Failure.EMPTY)
+
+
+def _is_whole(box: Box, medium: MediaRef) -> bool:
+    return box.width * box.height > MAX_COVER * medium.width * medium.height
+
+
+def filled(box: Box) -> Mask:
+    """The box as a mask: the pixels that it touches."""
+    left, top = math.floor(box.x1), math.floor(box.y1)
+    return Mask(left, top, np.ones((math.ceil(box.y2) - top, math.ceil(box.x2) - left), bool))

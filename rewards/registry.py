@@ -17,6 +17,7 @@ from rewards.scorers import (
 
 SCORERS: tuple[Scorer, ...] = (
     outcome.SCORER,
+    format.SCORER,
     spatial.SCORER,
     counting.SCORER,
     temporal.SCORER,
@@ -25,7 +26,6 @@ SCORERS: tuple[Scorer, ...] = (
 """Those that verify traces unless a recipe says otherwise, in the order in which their verdicts stand."""
 
 TRAINING: tuple[Scorer, ...] = (
-    format.SCORER,
     boxes.SCORER,
     judging.SCORER,
     thinking.SCORER,

@@ -1,5 +1,6 @@
 """Rubrics (RuCL §3.2): judged with applicability apart from score, then filtered and stratified by the figures."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -38,7 +39,10 @@ class RubricScore:
 
 
 def candidates_of_reply(text: str, max_rubrics: int) -> tuple[Rubric, ...]:
-    """The teacher's candidates, unmeasured. Raises BadReply when the form is wrong, none is given or ids repeat."""
+    """Returns the teacher's candidates, unmeasured, without those that ask for the right answer.
+
+    Raises BadReply when the form is wrong, none is given or left, or ids repeat.
+    """
     rows = json_object(text).get("rubrics")
     if not isinstance(rows, list) or not rows:
         raise BadReply("no rubrics")
@@ -49,7 +53,44 @@ def candidates_of_reply(text: str, max_rubrics: int) -> tuple[Rubric, ...]:
     rubrics = tuple(Rubric(row["id"], row["description"], row["criteria"], 0.0, None, "") for row in rows[:max_rubrics])
     if len({rubric.id for rubric in rubrics}) < len(rubrics):
         raise BadReply("two rubrics have the same id")
-    return rubrics
+    kept = tuple(rubric for rubric in rubrics if not asks_for_right_answer(rubric))
+    if not kept:
+        raise BadReply("each rubric asks whether the final answer is right, which is graded elsewhere")
+    return kept
+
+
+_ANSWER = r"(?:final )?(?:answers?|responses?|solutions?|conclusions?|choices?|options?|predictions?)"
+_RIGHT = r"(?:correct|right|true|accurate|wrong|incorrect|inaccurate)"
+_ABOUT_ANSWER = re.compile(
+    r"\bground[ -]?truths?\b|\banswer key\b|\bgold(?:en)?[ -](?:standard|label)s?\b"
+    # "the correct answer", "the reference solution", but not "the correct form of answer" or "the right answer type"
+    rf"|\b(?:{_RIGHT}|gold(?:en)?|reference|expected|actual|target|provided|given|known|official) {_ANSWER}\b"
+    r"(?! (?:form|format|type|unit|kind|style|tags?)\b)"
+    r"|\b(?:correct|right|true|expected) final (?:number|value|result|count)\b"
+    # "the final answer is right", "correctness of the answer", "answer accuracy", "answers the question correctly"
+    rf"|\b{_ANSWER} (?:(?:is|are|was|be|being|must be|should be) )?(?:fully |factually |objectively )?{_RIGHT}\b"
+    rf"|\b(?:correctness|accuracy|rightness) of (?:the |its )?{_ANSWER}\b|\b{_ANSWER} (?:correctness|accuracy)\b"
+    r"|\b(?:answer(?:s|ed)?|solve[sd]?) the (?:question|problem|task) (?:correctly|accurately|right)\b"
+    r"|\b(?:correctly|accurately) (?:answer(?:s|ed)?|solve[sd]?) the (?:question|problem|task)\b"
+    r"|标准答案|参考答案|正确答案",
+    re.IGNORECASE,
+)
+_LEFT_ASIDE = re.compile(
+    r"\b(?:regardless of|no matter|irrespective of|independent(?:ly)? of|whether or not|even (?:if|when|where)|"
+    r"leav(?:e|ing) aside|not (?:about|on) whether|rather than)\b[^.;:,]*",
+    re.IGNORECASE,
+)
+
+
+def asks_for_right_answer(rubric: Rubric) -> bool:
+    """Returns whether the rubric asks if the final answer is right, by what it says of gold, correct or reference ones.
+
+    The outcome is rewarded apart (RuCL Eq. 4; Table 6 keeps its candidate 20, the gold-answer check, apart too), and a
+    rubric that repeats it would pay for the answer in place of the reasoning. That the conclusion follows from the
+    reasoning, or has the form that was asked for, is not meant; nor is what a rubric says to leave aside.
+    """
+    said = ". ".join((rubric.id, rubric.description, rubric.criteria)).replace("_", " ").replace("-", " ")
+    return _ABOUT_ANSWER.search(_LEFT_ASIDE.sub(" ", " ".join(said.split()))) is not None
 
 
 def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore, ...]:

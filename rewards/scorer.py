@@ -24,24 +24,48 @@ class Scorer:
         name: of its verdicts, and of its weight and floor in a config.
         why: why it runs, where it does.
         score: from a case that meets the needs to a verdict of that name. Raises BudgetUsedUp; a model that fails
-            gives an unscored verdict.
-        needs: what a case must have, tested in order; the verdict names the first that fails.
-        asks: the roles that it asks, with its prompts; it runs only where all required ones have an endpoint.
+            gives a failed verdict.
+        needs: what a case must have, or the scorer is not applicable; the verdict names the first that fails.
+        means: what it takes to score a case that has all this, or the verdict has failed.
+        asks: the roles that it asks, with its prompts; where a required one has no endpoint, the verdict has failed.
         floor: the least value at which a trace is kept, unless a config says otherwise; None is no floor.
         is_grounding: whether a low value means that what is said is not in the media.
+        is_gate: whether nothing else counts, and the score is 0, where its value is 0.
     """
 
     name: str
     why: str
     score: Callable[[Case], Awaitable[Verdict]]
     needs: tuple[Need, ...] = ()
+    means: tuple[Need, ...] = ()
     asks: tuple[Asks, ...] = ()
     floor: float | None = None
     is_grounding: bool = False
+    is_gate: bool = False
 
 
-LOCATABLE: Need = (lambda case: case.locatable, "no detector and segmenter are configured")
+LOCATABLE: Need = (lambda case: case.locatable, "no endpoint is configured that finds objects")
 NO_CLIPS: Need = (lambda case: not case.clips, "the points of a clip are scored with its times")
+
+
+def check_served(scorers: Sequence[Scorer], skip: Sequence[str], roles: Iterable[str], key: str) -> None:
+    """Raises ConfigError where one of the scorers asks a role that has no endpoint: what it checks would never pass.
+
+    ``skip`` names scorers that are left out, ``key`` is the config's key that lists them.
+    """
+    known = frozenset(roles)
+    unserved = {
+        scorer.name: ask.role
+        for scorer in scorers
+        for ask in scorer.asks
+        if ask.required and ask.role not in known and scorer.name not in skip
+    }
+    finds_objects = "detector" in known or {"pointer", "segmenter"} <= known
+    blind = [scorer.name for scorer in scorers if LOCATABLE in scorer.means and scorer.name not in skip]
+    unserved |= {} if finds_objects else dict.fromkeys(blind, "detector")
+    if unserved:
+        role, names = next(iter(unserved.values())), ", ".join(f'"{name}"' for name in unserved)
+        raise ConfigError(f"roles.{role} must name an endpoint: scorers ask it; or leave them out: {key} = [{names}]")
 
 
 def check_names(key: str, names: Iterable[str], scorers: Sequence[Scorer]) -> None:

@@ -18,40 +18,50 @@ from rewards.judge_guard import question_text
 from rewards.scorer import Scorer
 from schemas.messages import shown
 
-PLAN_PROMPT = "plan_scorers.v1"
+PLAN_PROMPT = "plan_scorers.v2"
 Planner = Literal["rules", "judge"]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Whether a scorer runs for a response, and why or why not."""
+    """Whether a scorer runs for a response, and why or why not.
+
+    One that does not run is not applicable, or ``failed``: it would apply, and cannot be run.
+    """
 
     scorer: Scorer
     chosen: bool
     reason: str
+    failed: bool = False
 
 
-def select_scorers(case: Case, scorers: Sequence[Scorer]) -> tuple[Choice, ...]:
-    """One choice per scorer, in their order."""
-    return tuple(choose(scorer, case) for scorer in scorers)
+def select_scorers(case: Case, scorers: Sequence[Scorer], skip: Sequence[str] = ()) -> tuple[Choice, ...]:
+    """One choice per scorer, in their order; those that ``skip`` names do not apply."""
+    return tuple(
+        Choice(scorer, False, "left out by the config") if scorer.name in skip else choose(scorer, case)
+        for scorer in scorers
+    )
 
 
 def choose(scorer: Scorer, case: Case) -> Choice:
-    """Whether the scorer runs: where its required roles have endpoints and its needs are met."""
-    absent = [asks.role for asks in scorer.asks if asks.required and asks.role not in case.served.roles]
-    if absent:
-        return Choice(scorer, False, f"no {' and '.join(absent)} is configured")
+    """Whether the scorer runs: where its needs are met, its required roles have endpoints, and it has its means."""
     unmet = next((said for holds, said in scorer.needs if not holds(case)), None)
-    return Choice(scorer, unmet is None, scorer.why if unmet is None else unmet)
+    if unmet is not None:
+        return Choice(scorer, False, unmet)
+    absent = [asks.role for asks in scorer.asks if asks.required and asks.role not in case.served.roles]
+    lacks = f"no {' and '.join(absent)} is configured" if absent else None
+    lacks = lacks or next((said for holds, said in scorer.means if not holds(case)), None)
+    return Choice(scorer, lacks is None, scorer.why if lacks is None else lacks, failed=lacks is not None)
 
 
 async def plan_scorers(choices: tuple[Choice, ...], case: Case, always: str) -> tuple[Choice, ...]:
     """The choices after the judge has left out what it finds useless here.
 
-    It cannot add a scorer whose needs are not met, and the scorer named ``always`` runs in any case. After a failed
-    call or a bad reply the choices stay as they were, and say so.
+    It cannot add a scorer whose needs are not met. The scorer named ``always``, gates, and scorers that look at the
+    media run in any case, since the judge reads the response, which may plead to be left alone. After a failed call or
+    a bad reply the choices stay as they were, and say so.
     """
-    offered = tuple(choice for choice in choices if choice.chosen and choice.scorer.name != always)
+    offered = tuple(choice for choice in choices if choice.chosen and _is_optional(choice.scorer, always))
     if not offered:
         return choices
     question, names = case.question, {choice.scorer.name for choice in offered}
@@ -72,6 +82,10 @@ async def plan_scorers(choices: tuple[Choice, ...], case: Case, always: str) -> 
         said = f"; the planner failed: {error}"
         return tuple(replace(c, reason=c.reason + said) if c in offered else c for c in choices)
     return tuple(_planned(choice, wanted) if choice in offered else choice for choice in choices)
+
+
+def _is_optional(scorer: Scorer, always: str) -> bool:
+    return not (scorer.name == always or scorer.is_gate or scorer.is_grounding)
 
 
 def _reader(names: set[str]) -> Callable[[Answered], dict[str, str]]:

@@ -53,6 +53,7 @@ _LINEAGE = pa.struct(
         ("models", pa.list_(pa.struct([("role", pa.string()), ("model", pa.string())]))),
         ("revision", pa.string()),
         ("self_judged", pa.bool_()),
+        ("self_checked", pa.bool_()),
         ("cache_keys", pa.list_(pa.string())),
     ]
 )
@@ -73,6 +74,8 @@ _COMMON = [
     ("boxes", pa.list_(_BOX)),
     ("gold_boxes", pa.list_(_BOX)),
     ("scores", _SCORES),
+    ("entities", pa.list_(pa.string())),
+    ("pointable", pa.list_(pa.string())),
     ("pass_rate", pa.float64()),
     ("k", pa.int32()),
     ("attempts", pa.list_(_ATTEMPT)),

@@ -99,10 +99,15 @@ def load_config(cls: type[T], path: str | None, overrides: Sequence[str] = ()) -
 
     Raises :class:`ConfigError` for a file that cannot be read, an unknown key or a value that does not fit.
     """
+    return build(cls, given_values(path, overrides))
+
+
+def given_values(path: str | None, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """What a config file and its overrides name themselves, without the defaults. Raises :class:`ConfigError`."""
     values = _read(path) if path else {}
     for override in overrides:
         _apply(values, override)
-    return build(cls, values)
+    return values
 
 
 def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:

@@ -9,6 +9,7 @@ the model wrote it*: ``gemini`` writes y before x, every other frame x before y.
     qwen2.5-resized-px  x, y   pixels of the image after :func:`smart_resize`
     norm1000            x, y   0..1000 of each side (Qwen2-VL, Qwen3-VL, GLM-4.1V/4.5V, InternVL)
     gemini              y, x   0..1000 of each side
+    claude-resized-px   x, y   pixels of the image after :meth:`FitRule.size`
     unit                x, y   0..1 of each side
     px                  x, y   pixels of the upright original
 """
@@ -37,6 +38,7 @@ class CoordinateFrame(StrEnum):
     QWEN25_RESIZED_PX = "qwen2.5-resized-px"
     NORM1000 = "norm1000"
     GEMINI = "gemini"
+    CLAUDE_RESIZED_PX = "claude-resized-px"
     UNIT = "unit"
     PX = "px"
 
@@ -71,8 +73,68 @@ class ResizeRule:
         if self.factor < 1 or not 0 < self.min_area_px <= self.max_area_px:
             raise ValueError(f"impossible resize rule {self}")
 
+    def size(self, width_px: float, height_px: float) -> tuple[int, int]:
+        """The (width, height) in px to which an image is resized: :func:`smart_resize`."""
+        return smart_resize(width_px, height_px, self)
+
+
+@dataclass(frozen=True)
+class FitRule:
+    """How Claude sizes its input: an image is only ever shrunk, and keeps its shape.
+
+    It becomes the largest that has at most ``max_patches`` patches of ``patch_px`` and no side above ``max_side_px``,
+    counted in whole patches. What is padded to whole patches holds no content, so positions refer to the size without
+    it (the page vision-coordinates of the Claude documentation).
+    """
+
+    patch_px: int
+    max_side_px: int
+    max_patches: int
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for bounds that no image can meet."""
+        if not 1 <= self.patch_px <= self.max_side_px or self.max_patches < 1:
+            raise ValueError(f"impossible resize rule {self}")
+
+    def size(self, width_px: float, height_px: float) -> tuple[int, int]:
+        """The (width, height) in px to which an image is resized.
+
+        Raises:
+            UnresizableImage: a side is not positive and finite.
+        """
+        _check_sides(width_px, height_px)
+        width, height = round(width_px), round(height_px)
+        if self._fits(width, height):
+            return width, height
+        if height > width:
+            tall, thin = self.size(height, width)
+            return thin, tall
+        fitting, too_long = 1, width
+        while too_long - fitting > 1:
+            tried = (fitting + too_long) // 2
+            if self._fits(tried, self._short(tried, width, height)):
+                fitting = tried
+            else:
+                too_long = tried
+        return fitting, self._short(fitting, width, height)
+
+    def _fits(self, width: int, height: int) -> bool:
+        columns, rows = math.ceil(width / self.patch_px), math.ceil(height / self.patch_px)
+        return max(columns, rows) * self.patch_px <= self.max_side_px and columns * rows <= self.max_patches
+
+    @staticmethod
+    def _short(long_px: int, width: int, height: int) -> int:
+        """The shorter side that belongs to a longer one."""
+        return max(1, round(long_px / (width / height)))
+
+
+Resize = ResizeRule | FitRule
+"""How a model's processor sizes an image."""
 
 QWEN25_IMAGE = ResizeRule(28, 4 * 28**2, 16384 * 28**2)
+CLAUDE_IMAGE = FitRule(28, 2576, 4784)
+CLAUDE_STANDARD_IMAGE = FitRule(28, 1568, 1568)
+"""Of Claude before 4.7; :data:`CLAUDE_IMAGE` holds for 4.7 and later."""
 
 
 def smart_resize(width_px: float, height_px: float, rule: ResizeRule = QWEN25_IMAGE) -> tuple[int, int]:
@@ -108,7 +170,7 @@ def to_px(
     second: float,
     width_px: float,
     height_px: float,
-    rule: ResizeRule = QWEN25_IMAGE,
+    rule: Resize = QWEN25_IMAGE,
 ) -> tuple[float, float]:
     """Convert a written pair to ``(x_px, y_px)`` of the upright original.
 
@@ -118,7 +180,7 @@ def to_px(
         second: the number written second.
         width_px: width of the upright original.
         height_px: its height.
-        rule: the resize rule of the endpoint; used by ``qwen2.5-resized-px`` only.
+        rule: the resize rule of the endpoint; used by frames in pixels of a resized image only.
 
     Raises:
         OutOfFrame: NaN, infinite, or beyond the image by more than 1 % of the side.
@@ -134,7 +196,7 @@ def to_px(
 
 
 def from_px(
-    frame: CoordinateFrame, x_px: float, y_px: float, width_px: float, height_px: float, rule: ResizeRule = QWEN25_IMAGE
+    frame: CoordinateFrame, x_px: float, y_px: float, width_px: float, height_px: float, rule: Resize = QWEN25_IMAGE
 ) -> tuple[float, float]:
     """Convert original pixels to the pair as the frame writes it (y first for ``gemini``); inverse of to_px.
 
@@ -156,7 +218,7 @@ def box_to_px(
     corners: tuple[float, float, float, float],
     width_px: float,
     height_px: float,
-    rule: ResizeRule = QWEN25_IMAGE,
+    rule: Resize = QWEN25_IMAGE,
 ) -> tuple[float, float, float, float]:
     """Convert two opposite corners, as written, to ``(x1, y1, x2, y2)`` px with x1 <= x2 and y1 <= y2.
 
@@ -174,7 +236,7 @@ def box_from_px(
     box_px: tuple[float, float, float, float],
     width_px: float,
     height_px: float,
-    rule: ResizeRule = QWEN25_IMAGE,
+    rule: Resize = QWEN25_IMAGE,
 ) -> tuple[float, float, float, float]:
     """Convert an ``(x1, y1, x2, y2)`` box in px to four numbers in the order in which the frame writes them.
 
@@ -187,13 +249,15 @@ def box_from_px(
     return (*first, *second)
 
 
-def _full_scale(frame: CoordinateFrame, width_px: float, height_px: float, rule: ResizeRule) -> tuple[float, float]:
-    """The written values of the right and the bottom edge."""
+def _full_scale(frame: CoordinateFrame, width_px: float, height_px: float, rule: Resize) -> tuple[float, float]:
+    """The written values of the right and the bottom edge. A rule of another frame's kind gives way to the default."""
     _check_sides(width_px, height_px)
     if frame is CoordinateFrame.PX:
         return width_px, height_px
     if frame is CoordinateFrame.QWEN25_RESIZED_PX:
-        return smart_resize(width_px, height_px, rule)
+        return (rule if isinstance(rule, ResizeRule) else QWEN25_IMAGE).size(width_px, height_px)
+    if frame is CoordinateFrame.CLAUDE_RESIZED_PX:
+        return (rule if isinstance(rule, FitRule) else CLAUDE_IMAGE).size(width_px, height_px)
     return _FULL_SCALE[frame], _FULL_SCALE[frame]
 
 

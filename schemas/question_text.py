@@ -12,6 +12,12 @@ TRACE_INSTRUCTION = (
 )
 
 
+CLIP_INSTRUCTION = (
+    'Directly behind each point, name its frame as "in frame F (T s)"; for what takes several frames, say '
+    '"from T1 s to T2 s". Name only frames that are shown.'
+)
+
+
 def answer_format(question: Question) -> str:
     """Returns the sentence that asks for the form of the final answer."""
     return answer_type_named(question.answer_type).form
@@ -28,6 +34,12 @@ def image_hints(question: Question) -> list[str]:
     return [INSTRUCTION] if several else []
 
 
+def trace_instruction(question: Question) -> str:
+    """Returns how to reason, point and answer, with which image or frame a point is in where that must be said."""
+    of_clip = [CLIP_INSTRUCTION] if any(medium.frames for medium in question.media) else []
+    return " ".join([TRACE_INSTRUCTION, *image_hints(question), *of_clip])
+
+
 def user_text(question: Question) -> str:
     """Returns the user's turn: one ``<image>`` per image or frame, the question, its choices, and the form of the
     answer.
@@ -35,7 +47,7 @@ def user_text(question: Question) -> str:
     Each frame of a clip follows its number and time, as the teacher saw it.
     """
     parts = [_marks(question.media) + question.question, lettered_choices(question)]
-    parts.append(" ".join([TRACE_INSTRUCTION, *image_hints(question), answer_format(question)]))
+    parts.append(f"{trace_instruction(question)} {answer_format(question)}")
     return "\n".join(part for part in parts if part)
 
 

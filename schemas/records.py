@@ -179,14 +179,14 @@ class Rubric:
 class Draft:
     """A question on its way to a shard, with what the stages have added to it so far.
 
-    ``entities`` are the noun phrases to point at, ``events`` what happens in its clips, ``points`` what the pointer
-    found for the entities (numbered from 1 in order), ``overlays`` the drawn media, ``traces`` the teacher's, ``best``
-    the index of the kept one.
+    ``entities`` are the noun phrases to point at (None: nobody was asked for them), ``events`` what happens in its
+    clips, ``points`` what the pointer found for the entities (numbered from 1 in order), ``overlays`` the drawn media,
+    ``traces`` the teacher's, ``best`` the index of the kept one.
     """
 
     question: Question
     attempts: tuple[Attempt, ...] = ()
-    entities: tuple[str, ...] = ()
+    entities: tuple[str, ...] | None = None
     points: tuple[Point, ...] = ()
     overlays: tuple[Overlay, ...] = ()
     traces: tuple[Trace, ...] = ()
@@ -199,6 +199,12 @@ class Draft:
     def id(self) -> str:
         """The question's id."""
         return self.question.id
+
+    @property
+    def pointable(self) -> tuple[str, ...]:
+        """The entities that the pointer found."""
+        found = {point.label for point in self.points}
+        return tuple(entity for entity in self.entities or () if entity in found)
 
     @property
     def usage(self) -> Usage:

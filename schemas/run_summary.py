@@ -117,6 +117,7 @@ class RunSummary:
     revision: str
     config_sha256: str
     self_judged: bool
+    self_checked: bool = False
     makes: str = ""
     sets: tuple[str, ...] = TRAINING_SETS
     artifacts: tuple[str, ...] = ()

@@ -1,7 +1,8 @@
 """Attempts: k sampled answers of the policy per question, graded.
 
 In: drafts. Out: drafts with k attempts, each right, wrong or unscored, or a rejection when a call failed or fewer than
-``k_min`` attempts could be graded. These attempts are also the initial rollouts of Argos App. C.1.
+``k_min`` attempts could be graded. An answer in prose counts too: the policy may never have been trained to
+mark its own. These attempts are also the initial rollouts of Argos App. C.1.
 """
 
 from dataclasses import dataclass, replace
@@ -16,12 +17,12 @@ from inference.session import Session
 from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt
 from rewards.scorers import outcome
-from rewards.scorers.outcome import score_outcome
+from rewards.scorers.outcome import needs_judge, score_outcome
 from schemas.config import settings
 from schemas.messages import shown
-from schemas.question_text import TRACE_INSTRUCTION, answer_format, lettered_choices
+from schemas.question_text import answer_format, lettered_choices, trace_instruction
 from schemas.records import Attempt, Draft, Question, Verdict
-from schemas.responses.response import parse_response
+from schemas.responses.prose import stated_answer
 from stages.plumbing.calling import CallingStage, Work
 from stages.plumbing.stage import Reject, Stage
 
@@ -57,22 +58,28 @@ def attempt_prompt(question: Question, settings: AttemptSettings) -> RenderedPro
         "answer_format": answer_format(question),
     }
     if settings.as_trained:
-        said["instruction"] = TRACE_INSTRUCTION
+        said["instruction"] = trace_instruction(question)
     return load_prompt(TRAINED_PROMPT if settings.as_trained else PROMPT).render(
         {"original": shown(question.media)}, **said
     )
 
 
 async def attempt(draft: Draft, session: Session, settings: AttemptSettings, judged: bool) -> Draft:
-    """The draft with k answers of the policy, graded, equal ones once. Raises :class:`Reject` with too few graded."""
+    """The draft with k answers of the policy, graded, equal ones once.
+
+    Raises :class:`Reject` with too few graded; before asking where the gold answer is free text and there is no judge:
+    then none but the right ones would be graded.
+    """
     question = draft.question
+    if not judged and needs_judge(question):
+        raise Reject(UNGRADABLE, "the gold answer is free text, and roles.judge names no endpoint that reads it")
     prompt = attempt_prompt(question, settings)
     sampling = settings.sampling
     answered = await session.generate("policy", prompt, sampling)
     attempts: list[Attempt] = []
     graded: dict[str | None, Verdict] = {}
     for completion in answered.completions:
-        predicted = parse_response(completion.text).answer
+        predicted = stated_answer(completion.text)
         if predicted not in graded:
             graded[predicted] = await score_outcome(question, predicted, session if judged else None)
         verdict = graded[predicted]
@@ -107,4 +114,4 @@ class AttemptQuestions(CallingStage):
 
     def work(self) -> Work:
         """See :func:`attempt`."""
-        return partial(attempt, settings=self.settings, judged=self.models.has_role("judge"))
+        return partial(attempt, settings=self.settings, judged=self.models.judges_text)

@@ -28,8 +28,9 @@ from schemas.responses.times import format_moment, format_span
 from schemas.responses.traces import read_trace
 from stages.draw_overlays import mark_numbers
 from stages.plumbing.calling import CallingStage, Work
-from stages.plumbing.stage import Stage
+from stages.plumbing.stage import Reject, Stage
 
+NO_ENTITIES = "no_entities"
 PROMPT, CLIP_PROMPT = "trace.v1", "trace_video.v1"
 
 
@@ -106,7 +107,13 @@ def trace_prompt(draft: Draft) -> RenderedPrompt:
 
 
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
-    """The draft with ``n`` traces of the teacher."""
+    """Returns the draft with ``n`` traces of the teacher.
+
+    Raises :class:`Reject` where nothing is to be pointed at: a grounded trace would have nothing to stand on.
+    """
+    if not draft.entities:
+        key = draft.calls[-1].keys[0] if draft.calls else None
+        raise Reject(NO_ENTITIES, "the teacher named no visible thing", key)
     answered = await session.generate("teacher", trace_prompt(draft), settings.sampling)
     return replace(draft, traces=as_traces(answered.completions, draft.question.media))
 
@@ -114,6 +121,7 @@ async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draf
 STAGE = Stage(
     "trace",
     "the teacher reasons over the marked image, citing points",
+    reasons={NO_ENTITIES: "the teacher named nothing that could be pointed at"},
     asks=(Asks("teacher", (PROMPT, CLIP_PROMPT)),),
     settings=TraceSettings,
 )

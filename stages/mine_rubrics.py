@@ -6,8 +6,9 @@ whose ids hash lowest; the rollout judged of each is its first attempt. A reply 
 left out of the statistics; it never counts as a score.
 """
 
+import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from inference.request import Sampling
 from inference.session import Session
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
+from rewards.judge_guard import question_text
 from rewards.rubrics import (
     RubricScore,
     RubricSettings,
@@ -30,12 +32,14 @@ from rewards.rubrics import (
 from rewards.scorers import rubric_scores
 from rewards.scorers.rubric_scores import judge_rubrics
 from schemas.coding import record
+from schemas.messages import Part, TextPart, shown
 from schemas.ordering import order_key
+from schemas.quoting import quote
 from schemas.records import Call, Draft, Rejected, Rubric
 from stages.plumbing.calling import CallModels
 from stages.plumbing.stage import REJECTED, DraftStage, Stage, apply
 
-CANDIDATES_PROMPT = "rubric_candidates.v1"
+CANDIDATES_PROMPT = "rubric_candidates.v2"
 
 
 @record
@@ -77,12 +81,15 @@ class MinedRubrics:
 
 
 async def propose_rubrics(sample: RubricSample, session: Session, settings: RubricSettings) -> tuple[RubricTask, ...]:
-    """Ask the teacher for candidates; one judging task for each draft of the sample."""
-    examples = "\n\n".join(
-        f"QUESTION: {draft.question.question}\nANSWER: {draft.question.answer}\nATTEMPT: {draft.attempts[0].text}"
-        for draft in sample.drafts[: settings.examples]
+    """Asks the teacher for candidates, with the images of its examples; returns one judging task for each draft.
+
+    A teacher that takes one image a request is shown one example.
+    """
+    shows_several = session.models.settings.endpoint("teacher").multi_image
+    parts, mark = examples_of(sample.drafts[: settings.examples if shows_several else 1])
+    prompt = load_prompt(CANDIDATES_PROMPT).render(
+        {"examples": parts}, max_rubrics=str(settings.max_rubrics), mark=mark
     )
-    prompt = load_prompt(CANDIDATES_PROMPT).render(examples=examples, max_rubrics=str(settings.max_rubrics))
     rubrics, _ = await ask_for(
         session,
         "teacher",
@@ -91,6 +98,18 @@ async def propose_rubrics(sample: RubricSample, session: Session, settings: Rubr
         lambda reply: candidates_of_reply(reply.text, settings.max_rubrics),
     )
     return tuple(RubricTask(draft.id, draft, rubrics, tuple(session.calls)) for draft in sample.drafts)
+
+
+def examples_of(drafts: Sequence[Draft]) -> tuple[list[Part], str]:
+    """Returns each draft's media, question, answer and first attempt, the texts quoted, and the quotation's mark."""
+    names = ("QUESTION", "CORRECT ANSWER", "ATTEMPT")
+    texts = [(question_text(d.question), d.question.answer, d.attempts[0].text) for d in drafts]
+    quoted = quote(*itertools.chain.from_iterable(texts))
+    shown_texts, parts = iter(quoted.texts), list[Part]()
+    for number, draft in enumerate(drafts, 1):
+        lines = [f"{name}:\nBEGIN {quoted.mark}\n{next(shown_texts)}\nEND {quoted.mark}" for name in names]
+        parts += [TextPart(f"EXAMPLE {number}"), *shown(draft.question.media), TextPart("\n".join(lines))]
+    return parts, quoted.mark
 
 
 async def judge_attempt(task: RubricTask, session: Session) -> Judged:

@@ -3,11 +3,12 @@
 In: drafts. Out: the same drafts; a question whose gold answer is a number or a short phrase that stands on its own
 loses its choices, also those that its text spells out, and keeps the same gold answer; the others stay multiple choice.
 The former choices are kept beside it. Where a wrong choice would be graded as right without the choices (two decimals
-within 5 % of each other), the question stays as it is.
+within 5 % of each other), the question stays as it is, and so do words where no judge could grade other words for them.
 """
 
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 
 from schemas.answers.grading import grade_answer
 from schemas.records import Draft, Question
@@ -57,21 +58,24 @@ def without_options(text: str, choices: tuple[str, ...]) -> str | None:
     return text
 
 
-def open_question(draft: Draft) -> Draft:
-    """The draft with its choices opened where they can be."""
+def open_question(draft: Draft, judged: bool = True) -> Draft:
+    """The draft with its choices opened where they can be, to words only where ``judged``: a judge grades them."""
     question = draft.question
     if question.choices is None or not can_be_opened(question):
         return draft
     text = without_options(question.question, question.choices)
     answer_type = "numeric" if _NUMBER.fullmatch(question.answer.strip()) else "text"
-    if not text or not _only_gold_is_right(question.answer, answer_type, question.choices):
+    if not text or not _only_gold_is_right(question.answer, answer_type, question.choices, judged):
         return draft
     opened = replace(question, question=text, choices=None, opened_choices=question.choices, answer_type=answer_type)
     return replace(draft, question=opened)
 
 
-def _only_gold_is_right(gold: str, answer_type: str, choices: tuple[str, ...]) -> bool:
-    return all(grade_answer(choice, gold, answer_type, None).value == float(choice == gold) for choice in choices)
+def _only_gold_is_right(gold: str, answer_type: str, choices: tuple[str, ...], judged: bool) -> bool:
+    """Whether every wrong choice would be graded as wrong, or be left to a judge who is there."""
+    values = {choice: grade_answer(choice, gold, answer_type, None).value for choice in choices}
+    wrong = {0.0, None} if judged else {0.0}
+    return values.pop(gold) == 1.0 and wrong.issuperset(values.values())
 
 
 STAGE = Stage("open_choices", "multiple-choice questions become free answers where that can be graded")
@@ -79,14 +83,18 @@ STAGE = Stage("open_choices", "multiple-choice questions become free answers whe
 
 @dataclass
 class OpenMultipleChoice(DraftStage):
-    """Opens what can be answered freely; see the module. ``enabled`` False lets everything pass as it is."""
+    """Opens what can be answered freely; see the module.
+
+    ``enabled`` False lets everything pass as it is; ``judged`` says whether a judge grades free text.
+    """
 
     enabled: bool = True
+    judged: bool = True
     stage = STAGE
 
     def work(self) -> Work:
         """See :func:`open_question`."""
-        return open_question if self.enabled else _pass
+        return partial(open_question, judged=self.judged) if self.enabled else _pass
 
 
 def _pass(draft: Draft) -> Draft:

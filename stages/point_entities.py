@@ -9,12 +9,12 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from inference.asking import Asks, ask_for
+from inference.asking import Asks
 from inference.families.plain import PLAIN
+from inference.pointing import points_of
 from inference.request import Sampling
 from inference.session import Session
 from inference.settings import ModelsSettings
-from prompts.loader import load_prompt
 from schemas.geometry import Point
 from schemas.messages import media_part
 from schemas.ordering import thinned
@@ -32,7 +32,7 @@ async def point(draft: Draft, session: Session, video: VideoSettings) -> Draft:
         (entity, medium, index, frame)
         for index, medium in enumerate(draft.question.media)
         for frame in thinned(medium.frames, video.pointed_frames) or (None,)
-        for entity in draft.entities
+        for entity in draft.entities or ()
     ]
     sessions = [Session(session.models) for _ in asked]
     answers = await asyncio.gather(
@@ -51,15 +51,8 @@ async def point(draft: Draft, session: Session, video: VideoSettings) -> Draft:
 async def _point_at(
     entity: str, medium: MediaRef, index: int, frame: FrameRef | None, session: Session
 ) -> tuple[Point, ...]:
-    family = session.family("pointer")
-    prompt = load_prompt(family.point_prompt).render({"original": [media_part(frame or medium)]}, entity=entity)
-    points, _ = await ask_for(
-        session,
-        "pointer",
-        prompt,
-        _EXACT,
-        lambda reply: family.points(reply.text, entity, medium, index),
-    )
+    image = media_part(frame or medium)
+    points = await points_of(session, "pointer", entity, image, medium, index, _EXACT)
     if frame is None:
         return points
     return tuple(replace(point, frame=frame.number, t_s=frame.t_s) for point in points)

@@ -20,16 +20,16 @@ from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
 from schemas.config import settings
 from schemas.messages import shown
+from schemas.quoting import quote
 from schemas.records import Draft, Event
 from schemas.responses.times import MAX_TIME_S
 from stages.plumbing.calling import CallingStage, Work
-from stages.plumbing.stage import Reject, Stage
+from stages.plumbing.stage import Stage
 
-NO_ENTITIES = "no_entities"
-PROMPT, CLIP_PROMPT = "propose.v1", "propose_video.v1"
+PROMPT, CLIP_PROMPT = "propose.v2", "propose_video.v2"
 MAX_ENTITY_CHARS = 120
 MAX_EVENT_CHARS = 300
-MAX_ROLLOUT_CHARS = 8000
+MAX_QUOTED_CHARS = 8000
 ROUNDING_S = 0.05
 
 
@@ -38,7 +38,7 @@ class ProposeSettings:
     """What the teacher may propose; the paper's bound is 10 entities."""
 
     max_entities: Annotated[PositiveInt, "entities of a question"] = 10
-    max_tokens: Annotated[PositiveInt, "new tokens of a reply"] = 1024
+    max_tokens: Annotated[PositiveInt, "new tokens of a reply"] = 2048
 
 
 def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:
@@ -80,11 +80,12 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> Draft:
-    """The draft with what the teacher says is to be pointed at. Raises :class:`Reject` where it names nothing."""
+    """Returns the draft with what the teacher says is to be pointed at, which may be nothing."""
     rollout = next((attempt for attempt in draft.attempts if attempt.correct), draft.attempts[0])
     question, most = draft.question, settings.max_entities
     last_s = max((medium.frames[-1].t_s for medium in question.media if medium.frames), default=None)
-    asked = {"question": question.question, "answer": question.answer, "rollout": rollout.text[:MAX_ROLLOUT_CHARS]}
+    quoted = quote(question.question, question.answer, rollout.text, limit=MAX_QUOTED_CHARS)
+    asked = dict(zip(("question", "answer", "rollout"), quoted.texts, strict=True), mark=quoted.mark)
     if last_s is None:
         prompt = load_prompt(PROMPT).render({"original": shown(question.media)}, max_entities=str(most), **asked)
     else:
@@ -94,18 +95,13 @@ async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> 
         events = () if last_s is None else events_of_reply(reply.text, last_s, most)
         return entities_of_reply(reply.text, most), events
 
-    (entities, events), answered = await ask_for(
-        session, "teacher", prompt, Sampling(max_tokens=settings.max_tokens), read
-    )
-    if not entities:
-        raise Reject(NO_ENTITIES, "the teacher named no visible thing", answered.call.keys[0])
+    (entities, events), _ = await ask_for(session, "teacher", prompt, Sampling(max_tokens=settings.max_tokens), read)
     return replace(draft, entities=entities, events=events)
 
 
 STAGE = Stage(
     "propose",
     "the teacher names what an answer has to point at",
-    reasons={NO_ENTITIES: "the teacher named nothing that could be pointed at"},
     asks=(Asks("teacher", (PROMPT, CLIP_PROMPT)),),
     settings=ProposeSettings,
 )

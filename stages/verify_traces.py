@@ -21,7 +21,7 @@ from rewards.aggregate import GateSettings
 from rewards.case import case_of
 from rewards.locating import ObjectMasks, Served, served_by
 from rewards.registry import SCORERS
-from rewards.scorer import Scorer, check_names
+from rewards.scorer import Scorer, check_names, check_served
 from rewards.scorers import outcome
 from rewards.second_judge import labels_of
 from rewards.selection import PLAN_PROMPT, Planner
@@ -32,7 +32,7 @@ from stages.plumbing.calling import CallingStage, Work
 from stages.plumbing.metrics import count_agreement
 from stages.plumbing.stage import Reject, Stage
 
-UNVERIFIABLE, WRONG_ANSWER = "unverifiable", "wrong_answer"
+UNVERIFIABLE, WRONG_ANSWER, MALFORMED = "unverifiable", "wrong_answer", "malformed"
 LOW_GROUNDING, LOW_REASONING = "low_grounding", "low_reasoning"
 
 
@@ -44,9 +44,10 @@ def _default_floors() -> dict[str, float]:
 class VerifySettings:
     """``min_score`` is the paper's 0.7; ``gate`` holds the weights and threshold of Eq. 9.
 
-    ``floors`` are the least values of single verdicts by the scorer's name: of ``spatial`` the share of points on their
-    objects, of ``counting`` the pairing of points and counted objects, of ``temporal`` the share of what is said of a
-    clip that its frames show. A scorer that is not listed has its own floor. An unscored verdict passes. ``planner``
+    ``floors`` are the least values of single verdicts by the scorer's name: of ``spatial`` the share of objects pointed
+    at among these and the points off their objects, of ``counting`` the pairing of points and counted objects, of
+    ``temporal`` the share of what is said of a clip that its frames show. A scorer that is not listed has its own
+    floor. A verdict that is not applicable passes, and one that failed does not. ``planner``
     chooses the scorers: ``rules``, or ``judge`` for a call of the judge per trace. ``synthetic_sources`` are sources
     (the records' ``source``) of charts, maps and the like, whose objects the pointer looks for instead of the detector.
     """
@@ -77,6 +78,7 @@ def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
     known = (*scorers, *SCORERS)
     check_names("verify.floors", settings.floors, known)
     check_names("verify.gate.weights", settings.gate.weights, known)
+    check_names("verify.gate.skip", settings.gate.skip, known)
 
 
 def below_floor(
@@ -111,29 +113,40 @@ def best_trace(traces: tuple[Trace, ...]) -> int | None:
 
 
 def why_rejected(
-    traces: tuple[Trace, ...], best: int | None, settings: VerifySettings, scorers: Sequence[Scorer] = SCORERS
-) -> tuple[str, str]:
-    """The reason and detail for traces of which none is good enough."""
+    traces: tuple[Trace, ...], settings: VerifySettings, scorers: Sequence[Scorer] = SCORERS
+) -> tuple[str, str, int]:
+    """Returns the reason, the detail and the trace that they are about, for traces of which none is good enough.
+
+    Of the right traces the best one; where none was scored, one that could not be verified.
+    """
+    right = [trace for trace in traces if (_outcome(trace).value or 0.0) >= settings.gate.tau]
+    best = best_trace(tuple(right))
     if best is None:
-        return UNVERIFIABLE, f"no answer could be graded: {traces[0].verdicts[0].reason}"
+        trace = next((trace for trace in (*right, *traces) if any(v.failed for v in trace.verdicts)), traces[0])
+        lacking = next((verdict for verdict in trace.verdicts if verdict.failed), None)
+        if right or (lacking is not None and best_trace(traces) is None):
+            assert lacking is not None  # what is right and has no score has a verdict that failed
+            return UNVERIFIABLE, f"{lacking.name} could not be checked: {lacking.reason}", trace.index
+        wrong = traces[best_trace(traces) or 0]
+        if _outcome(wrong).value is None:
+            return UNVERIFIABLE, f"no answer could be graded: {_outcome(wrong).reason}", wrong.index
+        return WRONG_ANSWER, f"no trace of {len(traces)} is right: {_outcome(wrong).reason}", wrong.index
     trace = traces[best]
-    values = {verdict.name: verdict for verdict in trace.verdicts if verdict.value is not None}
-    if (_outcome(trace).value or 0.0) < settings.gate.tau:
-        return WRONG_ANSWER, f"no trace of {len(traces)} is right: {_outcome(trace).reason}"
     low = below_floor(trace, settings, scorers)
-    if low is not None and (trace.score or 0.0) >= settings.min_score:
+    if low is not None:
         scorer, verdict = low
-        floor = settings.floor_of(scorer)
-        said = f"best score {trace.score:.2f}, but {verdict.name} below {floor:g}: {verdict.reason}"
-        return _reason_for(verdict, scorers), said
-    failing = min(values.values(), key=lambda verdict: verdict.value or 0.0)
+        said = f"best score {trace.score:.2f}, but {verdict.name} below {settings.floor_of(scorer):g}: {verdict.reason}"
+        return _reason_for(verdict, scorers), said, best
+    failing = min((v for v in trace.verdicts if v.value is not None), key=lambda verdict: verdict.value or 0.0)
     said = f"best score {trace.score:.2f} below {settings.min_score}: {failing.name} {failing.reason}"
-    return _reason_for(failing, scorers), said
+    return _reason_for(failing, scorers), said, best
 
 
 def _reason_for(failing: Verdict, scorers: Sequence[Scorer]) -> str:
-    is_grounding = any(scorer.is_grounding for scorer in scorers if scorer.name == failing.name)
-    return LOW_GROUNDING if is_grounding else LOW_REASONING
+    scorer = next((scorer for scorer in scorers if scorer.name == failing.name), None)
+    if scorer is not None and scorer.is_gate:
+        return MALFORMED
+    return LOW_GROUNDING if scorer is not None and scorer.is_grounding else LOW_REASONING
 
 
 async def verify(
@@ -147,7 +160,7 @@ async def verify(
     scored: dict[str, Trace] = {}
     for trace in draft.traces:
         if trace.text not in scored:
-            case = case_of(trace, masks, draft.entities, pointable=bool(draft.points))
+            case = case_of(trace, masks, draft.entities or (), draft.pointable)
             verified = await verify_case(case, settings.gate, scorers, settings.planner)
             scored[trace.text] = replace(trace, verdicts=verified.verdicts, score=verified.score)
     traces = tuple(replace(scored[trace.text], index=trace.index) for trace in draft.traces)
@@ -156,9 +169,8 @@ async def verify(
             count_agreement(verdict.name, *labels)
     best = best_trace(good_traces(traces, settings, scorers))
     if best is None:
-        best = best_trace(traces)
-        reason, detail = why_rejected(traces, best, settings, scorers)
-        raise Reject(reason, detail, draft.calls[-1].keys[best or 0])
+        reason, detail, about = why_rejected(traces, settings, scorers)
+        raise Reject(reason, detail, draft.calls[-1].keys[about])
     return replace(draft, traces=traces, best=best)
 
 
@@ -170,13 +182,15 @@ def describe(scorers: Sequence[Scorer]) -> Stage:
         "traces are scored for answer, grounding and reasoning; the best one is kept if it is good enough",
         reasons={
             WRONG_ANSWER: "no trace reached the gold answer",
+            MALFORMED: "the best right trace is not of the form asked for, or concludes otherwise",
             LOW_GROUNDING: "the best right trace points off the objects that it names",
             LOW_REASONING: "the best right and grounded trace does not support its answer",
-            UNVERIFIABLE: "no scorer could judge the answer of any trace",
+            UNVERIFIABLE: "what no trace can do without could not be checked",
         },
         asks=(*(replace(ask, required=False) for scorer in scorers for ask in scorer.asks), planning),
         settings=VerifySettings,
         scores=tuple(scorer.name for scorer in scorers),
+        failures=(UNVERIFIABLE,),
     )
 
 
@@ -199,6 +213,7 @@ class VerifyTraces(CallingStage):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_scorers(self.settings, self.scorers)
+        check_served(self.scorers, self.settings.gate.skip, dict(self.models.roles), "verify.gate.skip")
         if self.scorers != SCORERS:
             self.stage = describe(self.scorers)  # pyright: ignore[reportAttributeAccessIssue]
 

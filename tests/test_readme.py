@@ -76,7 +76,7 @@ def configured(folder: Path, number: int) -> Settings:
 def test_config(tmp_path: Path) -> None:
     settings = configured(tmp_path, 0)
     assert settings.roles["teacher"] == "strong"
-    assert settings.roles["segmenter"] == "edges"
+    assert settings.roles["segmenter"] == ""
     assert settings.difficulty.low == 0.2
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from schemas.records import Verdict
-from trainer.loss import is_mixed
+from trainer.loss import is_flat, is_mixed
 from trainer.sample import Sample
 from trainer.sampling import Rollout
 from trainer.shards import TrainingRow
@@ -39,3 +39,7 @@ class Group:
     def is_mixed(self) -> bool:
         """Whether its raw outcomes differ."""
         return is_mixed([scored.outcome for scored in self.scored])
+
+    def teaches(self, by_reward: bool) -> bool:
+        """Whether a step can learn from it: its rewards differ, or else its raw outcomes do."""
+        return not is_flat([scored.reward for scored in self.scored]) if by_reward else self.is_mixed

@@ -110,8 +110,9 @@ def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float
 def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group]]:
     """All groups sampled for a step, and those to learn from.
 
-    Dynamic sampling draws again for groups whose raw outcomes are all alike, at most ``max_draws`` times; a step may
-    end up with fewer groups than asked for, and with none.
+    Dynamic sampling draws again for groups that teach nothing, at most ``max_draws`` times; a step may end up with
+    fewer groups than asked for, and with none. Which groups these are, the recipe says: those whose raw outcomes are
+    all alike, or those whose rewards are.
     """
     grpo = trainee.settings.grpo
     sampled: list[Group] = []
@@ -122,7 +123,8 @@ def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group
             break
         groups = sample_groups(trainee, wanted, trainee.settings.seed + step * SEEDS_PER_STEP + draw)
         sampled += groups
-        kept += [group for group in groups if group.is_mixed] if grpo.dynamic_sampling else groups
+        by_reward = trainee.reward.recipe.samples_by_reward
+        kept += [group for group in groups if not grpo.dynamic_sampling or group.teaches(by_reward)]
     return sampled, kept
 
 
@@ -151,7 +153,8 @@ def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) ->
     made: list[tuple[Sample, float]] = []
     for place, group in enumerate(groups):
         rewards = [shaped(*pair, settings) for pair in zip(group.scored, group.rollouts, strict=True)]
-        earned = advantages(rewards, settings.grpo.advantage_scale, settings.grpo.advantage_unit)
+        grpo = settings.grpo
+        earned = advantages(rewards, grpo.advantage_scale, grpo.advantage_unit, grpo.advantage_epsilon)
         for rollout, advantage in zip(group.rollouts, earned, strict=True):
             if advantage is None or (rollout.is_truncated and settings.grpo.overlong == "mask") or not rollout.ids:
                 continue

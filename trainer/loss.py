@@ -13,19 +13,22 @@ FLAT = 1e-9
 """Rewards that differ by no more than this are the same."""
 
 
-def advantages(rewards: Sequence[float | None], scale: str = "std", unit: float = 1.0) -> list[float | None]:
-    """A = (R - mean) / s for the responses of one group.
+def advantages(
+    rewards: Sequence[float | None], scale: str = "std", unit: float = 1.0, epsilon: float = 0.0
+) -> list[float | None]:
+    """A = (R - mean) / s for the responses of one group (Argos Eq. 10).
 
-    ``scale`` is ``std`` (s is the group's sample deviation, as in GRPO), ``none`` (s = 1) or ``fixed`` (s = ``unit``).
+    ``scale`` is ``std`` (s is the group's sample deviation plus ``epsilon``), ``none`` (s = 1) or ``fixed`` (s =
+    ``unit``). Deviation: Eq. 10 has no ``epsilon``, so that rewards that differ by a trifle count like right and wrong.
     An unscored response (None) has no advantage and no part in the mean. A flat group, whose largest and smallest
     reward differ by no more than rounding, gives exactly 0; so does a group with fewer than two scored responses.
     """
     scored = [reward for reward in rewards if reward is not None]
-    if len(scored) < 2 or max(scored) - min(scored) <= FLAT:
+    if is_flat(rewards):
         return [None if reward is None else 0.0 for reward in rewards]
     mean = sum(scored) / len(scored)
     deviation = (sum((reward - mean) ** 2 for reward in scored) / (len(scored) - 1)) ** 0.5
-    over = {"std": deviation, "none": 1.0, "fixed": unit}[scale]
+    over = {"std": deviation + epsilon, "none": 1.0, "fixed": unit}[scale]
     return [None if reward is None else (reward - mean) / over for reward in rewards]
 
 
@@ -36,6 +39,12 @@ def is_mixed(outcomes: Sequence[float | None]) -> bool:
     """
     scored = {outcome == 1 for outcome in outcomes if outcome is not None}
     return len(scored) == 2
+
+
+def is_flat(rewards: Sequence[float | None]) -> bool:
+    """Whether the scored rewards of a group differ by no more than rounding, so that it teaches nothing."""
+    scored = [reward for reward in rewards if reward is not None]
+    return len(scored) < 2 or max(scored) - min(scored) <= FLAT
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-from schemas.geometry import Point
 from schemas.input_record import InvalidRecord, parse_record
 from schemas.json_lines import read_lines
 from schemas.question_text import user_text
 from schemas.records import MediaRef, Question, RawRecord
 from trainer.sample import BadRow
-from trainer.shards import ShardError, TrainingRow
+from trainer.shards import ShardError, TrainingRow, labels_of
 from vision.media import HEAD_BYTES, MediaStore, sniff_kind
 
 
@@ -52,6 +51,6 @@ class Records:
             record.choices,
             gold_boxes=record.boxes,
         )
-        pointed = tuple(Point(box.label, *box.centre, box.media_index) for box in record.boxes or ())
+        named = labels_of(record.boxes or ())
         messages = ({"role": "user", "content": user_text(question)},)
-        return TrainingRow(record.id, record.source, messages, images, question, pointed)
+        return TrainingRow(record.id, record.source, messages, images, question, named, named)

@@ -1,7 +1,7 @@
 """The reward of rollouts: a recipe of :mod:`rewards.recipes` on what the policy wrote.
 
 A response is decoded, its tags are brought from the model's frame to original pixels, and the recipe scores the group.
-That something can be pointed at is what the row's gold boxes or right attempts show.
+What can be pointed at stands in the row.
 
 A judge or detector that does not answer is no verdict. The trainer waits and asks again (what was answered comes from
 the reply cache), and stops when it has waited long enough.
@@ -46,9 +46,10 @@ def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None
     :class:`rewards.case.Context` whether any row has it. Raises ConfigError.
     """
     recipe = settings.make_recipe()
-    absent = [role for role in recipe.roles if role not in settings.roles]
+    absent = [role for role in recipe.roles if role not in settings.played]
     if absent:
         raise ConfigError(f"reward.recipe = {recipe.name!r} asks the role {absent[0]}: set reward.roles.{absent[0]}")
+    recipe.check_served(settings.roles)
     missing = [what for name, what in recipe.needs.items() if not gives(name)]
     if missing:
         raise ConfigError(f"reward.recipe = {recipe.name!r} needs {missing[0]}, which no row of the data has")
@@ -62,14 +63,14 @@ class Reward:
     """
 
     def __init__(self, settings: RewardSettings, output: Path) -> None:
-        check_extras(settings.endpoints[name] for name in settings.roles.values())
+        check_extras(settings.endpoints[name] for name in settings.played.values())
         self._settings = settings
         self.recipe = settings.make_recipe()
         self.memory = Memory()
         self._media = MediaStore(str(output), str(output))
         self._models = ModelsSettings(
             tuple(settings.endpoints.items()),
-            tuple(settings.roles.items()),
+            tuple(settings.played.items()),
             str(output / "cache" / "replies.sqlite"),
             str(output),
             str(output),
@@ -119,7 +120,7 @@ class Reward:
     async def _group(self, row: TrainingRow, question: Question, texts: list[str], session: Session) -> list[Scored]:
         masks = ObjectMasks(question, session, self._served)
         traces = [read_trace(index, text, question.media) for index, text in enumerate(texts)]
-        cases = [case_of(trace, masks, pointable=bool(row.pointed)) for trace in traces]
+        cases = [case_of(trace, masks, row.entities, row.pointable) for trace in traces]
         cases = [replace(case, context=row.context) for case in cases]
         earned = await self.recipe.score(cases, self.memory)
         return [

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from inference.embedded import embedded_endpoints, embedded_roles
-from inference.endpoint import check_access
+from inference.endpoint import COORDINATE_ROLES, check_access, is_embedded, is_real
 from inference.settings import EndpointSettings, FrameName, Role
 from rewards.recipes.base import Recipe
 from rewards.recipes.registry import RECIPES, make_recipe
@@ -84,8 +84,11 @@ class GrpoSettings:
         "what divides the reward minus the group's mean: the group's deviation (GRPO), nothing, or advantage_unit",
     ] = "std"
     advantage_unit: Annotated[PositiveFloat, "the divisor of advantage_scale fixed"] = 0.4
+    advantage_epsilon: Annotated[NonNegativeFloat, "added to the deviation, for groups whose rewards hardly differ"] = (
+        1e-4
+    )
     kl_beta: Annotated[NonNegativeFloat, "the weight of the KL term (0: no reference model is needed)"] = 0.0
-    dynamic_sampling: Annotated[bool, "replace groups whose raw outcomes are all alike by other questions"] = True
+    dynamic_sampling: Annotated[bool, "replace groups that teach nothing by other questions"] = True
     max_draws: Annotated[PositiveInt, "how often a step may draw questions for dynamic_sampling"] = 3
     overlong: Annotated[
         Literal["mask", "keep", "soft"],
@@ -118,7 +121,8 @@ class RolloutSettings:
 class RewardSettings:
     """What a response earns: ``recipe`` is one of :data:`rewards.recipes.registry.RECIPES`, ``options`` its settings.
 
-    With ``argos``, points are not scored without roles for detector and segmenter, free text is not without a judge.
+    With ``argos``, points need a role that finds objects; without a judge the reasoning has no part in the reward, and
+    free text is not scored.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {"gate": "options"}
@@ -128,17 +132,32 @@ class RewardSettings:
     endpoints: Annotated[Mapping[str, EndpointSettings], "models, by names of your own"] = field(
         default_factory=embedded_endpoints
     )
-    roles: Annotated[Mapping[Role, str], "which endpoint plays which role"] = field(
+    roles: Annotated[Mapping[Role, str], "which endpoint plays which role (empty: none)"] = field(
         default_factory=lambda: {role: embedded_roles()[role] for role in ("detector", "segmenter")}
     )
+    allow_embedded: Annotated[bool, "the embedded engine may segment beside a real detector or pointer"] = False
     synthetic_sources: Annotated[
         tuple[str, ...], "sources of charts, maps and the like, whose objects the pointer locates, not the detector"
     ] = ()
     wait_s: Annotated[float, "how long to ask again judges that don't answer, before training stops cleanly"] = 600.0
 
     def __post_init__(self) -> None:
-        check_access(self.endpoints, self.roles)
+        check_access(self.endpoints, self.played)
+        segmenter = self.played.get("segmenter")
+        seeing = [
+            role for role in COORDINATE_ROLES if role in self.played and is_real(self.endpoints[self.played[role]])
+        ]
+        if segmenter and seeing and is_embedded(self.endpoints[segmenter]) and not self.allow_embedded:
+            raise ValueError(
+                f"roles.segmenter is the embedded engine, which finds drawn shapes only, beside roles.{seeing[0]}: "
+                'choose another, leave it out with "" (boxes then stand for masks), or set allow_embedded = true'
+            )
         self.make_recipe()
+
+    @property
+    def played(self) -> dict[str, str]:
+        """The roles that have endpoints, with their names."""
+        return {role: name for role, name in self.roles.items() if name}
 
     def make_recipe(self) -> Recipe:
         """The recipe with its options. Raises ConfigError where an option does not fit."""

@@ -18,9 +18,8 @@ from PIL import Image
 
 from rewards.case import COMPLEX, SIMPLE, Context
 from schemas.errors import UserError
-from schemas.geometry import Box, Point
+from schemas.geometry import Box
 from schemas.records import Question, Rubric
-from schemas.responses.response import parse_points
 from trainer.encode import encode_messages, encode_prompt
 from trainer.model import VisionLanguageModel
 from trainer.sample import BadRow, EncodedImage, Sample
@@ -28,6 +27,8 @@ from vision.decode import UndecodableMedia, decode_image
 
 CONTEXT = ("complexity", "rubrics")
 """Columns that say more of a question, for the rewards that need it; null or absent where a recipe has none."""
+POINTABLE = ("entities", "pointable")
+"""Columns that say what can be pointed at; where they are absent or null it is what the gold boxes name."""
 COMMON = ("id", "source", "license", "images", "question", "answer", "answer_type", "choices", "gold_boxes", "attempts")
 NEEDED = {"sft": (*COMMON, "messages"), "rl": (*COMMON, "prompt")}
 FrameOf = tuple[int, int | None, float | None]
@@ -42,8 +43,9 @@ class ShardError(UserError):
 class TrainingRow:
     """One row: the turns with ``<image>`` marks, the upright images, and what the reward needs to know.
 
-    ``images`` are (bytes, name) pairs, ``frames`` say what they show where there are clips; ``pointed`` are positions
-    that a right answer may point at. ``context`` is what some rewards need beside the question.
+    ``images`` are (bytes, name) pairs, ``frames`` say what they show where there are clips; ``entities`` are the things
+    that the question speaks of, ``pointable`` those of them that are in the images. ``context`` is what some rewards
+    need beside the question.
     """
 
     id: str
@@ -51,7 +53,8 @@ class TrainingRow:
     messages: tuple[Mapping[str, str], ...]
     images: tuple[tuple[bytes, str], ...]
     question: Question
-    pointed: tuple[Point, ...] = ()
+    entities: tuple[str, ...] = ()
+    pointable: tuple[str, ...] = ()
     frames: tuple[FrameOf, ...] = ()
     context: Context = field(default_factory=Context)
 
@@ -74,7 +77,7 @@ class Shards:
         missing = [name for name in NEEDED[side] if name not in rows.column_names]
         if missing:
             raise ShardError(f"{files[0].parent} has no column {missing[0]!r}; {side} shards have it")
-        kept = [*NEEDED[side], *(name for name in ("frames", *CONTEXT) if name in rows.column_names)]
+        kept = [*NEEDED[side], *(name for name in ("frames", *POINTABLE, *CONTEXT) if name in rows.column_names)]
         images = datasets.List(datasets.Image(decode=False))
         try:
             self._rows = rows.select_columns(kept).cast_column("images", images)
@@ -119,8 +122,12 @@ def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None) -
     images = tuple((image["bytes"] or b"", image["path"] or "") for image in fields["images"] or ())
     frames = tuple((f["media_index"], f["frame"], f["t_s"]) for f in fields.get("frames") or ())
     said = tuple({"role": turn["role"], "content": turn["content"]} for turn in turns)
-    pointed = _pointed(fields, boxes)
-    return TrainingRow(question.id, question.source, said, images, question, pointed, frames, _context(fields))
+    named = labels_of(boxes)
+    told = [fields.get(name) for name in POINTABLE]
+    entities, pointable = (named if phrases is None else tuple(phrases) for phrases in told)
+    return TrainingRow(
+        question.id, question.source, said, images, question, entities, pointable, frames, _context(fields)
+    )
 
 
 def _context(fields: Mapping[str, Any]) -> Context:
@@ -154,12 +161,9 @@ def _shard_files(data: Path, side: str) -> list[Path]:
     return held
 
 
-def _pointed(fields: Mapping[str, Any], boxes: tuple[Box, ...]) -> tuple[Point, ...]:
-    """Where a right answer may point: the gold boxes' middles, else what right attempts pointed at."""
-    if boxes:
-        return tuple(Point(box.label, *box.centre, box.media_index) for box in boxes)
-    right = [attempt["text"] or "" for attempt in fields["attempts"] or () if attempt["correct"]]
-    return tuple(point for text in right for point in parse_points(text))
+def labels_of(boxes: Sequence[Box]) -> tuple[str, ...]:
+    """The labels of boxes, each once."""
+    return tuple(dict.fromkeys(box.label for box in boxes))
 
 
 def encoded_images(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[EncodedImage, ...]:

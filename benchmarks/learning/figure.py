@@ -1,64 +1,84 @@
-"""The figure of what learn.py did: ``python benchmarks/learning/figure.py runs/learn docs/learning.svg``."""
+"""The figure of what learn.py measured, of its results.json.
+
+    python benchmarks/learning/figure.py runs/learn/results.json docs/learning.svg
+
+Sampled answers: each arm's accuracy and its points in gold boxes, at each share of faults, and GRPO beside where it
+starts from. Bars are means over seeds with their intervals, dots are single seeds.
+"""
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-import matplotlib
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1]))
+
+import matplotlib  # noqa: E402
 
 matplotlib.use("svg")
-import matplotlib.pyplot as plt
-from matplotlib.axes import Axes
+import matplotlib.pyplot as plt  # noqa: E402
+from matplotlib.axes import Axes  # noqa: E402
 
-WINDOW = 5
-SIDES = (("grpo", "GRPO", "#1f57b4"), ("control", "advantages shuffled", "#a32424"))
+from benchmarks.learning.pool import ARMS, MENDED, RIGHT_ONLY, UNFILTERED, VERIFIED, WHOLE_POOL  # noqa: E402
+from benchmarks.learning.report import CONTROL, EARLY, GRPO  # noqa: E402
+
+COLOURS = {
+    VERIFIED: "#1f57b4",
+    RIGHT_ONLY: "#d98c1f",
+    UNFILTERED: "#a32424",
+    WHOLE_POOL: "#c77",
+    MENDED: "#7aa6d8",
+    EARLY: "#999",
+    GRPO: "#2a8c4a",
+    CONTROL: "#b9b9b9",
+}
+SHOWN = ("accuracy", "points in gold boxes")
 
 
-def main(arguments: list[str]) -> int:
-    """Draw the SFT loss, the rewards of GRPO and of its control, and what is held out, all seeds."""
-    learnt, out = Path(arguments[0]), Path(arguments[1])
-    results = json.loads((learnt / "results.json").read_text("utf-8"))
-    matplotlib.rcParams.update({"svg.hashsalt": "learning", "font.size": 9})
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
-    for seed in results:
-        left.plot(smoothed(series(learnt, seed, "sft", "loss"), 20), color="#555", linewidth=1)
-        for side, _, colour in SIDES:
-            middle.plot(smoothed(series(learnt, seed, side, "outcome"), WINDOW), color=colour, linewidth=1.2)
-    left.set(title="SFT: loss per token", xlabel="step", yscale="log")
-    middle.set(title="GRPO: right answers among rollouts", xlabel="step")
-    draw_held(right, results)
-    for _, label, colour in SIDES:
-        middle.plot([], [], color=colour, label=label)
-    middle.legend(frameon=False)
+def main(arguments: Sequence[str]) -> int:
+    """Draw the figure."""
+    results, out = json.loads(Path(arguments[0]).read_text("utf-8")), Path(arguments[1])
+    matplotlib.rcParams.update({"svg.hashsalt": "learning", "svg.fonttype": "none", "font.size": 9})
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(10, 3.6), layout="constrained", sharey=True, width_ratios=(_bars(results, ARMS), 3.4)
+    )
+    _draw(left, results, ARMS)
+    _draw(right, results, (EARLY, GRPO, CONTROL))
+    left.set(title="one pool, filtered in several ways", ylabel="held out, sampled", ylim=(0, 1))
+    right.set(title="GRPO and its control")
     figure.savefig(out, metadata={"Date": None})
     return 0
 
 
-def draw_held(axes: Axes, results: dict[str, dict]) -> None:
-    """For each seed the accuracy of the four models (circles) and their points in gold boxes (squares)."""
-    names = ("sft", "unverified", "grpo", "control")
-    for number, models in enumerate(results.values()):
-        for figure, style in (("accuracy", "o-"), ("points_in_gold_boxes", "s--")):
-            values = [models[name][figure] for name in names]
-            axes.plot(names[:3], values[:3], style, linewidth=1, markersize=4, color=f"C{number}")
-            axes.plot((names[1], names[3]), (values[1], values[3]), style[1:], linewidth=0.5, color=f"C{number}")
-            axes.plot(names[3:], values[3:], style[0], markersize=4, color=f"C{number}")
-    constant = max(models["sft"]["best_constant"] for models in results.values())
-    axes.axhline(constant, color="#999", linestyle=":")
-    axes.set(title="held out: accuracy ●, points ■", ylim=(0, 1))
+def _bars(results: Mapping[str, Any], names: Sequence[str]) -> float:
+    return max(3.4, sum(row["name"] in names for row in results["means"]) * 1.0)
 
 
-def series(learnt: Path, seed: str, side: str, name: str) -> list[float]:
-    """A metric of one command, step by step."""
-    lines = (learnt / f"seed-{seed}" / side / "metrics.jsonl").read_text("utf-8").splitlines()
-    return [value for value in (json.loads(line)[name] for line in lines) if value is not None]
+def _draw(axes: Axes, results: Mapping[str, Any], names: Sequence[str]) -> None:
+    """For each model of these names, by share, a wide bar of accuracy and a narrow one of points in gold boxes."""
+    rows = [row for row in results["means"] if row["name"] in names]
+    for place, row in enumerate(rows):
+        for offset, (name, alpha) in zip((-0.2, 0.2), zip(SHOWN, (1.0, 0.45), strict=True), strict=True):
+            if name not in row["sampled"]:
+                continue  # a model that never points has no share of points
+            value, low, high = row["sampled"][name]
+            axes.bar(place + offset, value, 0.38, color=COLOURS[row["name"]], alpha=alpha)
+            axes.plot([place + offset] * 2, [low, high], color="black", linewidth=1)
+            axes.text(place + offset, high + 0.015, f"{value:.2f}", ha="center", fontsize=8)
+            if len(row["seeds"]) > 1:
+                each = [m["sampled"][name][0] for m in results["models"] if _is(m, row)]
+                axes.plot([place + offset + 0.1] * len(each), each, ".", color="black", markersize=3)
+    several = len({row["share"] for row in rows}) > 1
+    labels = [row["name"].replace(" ", "\n") + (f"\n{row['share']:.0%} faulty" if several else "") for row in rows]
+    axes.set_xticks(range(len(rows)), labels, fontsize=8)
+    axes.set_xlabel("full colour: right answers · pale: points in gold boxes")
+    axes.spines[["top", "right"]].set_visible(False)
 
 
-def smoothed(values: Sequence[float], window: int) -> list[float]:
-    """The mean of each value and those before it, ``window`` in all."""
-    cuts = (values[max(0, end - window) : end] for end in range(1, len(values) + 1))
-    return [sum(cut) / len(cut) for cut in cuts]
+def _is(model: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    return (model["name"], model["share"]) == (row["name"], row["share"])
 
 
 if __name__ == "__main__":

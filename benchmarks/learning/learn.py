@@ -1,22 +1,29 @@
-"""Does the trainer learn? From rendered scenes through the pipeline to SFT, GRPO and a control, on this machine.
+"""What is verified data worth? One pool of traces with planted faults, filtered in several ways, and what is learnt.
 
-``make learn`` runs it with one seed in about a quarter of an hour; ``--seeds 0 1 2`` gives docs/learning.svg, by
-figure.py. What is held out are other scenes, of which 750 questions are answered once each, sampled at temperature 1.
+    python benchmarks/learning/learn.py             # `make learn`: one seed of three arms, GRPO and its control
+    python benchmarks/learning/learn.py --full      # three seeds, all arms, three shares of faults
 
-    sft         on verified traces, from random weights
-    unverified  from there, a few steps of SFT on traces of a teacher that sees badly, which nothing was verified of
-    grpo        from there, with the ``argos`` reward
-    control     the same with advantages shuffled over the step's rollouts: its gain is not owed to the reward
+The arms are supervised fine-tuning from random weights on as many rows for as many steps, of the same pool:
 
-Other questions come with ``--train`` and ``--held``, folders of records; they should share no image.
+    verified                    what the pipeline's verifier keeps
+    right answers only          what has the gold answer
+    unfiltered                  anything
+    whole pool                  anything, and all of it: more rows for as many steps (--full)
+    unfiltered, without faults  the questions of "unfiltered", each with its right trace (--full)
+
+GRPO with the ``argos`` reward starts from a model that was trained on the verified rows for a third of the
+steps ("early"); its control has the advantages shuffled over the step's rollouts. Every model answers the 750 held-out
+questions once sampled at temperature 1 and once greedily. What is done is not done again: the same command goes on
+where it stopped, and ``--report`` prints the tables of what is done so far.
 """
 
 import argparse
-import io
 import json
-import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,109 +31,120 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT))
 
-import pyarrow.parquet as pq  # noqa: E402
-from PIL import Image  # noqa: E402
-
+from benchmarks.learning.pool import ARMS, RIGHT_ONLY, UNFILTERED, VERIFIED, Entry, load_pool  # noqa: E402
+from benchmarks.learning.report import CONTROL, EARLY, GRPO, collect, print_tables  # noqa: E402
 from benchmarks.learning.scenes import write_scenes  # noqa: E402
-from benchmarks.learning.tiny_model import make_tiny_model  # noqa: E402
-from schemas.coordinates import CoordinateFrame  # noqa: E402
-from trainer.coordinates import Speech  # noqa: E402
+from benchmarks.learning.training import Model, Trainings, command  # noqa: E402
 
-TRAIN_SCENES, HELD_SCENES, UNVERIFIED_RECORDS = 2200, 250, 1800
-FEW_STEPS = ("sft.steps=40", "optimiser.lr=5e-4", "optimiser.muon_lr=5e-3", "optimiser.warmup_steps=1")
-SHOWN = ("accuracy", "best_constant", "exact_points", "points_in_gold_boxes", "spatial", "reward", "response_tokens")
+TRAIN_SCENES, HELD_SCENES = 2200, 250
+ROWS, STEPS, EARLY_SHARE = 1800, 600, 1 / 3
+SHARE, SHARES = 0.4, (0.4, 0.2, 0.6)
+MAIN_ARMS = (VERIFIED, RIGHT_ONLY, UNFILTERED)
+SEEDS = (0, 1, 2)
 
 
 def main() -> int:
-    """Run the whole and print the table; the last line is JSON."""
+    """Do what is not done yet, and print the tables; the last line is JSON."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--output", type=Path, default=ROOT / "runs" / "learn")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--train", type=Path, help="records to learn from, instead of rendered scenes")
-    parser.add_argument("--held", type=Path, help="records to be examined on")
-    parser.add_argument("--image-side-px", type=int, default=64, help="a picture is shrunk to the area of this square")
+    parser.add_argument("--full", action="store_true", help="three seeds, all arms and three shares of faults")
+    parser.add_argument("--seeds", type=int, nargs="+", help="other seeds than 0, or with --full 0 1 2")
+    parser.add_argument("--shares", type=float, nargs="+", help=f"other shares of faults than {SHARE}")
+    parser.add_argument("--jobs", type=int, default=2, help="trainings at once, each on one thread")
+    parser.add_argument("--scenes", type=int, default=TRAIN_SCENES, help="to learn from")
+    parser.add_argument("--rows", type=int, default=ROWS, help="that each arm trains on, but the whole pool")
+    parser.add_argument("--steps", type=int, default=STEPS, help="of supervised fine-tuning")
     parser.add_argument("--set", action="append", default=[], dest="overrides", help="for every trainer command")
-    parser.add_argument("--threads", type=int, default=0, help="torch threads (0: as torch chooses)")
+    parser.add_argument("--report", action="store_true", help="train nothing")
     arguments = parser.parse_args()
-    output = arguments.output.resolve()
-    started = time.perf_counter()
-    train, held = arguments.train or output / "train", arguments.held or output / "held"
-    for folder, scenes, seed in ((train, TRAIN_SCENES, 1), (held, HELD_SCENES, 2)):
-        if not (folder / "records.jsonl").is_file():
-            write_scenes(folder, scenes, seed, folder.name)
-    curate(train.resolve(), output / "run", "curate.toml")
-    curate(train.resolve(), output / "unverified", "unverified.toml", "--limit", UNVERIFIED_RECORDS)
-    overrides = [f"threads={arguments.threads}", *arguments.overrides]
-    results = {
-        seed: learn(output, held.resolve(), seed, arguments.image_side_px, overrides) for seed in arguments.seeds
-    }
-    print_table(results)
-    (output / "results.json").write_text(json.dumps(results, indent=1) + "\n", "utf-8")
-    gains = [result["grpo"]["accuracy"] - result["unverified"]["accuracy"] for result in results.values()]
-    line = {"name": "learn", "ratio": sum(gains) / len(gains), "unit": "accuracy gained by GRPO, held out"}
-    print(json.dumps(line | {"seeds": arguments.seeds, "wall_s": round(time.perf_counter() - started)}))
+    output, started = arguments.output.resolve(), time.perf_counter()
+    sizes = {name: getattr(arguments, name) for name in ("scenes", "rows", "steps", "overrides")}
+    if (refusal := other_experiment(output, sizes)) is not None:
+        parser.error(refusal)
+    entries = prepare(output, arguments.scenes)
+    if not arguments.report:
+        seeds = arguments.seeds or (SEEDS if arguments.full else SEEDS[:1])
+        shares = arguments.shares or (SHARES if arguments.full else (SHARE,))
+        trainings = Trainings(output, entries, arguments.rows, tuple(arguments.overrides))
+        for seed in seeds:
+            trainings.make_untrained(seed)
+        in_parallel(list(chains(trainings, arguments.steps, seeds, shares, arguments.full)), arguments.jobs)
+    results = collect(output, entries)
+    (output / "results.json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    print_tables(results)
+    gains = [row["sampled"]["accuracy"][0] for row in results["differences"] if row["name"].startswith(VERIFIED)]
+    line = {"name": "learn", "ratio": next(iter(gains), None), "unit": "accuracy above right answers only, held out"}
+    print(json.dumps(line | {"wall_s": round(time.perf_counter() - started)}))
     return 0
 
 
-def curate(records: Path, run: Path, config: str, *more: Any) -> None:
-    """A run of the pipeline; repeated, it takes its replies from the cache."""
-    words = ("run", "pipelines/grounded_cot.py", "--input", records, "--output", run, "--config", HERE / config)
-    command("pipelines.commands.cli", *words, *more)
+def other_experiment(output: Path, sizes: Mapping[str, Any]) -> str | None:
+    """Why the folder cannot be continued: it was begun with other sizes, so that its models would not compare."""
+    begun = output / "experiment.json"
+    if not begun.is_file():
+        output.mkdir(parents=True, exist_ok=True)
+        begun.write_text(json.dumps(sizes) + "\n", "utf-8")
+    before = json.loads(begun.read_text("utf-8"))
+    changed = [name for name, value in sizes.items() if before[name] != value]
+    if not changed:
+        return None
+    name = changed[0]
+    return f"{output} was begun with {name} {before[name]!r}, not {sizes[name]!r}: choose another --output"
 
 
-def learn(output: Path, held: Path, seed: int, image_side_px: int, overrides: list[str]) -> dict[str, Any]:
-    """The four trainings from one seed, and the held-out figures of each."""
-    folder, run = output / f"seed-{seed}", output / "run"
-    make_tiny_model(folder / "untrained", texts_of(run), seed, image_side_px)
-    common = [f"seed={seed}", *overrides]
-    found = {}
-    for name, does, data, start, more in (
-        ("sft", "sft", run, folder / "untrained", ()),
-        ("unverified", "sft", output / "unverified", folder / "sft" / "model", FEW_STEPS),
-        ("grpo", "grpo", run, folder / "unverified" / "model", ()),
-        ("control", "grpo", run, folder / "unverified" / "model", ("grpo.shuffle_advantages=true",)),
-    ):
-        train(does, data, folder / name, start, [*common, *more])
-        train("eval", held, folder / f"{name}-held", folder / name / "model", common)
-        report = json.loads((folder / f"{name}-held" / "eval.json").read_text("utf-8"))
-        kinds = {f"{kind}_accuracy": part["accuracy"] for kind, part in report["answer_type"].items()}
-        found[name] = {key: report["all"][key] for key in SHOWN} | kinds
-        print(f"seed {seed}, {name}: {found[name]}", flush=True)
-    return found
+def prepare(output: Path, scenes: int) -> list[Entry]:
+    """Scenes, the run of the pipeline over them, and the pool; each is made once."""
+    for name, number, seed in (("train", scenes, 1), ("held", HELD_SCENES, 2)):
+        if not (output / name / "records.jsonl").is_file():
+            write_scenes(output / name, number, seed, name)
+    if not (output / "run" / "run.json").is_file():
+        words = ("run", "pipelines/grounded_cot.py", "--input", output / "train", "--output", output / "run")
+        command("pipelines.commands.cli", *words, "--config", HERE / "curate.toml")
+    return load_pool(output / "run", output / "train", output / "pool.jsonl")
 
 
-def train(does: str, data: Path, output: Path, model: Path, settings: list[str]) -> None:
-    """One ``trainer`` command."""
-    config = HERE / ("grpo.toml" if does == "grpo" else "sft.toml")
-    sets = [word for setting in (f"model.path={model}", *settings) for word in ("--set", setting)]
-    command("trainer.cli", does, "--config", config, "--data", data, "--output", output, *sets)
+def chains(
+    trainings: Trainings, steps: int, seeds: Sequence[int], shares: Sequence[float], full: bool
+) -> Iterator[Callable[[], None]]:
+    """What can be done at once: an arm, or the early model with GRPO and its control from there.
+
+    GRPO and the arms of the full table are done at the default share of faults only.
+    """
+    for share in shares:
+        for seed in seeds:
+            for arm in ARMS if full and share == SHARE else MAIN_ARMS:
+                yield partial(train_arm, trainings, Model(arm, share, seed), steps)
+            if share == SHARE:
+                yield partial(train_reinforced, trainings, seed, round(EARLY_SHARE * steps))
 
 
-def texts_of(run: Path) -> list[str]:
-    """What the SFT rows say, with coordinates as the tiny model writes them."""
-    speech = Speech(CoordinateFrame.MOLMO100, 0)
-    texts = []
-    for path in sorted((run / "sft").glob("*.parquet")):
-        for row in pq.read_table(path, columns=["messages", "images"]).to_pylist():
-            sizes = [Image.open(io.BytesIO(image["bytes"])).size for image in row["images"]]
-            asked, *answers = (turn["content"] for turn in row["messages"])
-            texts += [asked, *(speech.to_model(answer, sizes) for answer in answers)]
-    return texts
+def train_arm(trainings: Trainings, model: Model, steps: int) -> None:
+    """One arm, examined."""
+    trainings.examine(model, trainings.fine_tune(model, model.name, steps))
+    print(f"done: {model.folder}", flush=True)
 
 
-def command(module: str, *words: Any) -> None:
-    """A command of the project; its own last lines are shown where it fails."""
-    subprocess.run([sys.executable, "-m", module, *map(str, words)], cwd=ROOT, check=True)
+def train_reinforced(trainings: Trainings, seed: int, early_steps: int) -> None:
+    """The early model, and GRPO and its control from there, examined."""
+    early = Model(EARLY, SHARE, seed)
+    start = trainings.fine_tune(early, VERIFIED, early_steps)
+    trainings.examine(early, start)
+    for name in (GRPO, CONTROL):
+        model = Model(name, SHARE, seed)
+        trainings.examine(model, trainings.reinforce(model, start, shuffled=name == CONTROL))
+        print(f"done: {model.folder}", flush=True)
 
 
-def print_table(results: dict[int, dict[str, Any]]) -> None:
-    """One line for each seed and model."""
-    names = list(next(iter(next(iter(results.values())).values())))
-    print("seed  model       " + "  ".join(f"{name:>20}" for name in names))
-    for seed, models in results.items():
-        for model, values in models.items():
-            cells = [f"{'–' if values[name] is None else format(values[name], '.3f'):>20}" for name in names]
-            print(f"{seed:<5} {model:<11} " + "  ".join(cells))
+def in_parallel(work: Sequence[Callable[[], None]], jobs: int) -> None:
+    """Does all of it, ``jobs`` at once. Raises the first error, after what was under way has ended."""
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = [pool.submit(each) for each in work]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 if __name__ == "__main__":

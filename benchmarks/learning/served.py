@@ -24,6 +24,9 @@ import pyarrow.parquet as pq  # noqa: E402
 import tomli_w  # noqa: E402
 import torch  # noqa: E402
 
+from benchmarks.learning.learn import SHARE  # noqa: E402
+from benchmarks.learning.report import EARLY, GRPO  # noqa: E402
+from benchmarks.learning.training import Model  # noqa: E402
 from schemas.config import load_config  # noqa: E402
 from trainer.grpo import answer_text  # noqa: E402
 from trainer.model import VisionLanguageModel, load_model  # noqa: E402
@@ -50,14 +53,15 @@ def main() -> int:
     parser.add_argument("--vllm", default=str(ROOT / ".venv-vllm" / "bin" / "vllm"))
     arguments = parser.parse_args()
     learnt = arguments.learnt.resolve()
-    folder = learnt / f"seed-{arguments.seed}"
+    folder = learnt / Path(Model(GRPO, SHARE, arguments.seed).folder).parent
+    before, after = (learnt / Model(name, SHARE, arguments.seed).folder / "trained/model" for name in (EARLY, GRPO))
     histograms = {}
-    for name in ("unverified", "grpo"):
-        rows = run(learnt, folder / f"{name}-served", folder / name / "model", arguments.vllm, K, 1.0)
+    for name, model in (("before", before), ("after", after)):
+        rows = run(learnt, folder / f"{name}-served", model, arguments.vllm, K, 1.0)
         histograms[name] = histogram(rows)
         print(f"{name}: right of {K}: {histograms[name]}", flush=True)
-    rows = run(learnt, folder / "greedy-served", folder / "grpo" / "model", arguments.vllm, 1, 0.0)
-    same, compared = compare(learnt, folder / "grpo" / "model", rows)
+    rows = run(learnt, folder / "greedy-served", after, arguments.vllm, 1, 0.0)
+    same, compared = compare(learnt, after, rows)
     print(f"greedy texts equal to transformers': {same} of {compared}")
     (folder / "served.json").write_text(json.dumps({"histograms": histograms, "same": same, "compared": compared}))
     print(json.dumps({"name": "served", "ratio": same / compared, "unit": "of greedy texts equal to transformers'"}))
@@ -68,6 +72,7 @@ def run(learnt: Path, output: Path, model: Path, vllm: str, k: int, temperature:
     """The attempts of every held-out question, by its id, from a run of the pipeline with the model as the policy."""
     endpoint = {"kind": "vllm", "model": str(model), "frame": "molmo100", "serve_args": list(SERVE_ARGUMENTS)}
     settings = {
+        "allow_embedded": True,
         "endpoints": {"trained": endpoint},
         "roles": {"policy": "trained"},
         "attempt": {"k": k, "k_min": 1, "temperature": temperature, "max_tokens": 128, "as_trained": True},

@@ -32,7 +32,7 @@ from prompts.loader import RenderedPrompt
 from vision.media import MediaStore
 from vision.recent import Recent
 
-ENGINE_REVISION = "2"
+ENGINE_REVISION = "3"
 _SCENES_KEPT = 256
 
 Handler = Callable[[RenderedPrompt, Scene, np.random.Generator, float], str]

@@ -11,7 +11,11 @@ import numpy as np
 from inference.endpoints.classical_sight import CANNOT_READ, Scene, question_of, read_scene
 from inference.errors import CallError, Failure
 from prompts.loader import RenderedPrompt
+from schemas.answers.numerals import read_numerals
+from schemas.answers.polarity import polarity
 from schemas.geometry import Point
+from schemas.records import Question
+from schemas.responses.conclusions import conclusions
 from schemas.responses.response import Response, parse_response
 from vision.classical.labels import read_label
 from vision.classical.query import CountQuery, nouns_of
@@ -50,13 +54,23 @@ def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generato
 
 
 def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """For a counting question, whether the answer is the number of points; otherwise it cannot judge."""
-    points = parse_response(prompt.variable("reasoning")).points
-    query, predicted = question_of(prompt), prompt.variable("predicted")
-    if not isinstance(query, CountQuery) or not predicted.strip().isdecimal():
-        return json.dumps({"reason": "not a count", "supports": "cannot_judge"})
-    supports = "yes" if int(predicted) == len(set(points)) else "no"
-    return json.dumps({"reason": f"{len(set(points))} points for the answer {predicted}", "supports": supports})
+    """For a counting question, whether the answer is the number of places pointed at; else whether the reasoning says
+    in so many words that it is the answer; otherwise it cannot judge.
+    """
+    reasoning, predicted = prompt.variable("reasoning"), prompt.variable("predicted")
+    number, side = read_numerals(predicted).single, polarity(predicted)
+    if isinstance(question_of(prompt), CountQuery) and number is not None:
+        places = {(point.x, point.y) for point in parse_response(reasoning).points}
+        supports = "yes" if number.value == len(places) else "no"
+        return json.dumps({"reason": f"{len(places)} points for the answer {predicted}", "supports": supports})
+    kind, plain = ("bool", "yes" if side else "no") if side is not None else ("text", predicted)
+    kind = "numeric" if side is None and number is not None else kind
+    asked = Question("", "", "", (), prompt.variable("question"), plain, kind)
+    stated = conclusions(reasoning, asked)
+    if not stated:
+        return json.dumps({"reason": "no conclusion is stated", "supports": "cannot_judge"})
+    supports = "yes" if all(each.right for each in stated) else "no"
+    return json.dumps({"reason": f"the reasoning says: {stated[-1].said}", "supports": supports})
 
 
 def candidate_rubrics(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
@@ -90,6 +104,8 @@ def _score(rubric: str, prompt: RenderedPrompt, scene: Scene, response: Response
         return None
     reads = response.answer is not None and response.answer != CANNOT_READ
     match rubric:
+        case "presence" | "target" | "grounding" if not response.points:
+            return False  # what points at nothing leaves out what these look at
         case "presence":
             return all(_on_object(point, scene, anywhere=True) for point in response.points)
         case "grounding":

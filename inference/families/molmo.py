@@ -1,11 +1,31 @@
-"""Molmo 1 and Molmo 2 of the Allen Institute: models that were trained to point.
+"""Molmo 1 of the Allen Institute, which was trained to point: shares of 100 with one decimal, in tags.
 
-Their replies have tags of their own, which :func:`schemas.responses.pointing.parse_pointer_reply` reads: Molmo 1 writes
-shares of 100 with one decimal, Molmo 2 of 1000 (allenai/molmo data_formatter.py, allenai/molmo2 point_formatter.py).
+Source: allenai/molmo, olmo/data/data_formatter.py (how it is asked) and olmo/util.py (how its points are read, also as
+``Click(x, y)``). Its words for nothing are read by :func:`schemas.responses.pointing.parse_pointer_reply`.
+
+Known limits: it has no form for boxes, so it cannot be a detector.
 """
+
+import re
 
 from inference.families.base import Family
 from schemas.coordinates import CoordinateFrame
+from schemas.responses.pointing import NoPoints, RawPoint, parse_pointer_reply
 
-MOLMO = Family("molmo", CoordinateFrame.MOLMO100, decimals=1)
-MOLMO2 = Family("molmo2", CoordinateFrame.MOLMO1000)
+_CLICK = re.compile(r"Click\((\d{1,3}\.\d), ?(\d{1,3}\.\d)\)")
+
+
+def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
+    """The points of tags or clicks. Raises :class:`schemas.responses.pointing.UnparsablePointing`."""
+    clicks = tuple(RawPoint("", float(x), float(y)) for x, y in _CLICK.findall(text))
+    return clicks if clicks and "<point" not in text else parse_pointer_reply(text)
+
+
+MOLMO = Family(
+    "molmo",
+    CoordinateFrame.MOLMO100,
+    decimals=1,
+    point_prompt="point_molmo.v1",
+    box_prompt="",
+    read_points=read_points,
+)

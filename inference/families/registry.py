@@ -9,12 +9,17 @@ if TYPE_CHECKING:
     from inference.families.base import Family
 
 FAMILIES = {
+    "claude": "inference.families.claude:CLAUDE",
+    "claude-1568": "inference.families.claude:CLAUDE_1568",
     "gemini": "inference.families.gemini:GEMINI",
+    "glm-v": "inference.families.glm_v:GLM_V",
+    "internvl": "inference.families.internvl:INTERNVL",
     "molmo": "inference.families.molmo:MOLMO",
-    "molmo2": "inference.families.molmo:MOLMO2",
+    "molmo2": "inference.families.molmo2:MOLMO2",
+    "moondream": "inference.families.moondream:MOONDREAM",
     "plain": "inference.families.plain:PLAIN",
-    "qwen2.5-vl": "inference.families.qwen:QWEN25_VL",
-    "qwen3-vl": "inference.families.qwen:QWEN3_VL",
+    "qwen2.5-vl": "inference.families.qwen25_vl:QWEN25_VL",
+    "qwen3-vl": "inference.families.qwen3_vl:QWEN3_VL",
 }
 """One line a family. A family of one's own needs none: its value is named as ``module:NAME``."""
 

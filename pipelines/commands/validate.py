@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from inference.errors import CallError
 from inference.models import Models
 from inference.runtime import runtime
-from pipelines.running.capabilities import check_capabilities, scan_media
+from pipelines.running.capabilities import check_capabilities, check_judge, scan_answers, scan_media
 from pipelines.running.forecast import count_records
 from pipelines.running.plan import Plan, RunArguments, check_wiring, make_plan
 from pipelines.running.runner import pipeline_options
@@ -20,7 +20,7 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     plan = make_plan(
         RunArguments(parsed.pipeline, parsed.input, ".", parsed.config, parsed.overrides, beam_options=beam_options)
     )
-    check_wiring(plan)
+    ends = check_wiring(plan)
     print(f"pipeline: {plan.recipe.name}")
     total = count_records(plan.context.sources)
     print(f"input: {plan.input.name}, {'unknown number of records' if total is None else counted(total, 'record')}")
@@ -36,10 +36,16 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     problems, notes = check_capabilities(
         plan.recipe, plan.models, scan_media(plan.context.sources, plan.settings.input)
     )
+    found = check_judge(plan.models, scan_answers(plan.context.sources, plan.settings.input), ends.rl is not None)
+    problems, notes = problems + found[0], notes + found[1]
     for line in [*(f"NOT POSSIBLE: {problem}" for problem in problems), *(f"note: {note}" for note in notes)]:
         print(line)
     if plan.models.self_judging:
         print("note: the judge is the teacher's endpoint")
+    if plan.models_asked.self_checking:
+        print("note: detector and pointer are one model: it checks its own points (lineage.self_checked)")
+    if "detector" in plan.roles and "segmenter" not in plan.roles:
+        print("note: no segmenter: points are checked against the boxes of the detector")
     return 0 if healthy and not problems else 2
 
 

@@ -4,12 +4,15 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Any
 
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
+from schemas.answers.registry import ANSWER_TYPES, evident_type
 from schemas.extras import MissingExtra, require_extra
+from schemas.text import counted
 from stages.plumbing.recipe import Recipe
-from stages.sources.base import RowSettings, Source
+from stages.sources.base import ANSWER_FIELDS, RowSettings, Source
 from stages.sources.registry import format_of
 from vision.frames import CLIP_MODULES
 
@@ -36,6 +39,48 @@ def scan_media(sources: Sequence[Source], rows: RowSettings, most_records: int =
         most_media = max(most_media, len(media))
         videos += any(_is_video(medium) for medium in media)
     return MediaScan(records, most_media, videos)
+
+
+@dataclass(frozen=True)
+class AnswerScan:
+    """What the first ``records`` say of their answers: how many gold answers are free text, which a judge grades."""
+
+    records: int = 0
+    free_texts: int = 0
+
+
+def scan_answers(sources: Sequence[Source], rows: RowSettings, most_records: int = SCANNED_RECORDS) -> AnswerScan:
+    """Look at the gold answers of the first records, where the input's format can tell them without reading media."""
+    found = itertools.chain.from_iterable(format_of(source).answers(source, rows) for source in sources)
+    kept = list(itertools.islice(found, most_records))
+    return AnswerScan(len(kept), sum(map(_is_free_text, kept)))
+
+
+def _is_free_text(fields: Mapping[str, Any]) -> bool:
+    answer, named, choices = (fields.get(name) for name in ANSWER_FIELDS)
+    if not isinstance(answer, str) or not answer.strip():
+        return False
+    choices = tuple(map(str, choices)) if isinstance(choices, list) and choices else None
+    kind = ANSWER_TYPES.get(str(named)) or evident_type(answer, choices)
+    return kind.needs_judge(answer, choices if kind.keeps_choices else None)
+
+
+def check_judge(models: ModelsSettings, scan: AnswerScan, has_rl: bool) -> tuple[list[str], list[str]]:
+    """What stands against a run without a judge, and what is worth knowing all the same; one line each.
+
+    A reward that cannot tell other words for the right answer from wrong ones is none, so RL rows of free text are
+    refused; such records can only be rejected.
+    """
+    if not scan.free_texts or models.judges_text:
+        return [], []
+    found = f"{scan.free_texts} of the first {counted(scan.records, 'record')} have free text as their gold answer"
+    if not has_rl:
+        return [], [
+            f"{found}, and no judge reads them: other words for it are unscored; set roles.judge to one that reads"
+        ]
+    return [
+        f"{found}, which no RL row can have without a judge that reads: set roles.judge, or leave these records out"
+    ], []
 
 
 def _is_video(medium: object) -> bool:

@@ -109,7 +109,7 @@ def verify(
         )
         trace = read_trace(0, response, refs)
         masks = ObjectMasks(asked, Session(runtime().models(models)), served_by(models, makers=()))
-        case = case_of(trace, masks, tuple(entities), pointable=bool(entities))
+        case = case_of(trace, masks, tuple(entities), tuple(entities))
         try:
             verified = runtime().submit(verify_case(case, gate or GateSettings(), scorers)).result()
         finally:

@@ -9,7 +9,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pipeline import PipelineVisitor
 
-from inference.endpoint import check_extras
+from inference.endpoint import COORDINATE_ROLES, check_extras, is_embedded, is_real
 from inference.serving import kinds_to_serve
 from inference.settings import ModelsSettings
 from pipelines.running.budget import RunBudget
@@ -19,7 +19,7 @@ from pipelines.running.loading import PipelineError, load_recipe
 from pipelines.running.run_folder import RunFolder, RunFolderError, local_path, named_folder
 from pipelines.running.runner import OptionError
 from publishing.figures import InspectError, read_summary
-from schemas.config import ConfigError, load_config
+from schemas.config import ConfigError, given_values, load_config
 from stages.ingest_records import MediaRoots
 from stages.plumbing.recipe import Ends, Recipe, RunContext
 from stages.plumbing.stage import REJECTED, DraftStage, Stage
@@ -71,6 +71,8 @@ def make_plan(arguments: RunArguments) -> Plan:
     recipe = load_recipe(arguments.pipeline)
     settings = load_config(recipe.settings, arguments.config, arguments.overrides)
     _check_roles(recipe, settings)
+    named = given_values(arguments.config, arguments.overrides).get("roles", {})
+    _check_embedded(recipe, settings, frozenset(named if isinstance(named, Mapping) else ()))
     found = find_input(arguments.input, settings.input)
     folder = named_folder(arguments.output)
     models = ModelsSettings(
@@ -102,6 +104,31 @@ def _check_roles(recipe: Recipe, settings: Any) -> None:
         for ask in stage.asks:
             if ask.required and not settings.roles.get(ask.role):
                 raise ConfigError(f"roles.{ask.role} must name an endpoint: the stage {stage.name} asks it")
+
+
+JUDGES = frozenset({"judge", "second_judge"})
+"""Roles that read what others have seen: a real judge says nothing of the images."""
+
+
+def _check_embedded(recipe: Recipe, settings: Any, named: frozenset[str]) -> None:
+    """Refuse to let the embedded engine look at what real models look at, where nobody said so.
+
+    It finds drawn shapes. On photographs it finds nothing, so that good traces would be rejected; and a segmenter that
+    finds no mask is as bad when it is named in the config.
+    """
+    roles = {role: name for role, name in settings.roles.items() if name and role in recipe.roles_asked}
+    real = sorted(role for role, name in roles.items() if role not in JUDGES and is_real(settings.endpoints[name]))
+    if not real or settings.allow_embedded:
+        return
+    for role in (*COORDINATE_ROLES, "segmenter"):
+        if role not in roles or not is_embedded(settings.endpoints[roles[role]]):
+            continue
+        beside = f"roles.{role} is the embedded engine, which finds drawn shapes only, beside roles.{real[0]}"
+        if role == "segmenter":
+            no_masks = 'leave it out with roles.segmenter = "" (boxes then stand for masks)'
+            raise ConfigError(f"{beside}: choose another, {no_masks}, or set allow_embedded = true")
+        if role not in named:
+            raise ConfigError(f"{beside}: name an endpoint for it, or set allow_embedded = true")
 
 
 def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> Ends:
@@ -145,9 +172,11 @@ def _check_ended(recipe: Recipe, stage: Stage, outputs: Mapping[str | None, Any]
         )
 
 
-def check_wiring(plan: Plan) -> None:
-    """Wire the plan's DAG and throw it away. Raises :class:`pipelines.running.loading.PipelineError` as a run would."""
-    wire(plan.recipe, beam.Pipeline(), plan.context, plan.settings)
+def check_wiring(plan: Plan) -> Ends:
+    """Wire the plan's DAG, which nothing runs, and return its ends. Raises as a run would
+    (:class:`pipelines.running.loading.PipelineError`).
+    """
+    return wire(plan.recipe, beam.Pipeline(), plan.context, plan.settings)
 
 
 class _Wired(PipelineVisitor):

@@ -17,6 +17,7 @@ from inference.serving import started_servers
 from pipelines.running.budget import Spent, is_local, is_used_up, spent_of, worker_processes
 from pipelines.running.counts import agreements, ledger, metric_counters, unbalanced, written_counts
 from pipelines.running.errors import ConservationError
+from pipelines.running.failures import check_failures
 from pipelines.running.forecast import count_records, measured
 from pipelines.running.loading import PipelineError, recipe_file
 from pipelines.running.outputs import write_ends
@@ -59,6 +60,7 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
         waves = _run_waves(served, arguments)
         summary = _summarise(plan, waves, arguments, time.monotonic() - started)
         staging = plan.folder.staging
+        check_failures(plan.recipe, summary, staging, plan.settings.max_failed)
         (staging / "config.toml").write_text(to_toml(plan.settings), "utf-8")
         (staging / "run.json").write_text(json.dumps(summary.to_fields(), indent=1), "utf-8")
         write_card(staging, summary)
@@ -99,7 +101,7 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
     context = replace(plan.context, models=models, draw=draw)
     recipe = plan.recipe
     extra_scores = has_extra_scores(recipe.scores)
-    shared = RowContext(recipe.name, code_revision(), models.self_judging, extra_scores)
+    shared = RowContext(recipe.name, code_revision(), models.self_judging, extra_scores, models.self_checking)
     with plan.folder.spool() as spool, packing(str(spool) if is_local(options) else ""):
         pipeline = beam.Pipeline(runner=choose_runner(options, recipe_file(arguments.pipeline)), options=options)
         ends = wire(recipe, pipeline, context, plan.settings)
@@ -142,6 +144,7 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
         judges=agreements(counters),
         roles={role: plan.models.endpoint(role).model for role in plan.roles},
         self_judged=plan.models.self_judging,
+        self_checked=plan.models.self_checking,
         config_sha256=hashlib.sha256(to_toml(plan.settings).encode()).hexdigest(),
         revision=code_revision(),
         prompts={name: load_prompt(name).sha256 for name in recipe.prompts},

@@ -7,7 +7,7 @@ from typing import Annotated
 from inference.embedded import embedded_endpoints, embedded_roles
 from inference.endpoint import check_access
 from inference.settings import EndpointSettings, Role
-from schemas.config import settings
+from schemas.config import Share, settings
 from stages.sources.base import RowSettings
 from stages.write_shards import ShardSettings
 
@@ -28,7 +28,13 @@ class RunSettings:
         default_factory=embedded_roles
     )
     allow_self_judging: Annotated[bool, "the judge may be the teacher's endpoint"] = True
+    allow_embedded: Annotated[
+        bool, "the embedded engine may point, detect and segment beside real models: the images are drawn shapes"
+    ] = False
     write: ShardSettings = field(default_factory=ShardSettings)
+    max_failed: Annotated[
+        Share, "a run fails where a stage could not do its work for a larger share of its records"
+    ] = 0.25
 
     def __post_init__(self) -> None:
         check_access(self.endpoints, {role: name for role, name in self.roles.items() if name})

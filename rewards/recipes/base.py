@@ -5,7 +5,7 @@ which the trainer keeps and saves: ``score`` reads it, and ``learn`` gives the n
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
@@ -88,6 +88,7 @@ class Recipe(Protocol):
             nothing, each with what it is in the data.
         roles: roles that need an endpoint, or it can score nothing.
         shown: the verdicts whose means say how training goes.
+        samples_by_reward: whether a group teaches where its rewards differ, and not only where its outcomes do.
     """
 
     name: ClassVar[str]
@@ -95,10 +96,14 @@ class Recipe(Protocol):
     needs: ClassVar[Mapping[str, str]] = {}
     roles: ClassVar[tuple[str, ...]] = ()
     shown: ClassVar[tuple[str, ...]] = (outcome.NAME,)
+    samples_by_reward: ClassVar[bool] = False
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """What each response of one question's group earned, in order. Raises BudgetUsedUp."""
         ...
+
+    def check_served(self, roles: Collection[str]) -> None:
+        """Raises ConfigError where it could not score what it is there for with endpoints for these roles."""
 
     def learn(self, memory: Memory, step: Sequence[Judged]) -> Memory:
         """The memory after a step with these responses."""
@@ -122,6 +127,8 @@ async def verdicts_of(scorers: Sequence[Scorer], case: Case) -> tuple[Verdict, .
 
 
 async def verdict_of(scorer: Scorer, case: Case) -> Verdict:
-    """The scorer's verdict; unscored, with the reason, where its needs are not met. Raises BudgetUsedUp."""
+    """The scorer's verdict; without a value, with the reason, where it does not run. Raises BudgetUsedUp."""
     choice = choose(scorer, case)
-    return await scorer.score(case) if choice.chosen else Verdict(scorer.name, None, choice.reason)
+    return (
+        await scorer.score(case) if choice.chosen else Verdict(scorer.name, None, choice.reason, failed=choice.failed)
+    )

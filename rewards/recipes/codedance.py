@@ -7,10 +7,11 @@ added to the sequence's by :meth:`CodeDance.advantages`.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rewards.case import Case
+from rewards.form import DIRECT_FORM
 from rewards.recipes.base import Earned, Memory, Recipe, verdicts_of
 from rewards.registry import scorers_named
 from rewards.scorers import format, outcome
@@ -29,7 +30,7 @@ from rewards.scorers.tool_calls import (
 class CodeDance(Recipe):
     """Eq. 1 with Eq. 5 for a whole trajectory, Eq. 2 for its turns.
 
-    A response without a trajectory is unscored, and so is one whose answer is.
+    A response without a trajectory is unscored, and so is one whose answer is, or one of whose verdicts has failed.
     """
 
     name: ClassVar[str] = "codedance"
@@ -41,6 +42,7 @@ class CodeDance(Recipe):
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """See :class:`rewards.recipes.base.Recipe`."""
+        cases = [replace(case, form=DIRECT_FORM) for case in cases]
         scorers = scorers_named(outcome.NAME, format.NAME)
         found = await asyncio.gather(*(verdicts_of(scorers, case) for case in cases))
         earned = [Earned(None, verdicts) for verdicts in found]
@@ -51,7 +53,8 @@ class CodeDance(Recipe):
         ]
 
     def _reward(self, trajectory: Trajectory | None, earned: Earned, accuracy: float | None) -> float | None:
-        if trajectory is None or earned.outcome is None:
+        failed = any(verdict.failed for verdict in earned.verdicts)
+        if trajectory is None or earned.outcome is None or failed:
             return None
         counts = (trajectory.succeeded, trajectory.calls)
         tool = tool_reward(earned.outcome, *counts, accuracy, self.settings, trajectory.kind)

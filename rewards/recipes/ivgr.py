@@ -14,6 +14,7 @@ from pydantic import Field, PositiveInt
 
 from rewards.aggregate import StreamSettings, grounded_stream, textual_stream
 from rewards.case import GROUNDED, TEXTUAL, Case
+from rewards.form import BOXED_FORM, TEXTUAL_FORM, Form
 from rewards.recipes.base import Earned, Judged, Memory, Recipe, Reference, verdict_of, verdicts_of
 from rewards.registry import scorers_named
 from rewards.scorers import boxes, consistency, format, outcome
@@ -25,6 +26,7 @@ from schemas.responses.response import parse_response
 Stream = Callable[[tuple[Verdict, ...], StreamSettings], float | None]
 
 
+_FORMS: dict[str | None, Form] = {GROUNDED: BOXED_FORM, TEXTUAL: TEXTUAL_FORM}
 _BOX_FORM = OneOf(tuple(boxes.FORMS))
 
 
@@ -59,6 +61,7 @@ class Ivgr(Recipe):
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """See :class:`rewards.recipes.base.Recipe`."""
+        cases = [replace(case, form=_FORMS.get(case.context.stream, TEXTUAL_FORM)) for case in cases]
         scorers = scorers_named(outcome.NAME, format.NAME)
         shared = await asyncio.gather(*(verdicts_of(scorers, case) for case in cases))
         earned = [Earned(None, verdicts) for verdicts in shared]

@@ -23,7 +23,7 @@ from rewards.scorers.rubric_scores import scores_of_verdict
 @dataclass(frozen=True)
 class Rucl(Recipe):
     """λ_t of a step follows from the steps before it (Eq. 8); afterwards the step's mean over the easy rubrics is
-    entered (Eq. 7).
+    entered (Eq. 7). A response that the judge failed on is unscored, and no part of that mean.
     """
 
     name: ClassVar[str] = "rucl"
@@ -48,12 +48,14 @@ class Rucl(Recipe):
 
     def learn(self, memory: Memory, step: Sequence[Judged]) -> Memory:
         """The memory with one more step in its curriculum: the mean over its responses of the easy share (Eq. 7)."""
-        easy = [_tiers(judged.context, judged.earned).easy for judged in step]
-        known = [value for value in easy if value is not None]
+        tiers = [_tiers(judged.context, judged.earned) for judged in step]
+        known = [tier.easy for tier in tiers if tier is not None and tier.easy is not None]
         mean = sum(known) / len(known) if known else None
         return replace(memory, curriculum=advance(memory.curriculum, mean, self.settings))
 
 
-def _tiers(context: Context, earned: Earned) -> TierScores:
+def _tiers(context: Context, earned: Earned) -> TierScores | None:
+    """The means of Eq. 5, or None where there are rubrics and the response was not judged by them."""
     (verdict,) = (verdict for verdict in earned.verdicts if verdict.name == rubric_scores.NAME)
-    return tier_scores(context.rubrics or (), scores_of_verdict(verdict))
+    rubrics, scores = context.rubrics or (), scores_of_verdict(verdict)
+    return None if rubrics and not scores else tier_scores(rubrics, scores)

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from rewards.aggregate import AdditiveSettings, CascadeSettings, additive, cascading
 from rewards.case import Case
+from rewards.form import DIRECT_FORM
 from rewards.recipes.base import Earned, Memory, Recipe, verdict_of, verdicts_of
 from rewards.registry import scorers_named
 from rewards.scorers import format, judging, outcome, thinking
@@ -25,10 +26,10 @@ class SailRlSettings:
 
 @dataclass(frozen=True)
 class SailRl(Recipe):
-    """Outcome, judging, format and thinking; of these the thinking costs calls.
+    """Outcome, judging, format and thinking; judging and thinking cost calls.
 
-    In the cascading form the judge is not asked where the product is 0 already: a wrong answer, or a wrong choice
-    whether to think, decides it.
+    In the cascading form the judge is not asked where the product is 0 already: not whether the choice to think was
+    right where the answer is wrong, and not about the thinking where that choice was wrong.
     """
 
     name: ClassVar[str] = "sail_rl"
@@ -44,13 +45,19 @@ class SailRl(Recipe):
         return list(await asyncio.gather(*map(self._one, cases)))
 
     async def _one(self, case: Case) -> Earned:
-        free = await verdicts_of(scorers_named(outcome.NAME, judging.NAME, format.NAME), case)
-        graded, judged, _ = free
-        if self.settings.form == "cascading" and 0 in (graded.value, judged.value):
-            thought = Verdict(thinking.NAME, None, "the product is 0 without it")
-        else:
-            thought = await verdict_of(thinking.SCORER, replace(case, outcome=graded))
-        verdicts = (*free, thought)
+        case = replace(case, form=DIRECT_FORM)
+        verdicts = await verdicts_of(scorers_named(outcome.NAME, format.NAME), case)
+        case = replace(case, outcome=verdicts[0])
+        for scorer in (judging.SCORER, thinking.SCORER):
+            if self.settings.form == "cascading" and any(factor.value == 0 for factor in _factors(verdicts)):
+                verdicts += (Verdict(scorer.name, None, "the product is 0 without it"),)
+            else:
+                verdicts += (await verdict_of(scorer, case),)
         if self.settings.form == "additive":
             return Earned(additive(verdicts, self.settings.additive), verdicts)
         return Earned(cascading(verdicts, self.settings.cascading), verdicts)
+
+
+def _factors(verdicts: tuple[Verdict, ...]) -> list[Verdict]:
+    """The factors of Eq. 1's product among them."""
+    return [verdict for verdict in verdicts if verdict.name != format.NAME]

@@ -2,6 +2,9 @@
 
 A judge compares the two texts, without the image, and places the candidate on one of four levels. The reference is
 the best grounded reasoning found so far for the question (the archive, Eq. 4, which the trainer keeps).
+
+Deviation: a candidate that describes nothing of what the reference describes is on the lowest level. By the letter of
+the levels it only leaves details out, which would pay 0.7 for prose without content.
 """
 
 from inference.asking import Asks
@@ -9,16 +12,17 @@ from inference.grounding import BadReply, json_object
 from inference.models import Answered, Caller
 from inference.request import Sampling
 from rewards.case import Case
-from rewards.judge import ROLE, JudgeTask, Reading, judge, reason_of
+from rewards.judge import BRIEFLY, ROLE, JudgeTask, Reading, judge, reason_of
 from rewards.judge_guard import agreed, question_text
 from rewards.scorer import Scorer
 from schemas.records import Question, Verdict
 from schemas.responses.response import Response
 
 NAME = "consistency"
-PROMPT = "judge_reference.v1"
+PROMPT = "judge_reference.v2"
 LEVELS = {"identical": 1.0, "one_kind": 0.7, "both_kinds": 0.3, "contradicts": 0.0}
-"""The levels α of §3.3: the same content; details left out *or* added; left out *and* added; a contradiction."""
+"""The levels α of §3.3: the same content; details left out *or* added; left out *and* added; a contradiction, or
+nothing of the reference."""
 MIN_BOX_SCORE = 0.3
 """The paper's τ."""
 SEVERAL_TEMPERATURE = 0.5
@@ -52,9 +56,9 @@ async def score_consistency(
         question: what both answer.
         caller: reaches the judge.
         judgements: how many samples of the judge are averaged, in one call; those of another form are left out, and
-            with fewer than half left the verdict is unscored.
-        max_apart: None to show the texts in one order. A number asks once more in the other order and leaves the
-            verdict unscored where both differ by more than it; see :func:`rewards.judge_guard.agreed`.
+            with fewer than half left the verdict has failed.
+        max_apart: None to show the texts in one order. A number asks once more in the other order, and the verdict
+            has failed where both differ by more than it; see :func:`rewards.judge_guard.agreed`.
 
     Raises BudgetUsedUp, and ValueError for ``judgements`` below 1.
     """
@@ -77,7 +81,7 @@ async def _judged(texts: tuple[tuple[str, str], ...], question: Question, caller
         {"first": first, "second": second},
         mean_of_reply,
         fields={"question": question_text(question), "first_name": first_name, "second_name": second_name},
-        sampling=Sampling(judgements, SEVERAL_TEMPERATURE if judgements > 1 else 0.0, max_tokens=512),
+        sampling=Sampling(judgements, SEVERAL_TEMPERATURE if judgements > 1 else 0.0, max_tokens=BRIEFLY.max_tokens),
     )
     return await judge(NAME, task, caller)
 

@@ -1,21 +1,25 @@
-"""The format reward (SAIL-RL Eq. 1, iVGR §3.2): are the sections of the response as asked for?"""
+"""The format reward and gate (SAIL-RL Eq. 1, iVGR §3.2): is the response of the form that it was asked for?
+
+Deviation: beyond the sections, which the papers' format rewards look at, nothing may stand where no scorer would see it
+(:mod:`rewards.form`).
+"""
+
+from dataclasses import replace
 
 from rewards.case import Case
+from rewards.form import form_fault
 from rewards.scorer import Scorer
 from schemas.records import Verdict
-from schemas.responses.response import Response
 
 NAME = "format"
 
 
-def score_format(response: Response) -> Verdict:
-    """1 when the sections are as :attr:`schemas.responses.response.Response.has_format` says, else 0."""
-    reason = "the sections are as asked for" if response.has_format else "the sections are not as asked for"
-    return Verdict(NAME, float(response.has_format), reason)
-
-
 async def _score(case: Case) -> Verdict:
-    return score_format(case.response)
+    question = case.question
+    if case.answer is not None and (case.outcome is None or case.outcome.value != 1):
+        question = replace(question, answer=case.answer)
+    fault = form_fault(case.text, case.response, question, case.form)
+    return Verdict(NAME, float(fault is None), fault or "of the form asked for")
 
 
-SCORER = Scorer(NAME, "every response has a form", _score)
+SCORER = Scorer(NAME, "every response has a form", _score, floor=1.0, is_gate=True)

@@ -15,13 +15,14 @@ from prompts.loader import load_prompt
 from rewards import second_judge
 from rewards.case import Case
 from rewards.judge import ROLE, JudgeTask, judge, yes_or_no
-from rewards.judge_guard import MAX_CHARS, question_text
+from rewards.judge_guard import question_text
 from rewards.scorer import Scorer
 from schemas.messages import shown
+from schemas.quoting import MAX_CHARS
 from schemas.records import Question, Verdict
 
 NAME = "reasoning"
-JUDGE_PROMPT, PROBABILITY_PROMPT = "judge_reasoning.v2", "answer_after_reasoning.v1"
+JUDGE_PROMPT, PROBABILITY_PROMPT = "judge_reasoning.v3", "answer_after_reasoning.v1"
 ANSWER_END = "</answer>"
 
 
@@ -31,10 +32,10 @@ async def score_reasoning(
     """P(answer | question, reasoning, image) in [0, 1], or the judge's yes (1) or no (0); else unscored.
 
     ``role`` is the judge that is asked. Reasoning beyond what a judge is shown is left to the yes/no question, which
-    says where it was cut. Raises BudgetUsedUp.
+    says where it was cut. 0 without reasoning or an answer. Raises BudgetUsedUp.
     """
     if not reasoning or not reasoning.strip() or predicted is None:
-        return Verdict(NAME, None, "no reasoning or no answer to judge")
+        return Verdict(NAME, 0.0, "there is no reasoning, or no answer")
     if caller.gives_logprobs(role) and len(reasoning) <= MAX_CHARS:
         return await _probability(question, reasoning, predicted, caller, role)
     return await _judgement(question, reasoning, predicted, caller, role)
@@ -82,6 +83,6 @@ SCORER = Scorer(
     NAME,
     "the response reasons before it answers",
     _score,
-    needs=((lambda case: bool((case.response.think or "").strip()), "no reasoning to judge"),),
+    needs=((lambda case: case.form.reasoning, "the answer was asked for without reasoning"),),
     asks=(Asks(ROLE, _PROMPTS), Asks(second_judge.ROLE, _PROMPTS, required=False)),
 )

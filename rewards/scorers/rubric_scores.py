@@ -1,7 +1,7 @@
 """Scores of one response on given rubrics (RuCL §3.2 and App. F): applicability, rationale, then score, per rubric.
 
 App. F's prompt for the reward signal gives each rubric a rationale and a score, App. E's for mining an applicability
-and a score; deviation: both are asked for at once, so that a rubric that does not fit the question is never a 0.
+and a score; deviation: both are asked for at once. In a reward a rubric that does not apply counts 0 (Eq. 5).
 """
 
 import json
@@ -21,7 +21,7 @@ from schemas.messages import shown
 from schemas.records import Question, Rubric, Verdict
 
 NAME = "rubrics"
-PROMPT = "rubric_judge.v2"
+PROMPT = "rubric_judge.v3"
 MAX_RATIONALE_CHARS = 300
 
 
@@ -34,20 +34,21 @@ class JudgedRubric:
 
 
 async def score_rubrics(question: Question, attempt: str, rubrics: tuple[Rubric, ...], caller: Caller) -> Verdict:
-    """Returns the share of rubrics met among those that apply; unscored where none applies or the judge failed.
+    """Returns the share of all rubrics that is met (Eq. 5, with both strata together); failed where the judge did.
 
-    Evidence: one JSON object per rubric, in their order, as :func:`scores_of_verdict` reads them. Raises BudgetUsedUp.
+    Not applicable without rubrics. Evidence: one JSON object per rubric, in their order, as
+    :func:`scores_of_verdict` reads them. Raises BudgetUsedUp.
     """
     try:
         judged = await judge_rubrics(question, attempt, rubrics, caller)
     except (CallError, BadReply) as error:
         return Verdict(NAME, None, f"judge: {error}", failed=True)
-    met = [each.score.score for each in judged if each.score.score is not None]
+    met, apply = sum(each.score.score == 1 for each in judged), sum(each.score.applicable for each in judged)
     evidence = tuple(
         json.dumps(vars(each.score) | {"rationale": each.rationale}, ensure_ascii=False) for each in judged
     )
-    said = f"{sum(met)} of {len(met)} rubrics that apply, of {len(judged)}"
-    return Verdict(NAME, sum(met) / len(met) if met else None, said, evidence)
+    said = f"{met} of {len(judged)} rubrics, of which {apply} apply"
+    return Verdict(NAME, met / len(judged) if judged else None, said, evidence)
 
 
 def scores_of_verdict(verdict: Verdict) -> tuple[RubricScore, ...]:

@@ -5,9 +5,14 @@ a judge who sees that frame (Fig. 11), and descriptions of a span by a judge who
 12). Each is 0 or 1. The reward is the mean of the categories' means, over the categories that have a scored item.
 (§3.1 has two sets, S_f and S_e; App. D parts S_f into points and descriptions, which is what is done here.)
 
-Decided here: a moment that the clip does not have, or that contradicts itself, scores 0, since it names something that
-is not there; so does a point without a moment, or leaving moments out would pay. An item that the judge or the detector
-fails on leaves the mean.
+Decided here:
+
+- a moment that the clip does not have, or that contradicts itself, scores 0, since it names something that is not
+  there; so does a point without a moment, or leaving moments out would pay;
+- a response that names no moment scores 0 where the pointer found something in the clip or the response points, and so
+  does one that states more than can be looked at;
+- an item that the judge or the detector fails on fails the verdict;
+- deviation: the value is at most the points' own mean, so that no judge's word makes up for points off their objects.
 """
 
 import asyncio
@@ -35,11 +40,10 @@ from schemas.responses.tags import scan_tags
 from schemas.responses.times import format_moment, parse_times, resolve_moment, resolve_span
 
 NAME = "temporal"
-FRAME_PROMPT, SEGMENT_PROMPT = "judge_frame.v1", "judge_segment.v1"
+FRAME_PROMPT, SEGMENT_PROMPT = "judge_frame.v2", "judge_segment.v2"
 CATEGORIES = ("points", "frames", "segments")
 MAX_OF_A_CATEGORY = 32
-"""How many items of a category are scored: the first ones. Each category has its own limit, so that a flood of one
-cannot push out another."""
+"""How many items of a category may be stated; a response with more scores 0."""
 MAX_DESCRIPTION_CHARS = 2000
 MAX_SHOWN_FRAMES = 32
 
@@ -55,13 +59,17 @@ class ClipFrame:
 
 @dataclass(frozen=True)
 class ItemScore:
-    """One statement's score: 1, 0 or None (unscored), with the numbers of the frames that were looked at."""
+    """One statement's score: 1, 0 or None, with the numbers of the frames that were looked at.
+
+    None is a point without a vote, or what ``failed``: it could not be checked.
+    """
 
     category: str
     item: str
     value: float | None
     frames: tuple[int, ...]
     reason: str
+    failed: bool = False
 
     @property
     def evidence(self) -> str:
@@ -78,17 +86,21 @@ async def score_temporal(
 ) -> Verdict:
     """The mean over the categories of the mean over their items (Argos §3.1), one :class:`ItemScore` each as evidence.
 
-    ``clip`` is in order of time. ``spatial`` says whether a point lies on its object, or None where that cannot be
-    told; the point it gets has the number and time of the frame that is meant. It may raise CallError and BadReply,
-    which leave the point unscored, as its absence does. Unscored where no item was. Raises BudgetUsedUp.
+    ``clip`` is in order of time. ``spatial`` says whether a point lies on its object, or None where the point has no
+    vote (:func:`rewards.scorers.spatial.point_checker`); the point it gets has the number and time of the frame that is
+    meant. It may raise CallError and BadReply, which fail the verdict, as its absence does. 0 where nothing is stated.
+    Raises BudgetUsedUp.
     """
     if not clip:
-        return Verdict(NAME, None, "the clip has no frames to look at")
+        return Verdict(NAME, None, "the clip has no frames to look at", failed=True)
+    over = sum(max(0, len(getattr(statements, category)) - MAX_OF_A_CATEGORY) for category in CATEGORIES)
+    if over:
+        return Verdict(NAME, 0.0, f"{over} statements more than the {MAX_OF_A_CATEGORY} of a category that are checked")
     seen = _Seen(tuple(clip), caller, spatial)
     work = [
-        *(seen.point(point) for point in statements.points[:MAX_OF_A_CATEGORY]),
-        *(seen.frame(statement) for statement in statements.frames[:MAX_OF_A_CATEGORY]),
-        *(seen.segment(statement) for statement in statements.segments[:MAX_OF_A_CATEGORY]),
+        *(seen.point(point) for point in statements.points),
+        *(seen.frame(statement) for statement in statements.frames),
+        *(seen.segment(statement) for statement in statements.segments),
     ]
     items = await _all(work)
     means: list[float] = []
@@ -98,8 +110,12 @@ async def score_temporal(
         if values:
             means.append(sum(values) / len(values))
             said.append(f"{category} {sum(values):g} of {len(values)}")
-    value = sum(means) / len(means) if means else None
-    return Verdict(NAME, value, _reason(said, items, statements), tuple(item.evidence for item in items))
+    reason, evidence = _reason(said, items, statements), tuple(item.evidence for item in items)
+    if any(item.failed for item in items):
+        return Verdict(NAME, None, reason, evidence, failed=True)
+    points = [item.value or 0.0 for item in items if item.category == "points"]
+    bound = sum(points) / len(points) if points else 1.0
+    return Verdict(NAME, min(bound, sum(means) / len(means)) if means else 0.0, reason, evidence)
 
 
 T = TypeVar("T")
@@ -117,14 +133,11 @@ async def _all(work: Sequence[Coroutine[None, None, T]]) -> list[T]:
 
 
 def _reason(said: list[str], items: list[ItemScore], statements: Statements) -> str:
-    over = sum(max(0, len(getattr(statements, category)) - MAX_OF_A_CATEGORY) for category in CATEGORIES)
-    unscored = [item for item in items if item.value is None]
+    unscored = [item for item in items if item.failed]
     failed = [item for item in items if item.value == 0]
     said = said or ["nothing to judge" if not items else "no item could be scored"]
     if unscored:
         said.append(f"{len(unscored)} unscored, as {unscored[0].item}: {unscored[0].reason}")
-    if over:
-        said.append(f"{over} over the limit of {MAX_OF_A_CATEGORY} a category not looked at")
     if statements.dropped:
         said.append(f"{len(statements.dropped)} not borne out by the response")
     listed = ", ".join(f"{item.item}: {item.reason}" for item in failed[:3])
@@ -153,13 +166,14 @@ class _Seen:
             return ItemScore("points", item, 0.0, (), reason)
         frame = self.clip[index]
         if self.spatial is None:
-            return ItemScore("points", item, None, (frame.number,), "no detector and segmenter are configured")
+            said = "no endpoint is configured that finds objects"
+            return ItemScore("points", item, None, (frame.number,), said, failed=True)
         try:
             on_object = await self.spatial(replace(point, frame=frame.number, t_s=frame.t_s))
         except (CallError, BadReply) as error:
-            return ItemScore("points", item, None, (frame.number,), str(error))
+            return ItemScore("points", item, None, (frame.number,), str(error), failed=True)
         if on_object is None:
-            return ItemScore("points", item, None, (frame.number,), "it cannot be told whether it is on its object")
+            return ItemScore("points", item, None, (frame.number,), "without a vote")
         return ItemScore("points", item, float(on_object), (frame.number,), "on it" if on_object else "not on it")
 
     async def frame(self, statement: FrameStatement) -> ItemScore:
@@ -190,7 +204,7 @@ class _Seen:
         texts = {"description": _plain(description)}
         task = JudgeTask(prompt, texts, yes_or_no("shown"), media=media, max_chars=MAX_DESCRIPTION_CHARS)
         verdict = await judge(NAME, task, self.caller, said="judge: ")
-        return ItemScore(category, f"{description!r:.80}", verdict.value, frames, verdict.reason)
+        return ItemScore(category, f"{description!r:.80}", verdict.value, frames, verdict.reason, verdict.failed)
 
 
 def _plain(description: str) -> str:
@@ -206,13 +220,17 @@ def _plain(description: str) -> str:
 
 async def _score(case: Case) -> Verdict:
     """The frames that the models saw are the clip; its points are checked on them like points on images."""
+    if not parse_times(case.text):
+        return Verdict(NAME, 0.0, "no moment or span of time is named")
+    if case.clips > 1:
+        return Verdict(NAME, None, "a time does not say which of several clips is meant", failed=True)
     (index,) = (index for index, medium in enumerate(case.question.media) if medium.frames)
     clip = [ClipFrame(frame.number, frame.t_s, media_part(frame)) for frame in case.question.media[index].frames]
     try:
         statements = await extract_statements(case.text, case.caller)
     except (CallError, BadReply) as error:
         return Verdict(NAME, None, f"extraction: {error}", failed=True)
-    checker = point_checker(case.masks, index) if case.locatable else None
+    checker = point_checker(case, index) if case.locatable else None
     return await score_temporal(statements, clip, case.caller, checker)
 
 
@@ -222,8 +240,10 @@ SCORER = Scorer(
     _score,
     needs=(
         (lambda case: case.clips > 0, "there is no clip"),
-        (lambda case: case.clips == 1, "a time does not say which of several clips is meant"),
-        (lambda case: bool(parse_times(case.text)), "no moment or span of time is named"),
+        (
+            lambda case: bool(case.points or case.pointable or parse_times(case.text)),
+            "no moment is named, and there is nothing to point at",
+        ),
     ),
     asks=(Asks(ROLE, (extraction.PROMPT, FRAME_PROMPT, SEGMENT_PROMPT)), *locating.ASKS),
     floor=0.7,

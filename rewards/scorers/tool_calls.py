@@ -2,7 +2,8 @@
 
 A trajectory earns for its successful calls, more on questions that its group finds hard, and loses on easy ones; each
 failed execution costs its own turn. Our text of the paper lacks the bodies of the equations; they are those of its
-published code, with one deviation: μ is the group's accuracy alone, where the code's holds a format penalty too.
+published code, with two deviations: μ (Eq. 5) is the group's accuracy alone, where the code's holds a format penalty
+too; and where calls cost, they cost the same whether they succeed or not (Eq. 1; see :func:`tool_reward`).
 """
 
 import math
@@ -97,7 +98,10 @@ def tool_reward(
     settings: ToolCallSettings,
     kind: str = "general",
 ) -> float | None:
-    """r = c · (succeeded / calls) · d(μ) of one trajectory (CodeDance Eq. 1, 5); 0 without calls.
+    """Returns r = c · (succeeded / calls) · d(μ) of one trajectory (CodeDance Eq. 1, 5); 0 without calls.
+
+    Deviation: where d(μ) < 0 the share of succeeded calls is taken as 1. By Eq. 1 a call that fails on an easy question
+    would cost nothing, so that failing would be a way around the penalty for calling.
 
     Args:
         outcome: 1 is right, less is wrong, None is unscored.
@@ -108,7 +112,8 @@ def tool_reward(
         kind: which c of the settings.
 
     Returns:
-        The reward, negative on questions that the group finds easy; None when it depends on what is unscored.
+        The reward, negative for calls on questions that the group finds easy; None where it depends on what is
+        unscored.
 
     Raises:
         ValueError: the counts do not fit together, or the kind has no factor.
@@ -118,12 +123,12 @@ def tool_reward(
     factor = next((factor for factor in settings.factors if factor.kind == kind), None)
     if factor is None:
         raise ValueError(f"tool_calls.factors has no kind {kind!r}")
-    if succeeded == 0:
+    if calls == 0:
         return 0.0
     if outcome is None or accuracy is None:
         return None
-    base = factor.right if outcome == 1 else factor.wrong
-    return base * (succeeded / calls) * difficulty_scale(accuracy, settings)
+    base, scale = factor.right if outcome == 1 else factor.wrong, difficulty_scale(accuracy, settings)
+    return base * scale * (1.0 if scale < 0 else succeeded / calls)
 
 
 def turn_returns(failed: Sequence[bool], settings: ToolCallSettings) -> tuple[float, ...]:

@@ -77,6 +77,7 @@ class AnswerType:
             the registry for which it is true wins.
         keeps_choices: its questions are asked with their choices; any other type is asked freely.
         is_number: its answer is one number, which a count can be checked against.
+        needs_judge: whether only a judge can grade answers in other words than a gold answer (with its choices).
         is_boxes: the answer is the question's gold boxes. Its text is neither checked nor read, and questions with
             other boxes are other questions.
     """
@@ -88,4 +89,5 @@ class AnswerType:
     is_evident: Callable[[str, tuple[str, ...] | None], bool] = never
     keeps_choices: bool = False
     is_number: bool = False
+    needs_judge: Callable[[str, tuple[str, ...] | None], bool] = never
     is_boxes: bool = False

@@ -15,25 +15,36 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from schemas.answers.maths import MathsMatch, compare_maths, is_maths
-from schemas.answers.numerals import read_numerals
+from schemas.answers.numerals import last_side, read_count, read_numerals, same_value
+from schemas.answers.polarity import POLARITY, polarity
+from schemas.answers.wrapping import unled, unwrapped, without_markup
 
-_LEAD = re.compile(
-    r"(?:(?:so|thus|hence|therefore)[, ]+)?(?:(?:the|my)\s+)?(?:(?:final|correct|best|right)\s+)?"
-    r"(?:answer|option|choice)(?:\s+(?:is|would be|should be))?(?:\s+(?:option|choice))?\s*:?\s*",
+_NAMING = re.compile(
+    r"(?:(?:the|my)\s+)?(?:(?:final|correct|best|right)\s+)?(?:answer|option|choice|letter|opci[óo]n|opção|opzione)"
+    r"\s+(?=[\[(\"'“‘]*[A-Za-z](?![A-Za-z]))",
     re.IGNORECASE,
 )
-_PRONOUN = re.compile(r"(?:it|this|that)(?:\s+is|['’]s)\s+", re.IGNORECASE)
-_BARE_LETTER = re.compile(r"[\[(]?\s*([A-Za-z])\s*[\])]?\s*[.:)]?")
+_BARE_LETTER = re.compile(r"[\[(<]?\s*([A-Za-z])\s*[\])>]?\s*[.:)。]?")
 _LISTED = re.compile(r"[\[(]?[A-Z][\])]?(?:\s*(?:,|/|&|\band\b|\bor\b|,\s*and\b|,\s*or\b)\s*[\[(]?[A-Z][\])]?)+\.?")
 _LABELLED = (
     re.compile(r"[\[(]\s*([A-Za-z])\s*[\])]\s*[.:,-]?\s*(\S.*)", re.DOTALL),
-    re.compile(r"([A-Za-z])\s*[.):]\s*(\S.*)", re.DOTALL),
+    re.compile(r"([A-Za-z])\s*[.):。、．：]\s*(\S.*)", re.DOTALL),
+    re.compile(r"([A-Z])\s*\((\S.*)\)", re.DOTALL),
     re.compile(r"([A-Z])\s*[,–—-]\s+(\S.*)", re.DOTALL),
+    re.compile(r"([A-Z])\s*=\s*(\S.*)", re.DOTALL),
     re.compile(r"([A-Z])\s+((?:is|because|since|as it)\b.*)", re.DOTALL),
 )
 _LETTER_AND_TEXT = re.compile(r"([A-Z])\s+(\S.*)", re.DOTALL)
+_TEXT_AND_LETTER = re.compile(r"(\S.*?)\s*[\[(]([A-Z])[\])]", re.DOTALL)
 _OTHER_LABEL = re.compile(r"(?:\b(?:or|and|option|choice|answer|answer is)\s+|[\[(])([A-Z])(?![A-Za-z'’])")
 _INNER_LABEL = re.compile(r"(?<![^\W_])(?:([A-Z])(?![^\W_])|([a-z])(?=\s*[.):]))")
+_LABEL_FIRST = re.compile(r"[\[(]?\s*([A-Za-z])\s*[\])]?\s*[.:,]?\s+")
+_DENIED = re.compile(
+    r"(?:(?:is|was|are|be)\s+)?(?:(?:clearly|definitely|certainly|obviously|simply|also|just|actually|probably)\s+)*"
+    r"(?:not|never|wrong|incorrect|false)\b|(?:isn['’]t|wasn['’]t|cannot|can['’]t|couldn['’]t|can\s+not)\b",
+    re.IGNORECASE,
+)
+_DENYING = re.compile(r"(?:not|neither|anything\s+but|all\s+but|everything\s+but|except)\b", re.I)
 _JOINING = frozenset({"and", "or", "also", "either", "both", "maybe", "perhaps", "then", "option", "choice", "answer"})
 _ARTICLES = frozenset({"a", "an", "the"})
 
@@ -68,8 +79,9 @@ def normalise_text(text: str) -> str:
             continue
         binds = char in "-.:/" and index + 1 < len(text) and text[index + 1].isdigit()
         kept.append(char if binds else " ")
-    words = "".join(kept).split()
-    return " ".join([word for word in words if word not in _ARTICLES] or words)
+    *words, last = "".join(kept).split() or [""]
+    # A last word is no article: "vitamin A", "plan A".
+    return " ".join([*(word for word in words if word not in _ARTICLES), last])
 
 
 def named_options(predicted: str, choices: tuple[str, ...]) -> Named:
@@ -79,22 +91,26 @@ def named_options(predicted: str, choices: tuple[str, ...]) -> Named:
     two options, unless one option reads so.
     """
     plain = predicted.replace("**", "").strip()
-    unled = _without(_LEAD, plain)
-    bare = _without(_PRONOUN, unled)
-    for text in (plain, unled, bare):
+    bare = unled(unwrapped(without_markup(plain)))
+    label = unwrapped(_NAMING.sub("", bare, count=1)) if _NAMING.match(bare) else unwrapped(bare)
+    for text in (plain, bare, label):
         exact = _matching(text, choices, _tight)
         if exact:
             return Named(exact)
     letters = _letters(choices)
-    if _LISTED.fullmatch(bare):
-        found = {letters[letter] for letter in re.findall(r"\b[A-Z]\b", bare) if letter in letters}
+    if _LISTED.fullmatch(label):
+        found = {letters[letter] for letter in re.findall(r"\b[A-Z]\b", label) if letter in letters}
         return Named(frozenset(found)) if len(found) > 1 else Named(frozenset())
-    labelled = _labelled(bare, choices, letters)
+    if _is_denied(label, choices, letters):
+        return Named(frozenset())
+    labelled = _labelled(label, choices, letters)
     if labelled:
         return Named(labelled)
     for equal in (_matching(bare, choices, normalise_text), _equal_in_value(bare, choices)):
         if equal:
             return Named(equal)
+    if _DENYING.match(bare) is not None:
+        return Named(frozenset())
     mentioned = _mentioned(bare, choices)
     return Named(mentioned, is_mention=len(mentioned) == 1)
 
@@ -116,12 +132,6 @@ def gold_options(gold: str, choices: tuple[str, ...]) -> frozenset[int]:
     index = ord(gold.strip()[0]) - ord("A")
     is_letter = len(gold.strip()) == 1 and 0 <= index < len(choices)
     return frozenset({index}) if is_letter else frozenset()
-
-
-def _without(lead: re.Pattern[str], text: str) -> str:
-    """The text after a leading phrase, if it begins with one."""
-    match = lead.match(text)
-    return text if match is None else text[match.end() :].strip()
 
 
 def _tight(text: str) -> str:
@@ -149,6 +159,15 @@ def _letters(choices: tuple[str, ...]) -> dict[str, int]:
     return positions | written
 
 
+def _is_denied(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> bool:
+    """Whether a text says of one option, by its letter, that it is not the answer ("B is wrong", "(B) cannot be")."""
+    labelled = _LABEL_FIRST.match(text)
+    if labelled is None or labelled.group(1).upper() not in letters:
+        return False
+    rest = text[labelled.end() :]
+    return _DENIED.match(rest) is not None and not _matching(rest, choices, normalise_text)
+
+
 def _labelled(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> frozenset[int]:
     """The options that a leading label names, with those that the rest of the text adds to it."""
     bare = _BARE_LETTER.fullmatch(text)
@@ -166,11 +185,18 @@ def _labelled(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> f
         texts = texts or _listed(rest, choices, letters)
         # A rest that repeats the option's own text says nothing new, whatever letters it holds.
         return frozenset({index}) if texts == {index} else frozenset({index}) | others | texts
+    closed = _TEXT_AND_LETTER.fullmatch(text)
+    if closed is not None and closed.group(2) in letters:
+        texts = _matching(closed.group(1), choices, normalise_text)
+        return texts | {letters[closed.group(2)]} if texts else texts
     match = _LETTER_AND_TEXT.fullmatch(text)
     index = None if match is None else letters.get(match.group(1))
-    if match is None or index is None or _tight(match.group(2)) != _tight(choices[index]):
+    if match is None or index is None:
         return frozenset()
-    return frozenset({index})
+    texts = _matching(match.group(2), choices, _tight)
+    if match.group(1) == "A" and index not in texts:
+        return frozenset()  # "A dog" has an article, not a letter
+    return frozenset({index}) | texts if texts else texts
 
 
 def _listed(rest: str, choices: tuple[str, ...], letters: dict[str, int]) -> frozenset[int]:
@@ -186,13 +212,20 @@ def _listed(rest: str, choices: tuple[str, ...], letters: dict[str, int]) -> fro
 
 
 def _equal_in_value(text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """The options equal as single numbers (without tolerance) or else as mathematical expressions."""
-    number = read_numerals(text).single
+    """The option on the same side where two are yes and no; else those equal as single numbers (without tolerance), or
+    as mathematical expressions."""
+    side, sides = polarity(text), [POLARITY.get(normalise_text(choice)) for choice in choices]
+    if side is not None and sides.count(True) == sides.count(False) == 1:
+        return frozenset({sides.index(side)})
+    chain = last_side(text)
+    # Where an option says "None of these", "none" is not the number 0.
+    number = None if any(normalise_text(choice).startswith("none") for choice in choices) else read_count(text)
+    number = number or read_numerals(chain).single
     if number is not None:
         singles = [read_numerals(choice).single for choice in choices]
-        same = [i for i, single in enumerate(singles) if single is not None and single.value == number.value]
+        same = [i for i, single in enumerate(singles) if single is not None and same_value(number, single)]
         # Options that share a number differ in their words ("4 points", "4 points more"), not in value.
-        if len(same) == 1 and len(normalise_text(text).split()) <= 3:
+        if len(same) == 1 and len(normalise_text(chain).split()) <= 3:
             return frozenset(same)
     if not is_maths(text) and not any(map(is_maths, choices)):
         return frozenset()

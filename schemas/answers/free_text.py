@@ -6,8 +6,11 @@ The rules are those of :mod:`schemas.answers.rules`; where none can tell, the ju
 import re
 
 from schemas.answers.answer_type import AnswerType, Grade
+from schemas.answers.lists import read_tuple
+from schemas.answers.number_words import is_number_in_words
 from schemas.answers.numerals import MAX_CHARS
 from schemas.answers.rules import (
+    NO_NUMBER,
     Rule,
     grade_by,
     grade_date,
@@ -21,15 +24,20 @@ from schemas.answers.rules import (
 )
 from schemas.answers.yes_no import grade_polar, is_polar
 
-_PLAIN_NUMBER = re.compile(r"[-+−]?\d[\d,]*(?:\.\d+)?\.?")
+_PLAIN_NUMBER = re.compile(r"[-+−]?(?:\d[\d,]*(?:\.\d+)?|\d+(?:\s\d+)?\s?/\s?\d+)\.?")
 
 
 def _grade_plain(predicted: str, gold: str) -> Grade | None:
     """Yes or no and plain numbers, where the gold of a text question is one."""
     if is_polar(gold):
         return grade_polar(predicted, gold)
-    is_number = len(gold) <= MAX_CHARS and _PLAIN_NUMBER.fullmatch(gold.strip())
-    return grade_number(predicted, gold) if is_number else None
+    if len(gold) > MAX_CHARS:
+        return None
+    if _PLAIN_NUMBER.fullmatch(gold.strip()):
+        return grade_number(predicted, gold)
+    grade = grade_number(predicted, gold) if is_number_in_words(gold) else None
+    # "A few" may be what is meant by "three": what names no number is not certainly wrong where the gold is a word.
+    return None if grade is None or grade.reason == NO_NUMBER else grade
 
 
 LATER_RULES: tuple[Rule, ...] = (grade_sequence, grade_maths, _grade_plain, grade_tuple, grade_list)
@@ -47,4 +55,11 @@ def _grade(predicted: str | None, gold: str, _choices: tuple[str, ...] | None) -
     return Grade(0.0, method_for(gold), "no answer") if predicted is None else grade_text(predicted, gold)
 
 
-FREE_TEXT = AnswerType(name="text", form="Answer as briefly as the question allows.", grade=_grade)
+def is_free(gold: str, _choices: tuple[str, ...] | None = None) -> bool:
+    """Whether a gold answer reads as nothing that rules can grade, so that other words for it are for a judge."""
+    if is_polar(gold) or method_for(gold) != "text" or read_tuple(gold) is not None:
+        return False
+    return not (_PLAIN_NUMBER.fullmatch(gold.strip()) or is_number_in_words(gold[:MAX_CHARS]))
+
+
+FREE_TEXT = AnswerType(name="text", form="Answer as briefly as the question allows.", grade=_grade, needs_judge=is_free)

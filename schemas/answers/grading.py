@@ -7,7 +7,8 @@ and nothing calls a model: Argos' case (iii), semantic equivalence, is the metho
 What a right answer is, each type says in its own file (:mod:`schemas.answers.registry`); numbers and text share
 :mod:`schemas.answers.rules`. Before a type sees them, the prediction, the gold and the choices lose invisible
 characters (zero-width ones) and fullwidth forms become plain ("５" is 5, "Ｂ" is B); look-alikes from other scripts (a
-Cyrillic А) are other letters and name nothing.
+Cyrillic А) are other letters and name nothing. The prediction also loses the markup that encloses all of it
+(:mod:`schemas.answers.wrapping`): neither ``$…$`` nor ``\\text{…}`` nor a full stop changes a grade.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import re
 import unicodedata
 
 from schemas.answers.answer_type import Grade
+from schemas.answers.numerals import MAX_CHARS
 from schemas.answers.registry import answer_type_named
 from schemas.answers.rules import GOLDS_KEPT
+from schemas.answers.wrapping import unwrapped
 
 _BROKEN_LATEX = re.compile(r"\t(?:ext|imes|heta|frac|riangle|ilde|an\b)|\r(?:ho|ightarrow)|\n(?:eq\b|abla)")
 _FULLWIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20}
@@ -42,6 +45,7 @@ def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tu
     if fault is not None:
         return Grade(None, "gold", fault)
     predicted = None if predicted is None else _legible(predicted)
+    predicted = unwrapped(predicted) if predicted is not None and len(predicted) <= MAX_CHARS else predicted
     choices = None if choices is None else tuple(map(_legible, choices))
     return kind.grade(predicted if predicted and predicted.strip() else None, gold, choices)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from schemas.answers.choices import normalise_text
-from schemas.answers.numerals import MAX_CHARS, read_numerals
+from schemas.answers.numerals import MAX_CHARS, read_numerals, undress
 
 _ARROW = re.compile(r"\s*(?:→|⇒|⟶|->|=>|-->|\$?\\(?:rightarrow|to|longrightarrow|Rightarrow)(?![A-Za-z])\$?)\s*")
 _SEPARATOR = re.compile(r"\s*(?:[,;、，]\s*(?:and\s+)?|\band\b)\s*", re.IGNORECASE)
@@ -23,7 +23,8 @@ _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _MARKER = re.compile(r"(?m)^\s*(?:[-*•]|\(?\d{1,2}[.)]\)?)\s+")
 _BRACKETED = re.compile(r"[\[({](.*)[\])}]", re.DOTALL)
 _NUMBER = re.compile(r"[-+−$€£¥]?\d[\d,.\s]*(?:/\s?\d+)?%?")
-_TUPLE = re.compile(r"[(\[]?\s*([-+]?\d{1,15}(?:\.\d{1,15})?(?:\s*,\s*[-+]?\d{1,15}(?:\.\d{1,15})?)+)\s*[)\]]?\.?")
+_PART = r"[-+]?(?:\d{1,15}(?:\.\d{0,15})?(?:\s?/\s?[1-9]\d{0,14})?|\.\d{1,15})"
+_TUPLE = re.compile(rf"([(\[]?)\s*({_PART}(?:\s*[,;]\s*{_PART})+)\s*([)\]]?)\.?")
 _MAX_SHORT_WORDS = 3
 _MAX_ITEMS = 50
 
@@ -63,12 +64,45 @@ def same_list(predicted: str, gold: AnswerList) -> bool | None:
     return None if _overlap(given.items, gold.items) else False
 
 
-def read_tuple(text: str) -> tuple[float, ...] | None:
-    """Returns the numbers of a coordinate tuple such as "(5, 6)"; None for any other text. Never raises."""
+@dataclass(frozen=True)
+class AnswerTuple:
+    """Numbers in brackets: a point, a vector or, with two numbers, perhaps an interval. ``brackets`` may be empty."""
+
+    values: tuple[Fraction, ...]
+    brackets: str
+
+    @property
+    def is_half_open(self) -> bool:
+        """Whether the brackets say that it is an interval."""
+        return self.brackets in {"[)", "(]"}
+
+
+def read_tuple(text: str) -> AnswerTuple | None:
+    """Returns the numbers of a tuple such as "(5, 6)" or "[1, 3)"; None for any other text. Never raises."""
     if len(text) > MAX_CHARS:
         return None
-    match = _TUPLE.fullmatch(text.replace("$", "").replace("−", "-").strip())
-    return None if match is None else tuple(float(part) for part in match.group(1).split(","))
+    match = _TUPLE.fullmatch(undress(text.replace("$", "")).strip())
+    if match is None or bool(match.group(1)) != bool(match.group(3)):
+        return None
+    parts = re.split("[,;]", re.sub(r"\s", "", match.group(2)))
+    return AnswerTuple(tuple(map(Fraction, (part.rstrip(".") for part in parts))), match.group(1) + match.group(3))
+
+
+def same_tuple(predicted: AnswerTuple | None, gold: AnswerTuple) -> bool | None:
+    """Whether an answer is the gold tuple or interval; None where that can't be decided.
+
+    In a pair, round and square brackets may mean an open and a closed interval, or the same point; without brackets a
+    pair may be a list, whose order is no matter.
+    """
+    if predicted is None:
+        return None if not gold.brackets else False
+    if predicted.values != gold.values:
+        return None if not gold.brackets and sorted(predicted.values) == sorted(gold.values) else False
+    if predicted.brackets == gold.brackets:
+        return True
+    if predicted.is_half_open or gold.is_half_open:
+        return False if predicted.brackets and gold.brackets else None
+    return True if len(gold.values) > 2 or not predicted.brackets or not gold.brackets else None
 
 
 def _read(text: str, is_answer: bool) -> AnswerList | None:

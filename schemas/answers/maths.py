@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import math
 import re
+import unicodedata
 from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ _MAX_DIGITS = 30
 _MAX_POWER = 1000
 _MAX_SYMBOLIC_POWER = 20
 
-_IS_MATHS = re.compile(r"\\[A-Za-z]|\^|=|√|π|[⁰¹²³⁴⁵⁶⁷⁸⁹]|\$[^$]{1,500}\$|\\\(|\\\[")
+_IS_MATHS = re.compile(r"\\[A-Za-z]|\^|=|[√π∞∪≤≥]|[⁰¹²³⁴⁵⁶⁷⁸⁹]|\$[^$]{1,500}\$|\\\(|\\\[")
 _LEAD = re.compile(
     r"^(?:(?:so|thus|hence|therefore)[, ]+)?(?:the\s+)?(?:final\s+|correct\s+)?(?:answer|result|value)"
     r"\s*(?:is|:|=)\s*:?\s*",
@@ -37,7 +38,7 @@ _WORD = re.compile(r"(?<!\\)(?<![A-Za-z\\])[A-Za-z]{4,}")
 _WORD_LIKE = frozenset({"sqrt", "sinh", "cosh", "tanh"})
 _UPRIGHT = re.compile(r"\\(?:text|mathrm|mbox|operatorname)\s*\{[^{}]*\}")
 _COMMAND = re.compile(r"\\[A-Za-z]+")
-_SUPERSCRIPT = str.maketrans({c: f"^{{{n}}}" for n, c in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})
+_SUPERSCRIPT = re.compile(r"([⁺⁻]?)([⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
 _SYMBOLS = str.maketrans(
     {
         "−": "-",
@@ -49,6 +50,8 @@ _SYMBOLS = str.maketrans(
         "°": r"^{\circ}",
         "≤": r"\le ",
         "≥": r"\ge ",
+        "∞": r"\infty ",
+        "∪": r"\cup ",
     }
 )
 _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -114,7 +117,8 @@ def _rewrite(text: str) -> str:
     """Typographic and programming notation as LaTeX."""
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
-    return text.translate(_SUPERSCRIPT).translate(_SYMBOLS)
+    text = _SUPERSCRIPT.sub(lambda found: f"^{{{unicodedata.normalize('NFKC', found.group())}}}", text)
+    return text.translate(_SYMBOLS)
 
 
 def _one_expression(text: str) -> str | None:

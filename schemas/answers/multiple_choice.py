@@ -6,7 +6,7 @@ option within a sentence is for the judge.
 
 from schemas.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
 from schemas.answers.choices import gold_options, implied_letters, named_options
-from schemas.answers.free_text import grade_text
+from schemas.answers.free_text import grade_text, is_free
 from schemas.answers.numerals import MAX_CHARS
 
 NAME = "mcq"
@@ -47,9 +47,10 @@ def _check(gold: Gold) -> str:
 
 MULTIPLE_CHOICE = AnswerType(
     name=NAME,
-    form="Answer with the text of the right choice.",
+    form="Answer with the letter or the text of the right choice.",
     grade=_grade,
     check_gold=_check,
     is_evident=lambda _answer, choices: choices is not None,
     keeps_choices=True,
+    needs_judge=lambda gold, choices: not (choices or implied_letters(gold)) and is_free(gold),
 )

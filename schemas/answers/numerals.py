@@ -13,8 +13,11 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
+
+from schemas.answers.number_words import SCALES, WORDS, locate_words, read_count_words
 
 MAX_CHARS = 2000
 """Longer text is not read as numbers."""
@@ -22,13 +25,30 @@ MAX_CHARS = 2000
 TOLERANCE = Fraction(5, 100)
 """Argos Eq. 8."""
 
-_SUPERSCRIPTS = str.maketrans({c: f"^{n}" for n, c in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})
-_SIGNS = str.maketrans(dict.fromkeys("−‐‑‒–—﹣－", "-") | {"⁄": "/", "∕": "/"})
+_SUPERSCRIPT = re.compile(r"([⁺⁻]?)([⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
+_SIGNS = str.maketrans(
+    dict.fromkeys("−‐‑‒–—﹣－", "-") | {"⁄": "/", "∕": "/", "”": '"', "“": '"'} | dict.fromkeys("’′´", "'")
+)
 _SIGNED: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b(?:minus|negative)\s+(?=[.\d])", re.I), "-"),
     (re.compile(r"^\s*([-+])\s+(?=[.\d])"), r"\1"),
 )
-_DRESSING: tuple[tuple[re.Pattern[str], str], ...] = (
+_TIMES = r"(?:[x×*·⋅∙✕]|\\times|\\cdot)"
+_RAISED = r"(?:\^|\*\*)\s?[({]?\s?([-+]?\d{1,2})(?!\d)\s?[)}]?"
+_SHORT_SCALES = (
+    ("[kK]", "thousand"),
+    ("(?:[mM]|mn|mln)", "million"),
+    ("(?:[bB]|bn)", "billion"),
+    ("(?:T|tn)", "trillion"),
+)
+
+
+def _european(found: re.Match[str]) -> str:
+    """A number whose thousands are separated by points, and its decimals by a comma."""
+    return ".".join([found.group(1).replace(".", ""), *found.groups()[1:]])
+
+
+_DRESSING: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"\{,\}"), ","),
     (re.compile(r"\\[,;:! ]"), ""),
     (re.compile(r"\\(?:text|mathrm|mathbf|textbf|number|mbox)\s*\{([^{}]*)\}"), r"\1"),
@@ -39,6 +59,13 @@ _DRESSING: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\\[()\[\]]"), " "),
     (re.compile(r"(?<!\d)\*\*|\*\*(?!\d)"), " "),
     *_SIGNED,
+    (re.compile(rf"(\d)\s?{_TIMES}\s?10\s?{_RAISED}"), r"\1e\2"),
+    (re.compile(rf"(?<![\d.\w)^}}*×/+-])(?<![*×/+-]\s)10\s?{_RAISED}(?!\s?[*×/+-])"), r"1e\1"),
+    (re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d{1,2})(?![\d,.])"), _european),
+    (re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3}){2,12})(?![\d,.])"), _european),
+    (re.compile(r"(€\s?-?\d{1,3})\.(\d{3})(?![\d.,])"), r"\1\2"),
+    (re.compile(r"(?<![\d.,])(\d{1,3})\.(\d{3})(\s?(?:€|EUR|euros?)(?!\w))"), r"\1\2\3"),
+    *((re.compile(rf"([$€£¥₹]\s?-?\d[\d,.]*){short}\b(?![^$]*\$)"), rf"\1 {word}") for short, word in _SHORT_SCALES),
 )
 _AROUND: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"[$€£¥~`\"]"), " "),
@@ -53,31 +80,25 @@ _NUMERAL = re.compile(
     r"(?<![\w.^])(?<!\d[:/])(?P<sign>[-+]?)"
     r"(?:(?P<whole>\d{1,15})\s+(?P<mixed_n>\d{1,9})\s?/\s?(?P<mixed_d>\d{1,9})"
     r"|(?P<n>\d{1,15})\s?/\s?(?P<d>\d{1,15})"
-    r"|(?P<int>\d{1,3}(?:,\d{3}){1,12}|\d{1,40})(?P<point>\.\d{0,40})?(?:[eE](?P<exp>[-+]?\d{1,2}))?"
+    r"|(?P<int>\d{1,3}(?:,\d{3}){1,12}|\d{1,3}(?:[ ']\d{3}){1,12}(?!\d)"
+    r"|\d{1,2}(?:,\d{2}){1,12},\d{3}(?!\d)|\d{1,40})(?P<point>\.\d{0,40})?(?:[eE](?P<exp>[-+]?\d{1,2}))?"
     r"|(?P<bare>\.\d{1,40}))"
     r"(?!\d|\.\d|,\d{3}(?!\d)|\s?/\s?\d|\s?:\s?\d)"
 )
 _PERCENT = re.compile(r"\s{0,2}(?:%|per\s?cent\b)", re.IGNORECASE)
 _LETTERS = re.compile(r"[A-Za-z]+")
 _ONE_LETTER_UNITS = frozenset("mgshlLNJWVACFK")
-_OPERATIONS = re.compile(r"\^|\*\*|\\[A-Za-z]|[√π×÷∙·]|\d!")
+_OPERATIONS = re.compile(r"\^|\*\*|\\[A-Za-z]|[√π×÷∙·∞]|\d!")
 
-_SMALL = re.findall(
-    r"\w+",
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-    "seventeen eighteen nineteen twenty",
-)
-_TENS = re.findall(r"\w+", "thirty forty fifty sixty seventy eighty ninety")
-_WORDS = {word: n for n, word in enumerate(_SMALL)} | {word: n * 10 for n, word in enumerate(_TENS, 3)}
-_SCALES = {"dozen": 12, "hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-_SCALE = re.compile(rf"\s?({'|'.join(_SCALES)})\b", re.IGNORECASE)
-_ONE = re.compile(
-    r"\b(?:the|this|that|these|those|each|every|any|which|another|other|some|no|a|an)\s+"
-    r"(?:(?!(?:is|are|was|shows|has|contains)\b)[a-z]+\s+)?one\b"
-)
+_SCALE = re.compile(rf"\s?({'|'.join(SCALES)})\b", re.IGNORECASE)
 _JOINT = r"\s*(?:\bor\b|\bto\b|\band\b|/|-)\s*"
-_NAMES = "|".join(sorted(_WORDS, key=len, reverse=True))
+_NAMES = "|".join(sorted(WORDS, key=len, reverse=True))
 _JOINED = re.compile(rf"\d{_JOINT}({_NAMES})\b|\b({_NAMES}){_JOINT}\d", re.IGNORECASE)
+_DECIMAL_COMMA = re.compile(r"(?<![\d.])(\d+),(\d{1,2}|\d{4,})(?![\d.])")
+_EQUALS = re.compile(r"(?<![=<>!:≠])[=≈](?![=<>])")
+_NO_CHAIN = re.compile(
+    r"[=≈][^=≈]*(?:[,;\n](?!\d)|\b(?:and|or|but|then|so|not)\b)[^=≈]*(?:[=≈]|$)|[<>≤≥≠]|!=|==", re.IGNORECASE
+)
 _QUALIFIED = re.compile(
     r"(?:\bnot|n['’]t|\b(?:less|more|fewer|greater|larger|smaller|other) than|\bat (?:least|most)|\bup to|\bover"
     r"|\bunder|\babove|\bbelow|\bexcept|[<>≤≥≠])\s*=?\s*(?:exactly |equal to |be )?(?=[-+$€£]?\.?\d)"
@@ -92,15 +113,19 @@ class Numeral:
 
     Attributes:
         value: its exact value, without any percent sign.
-        is_decimal: written with a decimal point, or a fraction that is not whole: a "float" to Argos.
+        is_decimal: written with a decimal point: a "float" to Argos.
         is_percent: a percent sign or word follows.
         scale: what a scale word multiplied the written number by to give the value; 1 without one.
+        last_place: of a decimal, what one is worth in its last written place; 0 for other numbers.
+        is_fraction: written as a fraction, in digits or words, and not whole.
     """
 
     value: Fraction
     is_decimal: bool
     is_percent: bool
     scale: int = 1
+    last_place: Fraction = Fraction(0)
+    is_fraction: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,9 +162,9 @@ def _read_numerals(text: str) -> Reading:
             is_expression = True
     numerals = [numeral for numeral, _, _ in placed]
     if not numerals and not is_expression and not any(c.isdigit() for c in text):
-        numerals = _read_words(text)
+        numerals = _in_words(text)
     elif numerals:
-        numerals += [n for match in _JOINED.finditer(text) for n in _read_words(match.group(1) or match.group(2))]
+        numerals += [n for match in _JOINED.finditer(text) for n in _in_words(match.group(1) or match.group(2))]
     return Reading(tuple(numerals), is_expression)
 
 
@@ -153,7 +178,8 @@ def undress(text: str) -> str:
 
     Units and currencies are kept. Linear for text within ``MAX_CHARS``.
     """
-    text = re.sub(r"([¼-¾⅐-⅞])", r" \1", text.translate(_SUPERSCRIPTS))
+    text = _SUPERSCRIPT.sub(lambda found: "^" + unicodedata.normalize("NFKC", found.group()), text)
+    text = re.sub(r"([¼-¾⅐-⅞])", r" \1", text)
     text = unicodedata.normalize("NFKC", text).translate(_SIGNS)
     for pattern, replacement in _DRESSING:
         text = pattern.sub(replacement, text)
@@ -166,7 +192,7 @@ def locate_numerals(plain: str) -> list[tuple[Numeral, int, int]]:
     for match in _NUMERAL.finditer(plain):
         scaled = _SCALE.match(plain, match.end())
         end = match.end() if scaled is None else scaled.end()
-        numeral = _read(match, plain, _SCALES[scaled.group(1).lower()] if scaled is not None else 1, end)
+        numeral = _read(match, plain, SCALES[scaled.group(1).lower()] if scaled is not None else 1, end)
         if numeral is not None:
             placed.append((numeral, match.start(), end))
     return placed
@@ -175,18 +201,41 @@ def locate_numerals(plain: str) -> list[tuple[Numeral, int, int]]:
 def same_number(predicted: Numeral, gold: Numeral) -> bool:
     """Argos Eq. 7-8 where both are decimal, equality otherwise.
 
-    |p - g| / max(|g|, 1) <= 0.05 holds for decimals only; a gold without a decimal point needs the exact number.
-    Where one side alone has a percent sign, the value of the percentage is accepted too, if equal.
+    |p - g| / |g| <= 0.05 holds for decimals only; a gold without a decimal point needs the exact number. Argos divides
+    by max(|g|, 1), by which every two numbers below 0.05 would be the same (1.6e-19 and 6e-23); 0 is met by 0 only.
+    Fractions are exact (1/8 is not 1/6); against a decimal of two digits or more, they may be rounded to its last place
+    (2/3 is 0.67).
+    Of two sides one of which has a percent sign, the numbers are compared without it (2 and 2 %), except that a share
+    below 1 is met by its value alone (0.02 is 2 %, not 0.02 %). "2 %" has the value 0.02 too, and 1.25 is 125 %.
     """
+    if predicted.is_percent != gold.is_percent:
+        percent, bare = (predicted, gold) if predicted.is_percent else (gold, predicted)
+        if abs(bare.value) < 1 and bare.value:
+            share = replace(percent, value=percent.value / 100, is_percent=False, last_place=percent.last_place / 100)
+            is_right = _is_near(bare, share) if bare is predicted else _is_near(share, bare)
+            return is_right or (gold.is_percent and _is_near(bare, percent))
+        if bare.value.denominator != 1 and percent.value == 100 * bare.value:
+            return True
+    return _is_near(predicted, gold)
+
+
+def same_value(predicted: Numeral, gold: Numeral) -> bool:
+    """Whether two numbers are exactly the same, with percent signs as in :func:`same_number`."""
+    one, other = (
+        replace(numeral, is_decimal=False, last_place=Fraction(0), is_fraction=False) for numeral in (predicted, gold)
+    )
+    return same_number(one, other)
+
+
+def _is_near(predicted: Numeral, gold: Numeral) -> bool:
+    """Whether two numbers are the same; percent signs are not looked at."""
     if predicted.value == gold.value:
         return True
-    if predicted.is_percent != gold.is_percent:
-        worth = [side.value / 100 if side.is_percent else side.value for side in (predicted, gold)]
-        if worth[0] == worth[1]:
-            return True
-    if not (predicted.is_decimal and gold.is_decimal):
-        return False
-    return abs(predicted.value - gold.value) / max(abs(gold.value), Fraction(1)) <= TOLERANCE
+    if predicted.is_decimal and gold.is_decimal:
+        return abs(predicted.value - gold.value) <= TOLERANCE * abs(gold.value)
+    decimal, other = (predicted, gold) if predicted.is_decimal else (gold, predicted)
+    is_precise = decimal.is_decimal and abs(decimal.value) >= 10 * decimal.last_place
+    return other.is_fraction and is_precise and 2 * abs(decimal.value - other.value) <= decimal.last_place
 
 
 def _read(match: re.Match[str], text: str, scale: int, end: int) -> Numeral | None:
@@ -197,46 +246,55 @@ def _read(match: re.Match[str], text: str, scale: int, end: int) -> Numeral | No
         return None
     if part["mixed_n"] or part["n"]:
         value = int(part["whole"] or 0) + Fraction(int(part["mixed_n"] or part["n"]), denominator)
-        is_decimal = value.denominator != 1
+        is_decimal, last_place, is_fraction = False, Fraction(0), value.denominator != 1
     else:
-        written = (part["int"] or "0").replace(",", "") + (part["point"] or part["bare"] or "")
+        written = re.sub("[, ']", "", part["int"] or "0") + (part["point"] or part["bare"] or "")
         value = Fraction(written.removesuffix(".")) * Fraction(10) ** int(part["exp"] or 0)
-        is_decimal = len(part["point"] or part["bare"] or "") > 1
+        places = len(part["point"] or part["bare"] or ".") - 1
+        is_decimal, last_place, is_fraction = places > 0, Fraction(0), False
+        if is_decimal:
+            last_place = Fraction(10) ** (int(part["exp"] or 0) - places) * scale
     percent = _PERCENT.match(text, end) is not None
-    return Numeral(scale * (-value if part["sign"] == "-" else value), is_decimal, percent, scale)
+    return Numeral(
+        scale * (-value if part["sign"] == "-" else value), is_decimal, percent, scale, last_place, is_fraction
+    )
 
 
-def _read_words(text: str) -> list[Numeral]:
-    """Number words, as in "minus two hundred and five"; "one" after a determiner is a pronoun."""
-    words = _LETTERS.findall(_ONE.sub(" ", text.lower()))
-    numerals: list[Numeral] = []
-    at = 0
-    while at < len(words):
-        value, after = _read_number_at(words, at)
-        if after > at:
-            negative = at > 0 and words[at - 1] in {"minus", "negative"}
-            numerals.append(Numeral(Fraction(-value if negative else value), False, False))
-        at = max(after, at + 1)
-    return numerals
+def _in_words(text: str) -> list[Numeral]:
+    return [
+        Numeral(value, False, _PERCENT.match(text, end) is not None, is_fraction=value.denominator != 1)
+        for value, _, end in locate_words(text)
+    ]
 
 
-def _read_number_at(words: list[str], at: int) -> tuple[int, int]:
-    """The number that begins at one word and the index after it; that index is ``at`` where none begins."""
-    total = current = 0
-    start = at
-    while at < len(words):
-        word = words[at]
-        if word in _WORDS and (at == start or _continues(words[at - 1], _WORDS[word])):
-            current += _WORDS[word]
-        elif word in _SCALES and (at > start or words[at - 1 : at] == ["a"]):
-            scaled = max(current, 1) * _SCALES[word]
-            total, current = (total, scaled) if _SCALES[word] <= 100 else (total + scaled, 0)
-        elif word != "and" or at == start or words[at - 1] not in _SCALES or not _WORDS.keys() & words[at + 1 : at + 2]:
-            break
-        at += 1
-    return total + current, at
+def read_count(text: str) -> Numeral | None:
+    """Returns the number of an answer that is an ordinal or says that there are none; None for any other text."""
+    value = read_count_words(text)
+    return None if value is None else Numeral(Fraction(value), False, False)
 
 
-def _continues(before: str, value: int) -> bool:
-    """Whether a number word continues the number of the word before it: "twenty one", "hundred (and) one"."""
-    return before in _SCALES or before == "and" or (before in {*_TENS, "twenty"} and 0 < value < 10)
+def with_digits(text: str) -> str:
+    """Returns a text of bounded length without digits with its numbers in words as digits ("twelve cm" is 12 cm)."""
+    if any(char.isdigit() for char in text) or len(text) > MAX_CHARS:
+        return text
+    for value, start, end in reversed(locate_words(text)):
+        text = f"{text[:start]}{value}{text[end:]}"
+    return text
+
+
+def last_side(text: str) -> str:
+    """Returns the last side of a chain of equations ("2 + 3 = 5"), or the text where it is not one chain.
+
+    Several equations ("x = 3, y = 5", "x = 3 or x = 5") are not one.
+    """
+    if len(text) > MAX_CHARS or _NO_CHAIN.search(text):
+        return text
+    *sides, last = _EQUALS.split(text)
+    return last.strip() if sides and last.strip() else text
+
+
+def with_decimal_point(text: str, gold: Numeral) -> str:
+    """Returns the text with the comma of its only number ("3,5") as a point, where the gold is a decimal."""
+    if not gold.is_decimal or text.count(",") != 1 or set(text) & set("([{"):
+        return text
+    return _DECIMAL_COMMA.sub(r"\1.\2", text)

@@ -13,13 +13,41 @@ import re
 from dataclasses import dataclass, replace
 
 from schemas.answers.maths import MathsMatch, compare_maths
-from schemas.answers.numerals import MAX_CHARS, TOLERANCE, Numeral, locate_numerals, read_numerals, same_number, undress
-from schemas.answers.units import Unit, convert, is_rounded_conversion, may_be_same_dimension, unit_at
+from schemas.answers.numerals import (
+    MAX_CHARS,
+    TOLERANCE,
+    Numeral,
+    last_side,
+    locate_numerals,
+    read_numerals,
+    same_number,
+    undress,
+    with_decimal_point,
+    with_digits,
+)
+from schemas.answers.units import (
+    Unit,
+    convert,
+    is_rounded_conversion,
+    is_whole_conversion,
+    may_be_same_dimension,
+    unit_at,
+)
 
 _SIGN = re.compile(
     r"(US\$|A\$|C\$|S\$|[$€£¥₹]|\bRM(?=\d)|\b(?:RM|USD|EUR|GBP|MYR|Rs|INR|CNY|RMB|JPY|SGD|AUD|CAD|CHF)\b\.?)"
-    r"\s?([-+]?\d[\d,]*(?:\.\d+)?)"
+    r"\s?([-+]?(?:\d{1,3}(?:[ ']\d{3})+(?!\d)|\d[\d,]*)(?:\.\d+)?(?:e[-+]?\d{1,2})?"
+    r"(?:\s?(?:hundred|thousand|million|billion|trillion)\b)?)"
 )
+_INCHES = r"(\d+(?:\.\d+)?)\s?(?:''|\")(?![\w'\"])"
+_FEET: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(rf"(?<![\d°.'\"])(\d+)\s?'\s?{_INCHES}"), r"\1 ft \2 in"),
+    (re.compile(rf"(?<![\d°.'\"]){_INCHES}"), r"\1 in"),
+    (re.compile(r"(?<![\d°.'\"])(\d+)'\s?(\d{1,2})(?![\d.'\"])"), r"\1 ft \2 in"),
+    (re.compile(r"(?<![\d°.'\"])(\d+(?:\.\d+)?)\s?'(?![\w'\"])"), r"\1 ft"),
+    (re.compile(r"(\d\s?(?:ft|feet|foot)\.?,?\s\d{1,2}(?:\.\d+)?)\s*\Z"), r"\1 in"),
+)
+"""6'2" is 6 ft 2 in, and so is "6 ft 2"; after degrees the signs are minutes and seconds."""
 _POWER = re.compile(r"\^\s?\{\s?(-?\d)\s?\}")
 _PERCENT = re.compile(r"\bper\s?cent\b", re.IGNORECASE)
 _MATHS_DOLLARS = re.compile(r"\$([^$]*)\$(?!\d)")
@@ -85,6 +113,7 @@ def compare_quantity(predicted: str, gold: str) -> Comparison | None:
         return None
     if len(predicted) > MAX_CHARS:
         return Comparison(False, f"an answer of more than {MAX_CHARS} characters is not a number")
+    predicted = with_decimal_point(with_digits(last_side(predicted)), wanted.numeral)
     whole = whole_quantity(predicted)
     reading = read_numerals(predicted)
     if whole is None and reading.is_expression:
@@ -115,7 +144,8 @@ def _same(given: Quantity, wanted: Quantity, unit: Unit) -> bool | None:
     """Whether two quantities are the same, or None where a unit is unknown or a conversion may have been rounded."""
     if given.unit is None:
         same = same_number(given.numeral, wanted.numeral)
-        return None if same and given.word and given.word.lower() not in _NO_UNITS else same
+        is_unknown = given.word and given.word.lower() not in _NO_UNITS
+        return None if same and is_unknown and not _is_pound(given.word, unit) else same
     if may_be_same_dimension(given.unit, unit):
         # Of "20 degrees" and 20 °C one doesn't name its scale; equal numbers are as good as a bare number.
         is_temperature = "temperature" in {given.unit.dimension[0][0], unit.dimension[0][0]}
@@ -123,15 +153,25 @@ def _same(given: Quantity, wanted: Quantity, unit: Unit) -> bool | None:
     value = convert(given.numeral.value, given.unit, unit)
     if value is None:
         return False
-    if same_number(replace(given.numeral, value=value), wanted.numeral):
+    last_place = given.numeral.last_place * given.unit.worth / unit.worth
+    if same_number(replace(given.numeral, value=value, last_place=last_place), wanted.numeral):
         return True
     is_near = abs(value - wanted.numeral.value) <= TOLERANCE * abs(wanted.numeral.value)
-    return None if is_near and is_rounded_conversion(given.unit, unit) else False
+    is_exact = not given.numeral.is_decimal and is_whole_conversion(given.unit, unit)
+    return None if is_near and is_rounded_conversion(given.unit, unit) and not is_exact else False
+
+
+def _is_pound(word: str, unit: Unit) -> bool:
+    """Whether "pounds", which may be money or mass, are those of the gold quantity."""
+    return word.lower() in {"pound", "pounds"} and (unit.currencies == {"GBP"} or unit == unit_at("lb", 0)[0])
 
 
 def _plain(text: str) -> str:
     """Undressed text with powers as ``^n``, percent signs, and a currency after its number."""
     plain = undress(_MATHS_DOLLARS.sub(r"\1", text).replace("~", " ").replace(r"\$", "$")).replace("µ", "μ")
+    if "°" not in plain:
+        for pattern, replacement in _FEET:
+            plain = pattern.sub(replacement, plain)
     return _SIGN.sub(r"\2 \1 ", _POWER.sub(r"^\1", _PERCENT.sub("%", plain)))
 
 

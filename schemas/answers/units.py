@@ -139,6 +139,12 @@ def is_rounded_conversion(one: Unit, other: Unit) -> bool:
     return one.offset != other.offset or min(ratio.numerator, ratio.denominator) != 1 or digits.strip("0") != "1"
 
 
+def is_whole_conversion(one: Unit, other: Unit) -> bool:
+    """Whether one unit is a whole number of the other, so that whole numbers of them are not rounded (feet, inches)."""
+    ratio = one.worth / other.worth
+    return one.offset == other.offset and min(ratio.numerator, ratio.denominator) == 1
+
+
 def unit_at(plain: str, at: int) -> tuple[Unit | None, str, int]:
     """Returns the unit after a number (or None and the unknown word there), and the offset after it."""
     read = _factor_at(plain, at)

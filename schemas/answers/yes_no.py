@@ -4,7 +4,7 @@ from schemas.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
 from schemas.answers.choices import normalise_text
 from schemas.answers.numerals import MAX_CHARS
 from schemas.answers.polarity import POLARITY, polarity
-from schemas.answers.rules import unled
+from schemas.answers.wrapping import unled, without_markup
 from schemas.text import excerpt, folded
 
 NAME = "bool"
@@ -25,7 +25,7 @@ def grade_polar(predicted: str, gold: str) -> Grade:
     """Grades an answer against a gold that :func:`is_polar`."""
     if len(predicted) > MAX_CHARS:
         return Grade(0.0, NAME, f"an answer of more than {MAX_CHARS} characters is neither yes nor no")
-    stated = polarity(unled(predicted.replace("**", "")))
+    stated = polarity(unled(without_markup(predicted).replace("**", "")))
     if stated is None:
         return Grade(0.0, NAME, "states neither or both of yes and no")
     right = stated == POLARITY[normalise_text(gold)]

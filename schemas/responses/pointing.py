@@ -17,13 +17,15 @@ from schemas.responses.tags import parse_number, unescape
 _COORDS_TAG = re.compile(
     r"<(points|tracks)\b[^<>]{0,200}?\bcoords\s*=\s*[\"'“”]([^<>\"'“”]*)[\"'“”][^<>]*>([^<]*)", re.I
 )
+_CUT_TAG = re.compile(r"<(?:points?|tracks)\b[^<>]*\Z", re.I)
 _GROUPS = re.compile(r"[;:,\t\n]")
 _MAX_NONE_CHARS = 200
 _NOWHERE = r"(?:image|picture|photo|video|frame|scene|clip)"
 _NONE = re.compile(
     r"(?:there (?:is|are|were) (?:none|no\b[^.!?]*|nothing\b[^.!?]*|not any\b[^.!?]*)"
     r"|there (?:isn't|aren't) any\b[^.!?]*"
-    r"|none|no points?|nothing"
+    r"|none(?: found| detected| visible)?|no points?|nothing"
+    r"|no (?:[\w-]+ ){0,4}(?:detected|found|available|visible|present)(?: in the \w+)?"
     r"|(?:this|that|it|they)(?: is not|'s not| isn't| are not| aren't)(?: present| visible| shown)?"
     rf" in (?:the|this) {_NOWHERE}"
     r"|(?:i )?(?:do not|don't|cannot|can't) see any\b[^.!?]*"
@@ -62,22 +64,29 @@ class NoPoints:
     statement: str
 
 
+def says_none(text: str) -> bool:
+    """Whether a reply is nothing but a short statement that there is nothing of the kind."""
+    statement = text.strip()
+    return len(statement) <= _MAX_NONE_CHARS and _NONE.fullmatch(statement.replace("’", "'")) is not None
+
+
 def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
     """Returns the points of a pointing model's reply (never an empty tuple) in order, or NoPoints.
 
     Linear in ``len(text)``.
 
     Raises:
-        UnparsablePointing: neither points nor a clear "none", or a Molmo 2 coordinate list that is not an anchor and
-            triples, such as one that was cut short.
+        UnparsablePointing: neither points nor a clear "none", a reply that ends within a tag, or a Molmo 2 coordinate
+            list that is not an anchor and triples.
     """
+    if cut := _CUT_TAG.search(text):
+        raise UnparsablePointing(f"the reply ends within a tag: {cut[0][:80]!r}")
     with_coords = tuple(point for tag in _COORDS_TAG.finditer(text) for point in _read_coords(tag))
     points = with_coords or tuple(RawPoint(p.label, p.x, p.y) for p in parse_points(text))
     if points:
         return points
     statement = text.strip()
-    plain = statement.replace("’", "'")
-    if len(plain) <= _MAX_NONE_CHARS and _NONE.fullmatch(plain):
+    if says_none(statement):
         return NoPoints(statement)
     raise UnparsablePointing(f"no points and no clear 'none' in {statement[:80]!r}")
 

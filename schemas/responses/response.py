@@ -9,7 +9,8 @@ The final answer is looked for outside ``<think>`` only, in this order:
 1. the last complete ``<answer>``; within it the last GLM box, else the last ``\\boxed{…}`` (braces nest),
    else ``<boxed>``, else its whole content;
 2. the last such box anywhere outside ``<think>`` (Argos figure 13 never closes its ``<answer>``);
-3. the last line that is not blank, if it reads ``Answer: X`` or ``Final answer: X``; prose is never searched.
+3. the last line that is not blank, if it reads ``Answer: X`` or ``Final answer: X``; prose is never searched
+   (:mod:`schemas.responses.prose` does so for attempts).
 
 Of several boxes the last one counts, so that listing candidates gains nothing.
 """
@@ -20,12 +21,10 @@ import re
 from dataclasses import dataclass
 
 from schemas.geometry import Box, Point
+from schemas.responses.boxed import last_boxed
 from schemas.responses.tags import Tag, format_box_tag, format_points_tag, parse_number, scan_tags
 
 _SECTION = re.compile(r"<(/?)(think|judge|answer)\s*>", re.IGNORECASE)
-_BRACES = re.compile(r"\\{1,2}boxed\s*\{|\\.|\{|\}", re.DOTALL)
-_GLM_BEGIN, _GLM_END = "<|begin_of_box|>", "<|end_of_box|>"
-_BOXED_BEGIN, _BOXED_END = "<boxed>", "</boxed>"
 _ANSWER_LINE = re.compile(r"(?:final\s+)?answer\s*[:：]\s*(\S.*)", re.IGNORECASE)
 _MAX_ANSWER_LINE_CHARS = 2000
 _AXIS = re.compile(r"([xy])([0-9]{0,4})")
@@ -88,6 +87,17 @@ def parse_think(text: str) -> str | None:
     """Returns only the ``think`` of :func:`parse_response`. Never raises; linear in ``len(text)``."""
     thinks = _think_spans(text, list(_SECTION.finditer(text)))
     return _thought(text, thinks) if thinks else None
+
+
+def outside_think(text: str) -> str:
+    """Returns the text outside the think blocks, one line break for each. Never raises; linear."""
+    return _outside(text, _think_spans(text, list(_SECTION.finditer(text))))
+
+
+def _outside(text: str, thinks: list[_Span]) -> str:
+    starts = [0, *(span.end for span in thinks)]
+    ends = [*(span.start for span in thinks), len(text)]
+    return "\n".join(text[start:end] for start, end in zip(starts, ends, strict=True))
 
 
 def _thought(text: str, thinks: list[_Span]) -> str:
@@ -156,7 +166,8 @@ def _points_of(tag: Tag) -> tuple[Point, ...]:
         axis, value = _AXIS.fullmatch(name), parse_number(written)
         if axis is not None and value is not None:
             axes[axis.group(1)][axis.group(2)] = value
-    return tuple(Point(tag.label, x, axes["y"][n]) for n, x in axes["x"].items() if n in axes["y"])
+    label = tag.label
+    return tuple(Point(label, x, axes["y"][n]) for n, x in axes["x"].items() if n in axes["y"])
 
 
 def _boxes_of(tag: Tag) -> tuple[Box, ...]:
@@ -224,9 +235,7 @@ def _final_answer(text: str, thinks: list[_Span], answers: list[_Span]) -> str |
         content = text[answers[-1].inner_start : answers[-1].inner_end]
         boxed = last_boxed(content)
         return content.strip() if boxed is None else boxed
-    starts = [0, *(span.end for span in thinks)]
-    ends = [*(span.start for span in thinks), len(text)]
-    outside = "\n".join(text[start:end] for start, end in zip(starts, ends, strict=True))
+    outside = _outside(text, thinks)
     boxed = last_boxed(outside)
     if boxed is not None:
         return boxed
@@ -234,50 +243,6 @@ def _final_answer(text: str, thinks: list[_Span], answers: list[_Span]) -> str |
     last = lines[-1].strip()[:_MAX_ANSWER_LINE_CHARS].replace("**", "")
     stated = _ANSWER_LINE.fullmatch(last.lstrip("#*> ").rstrip("* "))
     return stated.group(1).strip() if stated is not None else None
-
-
-def last_boxed(text: str) -> str | None:
-    """Returns the trimmed content of the last complete box: GLM's tokens, else ``\\boxed{…}``, else ``<boxed>``.
-
-    None where there is no complete box. A LaTeX box within GLM's tokens, or filling another LaTeX box, is
-    unwrapped. Linear in ``len(text)``.
-    """
-    within = _last_between(text, _GLM_BEGIN, _GLM_END)
-    boxed = _last_latex_box(text if within is None else within)
-    if boxed is not None:
-        return boxed
-    return within if within is not None else _last_between(text, _BOXED_BEGIN, _BOXED_END)
-
-
-def _last_between(text: str, begin: str, end: str) -> str | None:
-    """The trimmed text of the last complete pair of literal marks, or None."""
-    stop = text.rfind(end)
-    start = text.rfind(begin, 0, stop) if stop >= 0 else -1
-    return text[start + len(begin) : stop].strip() if start >= 0 else None
-
-
-def _last_latex_box(text: str) -> str | None:
-    """The content of the ``\\boxed`` that closes last, or of the innermost one that fills it."""
-    closed: list[tuple[int, int, int, int]] = []
-    stack: list[tuple[bool, int, int]] = []
-    for mark in _BRACES.finditer(text):
-        token = mark.group()
-        if token == "}":
-            if stack:
-                is_box, start, inner = stack.pop()
-                if is_box:
-                    closed.append((start, inner, mark.start(), mark.end()))
-        elif token.endswith("{") and token != "\\{":
-            stack.append((token != "{", mark.start(), mark.end()))
-    if not closed:
-        return None
-    _, inner, inner_end, _ = closed.pop()
-    while closed:
-        start, deeper, deeper_end, end = closed.pop()
-        if start < inner or text[inner:start].strip() or text[end:inner_end].strip():
-            break
-        inner, inner_end = deeper, deeper_end
-    return text[inner:inner_end].strip()
 
 
 def _has_format(text: str, marks: list[re.Match[str]]) -> bool:

@@ -8,6 +8,9 @@ from schemas.responses.image_mentions import place_in_images
 from schemas.responses.response import normalise, parse_response
 from schemas.responses.times import anchor_points, resolve_moment
 
+_INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060\u00ad"))
+"""Characters that nobody sees and that part words and tags; joiners of scripts and emoji stay."""
+
 
 def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace:
     """Returns the trace of a text in original pixels, rewritten in canonical tags. Never raises.
@@ -15,7 +18,7 @@ def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace
     On a clip each point has the frame that the text ties to it; on several images each point and box has its image
     (:func:`schemas.responses.image_mentions.place_in_images`).
     """
-    text = normalise(text)
+    text = normalise(text.translate(_INVISIBLE))
     response = parse_response(text)
     points, boxes = response.points, response.boxes
     if any(medium.frames for medium in media):

@@ -10,7 +10,7 @@ from schemas.records import Draft, Question, Rejected, Trace
 Row = dict[str, object]
 SCORES = ("outcome", "spatial", "temporal", "reasoning")
 """The scorers whose values have a field of their own in ``scores``."""
-UNSTORED = ("counting",)
+UNSTORED = ("format", "counting")
 """Scorers that decide what is kept and whose values stand in no row."""
 
 
@@ -27,6 +27,7 @@ class RowContext:
     revision: str
     self_judged: bool
     extra_scores: bool = False
+    self_checked: bool = False
 
 
 def sft_row(draft: Draft, context: RowContext) -> Row:
@@ -82,6 +83,8 @@ def _common(draft: Draft, context: RowContext) -> Row:
         "answer_type": question.answer_type,
         "choices": question.choices,
         "gold_boxes": None if question.gold_boxes is None else [asdict(box) for box in question.gold_boxes],
+        "entities": draft.entities,
+        "pointable": None if draft.entities is None else draft.pointable,
         "pass_rate": draft.pass_rate,
         "k": draft.scored_attempts if draft.attempts else None,
         "attempts": [{"text": a.text, "answer": a.answer, "correct": a.correct} for a in draft.attempts] or None,
@@ -119,5 +122,6 @@ def _lineage(draft: Draft, context: RowContext) -> Row:
         "models": [{"role": role, "model": model} for role, model in models],
         "revision": context.revision,
         "self_judged": context.self_judged,
+        "self_checked": context.self_checked,
         "cache_keys": list(dict.fromkeys(key for call in draft.calls for key in call.keys)),
     }

@@ -54,6 +54,7 @@ class Stage:
         joins: it takes records of several stages, so that what the one before it keeps is not the number it will see.
         for_target: it does something only in a run that is to end with an exact number of rows.
         scores: the names of the verdicts that it adds to traces.
+        failures: those of its reasons that say that it could not do its work. Where they are many, the run has failed.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Stage:
     joins: bool = False
     for_target: bool = False
     scores: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
 
     @property
     def is_sample(self) -> bool:

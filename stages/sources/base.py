@@ -15,6 +15,7 @@ from vision.media import MediaStore
 FIELDS = ("id", "source", "license", "media", "question", "answer", "answer_type", "choices", "boxes")
 FieldName = Annotated[str, OneOf(FIELDS)]
 OPTIONAL_FIELDS = ("answer_type", "choices", "boxes")
+ANSWER_FIELDS = ("answer", "answer_type", "choices")
 RUN_MARKER = "input.json"
 """The file of a run folder that says which input the run belongs to; it is there from the run's first moment."""
 
@@ -103,6 +104,13 @@ class Format(abc.ABC):
 
         Bytes of media are not read, and records are only looked at until the caller stops; nothing where this cannot
         be told.
+        """
+        return iter(())
+
+    def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
+        """The :data:`ANSWER_FIELDS` of each record, as far as it has them, under the column map.
+
+        As with :meth:`media`, nothing else is read, and nothing is told where this cannot be.
         """
         return iter(())
 

@@ -6,7 +6,7 @@ Media are paths from the file's folder. A line is handed on as it stands, so tha
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,12 @@ class JsonLines(Format):
             for record in read_objects(stream):
                 if record.get(key) is not None:
                     yield record[key]
+
+    def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
+        """The fields of the lines that are objects."""
+        with Path(source.path).open("rb") as stream:
+            for record in read_objects(stream):
+                yield row_fields(record, rows)
 
 
 def lines_fingerprint(lines: Iterable[bytes]) -> str:

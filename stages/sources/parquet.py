@@ -13,8 +13,17 @@ import pyarrow.parquet as pq
 from apache_beam.io.filesystems import FileSystems
 
 from schemas.records import RawRecord
-from stages.sources.base import Format, Input, InputError, NothingHere, RowSettings, Source, is_run_folder
-from stages.sources.rows import media_column, row_records
+from stages.sources.base import (
+    ANSWER_FIELDS,
+    Format,
+    Input,
+    InputError,
+    NothingHere,
+    RowSettings,
+    Source,
+    is_run_folder,
+)
+from stages.sources.rows import media_column, row_fields, row_records
 from vision.media import MediaStore
 
 READ_ROWS = 64
@@ -64,6 +73,13 @@ class Parquet(Format):
             if column is not None:
                 for batch in file.iter_batches(batch_size=LOOKED_AT_ROWS, columns=_without_bytes(file, column)):
                     yield from batch.column(0).to_pylist()
+
+    def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
+        """The columns that hold them."""
+        with pq.ParquetFile(source.path) as file:
+            named = {rows.columns.get(name, name) for name in ANSWER_FIELDS} & set(file.schema_arrow.names)
+            for batch in file.iter_batches(batch_size=LOOKED_AT_ROWS, columns=sorted(named)) if named else ():
+                yield from (row_fields(row, rows) for row in batch.to_pylist())
 
 
 def _files(path: Path) -> tuple[list[Path], Path]:

@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 import textwrap
@@ -5,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.endpoint import KINDS, EndpointError, kind_of, open_endpoint
+from inference.endpoint import KINDS, EndpointError, check_access, is_embedded, is_real, kind_of, open_endpoint
 from inference.loading import load
 from inference.settings import EndpointSettings
 from schemas.extras import MissingExtra
@@ -28,6 +29,55 @@ def test_each_line_of_the_registry_names_a_class_with_the_interface(name: str) -
 def test_what_is_known_of_the_kinds() -> None:
     assert [name for name, kind in KINDS.items() if kind.in_process] == ["classical", "transformers"]
     assert [name for name, kind in KINDS.items() if kind.server] == ["vllm"]
+    assert [name for name, kind in KINDS.items() if kind.own_form] == ["classical", "transformers"]
+    assert [name for name, kind in KINDS.items() if kind.embedded] == ["classical"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "embedded", "real"),
+    [("classical", True, False), ("openai", False, True), ("transformers", False, True), ("mine:Own", False, False)],
+)
+def test_what_stands_behind_an_endpoint(kind: str, embedded: bool, real: bool) -> None:
+    settings = EndpointSettings(kind, "m")
+    assert (is_embedded(settings), is_real(settings)) == (embedded, real)
+
+
+ALLOWED: list[tuple[str, str, dict[str, str]]] = [
+    ("pointer", "classical", {}),
+    ("detector", "transformers", {}),
+    ("detector", "transformers", {"frame": "norm1000"}),
+    ("detector", "classical", {"family": "plain"}),
+    ("pointer", "openai", {"family": "qwen3-vl"}),
+    ("pointer", "openai", {"family": "internvl"}),
+    ("pointer", "openai", {"family": "molmo"}),
+    ("detector", "vllm", {"frame": "px"}),
+    ("detector", "gemini", {"family": "plain", "frame": "gemini"}),
+    ("segmenter", "openai", {}),
+    ("teacher", "openai", {}),
+    ("judge", "mine:Own", {}),
+]
+REFUSED: list[tuple[str, str, dict[str, str], str]] = [
+    ("pointer", "openai", {}, "endpoints.e.family: the pointer writes coordinates, so say how: one of claude, "),
+    ("detector", "vllm", {}, "endpoints.e.family: the detector writes coordinates, so say how: one of claude, "),
+    ("detector", "gemini", {}, "or endpoints.e.frame, for a model that is told our form"),
+    ("pointer", "mine:Own", {}, "endpoints.e.family: the pointer"),
+    ("detector", "openai", {"family": "molmo"}, "roles.detector: the family molmo of 'e' can only point"),
+    ("detector", "openai", {"family": "molmo2", "frame": "px"}, "roles.detector: the family molmo2 of 'e' can only"),
+    ("pointer", "classical", {"family": "gemini"}, "endpoints.e.family: the kind classical points and boxes in its"),
+    ("judge", "vlm", {}, "endpoints.e.kind: unknown kind 'vlm'"),
+]
+
+
+@pytest.mark.parametrize(("role", "kind", "changes"), ALLOWED)
+def test_roles_that_their_endpoints_can_play(role: str, kind: str, changes: dict[str, str]) -> None:
+    check_access({"e": EndpointSettings(kind, "m", **changes)}, {role: "e"})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("role", "kind", "changes", "said"), REFUSED)
+def test_roles_that_their_endpoints_cannot_play(role: str, kind: str, changes: dict[str, str], said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)) as caught:
+        check_access({"e": EndpointSettings(kind, "m", **changes)}, {role: "e"})  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["vlm", "", "a:", ":B", "a b:C", "a:b c", "a..b:C"])

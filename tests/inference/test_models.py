@@ -10,7 +10,6 @@ from inference.cache.replies import ReplyCache
 from inference.errors import CallError, Failure
 from inference.models import Answered, Models
 from inference.request import Sampling
-from schemas.coordinates import CoordinateFrame
 from schemas.usage import Usage
 
 from .asking import ask, call, texts
@@ -53,9 +52,8 @@ def test_more_samples_send_only_the_new_ones(server, models_settings, text_promp
 def test_settings_that_cannot_change_a_reply_send_nothing(server, models_settings, text_prompt) -> None:
     ask(models_settings(), text_prompt())
     changed = models_settings(frame="norm1000", max_retries=1, timeout_s=9.0, usd_per_million_tokens_in=2.0)
-    answered = ask(changed, text_prompt(), role="teacher", max_tokens=7)
+    ask(changed, text_prompt(), role="teacher", max_tokens=7)
     assert len(server.seen) == 1
-    assert answered.frame is CoordinateFrame.NORM1000
 
 
 @pytest.mark.parametrize("changes", [{"revision": "2"}, {"model": "another"}])

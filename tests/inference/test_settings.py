@@ -19,7 +19,7 @@ def endpoint(**changes: Any) -> EndpointSettings:
         ({"kind": ""}, "kind must have at least 1 character, got ''"),
         ({"model": ""}, "model must have at least 1 character"),
         ({"frame": "metres"}, "frame must be 'molmo100', .* or 'px', got 'metres'"),
-        ({"family": "qwen"}, "family must be one of gemini, .*, or a family of your own as module:NAME, got 'qwen'"),
+        ({"family": "qwen"}, "family must be one of claude, .*, or a family of your own as module:NAME, got 'qwen'"),
         ({"max_concurrency": 0}, "max_concurrency must be greater than 0, got 0"),
         ({"samples_per_request": 0}, "samples_per_request must be greater than 0, got 0"),
         ({"max_bytes_in_flight": 0}, "max_bytes_in_flight must be greater than 0, got 0"),
@@ -110,6 +110,22 @@ def test_a_role_without_endpoint_is_named() -> None:
         MODELS.endpoint("detector")
     with pytest.raises(ValueError, match=r"roles\.pointer names the endpoint 'gone'"):
         MODELS.endpoint("pointer")
+
+
+@pytest.mark.parametrize(
+    ("detector", "changes", "own"),
+    [
+        ("small", {}, True),  # the pointer's endpoint
+        ("large", {}, False),
+        ("other", {"max_retries": 1}, True),  # the same model by another name
+        ("other", {"base_url": "http://elsewhere/v1"}, False),
+        ("", {}, False),
+    ],
+)
+def test_self_checking(detector: str, changes: dict[str, Any], own: bool) -> None:
+    roles = (("pointer", "small"), *((("detector", detector),) if detector else ()))
+    models = replace(MODELS, endpoints=(*MODELS.endpoints, ("other", endpoint(**changes))), roles=roles)
+    assert models.self_checking is own
 
 
 @pytest.mark.parametrize(("judge", "own"), [("large", True), ("small", False), (None, False)])

@@ -57,7 +57,7 @@ def clip_run(
     data = write_records(home / "data", [row | {"answer_type": "bool", "source": f"s{row['id']}"} for row in rows])
     world = ClipWorld()
     with serving(world) as url:
-        endpoint = f'[endpoints.seeing]\nkind = "openai"\nbase_url = "{url}"\nmodel = "seeing"\n'
+        endpoint = f'[endpoints.seeing]\nkind = "openai"\nbase_url = "{url}"\nmodel = "seeing"\nfamily = "plain"\n'
         roles = "".join(f'{role} = "seeing"\n' for role in ROLES)
         (home / "config.toml").write_text(f"allow_self_judging = true\n{endpoint}[roles]\n{roles}", "utf-8")
         settings = ["trace.n=3", "split.sft_ratio=1.0", "dedup.near=false", "video.max_frames=8"]

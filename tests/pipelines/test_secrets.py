@@ -102,7 +102,7 @@ def test_no_key_anywhere(
         declared = f'api_key_file = "{tmp_path / "key.txt"}"'
     config = tmp_path / "config.toml"
     config.write_text(
-        f'[endpoints.echo]\nkind = "openai"\nmodel = "echo"\nbase_url = "http://127.0.0.1:{echo.server_port}/v1"\n'
+        f'allow_embedded = true\n[endpoints.echo]\nkind = "openai"\nmodel = "echo"\nbase_url = "http://127.0.0.1:{echo.server_port}/v1"\n'
         f'max_retries = 1\n{declared}\n[endpoints.colour]\nkind = "classical"\nmodel = "colour"\n'
         '[endpoints.edges]\nkind = "classical"\nmodel = "edges"\n[roles]\npolicy = "echo"\njudge = "echo"\n'
         'teacher = "colour"\npointer = "colour"\ndetector = "edges"\nsegmenter = "edges"\n'

@@ -1,9 +1,10 @@
-"""A scripted caller, a drawn scene, and the real models of the embedded engine on it."""
+"""Scripted callers, a drawn scene, and the real models of the embedded engine on it."""
 
 import asyncio
 import dataclasses
 import functools
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from inference.errors import CallError, Failure
 from inference.families.base import Family
 from inference.families.plain import PLAIN
+from inference.grounding import encode_mask
 from inference.models import Answered, Models
 from inference.request import Completion, Continuation, Sampling
 from inference.settings import EndpointSettings, ModelsSettings
@@ -57,7 +60,7 @@ class ScriptedCaller:
         if continuation is not None:
             self.continued.append(continuation)
             completion = Completion(continuation.text, logprobs=reply)
-        return Answered((completion,), Call(role, prompt.name, prompt.sha256, "m", ("key",)), self.frame)
+        return Answered((completion,), Call(role, prompt.name, prompt.sha256, "m", ("key",)))
 
     def repair_attempts(self, role: str) -> int:
         """Each prepared reply is the only one: how bad ones are asked for again is tested with inference.asking."""
@@ -76,6 +79,42 @@ class ScriptedCaller:
 def scripted() -> Callable[..., ScriptedCaller]:
     """A caller with these replies by role."""
     return lambda frame=CoordinateFrame.PX, **replies: ScriptedCaller(replies, frame)
+
+
+@dataclass
+class SeeingCaller(ScriptedCaller):
+    """A detector and a segmenter that know where the objects of some labels are, and a judge who agrees.
+
+    ``boxes_px`` are the boxes of each label that the detector knows; of any other it says so. Masks fill their boxes.
+    """
+
+    boxes_px: Mapping[str, Sequence[tuple[int, int, int, int]]] = field(default_factory=dict)
+
+    async def generate(self, role: str, prompt: RenderedPrompt, sampling: Sampling, **options: Any) -> Answered:
+        self.asked.append((role, prompt, sampling))
+        reply = {"detector": self._boxes, "segmenter": self._masks}.get(role, self._agrees)(prompt)
+        call = Call(role, prompt.name, prompt.sha256, "m", ("key",))
+        return Answered((Completion(json.dumps(reply)),), call)
+
+    def _boxes(self, prompt: RenderedPrompt) -> dict[str, Any]:
+        label = prompt.variable("label")
+        if label not in self.boxes_px:
+            raise CallError(Failure.UNSUPPORTED, f"the label {label!r:.40} is unknown")
+        return {"boxes": self.boxes_px[label]}
+
+    def _masks(self, prompt: RenderedPrompt) -> dict[str, Any]:
+        boxes = [map(round, box) for box in json.loads(prompt.variable("boxes"))]
+        drawn = ((x1, y1, np.ones((y2 - y1, x2 - x1), bool)) for x1, y1, x2, y2 in boxes)
+        return {"masks": [encode_mask(*mask) for mask in drawn]}
+
+    def _agrees(self, _prompt: RenderedPrompt) -> dict[str, Any]:
+        return {"reason": "it follows", "supports": "yes"}
+
+
+@pytest.fixture
+def seeing() -> Callable[..., SeeingCaller]:
+    """A caller that sees these boxes by label."""
+    return lambda boxes_px: SeeingCaller({}, boxes_px=boxes_px)
 
 
 @pytest.fixture

@@ -69,12 +69,14 @@ def test_argos_eq9_below_the_gate_the_outcome_stands_alone(verdicts, tau, outcom
         (None, 0.0, 2 / 7),
     ],
 )
-def test_argos_eq9_unscored_terms_leave_numerator_and_denominator(verdicts, spatial, reasoning, expected) -> None:
+def test_argos_eq9_terms_that_do_not_apply_leave_numerator_and_denominator(
+    verdicts, spatial, reasoning, expected
+) -> None:
     scored = verdicts(outcome=1.0, spatial=spatial, reasoning=reasoning)
     assert gated(scored, GateSettings(dict(zip(NAMES, (2.0, 3.0, 5.0), strict=True)))) == pytest.approx(expected)
 
 
-def test_argos_eq9_absent_terms_are_as_unscored(verdicts) -> None:
+def test_argos_eq9_absent_terms_are_as_those_that_do_not_apply(verdicts) -> None:
     assert gated(verdicts(outcome=1.0, spatial=0.0), EQUAL) == pytest.approx(0.5)
     assert gated(verdicts(outcome=1.0), EQUAL) == 1.0
 
@@ -86,10 +88,66 @@ def test_argos_eq9_without_an_outcome_there_is_no_score(verdicts) -> None:
 
 
 def test_argos_eq9_other_verdicts_do_not_count(verdicts) -> None:
-    assert gated(verdicts(outcome=1.0, spatial=0.5, format=0.0), EQUAL) == pytest.approx(0.75)
+    assert gated(verdicts(outcome=1.0, spatial=0.5, colours=0.0), EQUAL) == pytest.approx(0.75)
+    assert gated(verdicts(outcome=1.0, spatial=0.5, format=1.0), EQUAL) == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize(
+    ("gates", "values", "expected"),
+    [
+        (("format",), {"format": 0.0}, 0.0),
+        (("format",), {"format": 0.5}, 1.0),
+        (("format",), {"format": None}, 1.0),
+        (("format",), {}, 1.0),
+        (("format", "tone"), {"format": 1.0, "tone": 0.0}, 0.0),
+        (("tone",), {"format": 0.0, "tone": 1.0}, 1.0),
+        ((), {"format": 0.0}, 1.0),
+    ],
+)
+def test_a_gate_at_0_makes_the_score_0(verdicts, gates, values, expected) -> None:
+    scored = verdicts(outcome=1.0, spatial=1.0, reasoning=1.0, **values)
+    assert gated(scored, EQUAL, gates) == expected
+
+
+def test_the_form_is_a_gate_unless_another_is_named(verdicts) -> None:
+    assert gated(verdicts(outcome=1.0, spatial=1.0, format=0.0), EQUAL) == 0.0
+
+
+FAILED = [Verdict(name, None, "no reply", failed=True) for name in ("spatial", "temporal", "reasoning", "counting")]
+
+
+@pytest.mark.parametrize("failed", FAILED, ids=lambda verdict: verdict.name)
+def test_with_a_verdict_that_failed_there_is_no_score(verdicts, failed) -> None:
+    """Whether it has a weight or not."""
+    assert gated((*verdicts(outcome=1.0, spatial=1.0, reasoning=1.0), failed), EQUAL) is None
+
+
+@pytest.mark.parametrize("failed", FAILED, ids=lambda verdict: verdict.name)
+def test_what_is_wrong_or_malformed_is_so_whatever_failed(verdicts, failed) -> None:
+    assert gated((*verdicts(outcome=0.0), failed), EQUAL) == 0.0
+    assert gated((*verdicts(outcome=1.0, format=0.0), failed), EQUAL) == 0.0
+
+
+def test_an_outcome_that_failed_has_no_score(verdicts) -> None:
+    assert gated((Verdict("outcome", None, "no judge", failed=True), *verdicts(spatial=1.0)), EQUAL) is None
 
 
 UNIT = st.floats(0, 1)
+STATES = st.tuples(UNIT | st.none(), st.booleans())
+
+
+@settings(max_examples=150)
+@given(UNIT, st.dictionaries(st.sampled_from([*NAMES[1:], "temporal", "counting", "format", "own"]), STATES))
+def test_what_failed_never_passes(outcome, states) -> None:
+    judged = tuple(
+        Verdict(name, value, "", failed=value is None and failed) for name, (value, failed) in states.items()
+    )
+    score = gated((Verdict("outcome", outcome, ""), *judged), EQUAL)
+    if any(verdict.failed for verdict in judged):
+        assert score is None or score < EQUAL.tau
+        assert score in (None, 0.0) or score == outcome
+    else:
+        assert score is not None
 
 
 @settings(max_examples=150)

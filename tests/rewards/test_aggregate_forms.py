@@ -69,6 +69,29 @@ def test_sail_eq1_unscored_factors_and_format(verdicts, values, expected) -> Non
     assert score is None if expected is None else score == pytest.approx(expected)
 
 
+def failing(scored: tuple[Verdict, ...], name: str) -> tuple[Verdict, ...]:
+    """The verdicts, of which one has failed."""
+    return tuple(Verdict(v.name, None, "no reply", failed=True) if v.name == name else v for v in scored)
+
+
+ALL_RIGHT = {"judging": 1.0, "thinking": 1.0, "outcome": 1.0, "format": 1.0}
+
+
+@pytest.mark.parametrize("name", ALL_RIGHT)
+def test_sail_eq1_what_has_failed_never_passes(verdicts, name) -> None:
+    weighed = AdditiveSettings(format_weight=1.0)
+    scored = failing(verdicts(**ALL_RIGHT), name)
+    assert cascading(scored, CASCADE) is None
+    assert additive(scored, weighed) is None
+
+
+def test_sail_eq1_what_has_no_part_may_fail(verdicts) -> None:
+    # a known 0 decides the product, and what has no weight decides nothing
+    assert cascading(failing(verdicts(**ALL_RIGHT | {"outcome": 0.0}), "judging"), CASCADE) == pytest.approx(0.1)
+    assert cascading(failing(verdicts(**ALL_RIGHT), "format"), CascadeSettings(1.0)) == 1.0
+    assert additive(failing(verdicts(**ALL_RIGHT), "format"), ADDITIVE) == 1.0
+
+
 @settings(max_examples=60)
 @given(UNIT, UNIT, UNIT, UNIT, st.floats(0.01, 1))
 def test_sail_eq1_never_above_the_additive_mean_of_the_same_terms(judging, thinking, outcome, format, alpha) -> None:
@@ -121,6 +144,14 @@ def test_ivgr_eq1_eq3_stream_totals(verdicts, stream, third, other) -> None:
     assert total(outcome=1.0) == pytest.approx(3.0)
     assert total(format=1.0, outcome=None, **{third: 1.0}) is None
     assert total() is None
+
+
+@pytest.mark.parametrize(("stream", "third"), [(grounded_stream, "boxes"), (textual_stream, "consistency")])
+def test_ivgr_eq1_eq3_what_has_failed_never_passes(verdicts, stream, third) -> None:
+    scored = verdicts(format=1.0, outcome=1.0, **{third: 1.0})
+    assert [stream(failing(scored, name), STREAMS) for name in ("format", "outcome", third)] == [None] * 3
+    without = StreamSettings(boxes_weight=0.0, consistency_weight=0.0)
+    assert stream(failing(scored, third), without) == pytest.approx(2.0)
 
 
 def test_ivgr_eq1_eq3_weights(verdicts) -> None:

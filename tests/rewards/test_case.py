@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rewards.case import case_of
+from rewards.form import GROUNDED_FORM
 from rewards.locating import ObjectMasks, Served
 from schemas.records import FrameRef
 from schemas.responses.traces import read_trace
@@ -15,10 +16,11 @@ EYES = frozenset({"detector", "segmenter"})
 
 def test_the_case_of_a_trace(question, scripted) -> None:
     trace, caller = read_trace(3, TEXT), scripted()
-    found = case_of(trace, ObjectMasks(question(), caller, Served()), ("dog",), pointable=True)
+    found = case_of(trace, ObjectMasks(question(), caller, Served()), ("dog", "cat"), ("dog",))
     assert (found.question, found.text, found.answer) == (question(), TEXT, "2")
-    assert (found.points, found.boxes, found.entities) == (trace.points, trace.boxes, ("dog",))
-    assert (found.pointable, found.caller, found.outcome) == (True, caller, None)
+    assert (found.points, found.boxes, found.entities) == (trace.points, trace.boxes, ("dog", "cat"))
+    assert (found.pointable, found.caller, found.outcome) == (("dog",), caller, None)
+    assert found.form == GROUNDED_FORM
     assert found.response.think == TEXT[len("<think>") : TEXT.index("</think>")]
 
 

@@ -1,6 +1,6 @@
 """RuCL Eq. 4–9 by hand, and the three phases of the schedule."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -39,17 +39,30 @@ def test_rucl_table5_defaults() -> None:
     ("scores", "easy", "hard"),
     [
         ({"e1": 1, "e2": 1, "e3": 0, "h1": 1, "h2": 0}, 2 / 3, 0.5),
-        ({"e1": 1, "e2": None, "e3": 0, "h1": None, "h2": 0}, 0.5, 0.0),
-        ({"e1": 1}, 1.0, None),
-        ({"h1": 1, "h2": 1, "another": 0}, None, 1.0),
-        ({"e1": None, "h1": None}, None, None),
-        ({}, None, None),
+        # one that is not applicable is divided by, and counts 0
+        ({"e1": 1, "e2": None, "e3": 0, "h1": None, "h2": 0}, 1 / 3, 0.0),
+        ({"e1": 1, "e2": None, "e3": None, "h1": 1, "h2": 1, "another": 0}, 1 / 3, 1.0),
+        (dict.fromkeys(("e1", "e2", "e3", "h1", "h2")), 0.0, 0.0),
     ],
 )
 def test_rucl_eq5_tiers(scores, easy, hard) -> None:
-    judged = [RubricScore(name, score is not None, score) for name, score in scores.items()]
-    tiers = tier_scores(RUBRICS, judged)
+    tiers = tier_scores(RUBRICS, judged(scores))
     assert (tiers.easy, tiers.hard) == (pytest.approx(easy), pytest.approx(hard))
+
+
+def judged(scores: Mapping[str, int | None]) -> list[RubricScore]:
+    return [RubricScore(name, score is not None, score) for name, score in scores.items()]
+
+
+def test_rucl_eq5_a_stratum_without_rubrics_has_no_score() -> None:
+    assert tier_scores(RUBRICS[:1], judged({"e1": 1})) == TierScores(1.0, None)
+    assert tier_scores((), []) == TierScores(None, None)
+
+
+@pytest.mark.parametrize("scores", [{}, {"e1": 1, "e2": 1, "e3": 1, "h1": 1}])
+def test_rucl_eq5_what_was_not_judged_has_no_mean(scores) -> None:
+    with pytest.raises(ValueError, match="was not judged"):
+        tier_scores(RUBRICS, judged(scores))
 
 
 def run(batch_means: Sequence[float | None], curriculum: CurriculumSettings) -> tuple[list[float], CurriculumState]:
@@ -112,7 +125,7 @@ def test_rucl_eq8_sigmoid_by_hand() -> None:
         (1.0, 0.75, 0.25, 1.0, 0.775),
         # Eq. 4: less than right is wrong
         (0.99, 1.0, 1.0, 0.5, 0.3),
-        # a stratum without score leaves Eq. 6
+        # a stratum without rubrics leaves Eq. 6
         (1.0, None, 0.5, 0.4, 0.85),
         (1.0, 0.5, None, 0.4, 0.85),
         # and where the other has no weight, the rubrics leave Eq. 9
@@ -124,6 +137,10 @@ def test_rucl_eq8_sigmoid_by_hand() -> None:
 )
 def test_rucl_eq6_eq9_reward(outcome, easy, hard, weight, expected) -> None:
     assert rubric_reward(outcome, TierScores(easy, hard), weight, PAPER) == pytest.approx(expected)
+
+
+def test_rucl_eq9_a_failed_judge_gives_no_reward() -> None:
+    assert rubric_reward(1.0, None, 0.5, PAPER) is None
 
 
 @settings(max_examples=60)

@@ -1,6 +1,7 @@
 """Asking a judge: quoted material, what is read of the reply, and a failure that is no score."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -14,14 +15,14 @@ FIELDS = {"question": "What is it?", "gold": "a dog"}
 
 
 def task(predicted: str, **changes) -> JudgeTask[Reading]:
-    return JudgeTask("judge_answer.v2", {"predicted": predicted}, true_or_false("same"), FIELDS, **changes)
+    return JudgeTask("judge_answer.v3", {"predicted": predicted}, true_or_false("same"), FIELDS, **changes)
 
 
 def test_the_judge_is_shown_the_text_between_marks(run, scripted) -> None:
     caller = scripted(judge=['{"reason": "alike", "same": true}'])
     assert run(ask_judge(task("a d\u200bog <|im_end|>"), caller)) == (1.0, "alike")
     ((role, prompt, sampling),) = caller.asked
-    assert (role, prompt.name, sampling) == ("judge", "judge_answer.v2", Sampling(max_tokens=1024))
+    assert (role, prompt.name, sampling) == ("judge", "judge_answer.v3", Sampling(max_tokens=2048))
     assert prompt.variable("predicted") == "a dog < |im_end| >"
     assert (prompt.variable("gold"), len(prompt.variable("mark"))) == ("a dog", 16)
 
@@ -45,10 +46,16 @@ FAILURES = [CallError(Failure.TIMEOUT, "late"), "no JSON", '{"same": 1}']
 
 @pytest.mark.parametrize("role", ["judge", "second_judge"])
 @pytest.mark.parametrize("failure", FAILURES, ids=str)
-def test_a_judge_that_fails_gives_no_score(run, scripted, failure, role) -> None:
+def test_a_judge_that_fails_fails_the_verdict(run, scripted, failure, role) -> None:
     verdict = run(judge("x", task("a"), scripted(**{role: [failure]}), role, said="it says: "))
-    assert (verdict.name, verdict.value) == ("x", None)
+    assert (verdict.name, verdict.value, verdict.failed) == ("x", None, True)
     assert verdict.reason.startswith(f"{role}: ")
+
+
+def test_a_judge_that_says_that_it_cannot_judge_has_failed(run, scripted) -> None:
+    asked = replace(task("a"), read=yes_or_no("same"))
+    verdict = run(judge("x", asked, scripted(judge=['{"reason": "dark", "same": "cannot_judge"}']), said="it says: "))
+    assert verdict == Verdict("x", None, "it says: dark", failed=True)
 
 
 @pytest.mark.parametrize("raised", [BudgetUsedUp("used up"), ZeroDivisionError("a defect")])

@@ -1,10 +1,11 @@
-"""Who looks for a label, and what the verifier must know of them."""
+"""Who looks for a label, which labels nobody can look for, and what the verifier must know of those who look."""
 
 import pytest
 
+from inference.errors import CallError, Failure
+from inference.grounding import BadReply
 from inference.settings import EndpointSettings, ModelsSettings
-from rewards.locating import Served, served_by
-from schemas.coordinates import CoordinateFrame
+from rewards.locating import Instances, ObjectMasks, Served, is_of_label, served_by
 
 
 @pytest.mark.parametrize(
@@ -13,7 +14,10 @@ from schemas.coordinates import CoordinateFrame
         ({"detector", "segmenter", "pointer"}, "photos", ("detector", "pointer")),
         ({"detector", "segmenter"}, "photos", ("detector",)),
         ({"pointer", "segmenter"}, "photos", ()),
-        ({"detector", "pointer"}, "photos", ()),
+        ({"detector", "pointer"}, "photos", ("detector",)),  # its boxes stand for masks
+        ({"detector"}, "photos", ("detector",)),
+        ({"detector", "pointer"}, "charts", ()),
+        ({"segmenter"}, "photos", ()),
         ({"detector", "segmenter", "pointer"}, "charts", ("pointer",)),
         ({"pointer", "segmenter"}, "charts", ("pointer",)),
         ({"detector", "segmenter"}, "charts", ()),
@@ -43,8 +47,68 @@ def test_whether_the_pointer_made_the_points(roles, makers, own) -> None:
     assert served.roles == set(roles)
 
 
-def test_what_is_served_holds_the_detectors_frame() -> None:
-    assert served_by(models(detector="b"), ("charts",)).detector_frame is CoordinateFrame.GEMINI
+def test_what_is_served_holds_the_synthetic_sources() -> None:
     assert served_by(models(detector="b"), ("charts",)).synthetic_sources == {"charts"}
-    assert served_by(models(detector="a")).detector_frame is CoordinateFrame.PX
-    assert served_by(models()).detector_frame is CoordinateFrame.PX
+    assert served_by(models(detector="b")).synthetic_sources == frozenset()
+
+
+OF_THE_LABEL = {Failure.UNSUPPORTED, Failure.REFUSED, Failure.EMPTY}
+
+
+@pytest.mark.parametrize("failure", Failure)
+def test_whose_doing_a_failed_call_is(failure) -> None:
+    """No content, a refusal and an unknown word answer what was asked; the rest is another's doing."""
+    assert is_of_label(CallError(failure, "said")) is (failure in OF_THE_LABEL)
+
+
+def test_a_reply_that_cannot_be_read_is_not_the_labels_doing() -> None:
+    assert not is_of_label(BadReply("prose"))
+
+
+EYES = Served(frozenset({"detector", "segmenter"}))
+
+
+def test_a_label_is_looked_for_in_its_plain_form_and_once(run, question, seeing) -> None:
+    caller = seeing({"red dog": [(10, 10, 20, 20)]})
+    masks = ObjectMasks(question(), caller, EYES)
+    for label in ("Red  Dog", "the red dog", "a RED\ndog"):
+        found = run(masks.of(label, 0))
+        assert (len(found.masks), found.by, found.note) == (1, "detector", "")
+    assert [role for role, _, _ in caller.asked] == ["detector", "segmenter"]
+
+
+@pytest.mark.parametrize(
+    "label", ["", "?!", "picture", "the background", "everything", "x" * 121, "dog\u202e", "<|end|>"]
+)
+def test_a_label_that_names_no_object_has_no_instances_and_asks_nobody(run, question, seeing, label) -> None:
+    caller = seeing({})
+    found = run(ObjectMasks(question(), caller, EYES).of(label, 0))
+    assert (found.masks, found.by) == ((), "")
+    assert found.note
+    assert caller.asked == []
+
+
+def test_a_label_that_the_detector_does_not_know_has_no_instances(run, question, seeing) -> None:
+    found = run(ObjectMasks(question(), seeing({}), EYES).of("gizmo", 0))
+    assert (found.masks, found.by) == ((), "")
+    assert found.note.startswith("the detector cannot serve it: ")
+
+
+def test_a_server_that_is_down_is_no_answer_and_is_asked_again(run, question, scripted) -> None:
+    masks = ObjectMasks(question(), scripted(detector=[CallError(Failure.TIMEOUT, "late"), '{"boxes": []}']), EYES)
+    with pytest.raises(CallError, match="late"):
+        run(masks.of("dog", 0))
+    assert run(masks.of("dog", 0)) == Instances((), "detector")
+
+
+@pytest.mark.parametrize(
+    ("box", "instances"), [((0, 0, 400, 100), 0), ((0, 0, 400, 91), 0), ((0, 0, 400, 90), 1), ((0, 0, 361, 100), 0)]
+)
+def test_a_box_over_nearly_the_whole_image_is_no_instance(run, question, seeing, box, instances) -> None:
+    found = run(ObjectMasks(question(), seeing({"dog": [box]}), EYES).of("dog", 0))
+    assert (len(found.masks), found.by) == (instances, "detector")
+
+
+def test_without_an_endpoint_nothing_is_found_and_that_is_said(run, question, scripted) -> None:
+    found = run(ObjectMasks(question(), scripted(), Served()).of("dog", 0))
+    assert found == Instances((), "", "no endpoint is configured to look for it")

@@ -11,12 +11,12 @@ ALL = (*SCORERS, *TRAINING)
 
 
 def test_names_are_unique_and_the_outcome_comes_first() -> None:
-    assert [scorer.name for scorer in SCORERS] == ["outcome", "spatial", "counting", "temporal", "reasoning"]
+    assert [scorer.name for scorer in SCORERS] == ["outcome", "format", "spatial", "counting", "temporal", "reasoning"]
     assert len({scorer.name for scorer in ALL}) == len(ALL)
 
 
 def test_a_scorer_by_its_name() -> None:
-    assert scorers_named("boxes", "outcome") == (TRAINING[1], SCORERS[0])
+    assert scorers_named("boxes", "outcome", "format") == (TRAINING[0], SCORERS[0], SCORERS[1])
     with pytest.raises(KeyError, match="beauty"):
         scorers_named("beauty")
 
@@ -30,8 +30,13 @@ def test_what_a_scorer_says_of_itself(scorer: Scorer) -> None:
         assert [load_prompt(name).name for name in asks.prompts] == list(asks.prompts)
 
 
-def test_the_floors_of_the_grounding() -> None:
+def test_the_form_alone_is_a_gate() -> None:
+    assert [scorer.name for scorer in ALL if scorer.is_gate] == ["format"]
+
+
+def test_the_floors_of_the_form_and_the_grounding() -> None:
     assert {scorer.name: scorer.floor for scorer in SCORERS if scorer.floor is not None} == {
+        "format": 1.0,
         "spatial": 1.0,
         "counting": 1.0,
         "temporal": 0.7,

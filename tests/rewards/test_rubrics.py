@@ -11,6 +11,7 @@ from inference.grounding import BadReply
 from rewards.rubrics import (
     RubricScore,
     RubricSettings,
+    asks_for_right_answer,
     candidates_of_reply,
     measure,
     scores_of_reply,
@@ -149,6 +150,62 @@ def test_candidates() -> None:
 def test_candidates_of_the_wrong_form(reply) -> None:
     with pytest.raises(BadReply):
         candidates_of_reply(reply if isinstance(reply, str) else json.dumps(reply), 20)
+
+
+ASK_FOR_THE_RIGHT_ANSWER = [
+    {"id": "final_answer_correct"},
+    {"id": "answer-accuracy"},
+    {"id": "cand_20_ground_truth_check"},
+    {"description": "The final answer is correct."},
+    {"description": "The answer matches the gold answer."},
+    {"description": "Arrives at the correct conclusion."},
+    {"description": "Correctness of the final answer."},
+    {"description": "The attempt answers the question correctly."},
+    {"description": "It correctly solves the problem."},
+    {"description": "The chosen option equals the answer key."},
+    {"description": "The same as the provided answer."},
+    {"description": "The final number is the expected final value."},
+    {"description": "答案与标准答案一致"},
+    {"criteria": "1 when the conclusion agrees with the reference answer, else 0"},
+    {"criteria": "1 if the selected option is right"},
+    {"criteria": "0 where the final answer is\nwrong"},
+    {"criteria": "1 when the steps are sound and the attempt reaches the true answer"},
+]
+LEAVE_IT_ASIDE = [
+    {
+        "description": "The conclusion follows from the reasoning.",
+        "criteria": "1 when the answer is what the steps say",
+    },
+    {"description": "The final answer agrees with the things pointed at."},
+    {"description": "The final answer has the form that the question asks for."},
+    {"description": "The answer has the correct answer format."},
+    {"description": "The attempt answers the question that is asked."},
+    {"description": "Every object named is visible.", "criteria": "1 when each reference to the image is true"},
+    {"description": "Reads the correct values from the axis, and each step is correct."},
+    {"description": "Positions lie on the right objects."},
+    {"description": "The golden ring is named as such."},
+    {"criteria": "1 when the box is what the reasoning concludes, even if the answer is wrong; else 0"},
+    {"criteria": "1 when the steps agree, regardless of whether the final answer is correct"},
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "asks"),
+    [(row, True) for row in ASK_FOR_THE_RIGHT_ANSWER] + [(row, False) for row in LEAVE_IT_ASIDE],
+    ids=lambda value: next(iter(value.values())) if isinstance(value, dict) else "",
+)
+def test_rucl_a_rubric_does_not_ask_for_the_right_answer(changes, asks) -> None:
+    rubric = Rubric(
+        **{"id": "a", "description": "d", "criteria": "c", **changes}, applicability=0, pass_rate=None, stratum=""
+    )
+    assert asks_for_right_answer(rubric) is asks
+    reply = json.dumps({"rubrics": [row(**changes), row("kept")]})
+    assert len(candidates_of_reply(reply, 20)) == (1 if asks else 2)
+
+
+def test_rucl_rubrics_that_all_ask_for_the_right_answer_are_a_bad_reply() -> None:
+    with pytest.raises(BadReply, match="each rubric asks whether the final answer is right"):
+        candidates_of_reply(json.dumps({"rubrics": [row("answer_correctness"), row("ground_truth")]}), 20)
 
 
 def scores(*rows: object) -> str:

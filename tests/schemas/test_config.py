@@ -69,7 +69,7 @@ def test_overrides(overrides: list[str], expected: Settings) -> None:
 WRONG = [
     ("dificulty.high=0.8", "unknown key dificulty; did you mean difficulty?"),
     ("difficulty.hihg=0.8", "unknown key difficulty.hihg; did you mean difficulty.high?"),
-    ("zzz=1", "unknown key zzz; known here: allow_self_judging, attempt, clean"),
+    ("zzz=1", "unknown key zzz; known here: allow_embedded, allow_self_judging, attempt"),
     ("endpoints.coarse.modle=x", "unknown key endpoints.coarse.modle; did you mean endpoints.coarse.model?"),
     ("attempt.k", "--set 'attempt.k': expected key=value, such as --set difficulty.high=0.8"),
     ("=3", "--set '=3': expected key=value"),

@@ -5,8 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.coordinates import (
+    CLAUDE_IMAGE,
+    CLAUDE_STANDARD_IMAGE,
     QWEN25_IMAGE,
     CoordinateFrame,
+    FitRule,
     OutOfFrame,
     ResizeRule,
     UnresizableImage,
@@ -142,3 +145,42 @@ def test_smart_resize_keeps_its_promises(width: int, height: int, rule: ResizeRu
     assert all(side >= rule.factor and side % rule.factor == 0 for side in resized)
     assert resized[0] * resized[1] >= rule.min_area_px
     assert resized[0] * resized[1] <= rule.max_area_px or min(resized) == rule.factor
+
+
+@pytest.mark.parametrize(
+    ("size", "rule", "expected"),
+    [
+        ((1075, 1520), CLAUDE_STANDARD_IMAGE, (924, 1307)),  # the documentation's own examples
+        ((1920, 1080), CLAUDE_STANDARD_IMAGE, (1456, 819)),
+        ((1920, 1080), CLAUDE_IMAGE, (1920, 1080)),
+        ((1092, 1092), CLAUDE_STANDARD_IMAGE, (1092, 1092)),  # 39 x 39 patches are 1521
+        ((2576, 2576), CLAUDE_IMAGE, (1932, 1932)),  # 69 x 69 patches are 4761
+        ((8000, 100), CLAUDE_IMAGE, (2576, 32)),
+        ((8000, 1), CLAUDE_STANDARD_IMAGE, (1568, 1)),
+        ((1, 1), CLAUDE_IMAGE, (1, 1)),
+    ],
+)
+def test_claude_only_shrinks(size: tuple[int, int], rule: FitRule, expected: tuple[int, int]) -> None:
+    assert rule.size(*size) == expected
+    assert rule.size(*size[::-1]) == expected[::-1]
+
+
+@given(st.integers(1, 20000), st.integers(1, 20000), st.sampled_from([CLAUDE_IMAGE, CLAUDE_STANDARD_IMAGE]))
+def test_claude_keeps_its_limits(width: int, height: int, rule: FitRule) -> None:
+    patches = [math.ceil(side / rule.patch_px) for side in rule.size(width, height)]
+    assert max(patches) * rule.patch_px <= rule.max_side_px
+    assert patches[0] * patches[1] <= rule.max_patches
+
+
+@pytest.mark.parametrize("bounds", [(0, 10, 10), (28, 27, 10), (28, 1568, 0)])
+def test_a_rule_that_no_image_can_meet(bounds: tuple[int, int, int]) -> None:
+    with pytest.raises(ValueError, match="impossible"):
+        FitRule(*bounds)
+
+
+def test_pixels_of_a_resized_image_follow_the_rule_of_their_own_kind() -> None:
+    frame = CoordinateFrame.CLAUDE_RESIZED_PX
+    assert to_px(frame, 728, 819, 1920, 1080, CLAUDE_STANDARD_IMAGE) == (960, 1080)
+    assert to_px(frame, 728, 819, 1920, 1080, CLAUDE_IMAGE) == (728, 819)
+    assert to_px(frame, 728, 819, 1920, 1080) == (728, 819)  # the default of others, which is Qwen2.5's, says nothing
+    assert to_px(CoordinateFrame.QWEN25_RESIZED_PX, 322, 238, 640, 480, CLAUDE_IMAGE) == pytest.approx((320, 240))

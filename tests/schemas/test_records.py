@@ -136,6 +136,28 @@ def test_an_unscored_attempt_is_not_counted(correct: tuple[bool | None, ...], k:
     assert (draft.scored_attempts, draft.pass_rate) == (k, rate)
 
 
+@pytest.mark.parametrize(
+    ("entities", "pointed", "pointable"),
+    [
+        ((), (), ()),
+        (("cat", "dog"), (), ()),
+        (("cat", "dog"), ("dog", "dog"), ("dog",)),
+        (("cat", "dog"), ("dog", "cat"), ("cat", "dog")),
+        ((), ("dog",), ()),
+    ],
+)
+def test_what_can_be_pointed_at_is_what_the_pointer_found(
+    entities: tuple[str, ...], pointed: tuple[str, ...], pointable: tuple[str, ...]
+) -> None:
+    points = tuple(Point(label, n, n) for n, label in enumerate(pointed))
+    assert Draft(smallest(Question), entities=entities, points=points).pointable == pointable
+
+
+def test_a_verdict_has_not_failed_unless_it_says_so() -> None:
+    assert not Verdict("spatial", None, "nothing to point at").failed
+    assert coded(Verdict("spatial", None, "no reply", failed=True)).failed
+
+
 def test_the_cost_is_that_of_all_calls() -> None:
     calls = tuple(Call("policy", "p", "s", "m", (), Usage(calls=1, cost_usd=cost)) for cost in (0.25, 0.0, 0.5))
     assert Draft(smallest(Question), calls=calls).usage == Usage(calls=3, cost_usd=0.75)

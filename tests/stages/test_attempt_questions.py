@@ -55,9 +55,12 @@ def test_rules_grade_what_the_engine_reads(
         drafts("no", question="Is there a yellow square?", answer="yes", answer_type="bool"),
         drafts("unread", question="What does the sign say?", answer="stop", answer_type="text"),
     ]
-    rates = {"right": 1.0, "wrong": 0.0, "choice": 1.0, "yes": 1.0, "no": 0.0, "unread": 0.0}
+    rates = {"right": 1.0, "wrong": 0.0, "choice": 1.0, "yes": 1.0, "no": 0.0}
     expected = [(name, [rate == 1] * 4, 4, rate) for name, rate in rates.items()]
-    check_stage(AttemptQuestions(AttemptSettings(), models()), asked, expected, [], show=graded)
+    detail = "the gold answer is free text, and roles.judge names no endpoint that reads it"
+    rejected = [("unread", "ungradable", detail)]
+    stage = AttemptQuestions(AttemptSettings(), models())
+    check_stage(stage, asked, expected, rejected, show=graded, show_rejected=why)
 
 
 def test_the_calls_are_noted(
@@ -136,7 +139,7 @@ def test_free_text_without_a_judge_is_ungradable(
     played = models()
     no_judge = replace(played, roles=tuple(pair for pair in played.roles if pair[0] != "judge"))
     asked = [drafts(**OPEN), drafts("count")]
-    detail = "0 of 4 attempts could be graded: judge: no judge is configured for free text"
+    detail = "the gold answer is free text, and roles.judge names no endpoint that reads it"
     check_stage(
         AttemptQuestions(AttemptSettings(), no_judge),
         asked,
@@ -158,7 +161,9 @@ def test_a_policy_that_cannot_be_asked(
 
 
 ODD = {
-    "just a number": ("3", False),
+    "just a number": ("3", True),
+    "prose": ("<think>One, two, three.</think>There are a few. So the total is 3.", True),
+    "another answer in a sentence": ("<think>3</think>The answer is 4.", False),
     "an empty answer": ("<answer></answer>", False),
     "an answer while thinking": ("<think><answer>3</answer>", False),
     "two answers": ("<answer>3</answer><answer>4</answer>", False),

@@ -11,8 +11,9 @@ from inference.request import Completion
 from inference.runtime import runtime
 from inference.settings import ModelsSettings
 from schemas.geometry import Box, Point
-from schemas.records import Draft, MediaRef, Overlay
+from schemas.records import Call, Draft, MediaRef, Overlay
 from schemas.responses.traces import read_trace
+from schemas.usage import Usage
 from stages import generate_traces
 from stages.generate_traces import (
     GenerateTraces,
@@ -106,6 +107,9 @@ def test_a_completion_becomes_a_trace(
     assert as_trace(4, Completion(trace.text)) == trace, "canonical text stays as it is"
 
 
+SQUARES = ("red square", "blue square", "black square")
+
+
 @pytest.fixture
 def models(tmp_path: Path) -> Iterator[ModelsSettings]:
     """The embedded engine in every role, with the picture and the cache in the test's folder."""
@@ -134,10 +138,28 @@ def test_the_embedded_teacher(
 
     check_stage(
         GenerateTraces(TraceSettings(n=3), models),
-        [replace(draft, points=marks), unread],
+        [replace(draft, points=marks, entities=SQUARES), replace(unread, entities=("sign",))],
         [("q", [0, 1, 2], {"3"}, [3], [True] * 3), ("unread", [0, 1, 2], {"cannot read"}, [3], [False] * 3)],
         [],
         show=show,
+    )
+
+
+def test_where_nothing_is_to_be_pointed_at_no_trace_is_asked_for(
+    check_stage: Callable[..., None], make_draft: Callable[..., Draft], models: ModelsSettings
+) -> None:
+    """The decision rests on the proposal, whose reply is named. What the pointer did not find is another matter."""
+    calls = (Call("teacher", "propose.v1", "s", "m", ("proposed",), Usage(calls=1, cost_usd=0.5)),)
+    check_stage(
+        GenerateTraces(TraceSettings(n=1), models),
+        [
+            replace(make_draft("q"), calls=calls),
+            make_draft("nobody asked"),
+            replace(make_draft("kept"), entities=SQUARES),
+        ],
+        ["kept"],
+        [("q", "no_entities", "proposed", 0.5), ("nobody asked", "no_entities", None, 0.0)],
+        show_rejected=lambda found: (found.id, found.reason, found.cache_key, found.cost_usd),
     )
 
 
@@ -145,7 +167,8 @@ def test_a_teacher_that_cannot_be_asked(
     check_stage: Callable[..., None], make_draft: Callable[..., Draft], models: ModelsSettings
 ) -> None:
     wrong = replace(models, roles=tuple((dict(models.roles) | {"teacher": "edges"}).items()))
-    check_stage(GenerateTraces(TraceSettings(), wrong), [make_draft("q")], [], [("q", "trace", "call_failed")])
+    asked = replace(make_draft("q"), entities=SQUARES)
+    check_stage(GenerateTraces(TraceSettings(), wrong), [asked], [], [("q", "trace", "call_failed")])
 
 
 def test_traces_are_told_apart_by_their_index_and_equal_completions_read_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,6 +90,13 @@ def test_left_closed(question: Question) -> None:
     assert open_question(Draft(question)) == Draft(question)
 
 
+def test_words_stay_closed_without_a_judge() -> None:
+    words, numbers = mcq("What is it?", "sofa", "chair"), mcq("How many?", "3", "4")
+    assert open_question(Draft(words), judged=True).question.choices is None
+    assert open_question(Draft(words), judged=False) == Draft(words)
+    assert open_question(Draft(numbers), judged=False).question.choices is None
+
+
 def test_a_question_without_choices_stays(make_draft: Callable[..., Draft]) -> None:
     assert open_question(make_draft("a")) == make_draft("a")
 
@@ -109,7 +116,8 @@ def test_the_gold_answer_and_the_choices_survive(text: str, choices: list[str], 
     assert replace(opened, choices=None, opened_choices=None, answer_type="mcq") == replace(question, choices=None)
     if opened.choices is None:
         graded = {choice: grade_answer(choice, opened.answer, opened.answer_type, None).value for choice in choices}
-        assert graded == {choice: float(choice == opened.answer) for choice in choices}
+        assert graded.pop(opened.answer) == 1.0
+        assert 1.0 not in graded.values()
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -145,7 +145,8 @@ def test_a_pointer_that_says_something_else_is_asked_again(
     check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     def says(prompt: str, _: int) -> str:
-        return REPLIES["none"] if f"EARLIER REPLY: {REPLIES['prose']}" in prompt else REPLIES["prose"]
+        _, asked_again, shown = prompt.partition("EARLIER REPLY:")
+        return REPLIES["none"] if asked_again and REPLIES["prose"] in shown else REPLIES["prose"]
 
     check_stage(
         PointEntities(models("pointer", says=says, repair_attempts=1)),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from inference.asking import Asks
 from inference.request import Completion
 from inference.settings import ModelsSettings
 from rewards.aggregate import GateSettings
@@ -20,7 +21,7 @@ from schemas.geometry import Point
 from schemas.records import Call, Draft, Rejected, Trace, Verdict
 from schemas.usage import Usage
 from stages.generate_traces import as_trace
-from stages.verify_traces import VerifySettings, VerifyTraces, best_trace, good_traces, why_rejected
+from stages.verify_traces import STAGE, VerifySettings, VerifyTraces, best_trace, good_traces, why_rejected
 
 
 @pytest.mark.parametrize("score", [-0.1, 1.1, float("nan")])
@@ -46,6 +47,7 @@ NO_FLOORS = {"spatial": 0.0, "counting": 0.0}
     [
         ({"floors": {"spatail": 0.5}}, "verify.floors.spatail"),
         ({"gate": GateSettings({"outcome": 1.0, "temprl": 1.0})}, "verify.gate.weights.temprl"),
+        ({"gate": GateSettings(skip=("temprl",))}, "verify.gate.skip.temprl"),
     ],
 )
 def test_a_scorer_that_does_not_exist(
@@ -53,7 +55,7 @@ def test_a_scorer_that_does_not_exist(
 ) -> None:
     with pytest.raises(ConfigError) as caught:
         VerifyTraces(VerifySettings(**changes), models())
-    known = "outcome, spatial, counting, temporal, reasoning"
+    known = "outcome, format, spatial, counting, temporal, reasoning"
     assert str(caught.value) == f"{said}: there is no such scorer; there are {known}"
 
 
@@ -71,14 +73,20 @@ def test_former_names_have_successors() -> None:
 
 def test_a_config_changes_single_floors() -> None:
     settings = build(VerifySettings, {"floors": {"counting": 0.5, "colours": 1}})
-    assert settings.floors == {"spatial": 1.0, "counting": 0.5, "temporal": 0.7, "colours": 1.0}
+    assert settings.floors == {"format": 1.0, "spatial": 1.0, "counting": 0.5, "temporal": 0.7, "colours": 1.0}
     assert hash(settings) == hash(VerifySettings())
     assert pickle.loads(pickle.dumps(settings)) == settings
 
 
-def judged(index: int, score: float | None, **values: float | None) -> Trace:
-    """A trace with verdicts of these values."""
-    verdicts = tuple(Verdict(name, value, f"{name} says so") for name, value in values.items())
+FAILED = "failed"
+
+
+def judged(index: int, score: float | None, **values: float | str | None) -> Trace:
+    """A trace with verdicts of these values; None does not apply."""
+    verdicts = tuple(
+        Verdict(name, None if value == FAILED else value, f"{name} says so", failed=value == FAILED)  # type: ignore[arg-type]
+        for name, value in values.items()
+    )
     return Trace(index, "", None, (), (), verdicts, score)
 
 
@@ -99,23 +107,57 @@ def test_the_best_trace(scores: list[float | None], best: int | None) -> None:
     assert best_trace(tuple(judged(index, score) for index, score in enumerate(scores))) == best
 
 
+# A floor is named before the score: it says what is wrong, and the score only how much.
 WHY = [
     ([judged(0, None, outcome=None)], "unverifiable", "no answer could be graded: outcome says so"),
+    ([judged(0, None, outcome=FAILED)], "unverifiable", "outcome could not be checked: outcome says so"),
+    (
+        [judged(0, None, outcome=1.0, spatial=FAILED, reasoning=1.0)],
+        "unverifiable",
+        "spatial could not be checked: spatial says so",
+    ),
+    (
+        [judged(0, None, outcome=1.0, spatial=1.0, reasoning=FAILED), judged(1, 0.0, outcome=0.0)],
+        "unverifiable",
+        "reasoning could not be checked: reasoning says so",
+    ),
+    (
+        # a wrong trace beside one whose answer nobody could grade
+        [judged(0, None, outcome=FAILED), judged(1, 0.0, outcome=0.0)],
+        "wrong_answer",
+        "no trace of 2 is right: outcome says so",
+    ),
+    (
+        # what was checked is told before what was not
+        [judged(0, None, outcome=1.0, spatial=FAILED), judged(1, 0.5, outcome=1.0, spatial=0.0)],
+        "low_grounding",
+        "best score 0.50, but spatial below 1: spatial says so",
+    ),
+    (
+        [judged(0, 0.0, outcome=1.0, format=0.0)],
+        "malformed",
+        "best score 0.00, but format below 1: format says so",
+    ),
     ([judged(0, 0.0, outcome=0.0)] * 2, "wrong_answer", "no trace of 2 is right: outcome says so"),
     (
         [judged(0, 0.5, outcome=1.0, spatial=0.0, reasoning=0.5)],
         "low_grounding",
-        "best score 0.50 below 0.7: spatial spatial says so",
+        "best score 0.50, but spatial below 1: spatial says so",
     ),
     (
         [judged(0, 0.6, outcome=1.0, spatial=0.5, reasoning=0.3)],
-        "low_reasoning",
-        "best score 0.60 below 0.7: reasoning reasoning says so",
+        "low_grounding",
+        "best score 0.60, but spatial below 1: spatial says so",
     ),
     (
         [judged(0, 0.5, outcome=1.0, spatial=None, reasoning=0.0)],
         "low_reasoning",
         "best score 0.50 below 0.7: reasoning reasoning says so",
+    ),
+    (
+        [judged(0, 0.67, outcome=1.0, spatial=1.0, counting=1.0, reasoning=0.0)],
+        "low_reasoning",
+        "best score 0.67 below 0.7: reasoning reasoning says so",
     ),
     (
         [judged(0, 0.9, outcome=1.0, spatial=0.7, reasoning=1.0)],
@@ -129,8 +171,8 @@ WHY = [
     ),
     (
         [judged(0, 0.67, outcome=1.0, spatial=1.0, counting=0.5, reasoning=0.0)],
-        "low_reasoning",
-        "best score 0.67 below 0.7: reasoning reasoning says so",
+        "low_grounding",
+        "best score 0.67, but counting below 1: counting says so",
     ),
 ]
 
@@ -153,14 +195,30 @@ def test_floors_under_the_grounding(settings: VerifySettings, good: list[int]) -
         judged(3, 0.0, outcome=0.0),
         judged(4, 0.75, outcome=1.0, spatial=None, counting=None, reasoning=0.5),
         judged(5, None, outcome=None),
+        judged(6, None, outcome=1.0, spatial=1.0, reasoning=FAILED),
+        judged(7, 0.0, outcome=1.0, format=0.0),
     )
     assert [trace.index for trace in good_traces(traces, settings)] == good
 
 
 @pytest.mark.parametrize(("traces", "reason", "detail"), WHY)
 def test_why_none_is_good_enough(traces: list[Trace], reason: str, detail: str) -> None:
-    found = tuple(traces)
-    assert why_rejected(found, best_trace(found), VerifySettings()) == (reason, detail)
+    said, why, about = why_rejected(tuple(traces), VerifySettings())
+    assert (said, why) == (reason, detail)
+    assert traces[about].index == about
+    name = detail.split(":")[0].removesuffix(" could not be checked")
+    if reason == "unverifiable" and "could not be checked" in detail:
+        assert any(verdict.failed for verdict in traces[about].verdicts if verdict.name == name)
+
+
+@pytest.mark.parametrize("score", [None, 0.5, 1.0])
+@pytest.mark.parametrize("settings", [VerifySettings(), VerifySettings(min_score=0.0, floors=NO_FLOORS)])
+def test_what_failed_is_never_good(score: float | None, settings: VerifySettings) -> None:
+    """Whatever the settings are: such a trace has no score (see rewards.aggregate)."""
+    traces = (judged(0, None, outcome=1.0, spatial=FAILED), judged(1, score, outcome=1.0, spatial=1.0, counting=1.0))
+    assert [trace.index for trace in good_traces(traces, settings)] == (
+        [1] if score is not None and score >= settings.min_score else []
+    )
 
 
 def response(answer: str, *points: Point) -> str:
@@ -187,7 +245,8 @@ def drafts(tmp_path: Path, make_draft: Callable[..., Draft], write_scene: Callab
         calls = (Call("teacher", "trace.v1", "s", "m", keys, Usage(calls=1, cost_usd=0.5)),)
         made = make_draft(name, tmp_path, media, **fields)
         traces = tuple(as_trace(index, Completion(text), made.question.media) for index, text in enumerate(texts))
-        return replace(made, points=points, traces=traces, calls=calls)
+        entities = tuple(dict.fromkeys(point.label for point in points))
+        return replace(made, entities=entities, points=points, traces=traces, calls=calls)
 
     return draft
 
@@ -205,7 +264,7 @@ def rejected_as(found: Rejected) -> tuple[str, str, str, str | None]:
     return found.id, found.reason, found.detail.split(":")[0], found.cache_key
 
 
-FULL = {"outcome": 1.0, "spatial": 1.0, "counting": 1.0, "temporal": None, "reasoning": 1.0}
+FULL = {"outcome": 1.0, "format": 1.0, "spatial": 1.0, "counting": 1.0, "temporal": None, "reasoning": 1.0}
 BLIND = {"spatial": None, "counting": None}
 
 
@@ -213,7 +272,7 @@ def test_the_embedded_verifier(
     check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     sign = {"question": "What is worn?", "answer": "the coat that is of deep red wool", "answer_type": "text"}
-    few = "best score 0.67 below 0.7"
+    few, malformed = "best score 0.67", "best score 0.00, but format below 1"
     check_stage(
         VerifyTraces(VerifySettings(), models()),
         [
@@ -222,7 +281,13 @@ def test_the_embedded_verifier(
             drafts("later", WRONG, BAD, GOOD),
             drafts("two of three", TWO_OF_THREE),
             drafts("a later one with all on", TWO_OF_THREE, GOOD),
+            drafts("mentioned again", response("3", *ON, ON[0], ON[1])),
             drafts("twice", response("3", *ON[:2], replace(ON[1], y=41))),
+            drafts("one more that nothing can serve", response("3", *ON, Point("gizmo", 300, 50))),
+            drafts("another conclusion", GOOD.replace("</think>", " So there are 4.</think>")),
+            drafts("a second answer", f"<answer>4</answer>{GOOD}"),
+            drafts("a box", GOOD.replace("</think>", " <box>[1,2,3,4]</box></think>")),
+            drafts("no reasoning", "<think></think><answer>3</answer>"),
             drafts("off", WRONG, BAD),
             drafts("wrong", WRONG, WRONG),
             drafts("no answer", "<think>I look."),
@@ -236,17 +301,23 @@ def test_the_embedded_verifier(
             ("tie", 0, [1.0, 1.0], FULL),
             ("later", 2, [0.0, 0.667, 1.0], FULL),
             ("a later one with all on", 1, [0.889, 1.0], FULL),
+            ("mentioned again", 0, [1.0], FULL),
         ],
         [
             ("two of three", "low_grounding", "best score 0.89, but spatial below 1", "k0"),
             ("twice", "low_grounding", "best score 1.00, but counting below 1", "k0"),
-            ("off", "low_grounding", few, "k1"),
+            ("one more that nothing can serve", "low_grounding", "best score 0.58, but spatial below 1", "k0"),
+            ("another conclusion", "malformed", malformed, "k0"),
+            ("a second answer", "malformed", malformed, "k0"),
+            ("a box", "malformed", malformed, "k0"),
+            ("no reasoning", "malformed", malformed, "k0"),
+            ("off", "low_grounding", f"{few}, but spatial below 1", "k1"),
             ("wrong", "wrong_answer", "no trace of 2 is right", "k0"),
             ("no answer", "wrong_answer", "no trace of 1 is right", "k0"),
-            ("count", "low_reasoning", few, "k0"),
-            ("pointless", "low_grounding", "best score 0.33 below 0.7", "k0"),
-            ("no such thing", "low_grounding", few, "k0"),
-            ("free text", "unverifiable", "no answer could be graded", "k0"),
+            ("count", "low_grounding", f"{few}, but counting below 1", "k0"),
+            ("pointless", "low_grounding", "best score 0.33, but spatial below 1", "k0"),
+            ("no such thing", "low_grounding", f"{few}, but spatial below 1", "k0"),
+            ("free text", "unverifiable", "outcome could not be checked", "k0"),
         ],
         show=kept_as,
         show_rejected=rejected_as,
@@ -278,7 +349,7 @@ VERDICTS = {
 }
 
 
-def test_a_judge_that_answers_garbage_is_left_out(
+def test_where_the_judge_answers_garbage_nothing_is_kept(
     check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     def says(prompt: str, _: int) -> str:
@@ -290,36 +361,78 @@ def test_a_judge_that_answers_garbage_is_left_out(
         VerifyTraces(VerifySettings(), models("judge", says=says)),
         [drafts(name, GOOD, **ask[name]) for name in VERDICTS]
         + [drafts(f"off {name}", BAD, **ask[name]) for name in unscored],
-        [(name, 0, [1.0], FULL | {"reasoning": None}) for name in unscored],
+        [],
         [("no", "low_reasoning", "best score 0.67 below 0.7", "k0")]
-        + [(f"off {name}", "low_grounding", "best score 0.50 below 0.7", "k0") for name in unscored],
+        + [(name, "unverifiable", "reasoning could not be checked", "k0") for name in unscored]
+        + [(f"off {name}", "unverifiable", "reasoning could not be checked", "k0") for name in unscored],
         show=kept_as,
         show_rejected=rejected_as,
     )
 
 
+def without(played: ModelsSettings, *roles: str) -> ModelsSettings:
+    return replace(played, roles=tuple(pair for pair in played.roles if pair[0] not in roles))
+
+
 @pytest.mark.parametrize(
-    ("roles", "values"),
+    ("skip", "named"),
+    [((), ["temporal", "reasoning"]), (("temporal",), ["reasoning"]), (("reasoning", "spatial"), ["temporal"])],
+)
+def test_a_role_that_a_scorer_needs_must_have_an_endpoint(
+    skip: tuple[str, ...], named: list[str], models: Callable[..., ModelsSettings]
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        VerifyTraces(VerifySettings(gate=GateSettings(skip=skip)), without(models(), "judge"))
+    listed = ", ".join(f'"{name}"' for name in named)
+    assert str(caught.value) == (
+        f"roles.judge must name an endpoint: scorers ask it; or leave them out: verify.gate.skip = [{listed}]"
+    )
+
+
+def test_a_role_that_a_scorer_of_ones_own_needs_must_have_an_endpoint(models: Callable[..., ModelsSettings]) -> None:
+    own = replace(PLAINNESS, asks=(Asks("second_judge", ()),))
+    with pytest.raises(ConfigError, match=r'^roles\.second_judge must .*: verify\.gate\.skip = \["plainness"\]$'):
+        VerifyTraces(VerifySettings(), models(), (*SCORERS, own))
+    VerifyTraces(VerifySettings(gate=GateSettings(skip=("plainness",))), models(), (*SCORERS, own))
+
+
+@pytest.mark.parametrize(
+    ("roles", "skip", "values"),
     [
-        ({"judge"}, FULL | {"reasoning": None}),
-        ({"segmenter"}, FULL | BLIND),
-        ({"judge", "detector"}, FULL | BLIND | {"reasoning": None}),
+        ({"judge"}, ("temporal", "reasoning"), FULL | {"reasoning": None}),
+        ({"segmenter"}, (), FULL),  # the boxes of the detector stand for masks
+        ({"detector"}, ("spatial", "counting"), FULL | BLIND),
+        (
+            {"judge", "detector"},
+            ("spatial", "counting", "temporal", "reasoning"),
+            FULL | BLIND | {"reasoning": None},
+        ),
     ],
 )
-def test_roles_that_a_run_lacks_are_left_out(
+def test_what_a_config_leaves_out_is_not_checked(
     roles: set[str],
+    skip: tuple[str, ...],
     values: dict[str, float | None],
     check_stage: Callable[..., None],
     drafts: Callable[..., Draft],
     models: Callable[..., ModelsSettings],
 ) -> None:
-    played = models()
-    left = replace(played, roles=tuple(pair for pair in played.roles if pair[0] not in roles))
-    stage = VerifyTraces(VerifySettings(min_score=1.0), left)
+    settings = VerifySettings(min_score=1.0, gate=GateSettings(skip=skip))
+    stage = VerifyTraces(settings, without(models(), *roles))
     check_stage(stage, [drafts("q", GOOD)], [("q", 0, [1.0], values)], [], show=kept_as)
 
 
-def test_a_point_is_looked_at_in_the_picture_that_the_trace_names(
+def test_points_that_nobody_can_look_for_are_unverifiable(
+    check_stage: Callable[..., None],
+    drafts: Callable[..., Draft],
+    models: Callable[..., ModelsSettings],
+) -> None:
+    stage = VerifyTraces(VerifySettings(min_score=0.0, floors=NO_FLOORS), without(models(), "detector"))
+    rejected = [("q", "unverifiable", "spatial could not be checked", "k0")]
+    check_stage(stage, [drafts("q", GOOD, BAD)], [], rejected, show_rejected=rejected_as)
+
+
+def test_a_point_is_looked_at_in_the_image_that_the_trace_names(
     check_stage: Callable[..., None],
     drafts: Callable[..., Draft],
     models: Callable[..., ModelsSettings],
@@ -328,7 +441,7 @@ def test_a_point_is_looked_at_in_the_picture_that_the_trace_names(
 ) -> None:
     write_scene(tmp_path / "empty.png", (), width=400, height=100)
     asked = {"media": ("empty.png", "a.png"), "question": "What colour is the first square?", "answer": "red"}
-    settings = VerifySettings(min_score=0.0, floors=NO_FLOORS)
+    settings = VerifySettings(min_score=0.0, floors=NO_FLOORS, gate=GateSettings(skip=("reasoning",)))
     texts = {"second": "In picture 2 I", "none named": "I", "first": "In the first image I", "third": "In picture 3 I"}
     found = [
         drafts(name, response("red", ON[0]).replace("I", said, 1), **asked, answer_type="text")
@@ -350,9 +463,26 @@ def test_a_wrong_answer_is_kept_at_no_score(
 def test_nothing_to_point_at_is_no_fault(
     check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
-    draft = drafts("q", response("no"), points=(), question="Is there a circle?", answer="no", answer_type="bool")
-    values = FULL | BLIND | {"reasoning": None}
-    check_stage(VerifyTraces(VerifySettings(), models()), [draft], [("q", 0, [1.0], values)], [], show=kept_as)
+    text = "<think>I look everywhere. So the answer is no.</think><answer>no</answer>"
+    draft = drafts("q", text, points=(), question="Is there a circle?", answer="no", answer_type="bool")
+    check_stage(VerifyTraces(VerifySettings(), models()), [draft], [("q", 0, [1.0], FULL | BLIND)], [], show=kept_as)
+
+
+def test_what_was_proposed_and_not_found_need_not_be_pointed_at(
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    text = "<think>I look everywhere. So the answer is no.</think><answer>no</answer>"
+    asked = {"question": "Is there a circle?", "answer": "no", "answer_type": "bool"}
+    proposed = replace(drafts("proposed", text, points=(), **asked), entities=("red circle",))
+    found = drafts("found", text, points=ON[:1], **asked)
+    check_stage(
+        VerifyTraces(VerifySettings(), models()),
+        [proposed, found],
+        [("proposed", 0, [1.0], FULL | BLIND)],
+        [("found", "low_grounding", "best score 0.67, but spatial below 1", "k0")],
+        show=kept_as,
+        show_rejected=rejected_as,
+    )
 
 
 def test_at_floors_of_0_the_papers_rule_is_left(
@@ -367,12 +497,12 @@ def test_at_floors_of_0_the_papers_rule_is_left(
 def test_a_planner_of_the_run(
     check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
-    """The judge plans to look at nothing but the points."""
+    """The judge plans to judge nothing; what looks at the image looks in any case."""
 
     def says(_prompt: str, _: int) -> str:
-        return '{"scorers": [{"name": "spatial", "reason": "points can be checked"}]}'
+        return '{"scorers": []}'
 
-    values = FULL | {"counting": None, "reasoning": None}
+    values = FULL | {"reasoning": None}
     stage = VerifyTraces(VerifySettings(planner="judge"), models("judge", says=says))
     check_stage(stage, [drafts("q", GOOD)], [("q", 0, [1.0], values)], [], show=kept_as)
 
@@ -382,7 +512,7 @@ def test_on_synthetic_sources_the_pointer_looks(
 ) -> None:
     def said(draft: Draft) -> bool:
         (spatial,) = (verdict for verdict in draft.traces[0].verdicts if verdict.name == "spatial")
-        return spatial.value == 1.0 and "pointer: drawn holds synthetic pictures" in spatial.reason
+        return spatial.value == 1.0 and "pointer: drawn holds synthetic images" in spatial.reason
 
     stage = VerifyTraces(VerifySettings(synthetic_sources=("drawn",)), models())
     check_stage(stage, [drafts("q", GOOD)], [True], [], show=said)
@@ -423,3 +553,9 @@ def test_a_scorer_of_ones_own_has_a_floor_and_a_verdict(
         show=lambda draft: (draft.id, draft.traces[0].verdicts[-1].name),
         show_rejected=rejected_as,
     )
+
+
+def test_what_the_stage_says_of_itself() -> None:
+    assert set(STAGE.reasons) == {"wrong_answer", "malformed", "low_grounding", "low_reasoning", "unverifiable"}
+    assert STAGE.failures == ("unverifiable",)
+    assert STAGE.scores == tuple(scorer.name for scorer in SCORERS)

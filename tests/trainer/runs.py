@@ -41,7 +41,7 @@ def settings_of(path: Path, seed: int = 0, **sections: Any) -> TrainerSettings:
         "model": {"path": str(path), "dtype": "float32"},
         "batch": {"max_tokens": 512, "tokens": 1024},
         "optimiser": {"lr": 1e-3},
-        "grpo": {"steps": 2, "prompts_per_step": 2, "group_size": 4},
+        "grpo": {"steps": 2, "prompts_per_step": 2, "group_size": 4, "advantage_epsilon": 0.0},
         "rollout": {"max_new_tokens": 12},
         "log": {"rollouts_every": 0},
     }
@@ -246,9 +246,10 @@ def judging(*script: tuple[int, str]) -> Iterator[Judge]:
 
 
 def judged_by(base_url: str, wait_s: float = 30.0, **endpoint: Any) -> RewardSettings:
-    """A reward with nothing but a judge, which is asked once each time."""
+    """A reward with nothing but a judge of answers, which is asked once each time."""
     settings = EndpointSettings(kind="openai", model="judge", base_url=base_url, max_retries=0, **endpoint)
-    return RewardSettings(endpoints={"judge": settings}, roles={"judge": "judge"}, wait_s=wait_s)
+    options = {"skip": ["format", "spatial", "counting", "reasoning"]}
+    return RewardSettings(endpoints={"judge": settings}, roles={"judge": "judge"}, wait_s=wait_s, options=options)
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,7 @@ def test_a_missing_config(run: Command, sft_data: Path, tmp_path: Path) -> None:
     run.words(words, tmp_path / "out").check_refused(2, "gone.toml")
 
 
+VLM = ("reward.endpoints.vlm.kind=openai", "reward.endpoints.vlm.model=m", "reward.endpoints.vlm.base_url=http://h/v1")
 CONFIGS = [
     (("grpo.group_sise=4",), "unknown key grpo.group_sise; did you mean grpo.group_size?"),
     (("optimizer.lr=1",), "unknown key optimizer; did you mean optimiser?"),
@@ -106,6 +107,11 @@ CONFIGS = [
     (("model.frame=unit",), "unit cannot be written with one decimal"),
     (("batch.tokens=8",), "batch.max_tokens must be at most tokens = 8, got 512"),
     (("reward.roles.judge=gpt",), "reward.roles.judge must be one of coarse, colour, edges, got 'gpt'"),
+    ((*VLM, "reward.roles.detector=vlm"), "reward.endpoints.vlm.family: the detector writes coordinates, so say how"),
+    (
+        (*VLM, "reward.endpoints.vlm.family=qwen3-vl", "reward.roles.detector=vlm"),
+        "reward.roles.segmenter is the embedded engine, which finds drawn shapes only, beside roles.detector",
+    ),
     (("reward.roles.jugde=edges",), "reward.roles.jugde must be one of policy, teacher, "),
     (("reward.recipe=agros",), "reward.recipe must be one of argos, "),
     (("rollout.kind=sglang",), "rollout.kind must be 'transformers' or 'vllm', got 'sglang'"),
@@ -117,7 +123,7 @@ CONFIGS = [
 ]
 
 
-@pytest.mark.parametrize(("sets", "said"), CONFIGS, ids=[sets[0] for sets, _ in CONFIGS])
+@pytest.mark.parametrize(("sets", "said"), CONFIGS, ids=[said for _, said in CONFIGS])
 def test_a_config_that_cannot_be_used(sets: tuple[str, ...], said: str, run: Command, rl_data: Path) -> None:
     ran = run("grpo", rl_data, *sets)
     ran.check_refused(2, said)

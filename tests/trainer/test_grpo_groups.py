@@ -34,7 +34,8 @@ from .runs import (
 
 WriteShards = Callable[..., Path]
 POINTED = '<think>A <points x1="42" y1="560" alt="blue triangle">blue triangle</points>.</think> <answer>{}</answer>'
-RIGHT, OFF, WRONG = "<answer>1</answer>", POINTED.format("1").replace("42", "300"), "<answer>7</answer>"
+RIGHT, WRONG = (f"<think>I see it.</think><answer>{answer}</answer>" for answer in (1, 7))
+OFF = POINTED.format("1").replace("42", "300")
 MIXED, ALL_RIGHT, ALL_WRONG = [RIGHT, WRONG, RIGHT, WRONG], [RIGHT] * 4, [WRONG] * 4
 SHAPED = [POINTED.format("1"), OFF, RIGHT, OFF]
 """All right, and with different rewards: a point on the triangle, points off it, no point."""
@@ -80,12 +81,13 @@ def test_dynamic_sampling_draws_again(collected: Any) -> None:
     assert all(group.is_mixed for group in kept)
 
 
-def test_the_raw_outcome_decides(collected: Any) -> None:
-    """The rewards differ and all answers are right: such a group is drawn again for, like one of equal rewards."""
-    sampled, kept, _ = collected({"q0": [SHAPED], "q1": [SHAPED]})
-    assert kept == []
+def test_right_answers_that_point_differently_teach(collected: Any) -> None:
+    """The reward of Argos differs although all answers are right."""
+    sampled, kept, _ = collected({"q0": [SHAPED], "q1": [ALL_RIGHT]}, max_draws=1)
+    assert [group.row.id for group in kept] == ["q0"]
+    assert not any(group.is_mixed for group in sampled)
     rewards = sorted({scored.reward for group in sampled for scored in group.scored})
-    assert rewards == [0.5, 1.0]
+    assert rewards == [0.0, 0.5, 1.0]
     assert {scored.outcome for group in sampled for scored in group.scored} == {1.0}
 
 

@@ -164,6 +164,7 @@ def config_for(base_url: str, wait_s: float) -> str:
     return (
         f'[reward]\nwait_s = {wait_s}\n[reward.endpoints.judge]\nkind = "openai"\nmodel = "judge"\n'
         f'base_url = "{base_url}"\nmax_retries = 0\nmax_concurrency = 1\n[reward.roles]\njudge = "judge"\n'
+        '[reward.options]\nskip = ["format", "spatial", "counting", "reasoning"]\n'
     )
 
 

@@ -164,3 +164,9 @@ def test_overlong_penalty(length: int, longest: int, buffer: int, expected: floa
 )
 def test_clip_high_at(step: int, steps: int, end: float | None, expected: float) -> None:
     assert clip_high_at(step, steps, 0.2, end) == pytest.approx(expected)
+
+
+def test_epsilon_keeps_a_trifle_small() -> None:
+    """Rewards that hardly differ have small advantages; right and wrong keep theirs."""
+    assert advantages([0.5, 0.5 + 1e-6], epsilon=1e-4)[1] == pytest.approx(5e-7 / (1e-4 + 1e-6 / 2**0.5))
+    assert advantages([0.0, 1.0], epsilon=1e-4)[1] == pytest.approx(0.7071, abs=2e-4)

@@ -136,14 +136,14 @@ TEXTS = (DIRECT.format(1), DIRECT.format(2), "<answer>1</answer>", "<think>so</t
 def test_grpo_with_the_reward_of_sail_rl(
     folders: Any, question: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Right and direct is 1, wrong 0.1, right without a judge section 0, thinking without one 0.1: nobody is asked."""
+    """Right and direct is 1, wrong 0.1, right without a judge section 0: one decision is read."""
     monkeypatch.setattr(grpo, "make_sampler", lambda vlm, *_: saying(vlm, *TEXTS))
     data = question(complexity="simple")
-    with judging((200, "{}")) as judge:
+    with judging((200, '{"reason": "it says so", "decision": "direct"}')) as judge:
         settings = settings_of(folders["qwen3"], grpo={"prompts_per_step": 1, "steps": 1, "dynamic_sampling": False})
         settings = replace(settings, reward=judging_settings(judge.base_url, "sail_rl"))
         train_grpo(settings, data, tmp_path / "out")
-        assert judge.bodies == []
+        assert len(judge.bodies) == 1
     (line,) = metrics_of(tmp_path / "out")
     assert line["reward"] == pytest.approx((1.0 + 0.1 + 0.0 + 0.1) / 4)
     assert (line["outcome"], line["judging"], line["thinking"], line["format"]) == (0.5, 0.5, 1.0, 0.75)

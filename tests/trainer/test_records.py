@@ -30,8 +30,7 @@ def test_a_record_as_a_row() -> None:
     assert found.question.gold_boxes is not None
     [box] = found.question.gold_boxes
     assert (box.label, box.x1, box.y1, box.x2, box.y2) == ("blue triangle", 7, 46, 27, 66)
-    [point] = found.pointed
-    assert (point.label, point.x, point.y, point.media_index) == ("blue triangle", 17, 56, 0)
+    assert (found.entities, found.pointable) == (("blue triangle",), ("blue triangle",))
 
 
 def test_the_words_are_those_of_the_shards() -> None:
@@ -50,7 +49,7 @@ def test_choices_and_several_pictures(tmp_path: Path) -> None:
     assert row.messages[0]["content"].startswith("<image><image>")
     assert "A. red\nB. blue" in row.messages[0]["content"]
     assert len(row.images) == 2
-    assert row.pointed == ()
+    assert row.pointable == ()
 
 
 BROKEN: list[tuple[dict[str, Any] | str, str]] = [

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from schemas.config import ConfigError
 from schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule, from_px
 from schemas.records import MediaRef
 from schemas.responses.response import parse_points
 from trainer.coordinates import Speech
 from trainer.group import Scored
 from trainer.model import VisionLanguageModel
-from trainer.reward import Reward, media_of
+from trainer.reward import Reward, check_recipe, media_of
 from trainer.sample import EncodedImage
 from trainer.settings import RewardSettings
 from trainer.shards import Shards, TrainingRow, prompt_sample
@@ -27,7 +28,7 @@ from .runs import SAMPLE, records, rl_row
 WIDTH, HEIGHT = 400, 100
 BLUE: dict[str, tuple[float, float]] = {"blue triangle": (17, 56), "blue circle": (373, 55), "blue square": (371, 80)}
 """The middles of what ``How many blue objects …?`` is about, in pixels of the 400x100 picture."""
-WORDS = "<think>{}</think> <answer>{}</answer>"
+WORDS = "<think>I see {}.</think> <answer>{}</answer>"
 
 
 def tag(label: str, x: float, y: float) -> str:
@@ -70,12 +71,15 @@ def score(tmp_path: Path) -> Any:
 OFF: dict[str, tuple[float, float]] = {"blue triangle": (200, 5), "blue circle": (373, 55), "blue square": (371, 80)}
 NOWHERE = dict.fromkeys(BLUE, (200, 5))
 RESPONSES = [
-    # Outcome and spatial have equal weights; below the gate the outcome is all.
+    # Outcome and spatial have equal weights, and a miss costs what a hit earns; below the gate the outcome is all.
     ("right, and points", said(BLUE, "3"), 1.0, 1.0, 1.0),
-    ("right, one point of three off", said(OFF, "3"), (1 + 2 / 3) / 2, 1.0, 2 / 3),
-    ("right, all points off", said(NOWHERE, "3"), 0.5, 1.0, 0.0),
+    ("right, one point of three off", said(OFF, "3"), (1 + 1 / 3) / 2, 1.0, 2 / 3),
+    ("right, all points off", said(NOWHERE, "3"), 0.0, 1.0, 0.0),
     ("right, without a point", said({}, "3"), 0.5, 1.0, 0.0),
-    ("right, with a label that is not there", said({"red circle": (17, 56)}, "3"), 0.5, 1.0, 0.0),
+    ("right, with a label that is not there", said({"red circle": (17, 56)}, "3"), 0.0, 1.0, 0.0),
+    ("right, with a label that names nothing", said({"gizmo": (17, 56)}, "3"), 0.0, 1.0, 0.0),
+    ("right, a box that nothing checks", said(BLUE, "3").replace("I see", "I see <box>[1,2,3,4]</box>"), 0, 1, None),
+    ("right, concluding otherwise", said(BLUE, "3").replace(".</th", ". So there are 4 blue objects.</th"), 0, 1, None),
     ("wrong, and points", said(BLUE, "4"), 0.0, 0.0, None),
     ("no answer, and points", said(BLUE, "3").replace("<answer>3</answer>", ""), 0.0, 0.0, None),
     ("nothing", "", 0.0, 0.0, None),
@@ -124,26 +128,29 @@ def test_rows_of_one_id_are_not_mixed_up(qwen3: VisionLanguageModel, tmp_path: P
 
 
 def test_nothing_to_point_at(qwen3: VisionLanguageModel, row_of: Any, score: Any) -> None:
-    """No gold box and no attempt that points: a right answer without a point has no spatial term to lose."""
-    [found] = score(qwen3, row_of(gold_boxes=None), said({}, "3"))
+    """Nothing was found to point at: a right answer without a point has no spatial term to lose."""
+    [found] = score(qwen3, row_of(entities=[], pointable=[]), said({}, "3"))
     assert (found.reward, found.value("spatial")) == (1.0, None)
 
 
-ATTEMPTS = [(True, 0.5), (False, 1.0)]
-
-
-@pytest.mark.parametrize(("correct", "reward"), ATTEMPTS)
-def test_right_attempts_show_what_there_is(
-    correct: bool, reward: float, qwen3: VisionLanguageModel, row_of: Any, score: Any
+@pytest.mark.parametrize(("pointable", "reward"), [(["blue circle"], 0.5), ([], 1.0)])
+def test_the_row_says_what_can_be_pointed_at(
+    pointable: list[str], reward: float, qwen3: VisionLanguageModel, row_of: Any, score: Any
 ) -> None:
-    """Without gold boxes the points of right attempts say that there is something to point at; wrong ones do not."""
-    attempt = {"text": tag("blue circle", 373, 55), "answer": "3", "correct": correct}
-    [found] = score(qwen3, row_of(gold_boxes=None, attempts=[attempt]), said({}, "3"))
+    row = row_of(gold_boxes=None, entities=["blue circle", "red circle"], pointable=pointable)
+    [found] = score(qwen3, row, said({}, "3"))
     assert found.reward == reward
 
 
-def test_without_detector_points_are_unscored(qwen3: VisionLanguageModel, row_of: Any, score: Any) -> None:
-    [found] = score(qwen3, row_of(), said(NOWHERE, "3"), roles={})
+def test_points_need_somebody_who_finds_objects(qwen3: VisionLanguageModel, row_of: Any, score: Any) -> None:
+    settings = RewardSettings(roles={})
+    with pytest.raises(
+        ConfigError, match=r"reward\.roles\.detector must name an endpoint.*skip = \['counting', 'spatial'\]"
+    ):
+        check_recipe(settings, lambda _: True)
+    skipped = {"skip": ["spatial", "counting"]}
+    check_recipe(RewardSettings(roles={}, options=skipped), lambda _: True)
+    [found] = score(qwen3, row_of(), said(NOWHERE, "3"), roles={}, options=skipped)
     assert (found.reward, found.value("spatial")) == (1.0, None)
 
 
@@ -215,14 +222,14 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize(("frame", "at"), OUTSIDE)
-def test_points_out_of_the_frame_are_no_points(
+def test_points_out_of_the_frame_are_a_fault_of_form(
     frame: CoordinateFrame, at: tuple[float, float], load: Callable[..., VisionLanguageModel], row_of: Any, score: Any
 ) -> None:
     vlm = load("qwen3")
     vlm.speech = Speech(frame, 1)
     [found] = score(vlm, row_of(), WORDS.format(tag("blue circle", *at), "3"))
     assert parse_points(found.text) == ()
-    assert (found.reward, found.outcome, found.value("spatial")) == (0.5, 1.0, 0.0)
+    assert (found.reward, found.outcome, found.value("format")) == (0.0, 1.0, 0.0)
 
 
 def test_media_are_written_once_upright(qwen3: VisionLanguageModel, row_of: Any, score: Any, tmp_path: Path) -> None:

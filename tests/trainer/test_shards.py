@@ -38,15 +38,21 @@ def test_a_row(tmp_path: Path, row: Row, write_shards: Write, png: Callable[...,
 
 def test_where_a_right_answer_may_point(tmp_path: Path, row: Row, write_shards: Write) -> None:
     box = {"label": "cat", "x1": 10.0, "y1": 20.0, "x2": 30.0, "y2": 60.0, "media_index": 1}
-    attempts = [
-        {"text": format_points_tag("dog", [(5, 6)]), "answer": "3", "correct": True},
-        {"text": format_points_tag("dog", [(7, 8)]), "answer": "4", "correct": False},
-    ]
-    by_boxes = _only(tmp_path / "a", write_shards, row(gold_boxes=[box], attempts=attempts)).pointed
-    assert [(p.label, p.x, p.y, p.media_index) for p in by_boxes] == [("cat", 20, 40, 1)]
-    by_attempts = _only(tmp_path / "b", write_shards, row(attempts=attempts)).pointed
-    assert [(p.label, p.x, p.y) for p in by_attempts] == [("dog", 5, 6)]
-    assert _only(tmp_path / "c", write_shards, row()).pointed == ()
+    named = row(gold_boxes=[box], entities=["cat", "dog"], pointable=["dog"])
+    found = _only(tmp_path / "a", write_shards, named)
+    assert (found.entities, found.pointable) == (("cat", "dog"), ("dog",))
+
+
+@pytest.mark.parametrize("dropped", [[], ["entities", "pointable"]])
+def test_rows_without_entities_name_their_gold_boxes(
+    dropped: list[str], tmp_path: Path, row: Row, write_shards: Write
+) -> None:
+    boxes = [{"label": "cat", "x1": x, "y1": 2.0, "x2": 30.0, "y2": 60.0, "media_index": 0} for x in (1.0, 9.0)]
+    run = write_shards(tmp_path, [row(gold_boxes=boxes)], "sft")
+    (file,) = (run / "sft").glob("*.parquet")
+    pq.write_table(pq.read_table(file).drop_columns(dropped), file)
+    found = Shards(run, "sft", tmp_path / "cache")[0]
+    assert (found.entities, found.pointable) == (("cat",), ("cat",))
 
 
 @pytest.mark.parametrize("side", ["sft", "rl"])

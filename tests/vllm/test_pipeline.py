@@ -25,6 +25,8 @@ def config(vllm_server: VllmServer, tmp_path: Path) -> Path:
     path = tmp_path / "vllm.toml"
     path.write_text(
         f"""
+        allow_embedded = true
+
         [endpoints.tiny]
         kind = "openai"
         base_url = "{vllm_server.base_url}"

@@ -59,6 +59,8 @@ def test_a_run_starts_and_stops_its_own_server(endpoint: EndpointSettings, tmp_p
     roles = "\n".join(f'{role} = "tiny"' for role in ("policy", "teacher", "pointer", "judge"))
     config.write_text(
         f"""
+        allow_embedded = true
+
         [endpoints.tiny]
         kind = "vllm"
         model = {json.dumps(endpoint.model)}

@@ -110,7 +110,8 @@ def _objects(query: ObjectStatement, shapes: list[Shape], walls: tuple[Box, ...]
         return None
     what = f"{_plural(len(found), query.noun)}{_touching(query.touch)}"
     verdict = "agrees with" if holds else "does not agree with"
-    return Reading(_yes(holds), found, f"The picture shows {what}. That {verdict} {_amount(query.amount)}.")
+    reason = f"The picture shows {what}. That {verdict} {_amount(query.amount)}. So the answer is {_yes(holds)}."
+    return Reading(_yes(holds), found, reason)
 
 
 def _groups(
@@ -167,7 +168,7 @@ def _attribute(query: AttributeQuery, shapes: list[Shape]) -> Reading | None:
     value = found[0].colour if query.attribute == "colour" else found[0].kind
     which = f"{query.superlative or 'only'} {query.noun.phrase}"
     verb = f"is {value}" if query.attribute == "colour" else f"is a {value}"
-    return Reading(value, (found[0],), f"The {which} in the picture {verb}.")
+    return Reading(value, (found[0],), f"The {which} in the picture {verb}. So the answer is {value}.")
 
 
 _MEASURES: dict[str, tuple[Callable[[Shape], float], int]] = {

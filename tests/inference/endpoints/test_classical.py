@@ -73,7 +73,7 @@ def test_attempt_among_choices(engine, medium) -> None:
 
 
 def test_propose(engine, medium) -> None:
-    prompt = show("propose.v1", medium(scene()), question=COUNT, answer="2", rollout="", max_entities="5")
+    prompt = show("propose.v2", medium(scene()), question=COUNT, answer="2", rollout="", max_entities="5", mark="m")
     assert json_object(engine("teacher", prompt).text) == {"entities": ["yellow square"]}
 
 
@@ -82,7 +82,7 @@ def test_propose_does_not_read_the_answer(engine, medium) -> None:
     replies = {
         engine(
             "teacher",
-            show("propose.v1", picture, question=COUNT, answer=answer, rollout="", max_entities="5"),
+            show("propose.v2", picture, question=COUNT, answer=answer, rollout="", max_entities="5", mark="m"),
         ).text
         for answer in ("2", "17", "a blue square")
     }
@@ -93,7 +93,7 @@ def test_propose_does_not_read_the_answer(engine, medium) -> None:
 def test_point(engine, medium, entity) -> None:
     picture = medium(scene())
     answered = engine("pointer", show("point.v1", picture, entity=entity))
-    points = points_of_reply(answered.text, entity, answered.frame, picture, 0)
+    points = points_of_reply(answered.text, entity, CoordinateFrame.PX, picture, 0)
     labels = [entity] if entity in SHAPES else list(SHAPES)
     assert len(points) == sum(len(SHAPES[label]) for label in labels)
     assert all(any(inside(point.x, point.y, label) for label in labels) for point in points)
@@ -103,7 +103,7 @@ def test_point(engine, medium, entity) -> None:
 def test_point_at_nothing(engine, medium, entity) -> None:
     picture = medium(scene())
     answered = engine("pointer", show("point.v1", picture, entity=entity))
-    assert points_of_reply(answered.text, entity, answered.frame, picture, 0) == ()
+    assert points_of_reply(answered.text, entity, CoordinateFrame.PX, picture, 0) == ()
 
 
 def test_trace_takes_the_coordinates_of_the_marks(engine, medium) -> None:
@@ -126,7 +126,7 @@ def test_trace_does_not_take_a_mark_that_is_off(engine, medium) -> None:
 def test_detect_and_segment(engine, medium, label) -> None:
     picture = medium(scene())
     detected = engine("detector", show("detect.v1", picture, label=label))
-    boxes = boxes_of_reply(detected.text, label, detected.frame, picture, 0)
+    boxes = boxes_of_reply(detected.text, label, CoordinateFrame.PX, picture, 0)
     found = sorted((box.x1, box.y1, box.x2, box.y2) for box in boxes)
     assert found == [pytest.approx(box, abs=2) for box in sorted(SHAPES[label])]
     listed = json.dumps([[box.x1, box.y1, box.x2, box.y2] for box in boxes])
@@ -148,28 +148,26 @@ def test_detector_and_pointer_see_by_different_algorithms() -> None:
 POINTS = '<points x1="45" y1="35" alt="yellow square">yellow square</points>'
 
 
-@pytest.mark.parametrize(
-    ("predicted", "supports"), [("1", "yes"), ("2", "no"), ("one", "cannot_judge"), ("²", "cannot_judge")]
-)
+@pytest.mark.parametrize(("predicted", "supports"), [("1", "yes"), ("2", "no"), ("one", "yes"), ("²", "cannot_judge")])
 def test_judge_reasoning(engine, medium, predicted, supports) -> None:
     judged = {"question": COUNT, "reasoning": POINTS, "predicted": predicted, "mark": "0123456789abcdef"}
-    prompt = show("judge_reasoning.v2", medium(scene()), **judged)
+    prompt = show("judge_reasoning.v3", medium(scene()), **judged)
     assert json_object(engine("judge", prompt).text)["supports"] == supports
 
 
 @pytest.mark.parametrize("limit", [1, 3, 20])
 def test_rubric_candidates(engine, limit) -> None:
-    prompt = load_prompt("rubric_candidates.v1").render(examples="", max_rubrics=str(limit))
+    prompt = load_prompt("rubric_candidates.v2").render({"examples": []}, mark="m", max_rubrics=str(limit))
     assert 1 <= len(candidates_of_reply(engine("teacher", prompt).text, limit)) <= limit
 
 
 @pytest.mark.parametrize("question", [COUNT, "What is the man doing?"])
 def test_rubric_judge(engine, medium, question) -> None:
-    candidates = load_prompt("rubric_candidates.v1").render(examples="", max_rubrics="20")
+    candidates = load_prompt("rubric_candidates.v2").render({"examples": []}, mark="m", max_rubrics="20")
     rubrics = candidates_of_reply(engine("teacher", candidates).text, 20)
     listed = json.dumps([{"id": each.id} for each in rubrics] + [{"id": "unknown"}])
     prompt = show(
-        "rubric_judge.v2",
+        "rubric_judge.v3",
         medium(scene()),
         question=question,
         answer="2",
@@ -218,4 +216,3 @@ def test_a_second_run_is_answered_from_the_cache(engine, medium) -> None:
     assert again.completions == first.completions
     assert (again.call.usage.requests, again.call.usage.cached) == (0, 3)
     assert again.call.usage.cost_usd == 0.0
-    assert again.frame is CoordinateFrame.PX

@@ -287,5 +287,5 @@ def test_boxes_land_at_the_right_pixels(server, ask) -> None:
 def test_a_repeated_call_sends_nothing(server, models_settings, text_prompt) -> None:
     first, again = (asking.ask(models_settings(), text_prompt(), n=2) for _ in range(2))
     assert [one.text for one in first.completions] == ["reply 1", "reply 2"]
-    assert (again.completions, again.frame, len(server.seen)) == (first.completions, CoordinateFrame.GEMINI, 1)
+    assert (again.completions, len(server.seen)) == (first.completions, 1)
     assert (first.call.usage.requests, again.call.usage.requests, again.call.usage.cached) == (1, 0, 2)

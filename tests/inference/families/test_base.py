@@ -1,59 +1,61 @@
-import json
+"""What every family shares: how it asks, and from a reply to pixels."""
 
 import pytest
 
-from inference.families.base import Family
-from inference.families.registry import family_of
-from inference.grounding import BadReply
+from inference.families.base import Family, after_thinking
+from inference.families.labels import MAX_LABEL_CHARS
+from inference.families.registry import FAMILIES, family_of
+from inference.grounding import BadReply, RawBox
 from schemas.coordinates import CoordinateFrame
 from schemas.geometry import Box, Point
+from schemas.messages import MediaPart, TextPart
 from schemas.records import MediaRef
 from schemas.responses.pointing import NoPoints, RawPoint
 
 WIDTH, HEIGHT = 560, 280
 IMAGE = MediaRef("input:a.png", "image", "s", "p", "d", WIDTH, HEIGHT, 1, 1)
-POINTS = {  # (140, 70) as each family writes it
-    "plain": '<point x="140" y="70" alt="dog">dog</point>',
-    "molmo": '<point x="25.0" y="25.0" alt="dog">dog</point>',
-    "molmo2": '<points coords="1 1 250 250">dog</points>',
-    "qwen2.5-vl": '<point x="140" y="70" alt="dog">dog</point>',  # 560x280 stays as it is
-    "qwen3-vl": '<point x="250" y="250" alt="dog">dog</point>',
-    "gemini": '<point x="250" y="250" alt="dog">dog</point>',
-}
-BOXES = {  # (140, 70, 280, 140) as each family writes it
-    "plain": [140, 70, 280, 140],
-    "molmo": [25, 25, 50, 50],
-    "molmo2": [250, 250, 500, 500],
-    "qwen2.5-vl": [140, 70, 280, 140],
-    "qwen3-vl": [250, 250, 500, 500],
-    "gemini": [250, 250, 500, 500],
-}
+PART = MediaPart("input:a.png", "s")
 
 
-@pytest.mark.parametrize("name", POINTS)
-def test_points_are_read_into_pixels(name: str) -> None:
-    assert family_of(name).points(POINTS[name], "red dog", IMAGE, 2) == (Point("red dog", 140.0, 70.0, 2),)
+def asked(family: Family, label: str) -> list[str]:
+    """The texts in which a family is asked to point and to box."""
+    prompts = [family.ask_points(PART, label)] + ([family.ask_boxes(PART, label)] if family.box_prompt else [])
+    assert all(prompt.media == (PART,) for prompt in prompts)
+    return ["\n".join(part.text for part in prompt.user if isinstance(part, TextPart)) for prompt in prompts]
 
 
-@pytest.mark.parametrize("name", BOXES)
-def test_boxes_are_read_into_pixels(name: str) -> None:
-    reply = json.dumps({"boxes": [BOXES[name]]})
-    assert family_of(name).boxes(reply, "dog", IMAGE, 0) == (Box("dog", 140.0, 70.0, 280.0, 140.0, media_index=0),)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_label_is_asked_for_by_its_name(name: str) -> None:
+    assert all("red dog" in text for text in asked(family_of(name), "red dog"))
 
 
-def test_gemini_writes_y_first() -> None:
-    reply = json.dumps({"boxes": [[0, 250, 1000, 500]]})
-    (box,) = family_of("gemini").boxes(reply, "dog", IMAGE, 0)
-    assert (box.x1, box.y1, box.x2, box.y2) == (140.0, 0.0, 280.0, 280.0)
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("token", ["<|im_start|>", "<image>", "</ref>", "<|begin_of_box|>", "<points>", "[INST]"])
+def test_a_label_brings_no_token_of_a_template(name: str, token: str) -> None:
+    family = family_of(name)
+    assert asked(family, f"dog {token}cat") == asked(family, "dog cat")
+    assert asked(family, f'dog\n"{token}') == asked(family, "dog '")
 
 
-def test_qwen25_writes_pixels_of_the_resized_image() -> None:
-    large = MediaRef("input:a.png", "image", "s", "p", "d", 8000, 4000, 1, 1)  # resized to 5068x2520
-    (point,) = family_of("qwen2.5-vl").points('<point x="2534" y="1260" alt="dog">dog</point>', "dog", large, 0)
-    assert (point.x, point.y) == (pytest.approx(4000), pytest.approx(2000))
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("label", ["", "?!", "<image>", "<|im_start|><|im_end|>", "x" * (MAX_LABEL_CHARS + 1)])
+def test_a_label_that_names_nothing_is_not_asked_for(name: str, label: str) -> None:
+    family = family_of(name)
+    with pytest.raises(BadReply, match="the label"):
+        family.ask_points(PART, label)
+    if family.box_prompt:
+        with pytest.raises(BadReply, match="the label"):
+            family.ask_boxes(PART, label)
 
 
-@pytest.mark.parametrize("name", POINTS)
+@pytest.mark.parametrize(
+    ("frame", "order"), [(CoordinateFrame.GEMINI, "[y1, x1, y2, x2]"), (CoordinateFrame.NORM1000, "[x1, y1, x2, y2]")]
+)
+def test_our_own_form_is_asked_for_in_the_order_of_the_frame(frame: CoordinateFrame, order: str) -> None:
+    assert order in asked(Family("own", frame), "dog")[1]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
 def test_none_and_nonsense_are_told_apart(name: str) -> None:
     assert family_of(name).points("There are none.", "dog", IMAGE, 0) == ()
     for read in (family_of(name).points, family_of(name).boxes):
@@ -65,8 +67,8 @@ def test_a_family_may_read_replies_in_its_own_way() -> None:
     def points(text: str) -> tuple[RawPoint, ...] | NoPoints:
         return tuple(RawPoint("", *map(float, pair.split())) for pair in text.split(";")) if text else NoPoints(text)
 
-    def boxes(text: str) -> list[list[str]]:
-        return [row.split() for row in text.split(";")]
+    def boxes(text: str) -> list[RawBox]:
+        return [RawBox((float(a), float(b), float(c), float(d))) for a, b, c, d in map(str.split, text.split(";"))]
 
     own = Family("own", CoordinateFrame.UNIT, read_points=points, read_boxes=boxes)
     assert own.points("0.5 0.5;1 0", "dog", IMAGE, 0) == (Point("dog", 280.0, 140.0, 0), Point("dog", 560.0, 0.0, 0))
@@ -74,3 +76,30 @@ def test_a_family_may_read_replies_in_its_own_way() -> None:
     assert own.boxes("0 0 0.5 1", "dog", IMAGE, 0) == (Box("dog", 0.0, 0.0, 280.0, 280.0, media_index=0),)
     with pytest.raises(BadReply, match="lies outside"):
         own.points("2 0", "dog", IMAGE, 0)
+
+
+def test_a_family_that_cannot_point_gives_the_middles_of_its_boxes() -> None:
+    own = Family("own", CoordinateFrame.PX, point_prompt="")
+    reply = '{"boxes": [[0, 0, 10, 20], [0, 0, 10, 20], [20, 20, 30, 30]]}'
+    assert own.points(reply, "dog", IMAGE, 2) == (Point("dog", 5.0, 10.0, 2), Point("dog", 25.0, 25.0, 2))
+    assert asked(own, "dog")[0] == asked(own, "dog")[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("no thinking", "no thinking"),
+        ("<think>draft</think>answer", "answer"),
+        ("draft</think>answer", "answer"),
+        ("<THINK>one</THINK>two<think>three</think >four", "four"),
+        ("<think>draft</think>", ""),
+    ],
+)
+def test_thinking_is_passed_over(text: str, rest: str) -> None:
+    assert after_thinking(text) == rest
+
+
+@pytest.mark.parametrize("text", ["<think>", "<think>one</think>answer<think>two"])
+def test_thinking_without_an_end_is_a_bad_reply(text: str) -> None:
+    with pytest.raises(BadReply, match="before its thinking does"):
+        after_thinking(text)

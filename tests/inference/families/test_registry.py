@@ -11,9 +11,14 @@ from prompts.loader import load_prompt
 from schemas.coordinates import CoordinateFrame
 
 FRAMES = {
+    "claude": CoordinateFrame.CLAUDE_RESIZED_PX,
+    "claude-1568": CoordinateFrame.CLAUDE_RESIZED_PX,
     "gemini": CoordinateFrame.GEMINI,
+    "glm-v": CoordinateFrame.NORM1000,
+    "internvl": CoordinateFrame.NORM1000,
     "molmo": CoordinateFrame.MOLMO100,
     "molmo2": CoordinateFrame.MOLMO1000,
+    "moondream": CoordinateFrame.UNIT,
     "plain": CoordinateFrame.PX,
     "qwen2.5-vl": CoordinateFrame.QWEN25_RESIZED_PX,
     "qwen3-vl": CoordinateFrame.NORM1000,
@@ -29,12 +34,19 @@ def test_a_family_is_complete(name: str) -> None:
     family = family_of(name)
     assert family.name == name
     assert family.decimals in (0, 1)
-    assert load_prompt(family.point_prompt).variables == ("entity",)
-    assert set(load_prompt(family.box_prompt).variables) <= {"label", "box_order"}
+    assert not family.point_prompt or load_prompt(family.point_prompt).variables == ("entity",)
+    assert not family.box_prompt or set(load_prompt(family.box_prompt).variables) <= {"label", "box_order"}
+    assert family.asked_to_point, "it can do nothing"
+
+
+def test_what_families_cannot_do() -> None:
+    families = [family_of(name) for name in FAMILIES]
+    assert {family.name for family in families if not family.box_prompt} == {"molmo", "molmo2"}
+    assert {family.name for family in families if not family.point_prompt} == {"internvl"}
 
 
 def test_a_model_of_no_known_family_is_told_our_own_form() -> None:
-    assert family_of(DEFAULT) == Family("plain", CoordinateFrame.PX, decimals=1)
+    assert family_of(DEFAULT) == Family("plain", CoordinateFrame.PX, decimals=1, any_corners=True)
 
 
 def test_the_families_that_are_trained_by_their_checkpoints_name() -> None:
@@ -46,7 +58,7 @@ def test_the_families_that_are_trained_by_their_checkpoints_name() -> None:
 
 @pytest.mark.parametrize("name", ["qwen", "", "own:", ":OWN"])
 def test_an_unknown_family_is_refused_with_the_known_ones(name: str) -> None:
-    said = "must be one of gemini, molmo, molmo2, plain, qwen2.5-vl, qwen3-vl, or a family of your own as module:NAME"
+    said = f"must be one of {', '.join(sorted(FAMILIES))}, or a family of your own as module:NAME"
     for refuse in (check_family, family_of):
         with pytest.raises(ValueError, match=said):
             refuse(name)
@@ -79,7 +91,7 @@ def test_settings_that_name_a_family_import_none() -> None:
     import sys
     from inference.settings import EndpointSettings
     EndpointSettings("openai", "m", family="qwen3-vl")
-    loaded = {"apache_beam", "inference.families.base", "inference.families.qwen"} & set(sys.modules)
+    loaded = {"apache_beam", "inference.families.base", "inference.families.qwen3_vl"} & set(sys.modules)
     sys.exit(", ".join(loaded) or 0)
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, timeout=120)

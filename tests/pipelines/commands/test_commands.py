@@ -188,6 +188,17 @@ def test_validate_says_what_is_there_and_writes_nothing(
     assert list((tmp_path / "cwd").iterdir()) == []
 
 
+def test_validate_says_who_checks_whom(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert validate(data, "--set", "roles.pointer=edges", "--set", "roles.segmenter=") == 0
+    notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note: ")]
+    assert "note: detector and pointer are one model: it checks its own points (lineage.self_checked)" in notes
+    assert "note: no segmenter: points are checked against the boxes of the detector" in notes
+    assert validate(data) == 0
+    out = capsys.readouterr().out
+    assert "one model" not in out
+    assert "no segmenter" not in out
+
+
 def test_validate_finds_an_endpoint_that_does_not_answer(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = ("kind=openai", "model=m", "base_url=http://127.0.0.1:9/v1")
     settings = [word for field in own for word in ("--set", f"endpoints.own.{field}")]

@@ -12,7 +12,14 @@ import pytest
 
 from inference.settings import EndpointSettings, ModelsSettings
 from pipelines.grounded_cot import RECIPE
-from pipelines.running.capabilities import MediaScan, check_capabilities, scan_media
+from pipelines.running.capabilities import (
+    AnswerScan,
+    MediaScan,
+    check_capabilities,
+    check_judge,
+    scan_answers,
+    scan_media,
+)
 from stages.sources.base import RowSettings, Source
 
 ABLE = EndpointSettings("openai", "m", base_url="http://127.0.0.1:9/v1", video=True)
@@ -89,3 +96,57 @@ def test_clips_that_cannot_be_read_here(monkeypatch: pytest.MonkeyPatch) -> None
     needs = "reading clips needs the extra video: pip install 'groundtrace[video]' (there is no module molmo_utils)"
     assert check_capabilities(RECIPE, models, FILM)[0] == [f"3 of the first 9 records have a clip, but {needs}"]
     assert check_capabilities(RECIPE, models, TWO)[0] == []
+
+
+ANSWERS: list[Any] = [
+    {"answer": "sofa"},
+    {"answer": "sofa", "answer_type": "text", "choices": None},
+    {"answer": "sofa", "choices": ["sofa", "chair"]},
+    {"answer": "sofa", "answer_type": "text", "choices": ["sofa", "chair"]},
+    {"answer": "12 cm", "answer_type": "text"},
+    {"answer": "seven", "answer_type": "text"},
+    {"answer": "red, blue"},
+    {"answer": "yes"},
+    {"answer": "5"},
+    {"answer": 5},
+    {"answer": "sofa", "answer_type": "boxes"},
+    {"answer": None},
+    {"answer": ""},
+    {},
+]
+
+
+def test_free_text_among_the_gold_answers(tmp_path: Path) -> None:
+    lines = [json.dumps(row) for row in ANSWERS]
+    (tmp_path / "records.jsonl").write_text("\n".join([*lines, "[1]", "{"]))
+    sources = [Source("jsonl", str(tmp_path / "records.jsonl"))]
+    assert scan_answers(sources, RowSettings()) == AnswerScan(14, 3)
+    assert scan_answers(sources, RowSettings(), most_records=1) == AnswerScan(1, 1)
+    assert scan_answers(sources, RowSettings(columns={"answer": "said"})) == AnswerScan(14, 0)
+    assert scan_answers(sources, RowSettings(columns={"choices": "options"})) == AnswerScan(14, 4)
+    assert scan_answers([Source("datasets", "org/name")], RowSettings()) == AnswerScan()
+
+
+def test_free_text_in_parquet(tmp_path: Path) -> None:
+    rows = [{"answer": "sofa", "choices": None, "image": b"x"}, {"answer": "sofa", "choices": ["sofa", "chair"]}]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    source = Source("parquet", str(tmp_path / "a.parquet"))
+    assert scan_answers([source], RowSettings()) == AnswerScan(2, 1)
+    assert scan_answers([source], RowSettings(constants={"answer_type": "mcq"})) == AnswerScan(2, 1)
+    assert scan_answers([source], RowSettings(columns={"answer": "said"})) == AnswerScan(2, 0)
+
+
+def test_free_text_without_a_judge() -> None:
+    judged = ModelsSettings((("e", ABLE),), (("judge", "e"), ("policy", "e")), "c", "i", "r")
+    alone = replace(judged, roles=(("policy", "e"),))
+    assert check_judge(judged, AnswerScan(9, 3), has_rl=True) == ([], [])
+    assert check_judge(alone, AnswerScan(9, 0), has_rl=True) == ([], [])
+    found = "3 of the first 9 records have free text as their gold answer"
+    refused = (
+        f"{found}, which no RL row can have without a judge that reads: set roles.judge, or leave these records out"
+    )
+    assert check_judge(alone, AnswerScan(9, 3), has_rl=True) == ([refused], [])
+    embedded = replace(judged, endpoints=(("e", EndpointSettings("classical", "colour")),))
+    assert check_judge(embedded, AnswerScan(9, 3), has_rl=True) == ([refused], [])
+    noted = f"{found}, and no judge reads them: other words for it are unscored; set roles.judge to one that reads"
+    assert check_judge(alone, AnswerScan(9, 3), has_rl=False) == ([], [noted])

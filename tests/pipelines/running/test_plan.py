@@ -13,6 +13,7 @@ from pipelines import grounded_cot
 from pipelines.running.loading import PipelineError
 from pipelines.running.plan import RunArguments, check_wiring, make_plan, wire
 from pipelines.running.settings import RunSettings
+from rewards.aggregate import GateSettings
 from rewards.registry import SCORERS
 from schemas.config import ConfigError
 from schemas.records import Draft
@@ -84,7 +85,8 @@ def _unlisted(root: beam.Pipeline, run: RunContext, _: RunSettings) -> Ends:
 
 def _own_scorer(root: beam.Pipeline, run: RunContext, _: RunSettings) -> Ends:
     ingested = _ingest(root, run)
-    verified = ingested["kept"] | "Verify" >> VerifyTraces(VerifySettings(), run.models, (*SCORERS, TONE))
+    settings = VerifySettings(gate=GateSettings(skip=("spatial", "counting", "temporal", "reasoning", "tone")))
+    verified = ingested["kept"] | "Verify" >> VerifyTraces(settings, run.models, (*SCORERS, TONE))
     return Ends(rejected=[ingested["rejected"], verified.rejected], sft=verified.kept)
 
 
@@ -140,3 +142,54 @@ def test_the_bundled_recipe_can_be_wired(tmp_path: Path) -> None:
     assert plan.recipe == grounded_cot.RECIPE
     check_wiring(plan)
     assert not (tmp_path / "run").exists()
+
+
+REAL = ("endpoints.vlm.kind=openai", "endpoints.vlm.model=m", "endpoints.vlm.base_url=http://h/v1")
+REAL = (*REAL, "endpoints.vlm.family=qwen3-vl", "roles.teacher=vlm")
+
+
+def planned(tmp_path: Path, *overrides: str) -> Any:
+    (tmp_path / "records.jsonl").write_text("", "utf-8")
+    return make_plan(RunArguments("grounded_cot", str(tmp_path), str(tmp_path / "run"), overrides=overrides))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ((), "roles.pointer is the embedded engine, which finds drawn shapes only, beside roles.teacher: name an"),
+        (("roles.pointer=vlm",), "roles.detector is the embedded engine"),
+        (("roles.pointer=vlm", "roles.detector=vlm"), "roles.segmenter is the embedded engine"),
+        (("roles.pointer=vlm", "roles.detector=edges"), "roles.segmenter is the embedded engine"),
+        (("roles.pointer=vlm", "roles.detector=vlm", "roles.segmenter=edges"), "or set allow_embedded = true"),
+    ],
+)
+def test_the_embedded_engine_beside_real_models_is_refused(
+    tmp_path: Path, overrides: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        planned(tmp_path, *REAL, *overrides)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        (*REAL, "allow_embedded=true"),
+        (*REAL, "roles.pointer=vlm", "roles.detector=vlm", "roles.segmenter="),
+        (*REAL, "roles.pointer=colour", "roles.detector=edges", "roles.segmenter="),
+        (*REAL, "roles.teacher=colour", "roles.judge=vlm"),  # a judge says nothing of the images
+        (*REAL, "endpoints.vlm.kind=mine:Own"),  # of which nothing is known
+        (),
+    ],
+)
+def test_the_embedded_engine_where_it_may_look(tmp_path: Path, overrides: tuple[str, ...]) -> None:
+    assert planned(tmp_path, *overrides).recipe.name == "grounded_cot"
+
+
+def test_a_config_file_names_roles_too(tmp_path: Path) -> None:
+    config = tmp_path / "my.toml"
+    config.write_text('[roles]\npointer = "colour"\ndetector = "edges"\nsegmenter = ""\n', "utf-8")
+    (tmp_path / "records.jsonl").write_text("", "utf-8")
+    arguments = RunArguments("grounded_cot", str(tmp_path), str(tmp_path / "run"), str(config), REAL)
+    assert dict(make_plan(arguments).models.roles)["detector"] == "edges"

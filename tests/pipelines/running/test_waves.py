@@ -153,7 +153,8 @@ def test_a_budget_that_ends_before_the_target(
 ) -> None:
     config = tmp_path / "far.toml"  # nothing listens there, and nothing is sent: one token pays for no request
     config.write_text(
-        '[endpoints.far]\nkind = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n[roles]\npolicy = "far"\n'
+        'allow_embedded = true\n[endpoints.far]\nkind = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n'
+        '[roles]\npolicy = "far"\n'
     )
     limits = ("--limit", "50", "--target-sft", "2", "--budget-tokens", "1", "--config", str(config))
     ran = run_beam(SAMPLE, tmp_path / "run", *limits)

@@ -1,11 +1,13 @@
 """What recipes share: verdicts where a scorer's needs are met, and a memory that can be written down."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from rewards.case import Context
 from rewards.curriculum import CurriculumState
+from rewards.locating import ObjectMasks, Served
 from rewards.recipes.base import Earned, Memory, Reference, verdicts_of
 from rewards.registry import scorers_named
 from schemas.records import Verdict
@@ -28,15 +30,17 @@ def test_what_is_earned() -> None:
     assert (earned.outcome, earned.value("format"), earned.value("boxes")) == (1.0, None, None)
 
 
-def test_verdicts_stand_in_the_order_asked_for_and_know_the_outcome(run, case) -> None:
-    """A right direct answer to a simple question has thinking 1: the scorer knows both."""
+def test_verdicts_stand_in_the_order_asked_for_and_know_the_outcome(run, case, scripted) -> None:
     direct = case("<answer>2</answer>", context=Context(complexity="simple"))
     scorers = scorers_named("judging", "outcome", "boxes", "thinking")
     found = run(verdicts_of(scorers, direct))
     assert [(verdict.name, verdict.value) for verdict in found[:3]] == [
-        ("judging", 0.0),
+        ("judging", None),
         ("outcome", 1.0),
         ("boxes", None),
     ]
-    assert (found[3].value, found[3].reason) == (None, "no judge is configured")
+    assert found[0].reason == found[3].reason == "no judge is configured"
     assert found[2].reason == "no gold boxes"
+    # a right direct answer to a simple question has thinking 1: the scorer knows both
+    served = replace(direct, masks=ObjectMasks(direct.question, scripted(), Served(frozenset({"judge"}))))
+    assert [verdict.value for verdict in run(verdicts_of(scorers, served))] == [0.0, 1.0, None, 1.0]

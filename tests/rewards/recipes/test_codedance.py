@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from rewards.locating import Served
 from rewards.recipes.base import Memory
 from rewards.recipes.codedance import CodeDance
 from rewards.scorers.tool_calls import ToolCallSettings, Trajectory
@@ -42,8 +43,22 @@ def test_codedance_eq5_where_all_are_right_calls_cost(rewards) -> None:
     assert found == pytest.approx([2 - 1.5 * 0.182014, 2], abs=1e-5)
 
 
+def test_codedance_eq5_calls_that_fail_cost_as_much_where_all_are_right(rewards) -> None:
+    found = rewards((RIGHT, Trajectory((True,))), (RIGHT, Trajectory((False,))), (RIGHT, Trajectory((False, True))))
+    assert found == pytest.approx([2 - 1.5 * 0.182014] * 3, abs=1e-5)
+
+
 def test_what_cannot_be_told_is_unscored(rewards) -> None:
     assert rewards((RIGHT, None), (RIGHT, Trajectory((None,)))) == [None, 2.0]
+
+
+def test_what_a_judge_failed_on_is_unscored(run, case, scripted) -> None:
+    free = {"answer_type": "text", "gold": "since it leans on the one beside it"}
+    asked = case(
+        "<think>so</think><answer>it fell</answer>", scripted(judge=["?"]), Served(frozenset({"judge"})), **free
+    )
+    (earned,) = run(RECIPE.score([replace(asked, trajectory=Trajectory((True,)))], Memory()))
+    assert earned.reward is None
 
 
 def test_codedance_eq2_advantages_of_turns_by_hand() -> None:

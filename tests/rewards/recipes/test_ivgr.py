@@ -102,6 +102,12 @@ def test_ivgr_3_3_without_a_reference_consistency_is_0(run, group, grounded) -> 
     assert caller.asked == []
 
 
+def test_a_judge_that_fails_leaves_the_response_unscored(run, group) -> None:
+    _, cases = group(("grounded", EXACT), ("textual", WORDS), judge=("?",))
+    grounded, textual = run(RECIPE.score(cases, Memory()))
+    assert (grounded.reward, textual.reward) == (3.0, None)
+
+
 def test_ivgr_app_b_without_gold_boxes_there_is_no_consistency(run, group) -> None:
     """Two terms of two, on the scale of three."""
     caller, cases = group(("textual", WORDS), gold=None)

@@ -2,8 +2,7 @@
 
 import pytest
 
-from rewards.aggregate import GateSettings
-from rewards.recipes.argos import Argos
+from rewards.recipes.argos import Argos, ArgosSettings
 from rewards.recipes.registry import RECIPES, make_recipe
 from rewards.registry import SCORERS, TRAINING
 from schemas.config import ConfigError
@@ -25,7 +24,7 @@ def test_a_recipe_by_its_name(name) -> None:
 
 def test_options_become_settings() -> None:
     assert make_recipe("argos", {"tau": 0.5, "weights": {"spatial": 2}}) == Argos(
-        GateSettings({"outcome": 1.0, "spatial": 2.0, "reasoning": 1.0}, 0.5)
+        ArgosSettings({"outcome": 1.0, "spatial": 2.0, "reasoning": 1.0}, 0.5)
     )
 
 
@@ -33,9 +32,11 @@ def test_options_become_settings() -> None:
     ("name", "options", "said"),
     [
         ("agros", {}, "there is no reward recipe 'agros'; there are argos, sail_rl, ivgr, rucl, codedance"),
-        ("argos", {"alpha": 1}, "unknown key options.alpha; known here: tau, weights"),
+        ("argos", {"alpha": 1}, "unknown key options.alpha; known here: miss_cost, skip, tau, weights"),
         ("argos", {"tau": 2}, "options.tau must be at most 1, got 2"),
         ("argos", {"weights": {"spatail": 1}}, "options.weights.spatail: there is no such scorer"),
+        ("argos", {"skip": ["spatail"]}, "options.skip.spatail: there is no such scorer"),
+        ("argos", {"miss_cost": -1}, "options.miss_cost must be at least 0, got -1"),
         ("rucl", {}, "options.ramp_steps is not set"),
         ("sail_rl", {"cascading": {"alpha": 2}}, "options.cascading.alpha must be at most 1, got 2"),
     ],

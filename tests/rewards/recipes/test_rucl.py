@@ -36,11 +36,12 @@ CASES = [
     ("halfway", HALFWAY, "2", scores(a=1, b=0, c=1, d=1), 0.7 + 0.3 * 0.75),
     # λ = 1: 0.7 * 0 + 0.3 * 0.5
     ("a wrong answer, at the end", DONE, "3", scores(a=1, b=1, c=0, d=1), 0.15),
-    # one that does not apply leaves its tier: easy is 1 of 1
-    ("one does not apply", Memory(), "2", scores(a=1, b=None, c=0, d=0), 1.0),
-    # no hard one applies: the easy tier is all, 0.7 + 0.3 * 0.5
-    ("no hard one applies", HALFWAY, "2", scores(a=1, b=0, c=None, d=None), 0.85),
-    ("a judge that fails", HALFWAY, "2", "?", 1.0),
+    # one that does not apply counts 0: easy is 1 of 2
+    ("one does not apply", Memory(), "2", scores(a=1, b=None, c=0, d=0), 0.85),
+    # no hard one applies: 0.7 + 0.3 * (0.5 * 0.5 + 0.5 * 0)
+    ("no hard one applies", HALFWAY, "2", scores(a=1, b=0, c=None, d=None), 0.775),
+    ("none applies", HALFWAY, "2", scores(a=None, b=None, c=None, d=None), 0.7),
+    ("a judge that fails", HALFWAY, "2", "?", None),
 ]
 
 

@@ -15,10 +15,12 @@ THINKS = "<judge>Reasoning is needed.</judge><think>one, two</think><answer>{}</
 DIRECT = "<judge>This is a simple question.</judge><think></think><answer>{}</answer>"
 PAPER, SUM = SailRl(SailRlSettings()), SailRl(SailRlSettings("additive"))
 FIELDS = ("sound", "true_to_sources", "supported")
+THINK, ANSWER_DIRECTLY = (json.dumps({"reason": "", "decision": decision}) for decision in ("think", "direct"))
 
 
 def says(*values: bool) -> list[str]:
-    return [json.dumps({"reason": "", field: value}) for field, value in zip(FIELDS, values, strict=True)]
+    """The judge's replies for a response that thinks: what it decides, and the three aspects."""
+    return [THINK, *(json.dumps({"reason": "", field: value}) for field, value in zip(FIELDS, values, strict=True))]
 
 
 CASES = [
@@ -27,20 +29,24 @@ CASES = [
     # 0.9 * 1 * 2/3 * 1 + 0.1
     ("one aspect of three wrong", THINKS.format(2), "complex", says(True, False, True), 0.7),
     ("no aspect right", THINKS.format(2), "complex", says(False, False, False), 0.1),
-    # the product is 0 whatever the thinking is worth: the judge is not asked
+    # the product is 0 whatever the rest is worth: the judge is not asked
     ("a wrong answer", THINKS.format(3), "complex", [], 0.1),
-    ("thinking about a simple question", THINKS.format(2), "simple", [], 0.1),
-    ("a lucky guess", DIRECT.format(2), "complex", [], 0.1),
-    # 0.9 * 1 * 1 * 1 + 0.1: a right direct answer has no thinking to judge
-    ("a right direct answer", DIRECT.format(2), "simple", [], 1.0),
     ("a wrong direct answer", DIRECT.format(3), "simple", [], 0.1),
     ("no judge section", "<think>so</think><answer>2</answer>", "complex", [], 0.1),
+    # nor about the thinking
+    ("thinking about a simple question", THINKS.format(2), "simple", [THINK], 0.1),
+    ("a lucky guess", DIRECT.format(2), "complex", [ANSWER_DIRECTLY], 0.1),
+    # 0.9 * 1 * 1 * 1 + 0.1: a right direct answer has no thinking to judge
+    ("a right direct answer", DIRECT.format(2), "simple", [ANSWER_DIRECTLY], 1.0),
+    # it chose to think and did not
+    ("no thinking after all", "<judge>think</judge><answer>2</answer>", "complex", [THINK], 0.0),
     ("bad form", THINKS.format(2) + " so 2", "complex", says(True, True, True), 0.9),
     # nobody knows whether it was right to think
-    ("no label", THINKS.format(2), None, says(True, True, True), None),
-    # an aspect without a verdict leaves the mean; without any the product is unknown
-    ("a judge that fails once", THINKS.format(2), "complex", [*says(True, True, False)[:2], "?"], 1.0),
-    ("a judge that fails", THINKS.format(2), "complex", ["?", "?", "?"], None),
+    ("no label", THINKS.format(2), None, says(True, True, True)[1:], None),
+    # what the judge failed on makes the product unknown
+    ("a judge that fails once", THINKS.format(2), "complex", [*says(True, True, False)[:3], "?"], None),
+    ("a judge that fails", THINKS.format(2), "complex", [THINK, "?", "?", "?"], None),
+    ("an unread decision", THINKS.format(2), "complex", ["?", *says(True, True, True)[1:]], None),
 ]
 
 
@@ -52,7 +58,7 @@ def test_sail_rl_eq1_by_hand(run, scripted, case, text, complexity, judge, rewar
     given = case(text, caller, JUDGED, context=Context(complexity=complexity))
     (earned,) = run(PAPER.score([given], Memory()))
     assert earned.reward == (None if reward is None else pytest.approx(reward))
-    assert [verdict.name for verdict in earned.verdicts] == ["outcome", "judging", "format", "thinking"]
+    assert [verdict.name for verdict in earned.verdicts] == ["outcome", "format", "judging", "thinking"]
     assert len(caller.asked) == len(judge)
 
 
@@ -64,12 +70,16 @@ def test_sail_rl_eq1_by_hand(run, scripted, case, text, complexity, judge, rewar
         # (0 + 1 + 1) / 3: what the product forbids, the sum pays for
         (THINKS.format(2), "simple", says(True, True, True), 2 / 3),
         (THINKS.format(3), "complex", says(True, True, False), (1 + 2 / 3 + 0) / 3),
+        # (1 + 0 + 0) / 3: leaving the thinking out does not pay
+        (DIRECT.format(3), "simple", [ANSWER_DIRECTLY], 1 / 3),
+        (THINKS.format(2), "complex", [THINK, "?", *says(True, True, True)[2:]], None),
+        (THINKS.format(2), "complex", ["?", *says(True, True, True)[1:]], None),
     ],
 )
 def test_sail_rl_section45_additive_by_hand(run, scripted, case, text, complexity, judge, reward) -> None:
     given = case(text, scripted(judge=judge), JUDGED, context=Context(complexity=complexity))
     (earned,) = run(SUM.score([given], Memory()))
-    assert earned.reward == pytest.approx(reward)
+    assert earned.reward == (None if reward is None else pytest.approx(reward))
 
 
 def test_without_a_judge_the_thinking_is_unscored(run, scripted, case) -> None:

@@ -1,12 +1,13 @@
 """iVGR Eq. 2 by hand, the degenerate cases as documented, and its invariants."""
 
 import math
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewards.scorers.boxes import FORMS, MAX_BOXES, SCORER, match_group, max_boxes, score_boxes, score_group
+from rewards.scorers.boxes import FORMS, SAME_BOX_IOU, SCORER, match_group, max_boxes, score_boxes, score_group
 from schemas.geometry import Box
 
 
@@ -101,32 +102,71 @@ def test_boxes_on_different_media_do_not_overlap() -> None:
     assert score_boxes(gold, gold).value == 1.0
 
 
-def test_ivgr_eq2_copies_of_a_good_box_do_not_hide_bad_ones() -> None:
-    good, bad = box(*SQUARE), box(50, 50, 60, 60)
-    once = score_boxes((good, bad), GOLD)
-    assert score_boxes((good,) * 100 + (bad,), GOLD).value == once.value == pytest.approx((0.5 + 0.5) / 2)
+def moved(by: float, of: Box = GOLD[0]) -> Box:
+    """The box moved to the right: by 1 of 10 pixels its IoU with the first gold box is 9 / 11, by 3 it is 7 / 13."""
+    return box(of.x1 + by, of.y1, of.x2 + by, of.y2, of.media_index)
+
+
+BAD, SECOND = box(50, 50, 60, 60), GOLD[1]
+
+
+@pytest.mark.parametrize(
+    ("predicted", "counted"),
+    [
+        ((GOLD[0], GOLD[0], GOLD[0], BAD), (GOLD[0], BAD)),
+        # near copies are one box, the worst of them
+        ((GOLD[0], moved(0.5), moved(1), BAD), (moved(1), BAD)),
+        ((moved(1), GOLD[0]), (moved(1),)),
+        # so are copies of a bad box
+        ((GOLD[0], BAD, moved(0.5, BAD), moved(1, BAD)), (GOLD[0], BAD)),
+        # one step after another counts as near: 1.5 is near 0 and near 3, which are not near each other
+        ((GOLD[0], moved(1.5), moved(3)), (moved(3),)),
+        # boxes apart are two, also on one gold box
+        ((GOLD[0], moved(3)), (GOLD[0], moved(3))),
+        ((GOLD[0], SECOND, moved(0.5, SECOND)), (GOLD[0], moved(0.5, SECOND))),
+        # alike on two media
+        ((GOLD[0], box(0, 0, 10, 10, 1)), (GOLD[0], box(0, 0, 10, 10, 1))),
+    ],
+)
+def test_ivgr_eq2_near_duplicates_are_one_box(predicted, counted) -> None:
+    assert score_boxes(predicted, GOLD).value == pytest.approx(by_pairs(counted, GOLD))
+
+
+def test_two_gold_boxes_that_overlap_as_near_duplicates_are_two_objects() -> None:
+    gold = (GOLD[0], moved(1))
+    assert score_boxes(gold, gold).value == 1.0
+    assert score_boxes(gold[:1], gold).value == pytest.approx((1 + 9 / 11 + 2) / 4)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_copies_of_a_good_box_never_pay_more_than_the_good_one_and_the_bad_one(form) -> None:
+    gold, honest = GOLD[:1], score_boxes((GOLD[0], BAD), GOLD[:1], form).value
+    for count in range(1, 60):
+        copies = tuple(moved(0.01 * index) for index in range(count))
+        value = score_boxes((*copies, BAD), gold, form).value
+        assert value is not None and honest is not None and value <= honest
 
 
 def grid(count: int) -> tuple[Box, ...]:
     return tuple(box(20 * i, 0, 20 * i + 10, 10) for i in range(count))
 
 
+def test_a_box_that_is_mentioned_again_and_again_is_one_box() -> None:
+    verdict = score_boxes(GOLD * 50, GOLD)
+    assert (verdict.value, verdict.reason.split(",")[0]) == (1.0, "2 boxes")
+
+
 @pytest.mark.parametrize("form", FORMS)
-def test_box_spam_beyond_the_limit_scores_0(form) -> None:
-    gold = grid(2)
-    assert score_boxes(grid(MAX_BOXES), gold, form).value > 0  # type: ignore[operator]
-    verdict = score_boxes(grid(MAX_BOXES + 1), gold, form)
-    assert (verdict.value, verdict.reason) == (0.0, "257 boxes, more than 256")
-
-
-def test_a_crowded_picture_may_have_as_many_boxes_as_it_needs() -> None:
-    gold = grid(300)
-    assert max_boxes(gold) == 600
-    assert score_boxes(gold, gold).value == 1.0
+@pytest.mark.parametrize(("gold", "limit"), [(1, 8), (2, 8), (3, 12), (300, 1200)])
+def test_box_spam_beyond_the_limit_scores_0(form, gold, limit) -> None:
+    assert max_boxes(grid(gold)) == limit
+    assert score_boxes(grid(limit), grid(gold), form).value > 0  # type: ignore[operator]
+    verdict = score_boxes(grid(limit + 1), grid(gold), form)
+    assert (verdict.value, verdict.reason) == (0.0, f"{limit + 1} boxes, more than {limit}")
 
 
 def test_a_group_is_scored_as_its_responses_one_by_one() -> None:
-    responses = [(), GOLD, (box(*SQUARE),), grid(MAX_BOXES + 1), grid(200), (box(*SQUARE, media_index=1),), GOLD]
+    responses = [(), GOLD, (box(*SQUARE),), grid(9), grid(8), (box(*SQUARE, media_index=1),), GOLD]
     together = score_group(responses, GOLD)
     assert together == tuple(score_boxes(response, GOLD) for response in responses)
     assert [verdict.value for verdict in together][:4] == [0.0, 1.0, 0.75, 0.0]
@@ -134,7 +174,7 @@ def test_a_group_is_scored_as_its_responses_one_by_one() -> None:
     assert [verdict.value for verdict in score_group(responses, ())] == [None] * 7
 
 
-def test_a_group_larger_than_a_block_is_scored_alike() -> None:
+def test_groups_of_many_boxes_are_scored_alike() -> None:
     gold = grid(130)
     responses = [grid(count) for count in range(1, 250, 3)]
     recall, precision = match_group(responses, gold)
@@ -195,37 +235,43 @@ def test_ivgr_eq2_boxes_off_all_gold_never_raise_the_score(predicted, gold, coun
 
 
 @settings(max_examples=60)
-@given(st.lists(REAL_BOX, max_size=6), st.lists(REAL_BOX, min_size=1, max_size=6), st.randoms())
+@given(st.lists(REAL_BOX, max_size=8), st.lists(REAL_BOX, min_size=1, max_size=6), st.randoms())
 def test_ivgr_eq2_order_does_not_matter(predicted, gold, random) -> None:
     value = score_boxes(tuple(predicted), tuple(gold)).value
     random.shuffle(predicted)
     random.shuffle(gold)
-    assert score_boxes(tuple(predicted), tuple(gold)).value == pytest.approx(value)
+    assert score_boxes(tuple(predicted), tuple(gold)).value == value
 
 
-def by_pairs(predicted: set[Box], gold: list[Box]) -> float:
+def iou_of(a: Box, b: Box) -> float:
+    width = max(0.0, min(a.x2, b.x2) - max(a.x1, b.x1))
+    height = max(0.0, min(a.y2, b.y2) - max(a.y1, b.y1))
+    shared = width * height * (a.media_index == b.media_index)
+    return shared / (a.width * a.height + b.width * b.height - shared)
+
+
+def by_pairs(predicted: Sequence[Box], gold: Sequence[Box]) -> float:
     """Eq. 2 written out."""
-
-    def iou(a: Box, b: Box) -> float:
-        width = max(0.0, min(a.x2, b.x2) - max(a.x1, b.x1))
-        height = max(0.0, min(a.y2, b.y2) - max(a.y1, b.y1))
-        shared = width * height * (a.media_index == b.media_index)
-        return shared / (a.width * a.height + b.width * b.height - shared)
-
-    recall = sum(max(iou(b, p) for p in predicted) for b in gold) / len(gold)
-    precision = sum(max(iou(p, b) for b in gold) for p in predicted) / len(predicted)
+    recall = sum(max(iou_of(b, p) for p in predicted) for b in gold) / len(gold)
+    precision = sum(max(iou_of(p, b) for b in gold) for p in predicted) / len(predicted)
     return (recall + precision) / 2
 
 
 @settings(max_examples=60)
 @given(
     st.lists(st.lists(REAL_BOX, min_size=1, max_size=5), min_size=1, max_size=5),
-    st.lists(REAL_BOX, min_size=1, max_size=5),
+    st.lists(REAL_BOX, min_size=1, max_size=5, unique=True),
 )
-def test_ivgr_eq2_a_group_matches_the_equation_pair_by_pair(responses, gold) -> None:
-    scored = score_group([tuple(response) for response in responses], tuple(gold))
-    expected = [by_pairs(set(response), gold) for response in responses]
-    assert [verdict.value for verdict in scored] == pytest.approx(expected)
+def test_ivgr_eq2_a_group_without_near_duplicates_matches_the_equation_pair_by_pair(responses, gold) -> None:
+    apart = [
+        [one for i, one in enumerate(each) if not any(_near(one, other) for other in each[:i])] for each in responses
+    ]
+    scored = score_group([tuple(response) for response in apart], tuple(gold))
+    assert [verdict.value for verdict in scored] == pytest.approx([by_pairs(response, gold) for response in apart])
+
+
+def _near(a: Box, b: Box) -> bool:
+    return iou_of(a, b) >= SAME_BOX_IOU
 
 
 @pytest.mark.parametrize(

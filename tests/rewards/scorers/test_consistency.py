@@ -12,7 +12,6 @@ from inference.request import Completion, Sampling
 from prompts.loader import RenderedPrompt
 from rewards.case import Context
 from rewards.scorers.consistency import LEVELS, consistency_scorer, is_reference, score_consistency
-from schemas.coordinates import CoordinateFrame
 from schemas.messages import TextPart
 from schemas.records import Call
 from schemas.responses.response import Response, parse_response
@@ -38,7 +37,7 @@ class SamplingCaller:
             raise reply
         assert len(reply) == sampling.n
         call = Call(role, prompt.name, prompt.sha256, "m", ("key",))
-        return Answered(tuple(map(Completion, reply)), call, CoordinateFrame.PX)
+        return Answered(tuple(map(Completion, reply)), call)
 
     def repair_attempts(self, role: str) -> int:
         return 0
@@ -61,7 +60,7 @@ def test_ivgr_3_3_levels(run, question, name, alpha) -> None:
     assert (verdict.name, verdict.value) == ("consistency", alpha)
     assert name in verdict.reason
     ((prompt, sampling),) = caller.asked
-    assert (prompt.name, prompt.media, sampling.n, sampling.temperature) == ("judge_reference.v1", (), 1, 0.0)
+    assert (prompt.name, prompt.media, sampling.n, sampling.temperature) == ("judge_reference.v2", (), 1, 0.0)
 
 
 def test_the_prompt_asks_for_exactly_the_levels(run, question) -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from inference.errors import CallError, Failure
-from rewards.scorers.outcome import MAX_ANSWER_CHARS, score_outcome
+from rewards.scorers.outcome import MAX_ANSWER_CHARS, needs_judge, score_outcome
 
 RULES = [
     # Eq. 6: the same choice, phrase or polarity
@@ -15,13 +15,12 @@ RULES = [
     ("argos eq6", "bool", "yes", None, "Yes.", 1.0),
     ("argos eq6", "bool", "yes", None, "no", 0.0),
     ("argos eq6", "text", "red", None, "Red", 1.0),
-    ("argos eq6", "text", "red", None, "blue", 0.0),
-    # Eq. 7-8, both floats: |10.5 - 10.0| / 10 = 0.05, |10.51 - 10.0| / 10 = 0.051; below 1 the line is 1
+    # Eq. 7-8, both floats: |10.5 - 10.0| / 10 = 0.05, |10.51 - 10.0| / 10 = 0.051; below 1 too the error is relative
     ("argos eq8", "numeric", "10.0", None, "10.5", 1.0),
     ("argos eq8", "numeric", "10.0", None, "10.51", 0.0),
     ("argos eq8", "numeric", "10.0", None, "9.5", 1.0),
-    ("argos eq8", "numeric", "0.2", None, "0.25", 1.0),
-    ("argos eq8", "numeric", "0.2", None, "0.26", 0.0),
+    ("argos eq8", "numeric", "0.2", None, "0.21", 1.0),
+    ("argos eq8", "numeric", "0.2", None, "0.22", 0.0),
     ("argos eq8", "numeric", "-40.0", None, "-38.5", 1.0),
     # a gold without a decimal point is met exactly
     ("argos eq6", "numeric", "20", None, "20", 1.0),
@@ -58,7 +57,7 @@ def test_argos_case_iii_the_judge_decides_on_free_text(run, scripted, question, 
     verdict = run(score_outcome(semantic(question), PREDICTED, caller))
     assert (verdict.value, verdict.reason) == (value, "judge: same act")
     ((role, prompt, sampling),) = caller.asked
-    assert (role, prompt.name, sampling.temperature, sampling.n) == ("judge", "judge_answer.v2", 0.0, 1)
+    assert (role, prompt.name, sampling.temperature, sampling.n) == ("judge", "judge_answer.v3", 0.0, 1)
     assert (prompt.variable("gold"), prompt.variable("predicted")) == ("riding a horse", PREDICTED)
 
 
@@ -77,13 +76,46 @@ FAILURES = {
 @pytest.mark.parametrize("case", FAILURES)
 def test_a_judge_without_a_verdict_leaves_the_answer_unscored(run, scripted, question, case) -> None:
     verdict = run(score_outcome(semantic(question), PREDICTED, scripted(judge=[FAILURES[case]])))
-    assert verdict.value is None
+    assert (verdict.value, verdict.failed) == (None, True)
     assert verdict.reason.startswith("judge: ")
 
 
 def test_without_a_judge_free_text_is_unscored(run, question) -> None:
     verdict = run(score_outcome(semantic(question), PREDICTED, None))
     assert (verdict.value, verdict.reason) == (None, "judge: no judge is configured for free text")
+
+
+def test_the_judge_is_told_the_choices(run, scripted, question) -> None:
+    caller = scripted(judge=['{"reason": "", "same": true}'])
+    asked = semantic(question, choices=("riding a horse", "swimming"))
+    assert run(score_outcome(asked, PREDICTED, caller)).value == 1.0
+    assert caller.asked[0][1].variable("question").endswith("\nA. riding a horse\nB. swimming")
+
+
+@pytest.mark.parametrize(
+    ("kind", "gold", "choices", "predicted"),
+    [
+        ("numeric", "5", None, "more than 5"),
+        ("mcq", "red", ("blue", "red"), "the one on the left looks red to me"),
+        ("text", "12 cm", None, "12 somethings"),
+        ("text", "2021-03-04", None, "March 2021"),
+        ("bool", "yes", None, "perhaps"),
+    ],
+)
+def test_without_a_judge_what_is_no_free_text_and_cannot_be_read_is_wrong(
+    run, question, kind, gold, choices, predicted
+) -> None:
+    asked = question(answer=gold, answer_type=kind, choices=choices)
+    assert run(score_outcome(asked, predicted, None)).value == 0.0
+    assert not needs_judge(asked)
+
+
+@pytest.mark.parametrize(("gold", "predicted"), [("sofa", "couch"), ("gray", "grey"), ("U.S.A.", "USA")])
+def test_short_text_in_other_words_is_for_the_judge(run, scripted, question, gold, predicted) -> None:
+    asked = question(answer=gold, answer_type="text")
+    assert needs_judge(asked)
+    assert run(score_outcome(asked, predicted, scripted(judge=['{"reason": "same", "same": true}']))).value == 1.0
+    assert run(score_outcome(asked, predicted, None)).value is None
 
 
 def test_the_judge_sees_no_endless_answer(run, scripted, question) -> None:

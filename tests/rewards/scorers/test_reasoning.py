@@ -1,4 +1,4 @@
-"""The reasoning reward: a yes/no of the judge for Argos Eq. 5; all else is unscored."""
+"""The reasoning reward: Argos Eq. 5 or a yes/no of the judge; none at all is 0, and a judge that fails fails it."""
 
 import json
 import math
@@ -7,29 +7,37 @@ import pytest
 
 from inference.errors import CallError, Failure
 from inference.request import Continuation
-from rewards.judge_guard import MAX_CHARS
-from rewards.scorers.reasoning import score_reasoning
+from rewards.locating import Served
+from rewards.scorers.reasoning import SCORER, score_reasoning
+from schemas.quoting import MAX_CHARS
 
 
 @pytest.mark.parametrize(("supports", "value"), [("yes", 1.0), ("no", 0.0), ("cannot_judge", None)])
 def test_argos_eq5_yes_or_no(run, scripted, question, supports, value) -> None:
     caller = scripted(judge=[json.dumps({"reason": "it follows", "supports": supports})])
     verdict = run(score_reasoning(question(), "two of them", "2", caller))
-    assert (verdict.name, verdict.value) == ("reasoning", value)
+    assert (verdict.name, verdict.value, verdict.failed) == ("reasoning", value, value is None)
     assert "Eq. 5" in verdict.reason
     assert "it follows" in verdict.reason
     ((role, prompt, _),) = caller.asked
-    assert (role, prompt.name) == ("judge", "judge_reasoning.v2")
+    assert (role, prompt.name) == ("judge", "judge_reasoning.v3")
     assert [part.uri for part in prompt.media] == ["input:scene.png"]
 
 
 @pytest.mark.parametrize(
     ("reasoning", "predicted"), [(None, "2"), ("", "2"), (" \n", "2"), ("two of them", None), (None, None)]
 )
-def test_nothing_to_judge_is_unscored_and_asks_nobody(run, scripted, question, reasoning, predicted) -> None:
+def test_no_reasoning_and_no_answer_are_0_and_ask_nobody(run, scripted, question, reasoning, predicted) -> None:
     caller = scripted()
-    assert run(score_reasoning(question(), reasoning, predicted, caller)).value is None
+    verdict = run(score_reasoning(question(), reasoning, predicted, caller))
+    assert (verdict.value, verdict.failed, verdict.reason) == (0.0, False, "there is no reasoning, or no answer")
     assert caller.asked == []
+
+
+@pytest.mark.parametrize("text", ["<answer>2</answer>", "<think> \n</think><answer>2</answer>"])
+def test_a_response_without_reasoning_is_0(run, scripted, case, text) -> None:
+    verdict = run(SCORER.score(case(text, scripted(), Served(frozenset({"judge"})))))
+    assert (verdict.value, verdict.failed) == (0.0, False)
 
 
 @pytest.mark.parametrize(
@@ -44,8 +52,10 @@ def test_nothing_to_judge_is_unscored_and_asks_nobody(run, scripted, question, r
         CallError(Failure.TIMEOUT, "no reply in time"),
     ],
 )
-def test_a_judge_without_a_verdict_is_unscored(run, scripted, question, reply) -> None:
-    assert run(score_reasoning(question(), "two of them", "2", scripted(judge=[reply]))).value is None
+def test_a_judge_without_a_verdict_fails_it(run, scripted, question, reply) -> None:
+    verdict = run(score_reasoning(question(), "two of them", "2", scripted(judge=[reply])))
+    assert (verdict.value, verdict.failed) == (None, True)
+    assert verdict.reason.startswith("judge: ")
 
 
 def test_the_judge_sees_no_endless_reasoning(run, scripted, question) -> None:
@@ -71,13 +81,14 @@ def test_rounding_above_a_probability_of_one_counts_as_one(run, scripted, questi
     assert run(score_reasoning(question(), "two of them", "2", scripted(judge=[(0.0, 1e-9)]))).value == 1.0
 
 
-def test_without_log_probabilities_nothing_is_scored(run, scripted, question) -> None:
-    assert run(score_reasoning(question(), "two of them", "2", scripted(judge=[()]))).value is None
-
-
-def test_a_judge_that_fails_to_give_them_leaves_it_unscored(run, scripted, question) -> None:
-    caller = scripted(judge=[CallError(Failure.UNSUPPORTED, "no such field"), (0.0,)])
-    assert run(score_reasoning(question(), "two of them", "2", caller)).value is None
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [((), "no log-probabilities came back"), (CallError(Failure.UNSUPPORTED, "no such field"), "no such field")],
+)
+def test_a_judge_that_gives_no_log_probabilities_fails_it(run, scripted, question, first, said) -> None:
+    verdict = run(score_reasoning(question(), "two of them", "2", scripted(judge=[first, (0.0,)])))
+    assert (verdict.value, verdict.failed) == (None, True)
+    assert said in verdict.reason
 
 
 def test_reasoning_too_long_to_show_is_left_to_the_question(run, scripted, question) -> None:
@@ -98,8 +109,13 @@ POINTS = (
         ("How many yellow squares are there?", "none at all", "0", 1.0),
         ("What is the man doing?", POINTS, "2", None),
         ("How many yellow squares are there?", POINTS, "two", None),
+        ("What is the man doing?", "He rides. So the answer is riding.", "riding", 1.0),
+        ("Is there a square?", "I see one. So the answer is no.", "yes", 0.0),
+        ("Is there a square?", "I see one.", "yes", None),
     ],
 )
-def test_the_embedded_judge_counts_points(with_models, question, asked, reasoning, predicted, value) -> None:
+def test_the_embedded_judge_counts_points_and_reads_conclusions(
+    with_models, question, asked, reasoning, predicted, value
+) -> None:
     verdict = with_models(lambda models: score_reasoning(question(question=asked), reasoning, predicted, models))
-    assert verdict.value == value
+    assert (verdict.value, verdict.failed) == (value, value is None), verdict.reason

@@ -7,7 +7,6 @@ import pytest
 from inference.errors import BudgetUsedUp, CallError, Failure
 from inference.grounding import BadReply
 from rewards.case import Context
-from rewards.judge_guard import MAX_CHARS
 from rewards.rubrics import RubricScore
 from rewards.scorers.rubric_scores import (
     SCORER,
@@ -18,6 +17,7 @@ from rewards.scorers.rubric_scores import (
     scores_of_verdict,
 )
 from schemas.messages import TextPart
+from schemas.quoting import MAX_CHARS
 from schemas.records import Rubric
 
 RUBRICS = tuple(Rubric(name, f"what {name}", f"when {name}", 1.0, 0.5, "hard") for name in "abc")
@@ -35,11 +35,11 @@ def reply(*rows: dict) -> str:
 GOOD = reply(row("c", True, 0, "no step is given"), row("a", True, 1), row("b", False, None, "no diagram"))
 
 
-def test_rucl_app_f_the_share_that_is_met_of_those_that_apply(run, scripted, question) -> None:
+def test_rucl_eq5_the_share_that_is_met(run, scripted, question) -> None:
     caller = scripted(judge=[GOOD])
     verdict = run(score_rubrics(question(), ATTEMPT, RUBRICS, caller))
-    assert (verdict.name, verdict.value) == ("rubrics", 0.5)
-    assert verdict.reason == "1 of 2 rubrics that apply, of 3"
+    assert (verdict.name, verdict.value) == ("rubrics", 1 / 3)
+    assert verdict.reason == "1 of 3 rubrics, of which 2 apply"
     assert [json.loads(each)["rationale"] for each in verdict.evidence] == [
         "since the picture shows it",
         "no diagram",
@@ -51,7 +51,7 @@ def test_rucl_app_f_the_share_that_is_met_of_those_that_apply(run, scripted, que
         RubricScore("c", True, 0),
     )
     ((role, prompt, sampling),) = caller.asked
-    assert (role, prompt.name, sampling.temperature) == ("judge", "rubric_judge.v2", 0.0)
+    assert (role, prompt.name, sampling.temperature) == ("judge", "rubric_judge.v3", 0.0)
     assert [part.uri for part in prompt.media] == ["input:scene.png"]
     assert (prompt.variable("answer"), prompt.variable("attempt")) == ("2", ATTEMPT)
     assert [listed["id"] for listed in json.loads(prompt.variable("rubrics"))] == ["a", "b", "c"]
@@ -101,20 +101,20 @@ def test_a_rubric_that_does_not_apply_needs_no_rationale() -> None:
 @pytest.mark.parametrize("failure", [CallError(Failure.TIMEOUT, "late"), "no JSON", reply(row("a", True, 1))], ids=str)
 def test_a_judge_that_fails_leaves_every_rubric_unscored(run, scripted, question, failure) -> None:
     verdict = run(score_rubrics(question(), ATTEMPT, RUBRICS, scripted(judge=[failure])))
-    assert (verdict.value, scores_of_verdict(verdict)) == (None, ())
+    assert (verdict.value, verdict.failed, scores_of_verdict(verdict)) == (None, True, ())
     assert verdict.reason.startswith("judge: ")
 
 
-def test_where_no_rubric_applies_there_is_no_share(run, scripted, question) -> None:
+def test_rucl_eq5_a_rubric_that_does_not_apply_counts_0(run, scripted, question) -> None:
     judge = [reply(row("a", False, None))]
     verdict = run(score_rubrics(question(), ATTEMPT, RUBRICS[:1], scripted(judge=judge)))
-    assert (verdict.value, verdict.reason) == (None, "0 of 0 rubrics that apply, of 1")
+    assert (verdict.value, verdict.reason) == (0.0, "0 of 1 rubrics, of which 0 apply")
     assert scores_of_verdict(verdict) == (RubricScore("a", False, None),)
 
 
 def test_the_scorer_takes_the_rubrics_of_the_question(run, scripted, case) -> None:
     judged = case(ATTEMPT, scripted(judge=[GOOD]), context=Context(rubrics=RUBRICS))
-    assert run(SCORER.score(judged)).value == 0.5
+    assert run(SCORER.score(judged)).value == 1 / 3
 
 
 def test_a_used_up_budget_passes_through(run, scripted, question) -> None:
@@ -125,6 +125,7 @@ def test_a_used_up_budget_passes_through(run, scripted, question) -> None:
 def test_without_rubrics_nobody_is_asked(run, scripted, question) -> None:
     caller = scripted()
     assert run(judge_rubrics(question(), ATTEMPT, (), caller)) == ()
+    assert run(score_rubrics(question(), ATTEMPT, (), caller)).value is None
     assert caller.asked == []
 
 

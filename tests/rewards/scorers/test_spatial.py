@@ -1,14 +1,18 @@
-"""The spatial reward by hand (Argos Eq. 1-3), its degenerate cases, and the embedded engine on a drawn scene."""
+"""The spatial reward by hand (Argos Eq. 1-3): which points vote, when it fails, and the embedded engine on a drawn
+scene."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from inference.errors import CallError, Failure
-from inference.grounding import BadReply, encode_mask
-from rewards.locating import ObjectMasks, Served, box_order
-from rewards.scorers.spatial import PointView, point_checker, score_spatial, view_points
+from inference.grounding import encode_mask
+from rewards.locating import ObjectMasks, Served
+from rewards.scorers.spatial import PointView, point_checker, score_spatial, view_point
 from schemas.coordinates import CoordinateFrame
 from schemas.geometry import Point
 from schemas.records import FrameRef
@@ -29,26 +33,157 @@ def full(x: int, y: int, width: int, height: int) -> tuple[int, int, list[list[i
     return x, y, [[1] * width] * height
 
 
-@pytest.fixture
-def score(run, question):
-    """Score points against what the caller's detector and segmenter say."""
+NAMED = {"question": "Is there a dog, a cat, a bar or a unicorn?", "gold": "yes", "answer_type": "bool"}
 
-    def build(caller, *points: Point, pointer_found_any: bool = True, served: Served = DETECTS, **changes):
-        masks = ObjectMasks(question(**changes), caller, served)
-        return run(score_spatial(tuple(points), pointer_found_any, masks))
+
+@pytest.fixture
+def score(run, case):
+    """Score points against what the caller's detector and segmenter say; the question speaks of what is looked for."""
+
+    def build(caller, *points: Point, served: Served = DETECTS, **changes):
+        return run(score_spatial(case(caller=caller, served=served, points=points, **(NAMED | changes))))
 
     return build
 
 
-@pytest.mark.parametrize(
-    ("xs", "expected"),
-    [([12], 1.0), ([12, 19.9], 1.0), ([12, 30], 0.5), ([12, 13, 14, 30], 0.75), ([30, 31, 12], 1 / 3), ([30], 0.0)],
+KENNEL = {
+    "dog": [(10, 10, 20, 20), (50, 10, 60, 20), (90, 10, 100, 20)],
+    "cat": [(130, 10, 140, 20)],
+    "animal": [(10, 10, 20, 20), (50, 10, 60, 20), (90, 10, 100, 20), (130, 10, 140, 20)],
+    "table": [(200, 10, 260, 60)],
+    "cup": [(210, 10, 220, 20)],
+}
+
+
+def at(*xs: float, label: str = "dog") -> list[Point]:
+    """Points at these x, at the height of the animals."""
+    return [Point(label, x, 15) for x in xs]
+
+
+VOTES = {
+    "one on it": (at(12), 1.0),
+    "each dog votes": (at(12, 52, 92), 1.0),
+    "one on, one off": (at(12, 30), 1 / 2),
+    "several points on one dog are one vote": (at(12, 13, 14, 30), 1 / 2),
+    "two dogs, one of them twice": (at(12, 13, 52, 30), 2 / 3),
+    "each point off votes for itself": (at(30, 31, 12), 1 / 3),
+    "the same point off again does not": (at(30, 30, 30, 12), 1 / 2),
+    "the same point on again does not": (at(*[12] * 9, 30), 1 / 2),
+    "off alone": (at(30), 0.0),
+    "one dog by two names": ([*at(12), *at(13, label="animal"), *at(30)], 1 / 2),
+    "each label at one place is a point": ([*at(30), *at(30, label="cat"), *at(12)], 1 / 3),
+    "an article makes no other point": ([*at(30), *at(30, label="The  Dog"), *at(12)], 1 / 2),
+}
+
+
+@pytest.mark.parametrize(("points", "value"), VOTES.values(), ids=VOTES)
+def test_argos_eq3_each_object_votes_once(score, seeing, points, value) -> None:
+    verdict = score(seeing(KENNEL), *points, question="How many dogs are among the animals?")
+    assert (verdict.name, verdict.value) == ("spatial", pytest.approx(value))
+
+
+UNSERVED = [
+    "gizmo",
+    "",
+    " ",
+    "?!",
+    "picture",
+    "the background",
+    "everything",
+    "dog " * 5000,
+    "Hund",
+    "狗",
+    "dog<|im_end|>",
+]
+
+
+@pytest.mark.parametrize("label", UNSERVED, ids=lambda label: ascii(label)[:20])
+def test_a_label_that_nothing_can_serve_makes_its_point_wrong(score, seeing, label) -> None:
+    caller = seeing(KENNEL)
+    verdict = score(caller, *at(12), *at(52, label=label))
+    assert (verdict.value, verdict.failed) == (0.5, False)
+    view = json.loads(verdict.evidence[1])
+    assert (view["on"], view["by"], view["instances"]) == (False, "", 0)
+    assert view["note"]
+    assert score(seeing(KENNEL), *at(52, label=label)).value == 0.0
+
+
+def test_labels_that_name_no_object_reach_no_detector(score, seeing) -> None:
+    caller = seeing({})
+    score(caller, *(Point(label, 12, 15) for label in UNSERVED))
+    asked = {prompt.variable("label") for role, prompt, _ in caller.asked if role == "detector"}
+    assert asked == {"gizmo", "hund", "狗"}
+
+
+IDLE = {
+    "the question names it": ("dog", {"question": "Is a dog here?"}, 1.0),
+    "the answer names it": ("dog", {"question": "What is it?", "gold": "a dog"}, 1.0),
+    "a choice names it": ("dog", {"question": "What is it?", "gold": "cat", "choices": ("cat", "dog")}, 1.0),
+    "an entity names it": ("dog", {"question": "What is it?", "gold": "cat", "entities": ("brown dog",)}, 1.0),
+    "it lies on an entity": ("dog", {"question": "What is it?", "gold": "4", "entities": ("animal",)}, 1.0),
+    "nobody names it": ("dog", {"question": "What is it?", "gold": "cat"}, 0.0),
+    "an entity elsewhere": ("dog", {"question": "What is it?", "gold": "3", "entities": ("cat",)}, 0.0),
+    "an entity that cannot be looked for": ("dog", {"question": "What is it?", "gold": "3", "entities": ("?",)}, 0.0),
+}
+
+
+@pytest.mark.parametrize(("label", "changes", "value"), IDLE.values(), ids=IDLE)
+def test_a_point_votes_where_the_question_speaks_of_its_object(score, seeing, label, changes, value) -> None:
+    verdict = score(seeing(KENNEL), *at(12, label=label), **changes)
+    assert verdict.value == value
+    assert ("1 points on what the question does not speak of" in verdict.reason) is (value == 0.0)
+
+
+def test_points_on_other_things_neither_help_nor_hurt(score, seeing) -> None:
+    asked = {"question": "Is there a dog?"}
+    table = Point("table", 240, 40)
+    assert score(seeing(KENNEL), *at(12), table, **asked).value == 1.0
+    assert score(seeing(KENNEL), *at(12, 30), table, **asked).value == 0.5
+    assert score(seeing(KENNEL), *at(12), Point("table", 300, 40), **asked).value == 0.5
+    assert score(seeing(KENNEL), table, **asked).value == 0.0
+
+
+PLACED = st.lists(
+    st.builds(
+        Point,
+        st.sampled_from(["dog", "the dog", "Cat", "animal", "gizmo", "", "picture", "table", "cup"]),
+        st.sampled_from([12, 13, 30, 52, 92, 135, 215, 240, 399]),
+        st.sampled_from([15, 40, 99]),
+    ),
+    min_size=1,
+    max_size=8,
 )
-def test_argos_eq3_mean_over_the_points(score, scripted, xs, expected) -> None:
-    """The mask is the square from 10 to 20; a point left of its right edge is in it."""
-    caller = scripted(detector=[boxes([10, 10, 20, 20])], segmenter=[masks(full(10, 10, 10, 10))])
-    verdict = score(caller, *(Point("dog", x, 15) for x in xs))
-    assert (verdict.name, verdict.value) == ("spatial", pytest.approx(expected))
+EACH_BUILT_ALONE = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@EACH_BUILT_ALONE
+@given(points=PLACED, rng=st.randoms(use_true_random=False))
+def test_repeats_and_another_order_change_nothing(score, seeing, points, rng) -> None:
+    again = [*points, *rng.choices(points, k=5)]
+    rng.shuffle(again)
+    assert score(seeing(KENNEL), *again).value == score(seeing(KENNEL), *points).value
+
+
+CHAIN = {"dog": [(0, 0, 60, 20)], "cat": [(10, 0, 70, 20)], "bar": [(24, 0, 84, 20)]}
+
+
+@EACH_BUILT_ALONE
+@given(order=st.permutations([Point("dog", 5, 5), Point("cat", 65, 5), Point("bar", 80, 5), Point("bar", 90, 5)]))
+def test_the_order_of_points_does_not_decide_which_objects_are_one(score, seeing, order) -> None:
+    """The second overlaps with both others, and these not by half with one another."""
+    assert score(seeing(CHAIN), *order).value == score(seeing(CHAIN), *sorted(order, key=lambda p: p.x)).value
+
+
+@EACH_BUILT_ALONE
+@given(points=PLACED, label=st.sampled_from(UNSERVED), x=st.integers(0, 399), where=st.integers(0, 8))
+def test_a_point_with_a_label_that_nothing_can_serve_never_raises_the_value(
+    score, seeing, points, label, x, where
+) -> None:
+    more = [*points[:where], Point(label, x, 15), *points[where:]]
+    without, with_it = (score(seeing(KENNEL), *placed).value for placed in (points, more))
+    assert with_it <= without
+    if without and Point(label, x, 15) not in points:
+        assert with_it < without
 
 
 @pytest.mark.parametrize(("x", "y", "value"), [(10, 10, 1.0), (11, 10, 0.0), (10, 11, 0.0), (11, 11, 1.0)])
@@ -86,7 +221,8 @@ def test_argos_eq1_each_label_has_its_own_masks(score, scripted) -> None:
 
 def test_a_label_is_looked_for_once_however_it_is_written(score, scripted) -> None:
     caller = scripted(detector=[boxes([10, 10, 20, 20])], segmenter=[masks(full(10, 10, 10, 10))])
-    verdict = score(caller, Point("Red  Dog", 15, 15), Point("red dog", 16, 15), Point(" red\ndog", 17, 15))
+    labels = ("Red  Dog", "red dog", " red\ndog", "the red dog", "A red dog")
+    verdict = score(caller, *(Point(label, 15 + n / 2, 15) for n, label in enumerate(labels)))
     assert verdict.value == 1.0
     assert [(role, prompt.name) for role, prompt, _ in caller.asked] == [
         ("detector", "detect.v2"),
@@ -110,13 +246,11 @@ def test_a_label_that_is_not_detected_scores_its_points_0(score, scripted) -> No
     assert "'unicorn' at (15, 15) not detected" in verdict.reason
 
 
-def test_argos_eq3_no_points_scores_0_where_there_was_something_to_point_at(score, scripted) -> None:
-    assert score(scripted(), pointer_found_any=True).value == 0.0
-
-
-def test_argos_eq3_no_points_is_unscored_where_there_was_nothing(score, scripted) -> None:
-    verdict = score(scripted(), pointer_found_any=False)
-    assert (verdict.value, verdict.reason) == (None, "nothing to point at")
+def test_argos_eq3_no_points_score_0(score, scripted) -> None:
+    """That there was something to point at is what the scorer needs to run: see test_selection."""
+    verdict = score(scripted())
+    assert (verdict.value, verdict.failed) == (0.0, False)
+    assert verdict.reason == "no point, though the pointer found what the question speaks of"
 
 
 @pytest.mark.parametrize("index", [1, -1, 7])
@@ -127,26 +261,90 @@ def test_a_point_on_a_medium_that_is_not_there_is_off(score, scripted, index) ->
     assert f"on medium {index}" in verdict.reason
 
 
+DOWN = [
+    CallError(Failure.TIMEOUT, "no reply in time"),
+    CallError(Failure.CONNECTION, "refused"),
+    CallError(Failure.SERVER_ERROR, "500"),
+    CallError(Failure.RATE_LIMITED, "429"),
+    CallError(Failure.OVERLOADED, "503"),
+    CallError(Failure.GARBLED, "no JSON"),
+    CallError(Failure.UNAUTHORISED, "the key is refused"),
+]
+
+
+@pytest.mark.parametrize("error", DOWN, ids=lambda error: error.failure)
+@pytest.mark.parametrize("role", ["detector", "segmenter"])
+def test_a_server_that_is_down_fails_the_verdict(score, scripted, role, error) -> None:
+    replies = {"detector": [boxes([10, 10, 20, 20])]} | {role: [error]}
+    verdict = score(scripted(**replies), Point("dog", 15, 15))
+    assert (verdict.value, verdict.failed) == (None, True)
+    assert verdict.reason.startswith("'dog': ")
+    assert str(error) in verdict.reason
+
+
+def test_a_server_that_is_down_fails_the_verdict_whatever_the_other_points_are(score, scripted) -> None:
+    caller = scripted(detector=[boxes(), DOWN[0]])
+    assert score(caller, Point("dog", 15, 15), Point("cat", 15, 15)).failed
+    caller = scripted(detector=[DOWN[0]])
+    assert score(caller, Point("picture", 15, 15), Point("cat", 15, 15)).failed
+
+
+def test_a_server_that_is_down_when_an_entity_is_looked_for_fails_the_verdict(score, scripted) -> None:
+    caller = scripted(detector=[boxes([10, 10, 20, 20]), DOWN[0]], segmenter=[masks(full(10, 10, 10, 10))])
+    assert score(caller, Point("dog", 15, 15), question="What is it?", entities=("animal",)).failed
+
+
 @pytest.mark.parametrize(
-    ("detector", "segmenter"),
+    "detector",
     [
-        (CallError(Failure.UNSUPPORTED, "unknown label"), None),
-        ("I see a dog.", None),
-        (boxes([0, 0, 900, 900]), None),
-        (boxes([10, 10, 20, 20]), CallError(Failure.TIMEOUT, "no reply in time")),
-        (boxes([10, 10, 20, 20]), "no mask"),
-        (boxes([10, 10, 20, 20]), masks()),
+        CallError(Failure.UNSUPPORTED, "unknown label"),
+        CallError(Failure.REFUSED, "no"),
+        CallError(Failure.EMPTY, "nothing came back"),
     ],
+    ids=["unsupported", "refused", "empty"],
 )
-def test_a_failed_detector_or_segmenter_leaves_the_response_unscored(score, scripted, detector, segmenter) -> None:
-    verdict = score(scripted(detector=[detector], segmenter=[segmenter]), Point("dog", 15, 15))
-    assert verdict.value is None
-    assert "'dog'" in verdict.reason
+def test_a_label_that_the_detector_cannot_serve_scores_its_points_0(score, scripted, detector) -> None:
+    verdict = score(scripted(detector=[detector]), Point("dog", 15, 15))
+    assert (verdict.value, verdict.failed) == (0.0, False)
+    assert "'dog' on medium 0: the detector cannot serve it: " in verdict.reason
+
+
+@pytest.mark.parametrize(
+    "detector",
+    [CallError(Failure.BAD_REQUEST, "no such parameter"), "I see a dog.", boxes([0, 0, 900, 900])],
+    ids=["bad request", "prose", "out of range"],
+)
+def test_a_detector_that_cannot_be_read_fails_the_verdict(score, scripted, detector) -> None:
+    """That is not the label's doing, and no other point makes up for it."""
+    caller = scripted(detector=[detector])
+    assert score(caller, Point("dog", 15, 15), Point("picture", 1, 1)).failed
+
+
+def test_a_segmenter_that_cannot_be_read_fails_the_verdict(score, scripted) -> None:
+    for reply in ("no mask", masks(), CallError(Failure.UNSUPPORTED, "no")):
+        caller = scripted(detector=[boxes([10, 10, 20, 20])], segmenter=[reply])
+        assert score(caller, Point("dog", 15, 15)).failed
+
+
+@pytest.mark.parametrize(
+    ("box", "value"),
+    [([0, 0, 400, 100], 0.0), ([0, 0, 400, 91], 0.0), ([0, 0, 400, 90], 1.0), ([0, 0, 200, 100], 1.0)],
+)
+def test_a_box_over_nearly_the_whole_image_serves_no_label(score, seeing, box, value) -> None:
+    """Up to 0.9 of 400 x 100 px."""
+    verdict = score(seeing({"dog": [tuple(box)]}), Point("dog", 15, 15))
+    assert (verdict.value, verdict.failed) == (value, False)
+
+
+def test_such_a_box_leaves_the_others(score, seeing) -> None:
+    caller = seeing({"dog": [(0, 0, 400, 100), (10, 10, 20, 20)]})
+    assert score(caller, Point("dog", 15, 15), Point("dog", 200, 50)).value == 0.5
 
 
 def test_a_long_list_of_misses_is_cut(score, scripted) -> None:
     verdict = score(scripted(detector=[boxes()]), *(Point("dog", x, 1) for x in range(9)))
     assert verdict.value == 0.0
+    assert verdict.reason.startswith("0 objects pointed at, 9 points off their objects; ")
     assert verdict.reason.count("not detected") == 5
     assert verdict.reason.endswith("and more")
 
@@ -157,14 +355,15 @@ def test_a_long_list_of_misses_is_cut(score, scripted) -> None:
         ([("yellow square", 45, 35), ("yellow square", 215, 65)], 1.0),
         ([("yellow square", 45, 35), ("yellow square", 335, 25)], 0.5),
         ([("blue square", 335, 25), ("square", 45, 35), ("square", 120, 35)], 2 / 3),
+        ([("yellow square", 45, 35), ("square", 46, 35), ("square", 120, 35)], 0.5),
         ([("green square", 45, 35)], 0.0),
-        ([("dog", 45, 35)], None),
+        ([("dog", 45, 35)], 0.0),
     ],
 )
-def test_argos_eq3_on_a_drawn_scene(with_models, question, points, expected) -> None:
+def test_argos_eq3_on_a_drawn_scene(with_models, case, points, expected) -> None:
     placed = tuple(Point(*point) for point in points)
-    verdict = with_models(lambda models: score_spatial(placed, True, ObjectMasks(question(), models, POINTS_TOO)))
-    assert verdict.value == (None if expected is None else pytest.approx(expected)), verdict.reason
+    verdict = with_models(lambda models: score_spatial(case(caller=models, served=POINTS_TOO, points=placed)))
+    assert (verdict.value, verdict.failed) == (pytest.approx(expected), False), verdict.reason
 
 
 def test_argos_eq2_each_point_has_its_own_view(score, scripted) -> None:
@@ -179,7 +378,7 @@ def test_argos_eq2_each_point_has_its_own_view(score, scripted) -> None:
         fields | {"number": 2, "x": 35, "y": 35, "on": False, "instance": None},
         fields
         | {"number": 3, "x": 1, "y": 1, "media_index": 3, "on": False, "instance": None, "instances": 0}
-        | {"by": "", "note": "no such picture"},
+        | {"by": "", "note": "no such image"},
     ]
 
 
@@ -189,8 +388,9 @@ def test_of_nested_masks_the_smallest_is_meant(run, scripted, question) -> None:
         segmenter=[masks(full(0, 0, 60, 60), full(10, 10, 10, 10))],
     )
     found = ObjectMasks(question(), caller, DETECTS)
-    views = run(view_points((Point("part", 15, 15), Point("part", 40, 40)), found))
-    assert [view.instance for view in views] == [1, 0]
+    (inner, small), (outer, large) = (run(view_point(1, Point("part", x, x), found)) for x in (15, 40))
+    assert (inner.instance, outer.instance) == (1, 0)
+    assert (small.pixels.shape, large.pixels.shape) == ((10, 10), (60, 60))
 
 
 def test_an_empty_mask_is_no_instance(score, scripted) -> None:
@@ -204,10 +404,9 @@ def test_an_empty_mask_is_no_instance(score, scripted) -> None:
 def test_the_detector_is_asked_in_the_order_that_it_is_read_in(score, scripted, frame, order) -> None:
     """A 400x100 picture: y from 100 to 200 of 1000 is 10 to 20 px, x from 100 to 200 is 40 to 80 px."""
     caller = scripted(frame, detector=[boxes([100, 100, 200, 200])], segmenter=[masks(full(40, 10, 40, 10))])
-    served = Served(frozenset({"detector", "segmenter"}), detector_frame=frame)
+    served = Served(frozenset({"detector", "segmenter"}))
     assert score(caller, Point("dog", 60, 15), served=served).value == 1.0
     assert order in caller.asked[0][1].user[1].text
-    assert box_order(frame) == order
 
 
 POINTED = '<point x="15" y="15" alt="bar">bar</point>'
@@ -215,7 +414,7 @@ CHARTS = Served(POINTS_TOO.roles, synthetic_sources=frozenset({"charts"}))
 
 
 @pytest.mark.parametrize(("own", "marked"), [(True, True), (False, False)])
-def test_argos_before_eq3_on_synthetic_pictures_a_pointer_prompts_the_segmenter(score, scripted, own, marked) -> None:
+def test_argos_before_eq3_on_synthetic_images_a_pointer_prompts_the_segmenter(score, scripted, own, marked) -> None:
     caller = scripted(pointer=[POINTED], segmenter=[masks(full(10, 10, 10, 40))])
     served = Served(CHARTS.roles, own_pointer=own, synthetic_sources=CHARTS.synthetic_sources)
     verdict = score(caller, Point("bar", 12, 45), Point("bar", 60, 45), served=served, source="charts")
@@ -225,7 +424,7 @@ def test_argos_before_eq3_on_synthetic_pictures_a_pointer_prompts_the_segmenter(
         ("segmenter", "segment_points.v1"),
     ]
     assert json.loads(caller.asked[1][1].variable("points")) == [[15, 15]]
-    assert "pointer: charts holds synthetic pictures" in verdict.reason
+    assert "pointer: charts holds synthetic images" in verdict.reason
     assert ("by the endpoint that placed these points" in verdict.reason) is marked
     assert all(json.loads(view)["by"] == "pointer" for view in verdict.evidence)
 
@@ -235,21 +434,46 @@ def test_another_source_is_left_to_the_detector(score, scripted) -> None:
     assert score(caller, Point("bar", 15, 15), served=CHARTS).value == 1.0
 
 
+OTHERS_POINTS = replace(POINTS_TOO, own_pointer=False)
+
+
 @pytest.mark.parametrize("detector", [CallError(Failure.UNSUPPORTED, "unknown label"), "I see a bar."])
-def test_where_the_detector_fails_the_pointer_stands_in_and_is_named(score, scripted, detector) -> None:
+def test_where_the_detector_cannot_serve_a_label_the_pointer_stands_in_and_is_named(score, scripted, detector) -> None:
+    caller = scripted(detector=[detector], pointer=[POINTED], segmenter=[masks(full(10, 10, 10, 10))])
+    verdict = score(caller, Point("bar", 15, 15), served=OTHERS_POINTS)
+    assert verdict.value == 1.0
+    assert "pointer: the detector cannot serve it: " in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("detector", "value"), [(CallError(Failure.UNSUPPORTED, "unknown label"), 0.0), ("I see a bar.", None)]
+)
+def test_a_pointer_does_not_confirm_its_own_points(score, scripted, detector, value) -> None:
     caller = scripted(detector=[detector], pointer=[POINTED], segmenter=[masks(full(10, 10, 10, 10))])
     verdict = score(caller, Point("bar", 15, 15), served=POINTS_TOO)
-    assert verdict.value == 1.0
-    assert "pointer: the detector failed: " in verdict.reason
-    assert "by the endpoint that placed these points" in verdict.reason
+    assert (verdict.value, verdict.failed) == (value, value is None)
+    assert [role for role, _, _ in caller.asked] == ["detector"]
 
 
-@pytest.mark.parametrize("pointer", ["There are none.", "no idea", CallError(Failure.TIMEOUT, "no reply")])
-def test_a_pointer_that_finds_nothing_does_not_replace_a_failed_detector(score, scripted, pointer) -> None:
+@pytest.mark.parametrize("pointer", ["There are none.", CallError(Failure.UNSUPPORTED, "unknown word")])
+def test_what_neither_detector_nor_pointer_serves_makes_the_point_wrong(score, scripted, pointer) -> None:
     caller = scripted(detector=[CallError(Failure.UNSUPPORTED, "unknown label")], pointer=[pointer])
-    verdict = score(caller, Point("bar", 15, 15), served=POINTS_TOO)
-    assert verdict.value is None
+    verdict = score(caller, Point("bar", 15, 15), served=OTHERS_POINTS)
+    assert (verdict.value, verdict.failed) == (0.0, False)
     assert "unknown label" in verdict.reason
+
+
+def test_a_pointer_that_is_down_fails_the_verdict(score, scripted) -> None:
+    caller = scripted(detector=[CallError(Failure.UNSUPPORTED, "unknown label")], pointer=[DOWN[0]])
+    verdict = score(caller, Point("bar", 15, 15), served=OTHERS_POINTS)
+    assert (verdict.value, verdict.failed) == (None, True)
+    assert "no reply in time" in verdict.reason
+
+
+def test_a_detector_that_is_down_is_not_replaced_by_the_pointer(score, scripted) -> None:
+    caller = scripted(detector=[DOWN[0]], pointer=[POINTED])
+    assert score(caller, Point("bar", 15, 15), served=POINTS_TOO).failed
+    assert [role for role, _, _ in caller.asked] == ["detector"]
 
 
 def test_a_detector_that_finds_nothing_has_not_failed(score, scripted) -> None:
@@ -257,7 +481,7 @@ def test_a_detector_that_finds_nothing_has_not_failed(score, scripted) -> None:
     assert verdict.value == 0.0
 
 
-def test_on_a_synthetic_picture_nothing_pointed_at_is_not_found(score, scripted) -> None:
+def test_on_a_synthetic_image_nothing_pointed_at_is_not_found(score, scripted) -> None:
     caller = scripted(pointer=["There are none."])
     assert score(caller, Point("bar", 15, 15), served=CHARTS, source="charts").value == 0.0
 
@@ -276,16 +500,30 @@ def test_a_point_of_a_clip_is_looked_for_on_its_frame(score, scripted, question,
 
 
 @pytest.mark.parametrize(("detector", "on"), [(boxes([10, 10, 20, 20]), True), (boxes(), False)])
-def test_the_check_of_one_point(run, scripted, question, detector, on) -> None:
+def test_the_check_of_one_point(run, scripted, case, detector, on) -> None:
     caller = scripted(detector=[detector], segmenter=[masks(full(10, 10, 10, 10))])
-    check = point_checker(ObjectMasks(question(), caller, DETECTS), 0)
+    check = point_checker(case(caller=caller, served=DETECTS, entities=("dog",)), 0)
     assert run(check(Point("dog", 15, 15, media_index=3))) is on
 
 
-def test_the_check_of_one_point_fails_with_the_detector(run, scripted, question) -> None:
-    check = point_checker(ObjectMasks(question(), scripted(detector=["a dog"]), DETECTS), 0)
-    with pytest.raises(BadReply, match="'dog'"):
+def test_points_of_a_clip_without_a_vote(run, seeing, case) -> None:
+    """Each object votes once, and only where the question speaks of it."""
+    caller = seeing({"dog": [(10, 10, 20, 20)], "cat": [(40, 40, 50, 50)]})
+    check = point_checker(case(caller=caller, served=DETECTS, question="Where is the dog?"), 0)
+    said = [run(check(Point(label, x, x))) for label, x in (("dog", 15), ("dog", 16), ("cat", 45), ("dog", 90))]
+    assert said == [True, None, None, False]
+
+
+def test_the_check_of_one_point_fails_with_the_detector(run, scripted, case) -> None:
+    check = point_checker(case(caller=scripted(detector=[DOWN[0]]), served=DETECTS), 0)
+    with pytest.raises(CallError, match="no reply in time"):
         run(check(Point("dog", 15, 15)))
+
+
+def test_the_check_of_one_point_is_false_where_its_label_cannot_be_served(run, scripted, case) -> None:
+    reply = CallError(Failure.UNSUPPORTED, "unknown label")
+    check = point_checker(case(caller=scripted(detector=[reply]), served=DETECTS), 0)
+    assert run(check(Point("dog", 15, 15))) is False
 
 
 def test_a_view_is_evidence_that_reads_back() -> None:
@@ -302,15 +540,33 @@ def test_a_view_is_evidence_that_reads_back() -> None:
         ([("yellow circle", 45, 35)], 0.0),
     ],
 )
-def test_the_embedded_detector_tells_labels_apart(with_models, question, points, expected) -> None:
+def test_the_embedded_detector_tells_labels_apart(with_models, case, points, expected) -> None:
     placed = tuple(Point(*point) for point in points)
-    verdict = with_models(lambda models: score_spatial(placed, True, ObjectMasks(question(), models, DETECTS)))
+    asked = {"question": "Are there squares or circles?", "served": DETECTS, "points": placed}
+    verdict = with_models(lambda models: score_spatial(case(caller=models, **asked)))
     assert verdict.value == expected, verdict.reason
 
 
-def test_the_embedded_engine_points_and_segments_on_synthetic_pictures(with_models, question) -> None:
+def test_the_embedded_engine_points_and_segments_on_synthetic_images(with_models, case) -> None:
     placed = (Point("yellow square", 31, 21), Point("yellow square", 228, 78), Point("yellow square", 120, 35))
-    asked = question(source="charts")
-    verdict = with_models(lambda models: score_spatial(placed, True, ObjectMasks(asked, models, CHARTS)))
+    asked = {"source": "charts", "served": CHARTS, "points": placed}
+    verdict = with_models(lambda models: score_spatial(case(caller=models, **asked)))
     assert verdict.value == pytest.approx(2 / 3), verdict.reason
-    assert "charts holds synthetic pictures; by the endpoint" in verdict.reason
+    assert "charts holds synthetic images; by the endpoint" in verdict.reason
+
+
+def test_without_a_segmenter_boxes_stand_for_masks(score, scripted) -> None:
+    caller = scripted(detector=[boxes([10.5, 10, 20.2, 30], [50, 50, 50, 60])])
+    served = Served(frozenset({"detector", "pointer"}))
+    verdict = score(caller, Point("dog", 10, 29), Point("dog", 20.9, 12), Point("dog", 21, 12), served=served)
+    assert verdict.value == pytest.approx(1 / 2)  # the pixels that the box touches; a box without width is no object
+    assert "boxes stand for masks: no segmenter" in verdict.reason
+    assert [json.loads(view)["note"] for view in verdict.evidence] == ["boxes stand for masks: no segmenter"] * 3
+    assert [role for role, _, _ in caller.asked] == ["detector"]
+
+
+def test_without_a_segmenter_a_pointer_does_not_stand_in(score, scripted) -> None:
+    caller = scripted(detector=["no idea"])
+    verdict = score(caller, Point("dog", 10, 29), served=Served(frozenset({"detector", "pointer"})))
+    assert (verdict.value, verdict.failed) == (None, True)
+    assert [role for role, _, _ in caller.asked] == ["detector"]

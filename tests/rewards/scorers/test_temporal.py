@@ -1,15 +1,15 @@
 """The temporal reward (Argos §3.1 and App. D): the mean of the means of points, frames and segments."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inference.errors import BudgetUsedUp, CallError, Failure
-from inference.grounding import BadReply
 from rewards.extraction import FrameStatement, SegmentStatement, Statements
-from rewards.scorers.temporal import MAX_DESCRIPTION_CHARS, MAX_OF_A_CATEGORY, ClipFrame, score_temporal
+from rewards.scorers.temporal import CATEGORIES, MAX_DESCRIPTION_CHARS, MAX_OF_A_CATEGORY, ClipFrame, score_temporal
 from schemas.geometry import Point
 from schemas.messages import MediaPart, TextPart
 from schemas.ordering import thinned
@@ -74,9 +74,16 @@ def test_argos_fig11_the_judge_of_a_frame_sees_that_frame_only(run, scripted) ->
     caller = scripted(judge=[YES])
     verdict = run(score_temporal(Statements(frames=(frame(3, 2.0),)), CLIP, caller))
     ((role, prompt, _),) = caller.asked
-    assert (role, prompt.name, prompt.media) == ("judge", "judge_frame.v1", (CLIP[2].part,))
+    assert (role, prompt.name, prompt.media) == ("judge", "judge_frame.v2", (CLIP[2].part,))
     assert items(verdict) == [
-        {"category": "frames", "item": "'he sits'", "value": 1.0, "frames": [3], "reason": "judge: seen"}
+        {
+            "category": "frames",
+            "item": "'he sits'",
+            "value": 1.0,
+            "frames": [3],
+            "reason": "judge: seen",
+            "failed": False,
+        }
     ]
 
 
@@ -84,7 +91,7 @@ def test_argos_eq4_the_judge_of_a_span_sees_its_frames_in_order(run, scripted) -
     caller = scripted(judge=[YES])
     verdict = run(score_temporal(Statements(segments=(segment(None, None, 2.0, 4.0),)), CLIP, caller))
     ((role, prompt, _),) = caller.asked
-    assert (role, prompt.name, prompt.media) == ("judge", "judge_segment.v1", tuple(f.part for f in CLIP[2:5]))
+    assert (role, prompt.name, prompt.media) == ("judge", "judge_segment.v2", tuple(f.part for f in CLIP[2:5]))
     assert prompt.user[:3] == (TextPart("Frame 3 (2.00 s):"), CLIP[2].part, TextPart("Frame 4 (3.00 s):"))
     assert items(verdict)[0]["frames"] == [3, 4, 5]
 
@@ -124,51 +131,99 @@ def test_a_moment_that_the_clip_does_not_have_scores_0_and_asks_nobody(run, scri
 
 
 @pytest.mark.parametrize("failure", [TIMEOUT, "yes", "{}", '{"shown": true}', '{"shown": "maybe"}', NEITHER])
-def test_an_item_that_the_judge_fails_on_leaves_the_mean(run, scripted, failure) -> None:
-    one = Statements(frames=(frame(1),))
-    assert run(score_temporal(one, CLIP, scripted(judge=[failure]))).value is None
-    two = Statements(frames=(frame(1), frame(2)), segments=(segment(),))
-    verdict = run(score_temporal(two, CLIP, scripted(judge=[failure, YES, NO])))
-    assert verdict.value == 0.5
+def test_an_item_that_the_judge_fails_on_fails_the_verdict(run, scripted, failure) -> None:
+    one = run(score_temporal(Statements(frames=(frame(1),)), CLIP, scripted(judge=[failure])))
+    assert (one.value, one.failed) == (None, True)
+    several = Statements(frames=(frame(1), frame(2)), segments=(segment(),))
+    verdict = run(score_temporal(several, CLIP, scripted(judge=[failure, YES, NO])))
+    assert (verdict.value, verdict.failed) == (None, True)
     assert "1 unscored" in verdict.reason
+    assert [item["value"] for item in items(verdict)] == [None, 1.0, 0.0]
 
 
-@pytest.mark.parametrize("answer", [None, TIMEOUT, BadReply("no boxes")])
-def test_a_point_that_the_detector_fails_on_leaves_the_mean(run, scripted, answer) -> None:
+def test_a_point_without_a_vote_leaves_the_mean(run, scripted) -> None:
     async def spatial(one: Point) -> bool | None:
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        return None if one.x == 5 else False
 
-    statements = Statements((point(),), (frame(),))
-    assert run(score_temporal(statements, CLIP, scripted(judge=[NO]), spatial)).value == 0.0
-    assert run(score_temporal(Statements((point(),)), CLIP, scripted(), spatial)).value is None
+    statements = Statements((point(), replace(point(), x=7.0)), (frame(),))
+    verdict = run(score_temporal(statements, CLIP, scripted(judge=[YES]), spatial))
+    assert (verdict.value, verdict.failed) == (0.0, False)
+    assert [item["value"] for item in items(verdict)] == [None, 0.0, 1.0]
+
+
+def test_a_point_that_the_detector_fails_on_fails_the_verdict(run, scripted) -> None:
+    async def spatial(one: Point) -> bool | None:
+        raise TIMEOUT
+
+    for statements in (Statements((point(),), (frame(),)), Statements((point(),))):
+        verdict = run(score_temporal(statements, CLIP, scripted(judge=[NO]), spatial))
+        assert (verdict.value, verdict.failed) == (None, True)
+        assert "1 unscored, as 'cup' at (5, 6): " in verdict.reason
+
+
+def test_points_that_nobody_can_look_for_fail_the_verdict(run, scripted) -> None:
+    verdict = run(score_temporal(Statements((point(),), (frame(),)), CLIP, scripted(judge=[YES])))
+    assert (verdict.value, verdict.failed) == (None, True)
+    assert "no endpoint is configured that finds objects" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("labels", "shown", "value"),
+    [
+        # half of the points: (1/2 + 1 + 1) / 3 is more than their own mean
+        (("cup", "dog"), YES, 0.5),
+        (("dog", "dog"), YES, 0.0),
+        # all of them: (1 + 0 + 0) / 3
+        (("cup", "cup"), NO, 1 / 3),
+        ((), YES, 1.0),
+    ],
+)
+def test_no_judges_word_makes_up_for_points_off_their_objects(run, scripted, labels, shown, value) -> None:
+    statements = Statements(tuple(point(label, n) for n, label in enumerate(labels, 1)), (frame(),), (segment(),))
+    verdict = run(score_temporal(statements, CLIP, scripted(judge=[shown, shown]), on("cup")))
+    assert verdict.value == pytest.approx(value)
 
 
 def test_points_without_a_moment_score_0(run, scripted) -> None:
     verdict = run(score_temporal(Statements((point("cup", None, None),)), CLIP, scripted(), on("cup")))
     assert (verdict.value, items(verdict)[0]["value"]) == (0.0, 0.0)
     assert "no frame or time is stated for it" in verdict.reason
-    assert run(score_temporal(Statements((point(),)), CLIP, scripted())).value is None
 
 
-@pytest.mark.parametrize(("statements", "clip"), [(Statements(), CLIP), (Statements(frames=(frame(),)), ())])
-def test_nothing_to_judge_is_unscored(run, scripted, statements, clip) -> None:
-    verdict = run(score_temporal(statements, clip, scripted()))
-    assert verdict.value is None
-    assert verdict.reason
+def test_a_point_without_a_moment_bounds_what_the_others_earn(run, scripted) -> None:
+    statements = Statements((point("cup"), point("cup", None, None)), (frame(),))
+    assert run(score_temporal(statements, CLIP, scripted(judge=[YES]), on("cup"))).value == 0.5
 
 
-def test_what_was_dropped_and_what_is_over_the_limit_is_said(run, scripted) -> None:
-    statements = Statements(
-        frames=tuple(frame(1, None, f"he sits {n}") for n in range(MAX_OF_A_CATEGORY + 3)), dropped=("a: not there",)
-    )
+def test_a_response_that_states_nothing_scores_0(run, scripted) -> None:
+    verdict = run(score_temporal(Statements(dropped=("a: not there",)), CLIP, scripted()))
+    assert (verdict.value, verdict.failed) == (0.0, False)
+    assert verdict.reason == "nothing to judge; 1 not borne out by the response"
+
+
+def test_a_clip_without_frames_fails_the_verdict(run, scripted) -> None:
+    verdict = run(score_temporal(Statements(frames=(frame(),)), (), scripted()))
+    assert (verdict.value, verdict.failed) == (None, True)
+    assert verdict.reason == "the clip has no frames to look at"
+
+
+def test_what_was_dropped_is_said(run, scripted) -> None:
+    statements = Statements(frames=(frame(),), dropped=("a: not there",))
+    assert "1 not borne out" in run(score_temporal(statements, CLIP, scripted(judge=[YES]))).reason
+
+
+@pytest.mark.parametrize("category", CATEGORIES)
+def test_more_statements_than_are_checked_score_0_and_ask_nobody(run, scripted, category) -> None:
+    def stated(count: int) -> Statements:
+        made = {"points": point("cup"), "frames": frame(), "segments": segment()}[category]
+        return Statements(**{category: (made,) * count})
+
     caller = scripted(judge=[YES] * MAX_OF_A_CATEGORY)
-    verdict = run(score_temporal(statements, CLIP, caller))
-    assert verdict.value == 1.0
-    assert f"3 over the limit of {MAX_OF_A_CATEGORY}" in verdict.reason
-    assert "1 not borne out" in verdict.reason
-    assert len(verdict.evidence) == MAX_OF_A_CATEGORY
+    verdict = run(score_temporal(stated(MAX_OF_A_CATEGORY + 3), CLIP, caller, on("cup")))
+    assert (verdict.value, verdict.failed) == (0.0, False)
+    assert verdict.reason == f"3 statements more than the {MAX_OF_A_CATEGORY} of a category that are checked"
+    assert caller.asked == []
+    assert run(score_temporal(stated(MAX_OF_A_CATEGORY), CLIP, caller, on("cup"))).value == 1.0
 
 
 def test_a_used_up_budget_is_no_score(run, scripted) -> None:

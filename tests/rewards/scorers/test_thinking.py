@@ -6,9 +6,9 @@ import pytest
 
 from inference.errors import BudgetUsedUp, CallError, Failure
 from rewards.case import Context
-from rewards.judge_guard import MAX_CHARS
-from rewards.scorers.thinking import SCORER, score_aspects, score_thinking, thinking_of
+from rewards.scorers.thinking import SCORER, score_aspects, score_thinking
 from schemas.messages import TextPart
+from schemas.quoting import MAX_CHARS
 from schemas.records import Verdict
 from schemas.responses.response import parse_response
 
@@ -47,7 +47,7 @@ def test_each_aspect_is_asked_on_its_own_and_consistency_without_the_picture(run
         ("thinking_grounding", 0.0),
         ("thinking_consistency", 1.0),
     ]
-    names = ["judge_logic.v1", "judge_grounding.v1", "judge_think_consistency.v1"]
+    names = ["judge_logic.v2", "judge_grounding.v2", "judge_think_consistency.v2"]
     assert [(role, prompt.name) for role, prompt, _ in caller.asked] == [("judge", name) for name in names]
     pictures = [[part.uri for part in prompt.media] for _, prompt, _ in caller.asked]
     assert pictures == [["input:scene.png"], ["input:scene.png"], []]
@@ -60,16 +60,19 @@ BAD = ["sound", "{}", '{"sound": 1}', '{"sound": "true"}', '{"sound": null}', '{
 
 
 @pytest.mark.parametrize("bad", BAD, ids=str)
-def test_an_aspect_that_the_judge_failed_on_leaves_the_mean(run, scripted, question, bad) -> None:
-    caller = scripted(judge=[bad, *said(True, False, True)[1:]])
-    verdict = run(score_thinking(question(), ANSWERED, caller))
-    assert verdict.value == 0.5
-    assert verdict.reason.startswith("logic unscored: judge: ")
+@pytest.mark.parametrize("place", [0, 1])
+def test_an_aspect_that_the_judge_failed_on_fails_the_verdict(run, scripted, question, bad, place) -> None:
+    replies = said(True, True, True)
+    replies[place] = bad if bad != '{"supported": true}' else "{}"
+    verdict = run(score_thinking(question(), ANSWERED, scripted(judge=replies)))
+    assert (verdict.value, verdict.failed) == (None, True)
+    assert f"{('logic', 'grounding')[place]} unscored: judge: " in verdict.reason
+    assert verdict.reason.count("unscored") == 1
 
 
-def test_without_any_scored_aspect_the_reward_is_unscored(run, scripted, question) -> None:
+def test_where_the_judge_fails_on_all_the_reason_says_so(run, scripted, question) -> None:
     verdict = run(score_thinking(question(), ANSWERED, scripted(judge=["no", FAILED, "{}"])))
-    assert verdict.value is None
+    assert (verdict.value, verdict.failed) == (None, True)
     assert verdict.reason.count("unscored: judge: ") == 3
 
 
@@ -92,14 +95,13 @@ def test_a_defect_in_the_caller_is_not_hidden(run, scripted, question) -> None:
     ("text", "complexity", "correct", "value"),
     [
         ("<judge>Reasoning is needed.</judge><think> </think><answer>2</answer>", "complex", True, 0.0),
-        ("<judge>Reasoning is needed.</judge><think> </think><answer>2</answer>", "simple", True, 0.0),
         ("<judge>simple</judge><think>\n\n</think>\\boxed{2}", "simple", True, 1.0),
-        ("<judge>simple</judge><think>\n\n</think>\\boxed{2}", "simple", False, None),
-        ("<judge>simple</judge><think>\n\n</think>\\boxed{2}", "simple", None, None),
-        ("<judge>simple</judge><think>\n\n</think>\\boxed{2}", "complex", True, None),
-        ("<judge>simple</judge><think>\n\n</think>\\boxed{2}", None, True, None),
+        ("<judge>simple</judge><think>\n\n</think>\\boxed{2}", "simple", False, 0.0),
+        ("<judge>simple</judge><think>\n\n</think>\\boxed{2}", "simple", None, 0.0),
+        ("<judge>simple</judge><think>\n\n</think>\\boxed{2}", "complex", True, 0.0),
+        ("<judge>simple</judge><think>\n\n</think>\\boxed{2}", None, True, 0.0),
         ("<answer>2</answer>", "simple", True, 1.0),
-        ("<answer>2</answer>", None, None, None),
+        ("<answer>2</answer>", None, None, 0.0),
     ],
 )
 def test_sail_rl_eq1_without_reasoning_nobody_is_asked(run, scripted, question, text, complexity, correct, value):
@@ -114,10 +116,6 @@ def test_sail_rl_3_1_reasoning_without_an_answer_leads_to_none(run, scripted, qu
     aspects = run(score_aspects(question(), parse_response("<think>two of them</think>"), caller))
     assert [aspect.value for aspect in aspects] == [1.0, 1.0, 0.0]
     assert len(caller.asked) == 2
-
-
-def test_no_aspects_have_no_mean() -> None:
-    assert thinking_of(()) == Verdict("thinking", None, "")
 
 
 ATTACK = (
@@ -169,13 +167,13 @@ def test_the_judge_is_told_the_choices(run, scripted, question) -> None:
     assert all("A. one\nB. two" in prompt.variable("question") for _, prompt, _ in caller.asked)
 
 
-def test_the_embedded_engine_leaves_thinking_unscored(with_models, question) -> None:
+def test_the_embedded_engine_cannot_judge_thinking(with_models, question) -> None:
     verdict = with_models(lambda models: score_thinking(question(), ANSWERED, models))
-    assert verdict.value is None
+    assert (verdict.value, verdict.failed) == (None, True)
     assert "unsupported" in verdict.reason
 
 
-@pytest.mark.parametrize(("outcome", "value"), [(1.0, 1.0), (0.0, None), (None, None)])
+@pytest.mark.parametrize(("outcome", "value"), [(1.0, 1.0), (0.0, 0.0), (None, 0.0)])
 def test_the_scorer_knows_the_outcome_and_the_label(run, scripted, case, outcome, value) -> None:
     graded = Verdict("outcome", outcome, "")
     direct = case("<answer>2</answer>", scripted(), context=Context(complexity="simple"), outcome=graded)

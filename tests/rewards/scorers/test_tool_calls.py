@@ -75,10 +75,15 @@ def test_codedance_eq5_scale_falls_with_accuracy(a, b) -> None:
         (0.0, 1, 1, 0.5, "math", 1.0 * 0.3),
         (1.0, 1, 1, 1.0, "general", 1.5 * -0.182014),
         (1.0, 0, 0, 0.5, "general", 0.0),
-        (1.0, 0, 3, 1.0, "general", 0.0),
-        # without calls or without a successful one nothing depends on what is unscored
+        (1.0, 0, 3, 0.5, "general", 0.0),
+        # where d < 0, calls that fail cost as much as those that succeed
+        (1.0, 0, 3, 1.0, "general", 1.5 * -0.182014),
+        (1.0, 2, 3, 1.0, "general", 1.5 * -0.182014),
+        (0.0, 0, 1, 0.75, "math", 1.0 * -0.080797),
+        (1.0, 0, 0, 1.0, "general", 0.0),
+        # without calls nothing depends on what is unscored
         (None, 0, 0, None, "general", 0.0),
-        (None, 0, 3, 0.5, "general", 0.0),
+        (None, 0, 3, 0.5, "general", None),
         (None, 1, 3, 0.5, "general", None),
         (1.0, 1, 3, None, "general", None),
     ],
@@ -86,6 +91,16 @@ def test_codedance_eq5_scale_falls_with_accuracy(a, b) -> None:
 def test_codedance_eq1_tool_reward_by_hand(outcome, succeeded, calls, accuracy, kind, expected) -> None:
     reward = tool_reward(outcome, succeeded, calls, accuracy, PAPER, kind)
     assert reward is None if expected is None else reward == pytest.approx(expected, abs=1e-6)
+
+
+@settings(max_examples=60)
+@given(st.floats(0, 1), st.integers(1, 5), st.integers(0, 5), st.sampled_from([0.0, 1.0]))
+def test_codedance_eq1_failing_never_pays(accuracy, calls, failed, outcome) -> None:
+    succeeded = max(0, calls - failed)
+    fewer = tool_reward(outcome, succeeded, calls, accuracy, PAPER)
+    every = tool_reward(outcome, calls, calls, accuracy, PAPER)
+    assert fewer is not None and every is not None
+    assert fewer <= every or (every < 0 and fewer == every)
 
 
 def test_codedance_eq1_factors_can_be_set_by_kind() -> None:

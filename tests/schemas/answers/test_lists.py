@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.answers.lists import read_list, read_tuple, same_list
+from schemas.answers.lists import AnswerTuple, read_list, read_tuple, same_list, same_tuple
 
 WORDS = st.lists(st.sampled_from(["red", "blue", "green", "big dog"]), min_size=2, max_size=5)
 PIECES = ["A", "b c", ",", " and ", "→", " ", "\n", "1,234", "or", "-"]
@@ -68,16 +68,39 @@ def test_comparison(gold: str, predicted: str, same: bool | None) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("(5, 6)", (5, 6)),
-        ("5,6", (5, 6)),
-        ("[1, 2, 3]", (1, 2, 3)),
-        ("(−1, 2)", (-1, 2)),
+        ("(5, 6)", AnswerTuple((Fraction(5), Fraction(6)), "()")),
+        ("5,6", AnswerTuple((Fraction(5), Fraction(6)), "")),
+        ("[1, 2, 3]", AnswerTuple((Fraction(1), Fraction(2), Fraction(3)), "[]")),
+        ("(−1, 1/2]", AnswerTuple((Fraction(-1), Fraction(1, 2)), "(]")),
+        ("(5, 6", None),
         ("5", None),
         ("(a, b)", None),
     ],
 )
-def test_tuples(text: str, expected: tuple | None) -> None:
+def test_tuples(text: str, expected: AnswerTuple | None) -> None:
     assert read_tuple(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("predicted", "gold", "same"),
+    [
+        ("[1,3)", "[1, 3)", True),
+        ("[1,3]", "[1,3)", False),
+        ("(1,3]", "[1,3)", False),
+        ("1, 3", "[1,3)", None),
+        ("[1,3]", "(1,3)", None),
+        ("1, 3", "(1,3)", True),
+        ("3, 1", "1, 3", None),
+        ("3, 1", "(1, 3)", False),
+        ("[1,2,3]", "(1,2,3)", True),
+        ("x", "(1,3)", False),
+        ("x", "1, 3", None),
+    ],
+)
+def test_brackets_count_where_they_may_be_an_interval(predicted: str, gold: str, same: bool | None) -> None:
+    wanted = read_tuple(gold)
+    assert wanted is not None
+    assert same_tuple(read_tuple(predicted), wanted) is same
 
 
 @given(WORDS.flatmap(lambda words: st.tuples(st.just(words), st.permutations(words))))

@@ -58,13 +58,26 @@ from schemas.answers.numerals import Numeral, is_qualified, read_numerals, same_
         ("**5**", ["5"]),
         ("", []),
         ("n/a", []),
+        ("10^2", ["100"]),
+        ("3×10⁸", ["300000000"]),
+        (r"$2.5 \times 10^{-4}$", ["1/4000"]),
+        ("12 345", ["12345"]),
+        ("12 345 6", ["12345", "6"]),
+        ("12’345", ["12345"]),
+        ("12,34,567", ["1234567"]),
+        ("1.234.567", ["1234567"]),
+        ("1.234,5", ["2469/2"]),
+        ("$1.2bn", ["1200000000"]),
+        ("$3m + 2m$", ["3", "2"]),
+        ("two thirds", ["2/3"]),
+        ("two and a half", ["5/2"]),
     ],
 )
 def test_values(text: str, values: list[str]) -> None:
     assert [numeral.value for numeral in read_numerals(text).numerals] == [Fraction(value) for value in values]
 
 
-@pytest.mark.parametrize("text", ["10^2", "10²", "5n-4", r"\sqrt{2}", "2π", "5k", "3×4", "5!", "2**3"])
+@pytest.mark.parametrize("text", ["2·10^2 + 1n", "10^x", "5n-4", r"\sqrt{2}", "2π", "5k", "3×4", "5!", "2**3"])
 def test_calculations_name_no_single_number(text: str) -> None:
     assert read_numerals(text).is_expression
     assert read_numerals(text).single is None
@@ -81,7 +94,13 @@ def test_calculations_name_no_single_number(text: str) -> None:
         ("1/3", "0.33", True),
         ("50%", "0.5", True),
         ("50%", "50", True),
-        ("0.5%", "0.5", True),
+        ("0.5%", "0.5", False),
+        ("0.5", "0.5%", True),
+        ("200%", "2", False),
+        ("1/8", "1/6", False),
+        ("2/3", "0.67", True),
+        ("2/3", "0.7", False),
+        ("6.0e-23", "1.6e-19", False),
         ("500%", "50", False),
         ("-5.0", "5.0", False),
     ],

@@ -20,6 +20,18 @@ from schemas.answers.polarity import polarity
         ("Yes, that is false", None),
         ("maybe", None),
         ("", None),
+        ("Y", True),
+        ("Incorrect.", False),
+        ("是。", True),
+        ("不正确", False),
+        ("That's not correct", False),
+        ("not yes", False),
+        ("on the right", None),
+        ("the correct one", None),
+        ("Correct or incorrect", None),
+        ("Yes, that is incorrect", None),
+        ("no idea", None),
+        ("T-shirt", None),
     ],
 )
 def test_side(text: str, side: bool | None) -> None:

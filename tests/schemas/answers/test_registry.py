@@ -104,7 +104,7 @@ def test_names_are_those_of_records_and_shards() -> None:
 
 
 FORMS = {
-    "mcq": "Answer with the text of the right choice.",
+    "mcq": "Answer with the letter or the text of the right choice.",
     "numeric": "Answer with a number alone.",
     "text": "Answer as briefly as the question allows.",
     "bool": "Answer yes or no.",

@@ -1,4 +1,5 @@
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -6,10 +7,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schemas.geometry import Box, Point
+from schemas.responses.boxed import all_boxed, last_boxed
 from schemas.responses.response import (
     format_box,
     format_point,
-    last_boxed,
     normalise,
     parse_boxes,
     parse_points,
@@ -206,3 +207,47 @@ def test_hostile_text_ends(unit: str) -> None:
 )
 def test_a_megabyte_of_blanks_ends(head: str) -> None:
     assert parse_response(head + " " * 1_000_000).points == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "contents"),
+    [
+        ("", ()),
+        ("no box", ()),
+        ("\\boxed{3}", ("3",)),
+        ("\\boxed{3} and \\boxed{ 4 }", ("3", "4")),
+        ("\\boxed{\\boxed{3}}", ("3",)),
+        ("\\boxed{a \\boxed{3} \\boxed{4}}", ("3", "4")),
+        ("\\boxed{\\frac{1}{2}}", ("\\frac{1}{2}",)),
+        ("<|begin_of_box|>B<|end_of_box|>", ("B",)),
+        ("<boxed>B</boxed> \\boxed{A} <|begin_of_box|>C<|end_of_box|>", ("B", "A", "C")),
+        ("\\boxed{<boxed>B</boxed>}", ("B",)),
+        ("<boxed>\\boxed{B}</boxed>", ("B",)),
+        ("<boxed><boxed>B</boxed></boxed>", ("B",)),
+        ("<boxed>B <|begin_of_box|>C<|end_of_box|>", ("C",)),
+        ("\\boxed{3", ()),
+        ("</boxed>3<boxed>", ()),
+        ("<boxed>3<|end_of_box|>", ()),
+        ("<boxed>3</boxed>\n<boxed></boxed>", ("3", "")),
+    ],
+)
+def test_all_boxes_of_a_text(text: str, contents: tuple[str, ...]) -> None:
+    assert all_boxed(text) == contents
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["\\boxed{" * 100_000 + "}" * 100_000, "<boxed>" * 100_000, "<|begin_of_box|>" * 100_000, "\\boxed{" * 100_000],
+    ids=["nested", "marks", "tokens", "open"],
+)
+def test_boxes_without_end_take_no_time(text: str) -> None:
+    started = time.monotonic()
+    assert len(all_boxed(text)) <= 1
+    assert time.monotonic() - started < 5
+
+
+@given(SYNTAX)
+def test_the_last_box_is_among_all_boxes(parts: list[str]) -> None:
+    text = "".join(parts)
+    last = last_boxed(text)
+    assert (last is None) == (all_boxed(text) == ())

@@ -22,7 +22,7 @@ from schemas.records import Draft, Rejected
 from stages.plumbing.calling import CallModels
 from stages.plumbing.stage import REJECTED, Stage
 
-STAGE = Stage("stage", "asks", asks=(Asks("judge", ("judge_answer.v1", "judge_answer.v2")),))
+STAGE = Stage("stage", "asks", asks=(Asks("judge", ("judge_answer.v1", "judge_answer.v3")),))
 SAID = '{"reason": "the same", "same": true}'
 PARAPHRASE = "he sits on the back of a galloping brown animal"
 

@@ -41,6 +41,8 @@ def draft(make_draft: Callable[..., Draft]) -> Draft:
     return Draft(
         replace(question, media=MEDIA),
         attempts=(Attempt("t1", "3", True, "exact", ""), Attempt("t2", None, None, "judge", "unsure")),
+        entities=("dog", "cat"),
+        points=(Point("dog", 1, 2), Point("dog", 3, 4, 1)),
         overlays=(Overlay(1, "run:media/o.png", "o", 1),),
         traces=TRACES,
         best=1,
@@ -62,6 +64,8 @@ COMMON: dict[str, Any] = {
     "answer_type": "numeric",
     "choices": None,
     "gold_boxes": [{"label": "dog", "x1": 0, "y1": 0, "x2": 9, "y2": 9, "media_index": 0}],
+    "entities": ("dog", "cat"),
+    "pointable": ("dog",),
     "pass_rate": 1.0,
     "k": 1,
     "attempts": [
@@ -81,6 +85,7 @@ COMMON: dict[str, Any] = {
         ],
         "revision": "abc123",
         "self_judged": False,
+        "self_checked": False,
         "cache_keys": ["k1", "k2", "k3", "k4", "k5"],
     },
 }
@@ -103,7 +108,12 @@ def test_an_sft_row(draft: Draft) -> None:
 
 def test_an_sft_row_with_further_scores(draft: Draft) -> None:
     """All that stands neither in ``scores`` nor nowhere, in the order of the verdicts."""
-    further = (Verdict("counting", 0.5, ""), Verdict("tone", 0.25, ""), Verdict("beauty", None, "dark"))
+    further = (
+        Verdict("format", 1.0, ""),
+        Verdict("counting", 0.5, ""),
+        Verdict("tone", 0.25, ""),
+        Verdict("beauty", None, "dark"),
+    )
     traces = tuple(replace(trace, verdicts=(*trace.verdicts, *further)) for trace in draft.traces)
     row = sft_row(replace(draft, traces=traces), replace(CONTEXT, extra_scores=True))
     extra = [{"name": "tone", "value": 0.25}, {"name": "beauty", "value": None}]
@@ -181,7 +191,7 @@ def test_the_users_turn(fields: dict, lines: list[str], make_draft: Callable[...
 @pytest.mark.parametrize(
     ("answer_type", "form"),
     [
-        ("mcq", "the text of the right choice"),
+        ("mcq", "the letter or the text of the right choice"),
         ("numeric", "a number alone"),
         ("bool", "yes or no"),
         ("text", "as briefly as the question allows"),

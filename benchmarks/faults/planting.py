@@ -1,0 +1,130 @@
+"""Which fault or variation is written into which trace, in which run."""
+
+import hashlib
+import json
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from faults import clean, form, labels, pixels, prose
+from faults.right import Asked, Plant, Right
+from faults.teacher import script_key
+from schemas.geometry import Box
+from vision.decode import decode_image
+
+MAX_ROUNDS = 12
+FAMILIES: dict[str, Mapping[str, Plant]] = {
+    "pixels": pixels.KINDS,
+    "labels": labels.KINDS,
+    "form": form.KINDS,
+    "prose": prose.KINDS,
+    "judge": prose.JUDGE_ONLY,
+    "clean": clean.KINDS,
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of fault, or of clean variation, of a family."""
+
+    family: str
+    name: str
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether its traces are right."""
+        return self.family == "clean"
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether it takes a reader of prose."""
+        return self.family == "judge"
+
+    @property
+    def plant(self) -> Plant:
+        """Writes it into a trace."""
+        return FAMILIES[self.family][self.name]
+
+
+KINDS = tuple(Kind(family, name) for family, kinds in FAMILIES.items() for name in kinds)
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A response with a fault or a variation in it."""
+
+    right: Right
+    kind: Kind
+    text: str
+
+
+def asked_of(folder: Path) -> dict[str, tuple[Asked, str]]:
+    """By id, each record of one image with what is known of all objects of the image, and its file's SHA-256.
+
+    The objects of an image are those of all its records, since a counting question has the boxes that it counts.
+    """
+    records = [json.loads(line) for line in (folder / "records.jsonl").read_text("utf-8").splitlines()]
+    records = [record for record in records if len(record["media"]) == 1]
+    objects: dict[str, dict[Box, None]] = defaultdict(dict)
+    for record in records:
+        objects[record["media"][0]].update(dict.fromkeys(_boxes(record)))
+    found = {}
+    for record in records:
+        path = folder / record["media"][0]
+        height, width = decode_image(path.read_bytes()).pixels.shape[:2]
+        counts = record["answer_type"] == "numeric" and record["question"].lower().startswith("how many")
+        known = tuple(objects[record["media"][0]])
+        asked = Asked(
+            record["id"], record["question"], record["answer"], width, height, known, _boxes(record) if counts else None
+        )
+        found[record["id"]] = asked, hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def _boxes(record: dict) -> tuple[Box, ...]:
+    found = ((box["label"], [float(value) for value in box["bbox"]]) for box in record.get("boxes") or ())
+    return tuple(Box(label, x1, y1, x2, y2) for label, (x1, y1, x2, y2) in found)
+
+
+def planned(rights: Sequence[Right], faults: int, cleans: int, seed: int) -> list[list[Planted]]:
+    """Rounds in which each trace has at most one fault or variation, until there are so many of every kind.
+
+    A trace gets the kind that has the fewest so far among those that can be planted in it, and no kind twice.
+    """
+    order = random.Random(seed).sample(list(rights), len(rights))
+    missing = {kind: cleans if kind.is_clean else faults for kind in KINDS}
+    had: set[tuple[str, Kind]] = set()
+    rounds: list[list[Planted]] = []
+    while any(missing.values()) and len(rounds) < MAX_ROUNDS:
+        planted = []
+        for right in order:
+            for kind in sorted((k for k in KINDS if missing[k]), key=lambda k: -missing[k]):
+                if (right.asked.id, kind) in had:
+                    continue
+                text = kind.plant(right, random.Random(f"{seed} {right.asked.id} {kind.name}"))
+                if text is None or text == right.write():
+                    continue
+                planted.append(Planted(right, kind, text))
+                had.add((right.asked.id, kind))
+                missing[kind] -= 1
+                break
+        if not planted:
+            break
+        rounds.append(planted)
+    return rounds
+
+
+def script(planted: Iterable[Planted], digests: Mapping[str, str], asked_as: Mapping[str, str]) -> str:
+    """What the scripted teacher answers: by id, the digest of the image and the question as the pipeline asks it."""
+    texts = {}
+    for each in planted:
+        name = each.right.asked.id
+        texts[script_key(digests[name], asked_as[name])] = each.text
+    return json.dumps(texts)
+
+
+def per_kind(planted: Iterable[Planted]) -> Counter[Kind]:
+    """How many of each kind."""
+    return Counter(each.kind for each in planted)

@@ -1,0 +1,75 @@
+"""Scenes of flat shapes on a light ground, with two counting questions and a statement each, and the boxes."""
+
+import json
+from pathlib import Path
+
+import cv2
+import numpy as np
+from scenes import COLOURS, GROUND
+
+WIDTH, HEIGHT, CELL_WIDTH, CELL_HEIGHT = 400, 100, 36, 33
+
+
+def render(folder: Path, scenes: int, seed: int) -> None:
+    """Write ``scenes`` images, with squares, circles and triangles of 14 to 26 pixels, and their records.jsonl."""
+    rng = np.random.default_rng(seed)
+    (folder / "images").mkdir(parents=True)
+    lines = []
+    for number in range(scenes):
+        pixels, boxes = _scene(rng)
+        path = f"images/{number:06d}.png"
+        cv2.imwrite(str(folder / path), cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR))
+        shared = {"source": "rendered", "license": "CC0-1.0", "media": [path]}
+        for name, asked in _questions(boxes, rng):
+            lines.append(json.dumps({"id": f"scene-{number:06d}-{name}"} | shared | asked))
+    (folder / "records.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def _scene(rng: np.random.Generator) -> tuple[np.ndarray, list[dict[str, object]]]:
+    """The pixels, and the box of each shape under its colour and kind."""
+    pixels, boxes = np.full((HEIGHT, WIDTH, 3), GROUND, np.uint8), []
+    for cell in rng.permutation(33)[: rng.integers(4, 14)]:
+        side, colour = int(rng.integers(14, 27)), str(rng.choice(list(COLOURS)))
+        row, column = divmod(int(cell), 11)
+        left, top = (
+            column * CELL_WIDTH + int(rng.integers(1, 32 - side)),
+            row * CELL_HEIGHT + int(rng.integers(1, 32 - side)),
+        )
+        kind = str(rng.choice(["square", "circle", "triangle"]))
+        _draw(pixels, kind, COLOURS[colour], left, top, side)
+        boxes.append({"label": f"{colour} {kind}", "bbox": [left, top, left + side, top + side]})
+    return pixels, boxes
+
+
+def _questions(boxes: list[dict[str, object]], rng: np.random.Generator) -> list[tuple[str, dict[str, object]]]:
+    """A count of a class, one of a colour or of a kind, and a statement that there are at least so many of a class."""
+    labels = [str(box["label"]) for box in boxes]
+    one, other, stated = (str(label) for label in rng.choice(labels, 3))
+    colour, kind = other.split()
+    broad = f"{colour} object" if rng.random() < 0.5 else kind
+    asked = []
+    for name, noun in (("c0", one), ("c1", broad)):
+        meant = [box for box in boxes if set(noun.removesuffix(" object").split()) <= set(str(box["label"]).split())]
+        question = f"How many {noun}s are there in the image?"
+        asked.append(
+            (name, {"question": question, "answer": str(len(meant)), "answer_type": "numeric", "boxes": meant})
+        )
+    least = max(1, labels.count(stated) + int(rng.integers(-1, 2)))
+    plural = "" if least == 1 else "s"
+    question = f'Is the following statement about the image true? "There {"is" if least == 1 else "are"} at least '
+    question += f'{least} {stated}{plural}." Answer yes or no.'
+    answer = "yes" if labels.count(stated) >= least else "no"
+    asked.append(("s", {"question": question, "answer": answer, "answer_type": "bool", "boxes": boxes}))
+    return asked
+
+
+def _draw(pixels: np.ndarray, kind: str, colour: tuple[int, int, int], left: int, top: int, side: int) -> None:
+    region = pixels[top : top + side, left : left + side]
+    if kind == "square":
+        region[:] = colour
+    elif kind == "circle":
+        ys, xs = np.mgrid[0:side, 0:side] - (side - 1) / 2
+        region[xs**2 + ys**2 <= (side / 2) ** 2] = colour
+    else:
+        corners = [[side // 2, 0], [side - 1, side - 1], [0, side - 1]]
+        region[:] = cv2.fillPoly(np.ascontiguousarray(region), [np.array(corners, np.int32)], colour)

@@ -1,0 +1,154 @@
+"""A trace that is right by the gold boxes, in the parts from which a faulty or another right trace is written."""
+
+import random
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from schemas.geometry import Box, Point
+
+_FORM = re.compile(
+    r"<think>(?:(?P<opening>I find|I look at) (?P<tags><points .*</points>)\. )?(?P<reason>[^<]*)</think>\s*"
+    r"<answer>(?P<answer>[^<]*)</answer>",
+    re.DOTALL,
+)
+_TAG = re.compile(r'<points x1="(?P<x>[\d.]+)" y1="(?P<y>[\d.]+)" alt="(?P<label>[^"]*)">[^<]*</points>')
+_NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question with the truth about its image, which the verifier does not see.
+
+    ``objects`` are all objects of the image, ``counted`` those that a counting question asks for (None of another
+    question), all in pixels of the original; ``width`` and ``height`` are in pixels too.
+    """
+
+    id: str
+    question: str
+    answer: str
+    width: int
+    height: int
+    objects: tuple[Box, ...]
+    counted: tuple[Box, ...] | None
+
+    @property
+    def labels(self) -> list[str]:
+        """The classes of objects in the image."""
+        return sorted({box.label for box in self.objects})
+
+    def under(self, x: float, y: float) -> list[Box]:
+        """The objects whose boxes hold a place."""
+        return [box for box in self.objects if box.x1 <= x < box.x2 and box.y1 <= y < box.y2]
+
+    def is_on(self, point: Point) -> bool:
+        """The truth: the point lies on an object of its label."""
+        return any(box.label == point.label for box in self.under(point.x, point.y))
+
+    def are_right(self, points: Sequence[Point]) -> bool:
+        """Every point is on its object; of a count, each object counted has a point and nothing else has one."""
+        if not all(self.is_on(point) for point in points):
+            return False
+        if self.counted is None:
+            return bool(points)
+        hit = [box for point in points for box in self.under(point.x, point.y) if box.label == point.label]
+        return set(hit) == set(self.counted)
+
+
+@dataclass(frozen=True)
+class Right:
+    """A right trace of the embedded engine: a few words, the points, a sentence or two of reasoning, the answer."""
+
+    asked: Asked
+    opening: str
+    points: tuple[Point, ...]
+    reason: str
+
+    @property
+    def count(self) -> int | None:
+        """The number that the question asks for; None where it asks for none."""
+        return int(self.asked.answer) if self.asked.counted is not None else None
+
+    def write(
+        self,
+        points: Sequence[Point] | None = None,
+        *,
+        tags: Sequence[str] | None = None,
+        before: str = "",
+        reason: str | None = None,
+        after: str = "",
+        answer: str | None = None,
+    ) -> str:
+        """The response with these points, or tags as text, and with text before them or after the reasoning."""
+        answer = self.asked.answer if answer is None else answer
+        return f"<think>{before}{self.thought(points, tags, reason)}{after}</think>\n<answer>{answer}</answer>"
+
+    def thought(
+        self, points: Sequence[Point] | None = None, tags: Sequence[str] | None = None, reason: str | None = None
+    ) -> str:
+        """What stands between the think tags."""
+        tags = [tag(point) for point in (self.points if points is None else points)] if tags is None else tags
+        found = f"{self.opening} {', '.join(tags)}. " if tags else ""
+        return found + (self.reason if reason is None else reason)
+
+
+Plant = Callable[[Right, random.Random], str | None]
+"""The text of the response; None where this cannot be planted in the trace, or would leave it what it was."""
+
+
+def tag(point: Point) -> str:
+    """A point in the canonical form."""
+    return written(point.label, {"x1": number(point.x), "y1": number(point.y)})
+
+
+def number(value: float) -> str:
+    """A coordinate with at most one decimal."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def written(label: str, attributes: dict[str, str]) -> str:
+    """A tag with these attributes, as they are, and a label."""
+    named = " ".join(f'{name}="{value}"' for name, value in attributes.items())
+    return f'<points {named} alt="{label}">{label}</points>'
+
+
+def right_trace(asked: Asked, text: str) -> Right | None:
+    """The parts of a trace; None where it has another form, or is not right by the gold answer and boxes."""
+    form = _FORM.fullmatch(text.strip())
+    if form is None or form["answer"] != asked.answer or form["tags"] is None:
+        return None
+    points = tuple(Point(t["label"], float(t["x"]), float(t["y"])) for t in _TAG.finditer(form["tags"]))
+    if ", ".join(map(tag, points)) != form["tags"] or not asked.are_right(points):
+        return None
+    if asked.counted is not None and len(points) != len(asked.counted):
+        return None
+    return Right(asked, form["opening"], points, form["reason"])
+
+
+def moved(right: Right, number: int, x: float, y: float) -> list[Point]:
+    """The points with one elsewhere."""
+    points = list(right.points)
+    points[number] = replace(points[number], x=x, y=y)
+    return points
+
+
+def box_of(right: Right, point: Point) -> Box:
+    """The object that a point of a right trace lies on."""
+    return next(box for box in right.asked.under(point.x, point.y) if box.label == point.label)
+
+
+def wrong_count(right: Right, rng: random.Random) -> int | None:
+    """Another number than the one that the question asks for; None where it asks for none."""
+    if right.count is None:
+        return None
+    return rng.choice([n for n in range(max(0, right.count - 2), right.count + 4) if n != right.count])
+
+
+def in_words(number: int) -> str:
+    """A number spelled out."""
+    return _NUMBERS[number] if number < len(_NUMBERS) else str(number)
+
+
+def opposite(answer: str) -> str | None:
+    """The other one of yes and no; None of any other answer."""
+    return {"yes": "no", "no": "yes"}.get(answer)

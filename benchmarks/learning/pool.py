@@ -1,0 +1,191 @@
+"""A pool of traces of which a share has one planted fault, and the training rows that each filter makes of it.
+
+The right traces are the SFT rows of a run of the pipeline over rendered scenes. Each also gets its fault
+(:mod:`benchmarks.learning.faults`), and both texts go through the pipeline's own verifier at its default settings, with
+the embedded engine as detector, segmenter and judge. Which text stands in the pool is decided by the share of faults.
+"""
+
+import asyncio
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.learning.faults import Right, plant
+from inference.embedded import embedded_endpoints, embedded_roles
+from inference.models import Models
+from inference.request import Completion
+from inference.session import Session
+from inference.settings import ModelsSettings
+from rewards.case import case_of
+from rewards.locating import ObjectMasks, Served, served_by
+from rewards.verifier import verify
+from schemas.geometry import Box
+from schemas.input_record import parse_record
+from schemas.records import Draft, MediaRef, Question, RawRecord
+from stages.generate_traces import as_trace
+from stages.ingest_records import assemble, check_medium
+from stages.verify_traces import VerifySettings, good_traces, why_rejected
+from vision.media import MediaStore
+
+FAULT_SEED = 7
+VERIFIED_AT_ONCE = 64
+COLUMNS = (
+    "id", "source", "license", "images", "question", "answer", "answer_type", "choices", "gold_boxes", "attempts",
+    "entities", "pointable", "messages",
+)  # fmt: skip
+"""What the trainer reads of an SFT row. The rest of a row tells of its trace and would not be true of a faulty one."""
+
+VERIFIED, RIGHT_ONLY, UNFILTERED = "verified", "right answers only", "unfiltered"
+WHOLE_POOL, MENDED = "whole pool", "unfiltered, without faults"
+ARMS = (VERIFIED, RIGHT_ONLY, UNFILTERED, WHOLE_POOL, MENDED)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A text of the pool and the verifier's word: its answer is right, it is kept, or why it is not."""
+
+    text: str
+    is_right: bool
+    is_kept: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A question of the pool with its right trace and with the faulty one that takes its place where rank < share."""
+
+    id: str
+    kind: str
+    rank: float
+    right: Judged
+    faulty: Judged
+
+    def is_faulty(self, share: float) -> bool:
+        """Whether the faulty trace stands in a pool with this share of faults."""
+        return self.rank < share
+
+    def at(self, share: float) -> Judged:
+        """The trace that stands in a pool with this share of faults."""
+        return self.faulty if self.is_faulty(share) else self.right
+
+
+def select(entries: Sequence[Entry], arm: str, share: float, rows: int, seed: int) -> list[tuple[str, str]]:
+    """The id and text of the rows that an arm trains on, ``rows`` of them (all, for the whole pool).
+
+    All arms go through the pool in the same order, which the seed decides. Raises ValueError where a filter leaves too
+    few rows.
+    """
+    order = random.Random(seed).sample(list(entries), len(entries))
+    if arm == VERIFIED:
+        order = [entry for entry in order if entry.at(share).is_kept]
+    elif arm == RIGHT_ONLY:
+        order = [entry for entry in order if entry.at(share).is_right]
+    if arm == WHOLE_POOL:
+        rows = len(order)
+    if len(order) < rows:
+        raise ValueError(f"{arm!r} has {len(order)} rows of a pool with {share:.0%} faults; {rows} are wanted")
+    chosen = [entry.right if arm == MENDED else entry.at(share) for entry in order[:rows]]
+    return [(entry.id, judged.text) for entry, judged in zip(order, chosen, strict=False)]
+
+
+def write_rows(run: Path, chosen: Sequence[tuple[str, str]], folder: Path) -> None:
+    """Write ``sft/`` shards to the folder: the run's rows of these ids, with these texts as what is answered."""
+    texts = dict(chosen)
+    table = rows_of(run)
+    ids = table["id"].to_pylist()
+    table = table.take([number for number, id in enumerate(ids) if id in texts])
+    turns = [
+        [turn if turn["role"] != "assistant" else {**turn, "content": texts[id]} for turn in turns]
+        for id, turns in zip(table["id"].to_pylist(), table["messages"].to_pylist(), strict=True)
+    ]
+    place = table.schema.get_field_index("messages")
+    table = table.set_column(place, "messages", pa.array(turns, table.schema.field("messages").type))
+    (folder / "sft").mkdir(parents=True, exist_ok=True)
+    partial = folder / "sft" / ".partial"
+    pq.write_table(table, partial)
+    partial.rename(folder / "sft" / "train-00000-of-00001.parquet")
+
+
+def rows_of(run: Path) -> pa.Table:
+    """The run's SFT rows, with the columns that the trainer reads."""
+    return pa.concat_tables(
+        pq.read_table(path, columns=list(COLUMNS)).select(COLUMNS) for path in sorted((run / "sft").glob("*.parquet"))
+    )
+
+
+def load_pool(run: Path, records: Path, path: Path) -> list[Entry]:
+    """The pool of a run over these records; it is made once, and then read from ``path``."""
+    if not path.is_file():
+        entries = asyncio.run(_make(run, records))
+        partial = path.with_suffix(".partial")
+        partial.write_text("".join(json.dumps(asdict(entry)) + "\n" for entry in entries), "utf-8")
+        partial.rename(path)
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    return [Entry(**{**line, "right": Judged(**line["right"]), "faulty": Judged(**line["faulty"])}) for line in lines]
+
+
+def caught(entries: Sequence[Entry]) -> dict[str, dict[str, int]]:
+    """Of each kind of fault how many were planted, kept by the verifier, and right by their answer; of whole traces
+    how many were kept."""
+    table: dict[str, dict[str, int]] = {}
+    for kind, judged in [("none", e.right) for e in entries] + [(e.kind, e.faulty) for e in entries]:
+        row = table.setdefault(kind, {"traces": 0, "kept": 0, "right": 0})
+        row["traces"] += 1
+        row["kept"] += judged.is_kept
+        row["right"] += judged.is_right
+    return table
+
+
+async def _make(run: Path, records: Path) -> list[Entry]:
+    questions = _questions(records)
+    settings = ModelsSettings(
+        tuple(embedded_endpoints().items()), tuple(embedded_roles().items()), ":memory:", str(records), str(records)
+    )
+    models, served = Models(settings, cached=False), served_by(settings)
+    rows = rows_of(run).select(["id", "entities", "pointable", "messages"]).to_pylist()
+    entries: list[Entry] = []
+    try:
+        for start in range(0, len(rows), VERIFIED_AT_ONCE):
+            some = rows[start : start + VERIFIED_AT_ONCE]
+            entries += await asyncio.gather(*(_entry(row, questions[row["id"]], models, served) for row in some))
+    finally:
+        await models.close()
+    return entries
+
+
+def _questions(records: Path) -> dict[str, Question]:
+    """The questions of a folder of records, by id."""
+    store = MediaStore(str(records), str(records))
+    found: dict[str, Question] = {}
+    for number, line in enumerate((records / "records.jsonl").read_text("utf-8").splitlines(), 1):
+        record = parse_record(RawRecord(number, line))
+        draft = assemble(record, {uri: check_medium(uri, store) for uri in record.media})
+        assert isinstance(draft, Draft)
+        found[draft.id] = draft.question
+    return found
+
+
+async def _entry(row: Mapping, question: Question, models: Models, served: Served) -> Entry:
+    medium: MediaRef = question.media[0]
+    text, entities = row["messages"][-1]["content"], tuple(row["entities"])
+    gold: tuple[Box, ...] = question.gold_boxes or ()
+    planted = plant(Right(row["id"], text, question.answer, gold, entities, medium.width, medium.height), FAULT_SEED)
+    masks = ObjectMasks(question, Session(models), served)
+    judged = [await _judged(each, masks, entities, tuple(row["pointable"])) for each in (text, planted.text)]
+    return Entry(row["id"], planted.kind, planted.rank, *judged)
+
+
+async def _judged(text: str, masks: ObjectMasks, entities: tuple[str, ...], pointable: tuple[str, ...]) -> Judged:
+    """What the pipeline's verify stage decides of a trace, at its default settings."""
+    settings = VerifySettings()
+    trace = as_trace(0, Completion(text), masks.question.media)
+    found = await verify(case_of(trace, masks, entities, pointable), settings.gate)
+    trace = replace(trace, verdicts=found.verdicts, score=found.score)
+    outcome = next(verdict for verdict in trace.verdicts if verdict.name == "outcome")
+    kept = bool(good_traces((trace,), settings))
+    return Judged(text, outcome.value == 1.0, kept, "" if kept else why_rejected((trace,), settings)[0])

@@ -1,0 +1,32 @@
+"""Molmo 2 of the Allen Institute: shares of 1000 in one tag, ``<points coords="F id x y id x y">label</points>``.
+
+F is the 1-based number of the image, or the time in seconds of a clip; frames are parted by a tab or a semicolon.
+Source: allenai/molmo2, olmo/preprocessing/point_formatter.py and data_formatter.py.
+
+Known limits: it has no form for boxes, so it cannot be a detector. MolmoPoint's special tokens are not read.
+"""
+
+from inference.families.base import Family
+from schemas.coordinates import CoordinateFrame
+from schemas.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
+
+
+def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
+    """The points of the one image that was shown.
+
+    Raises :class:`schemas.responses.pointing.UnparsablePointing`, also for points on several images or moments.
+    """
+    found = parse_pointer_reply(text)
+    if not isinstance(found, NoPoints) and len({point.anchor for point in found}) > 1:
+        raise UnparsablePointing("points on several images or moments, where one was shown")
+    return found
+
+
+MOLMO2 = Family(
+    "molmo2",
+    CoordinateFrame.MOLMO1000,
+    point_prompt="point_molmo.v1",
+    box_prompt="",
+    point_form='<points coords="1 1 x y 2 x y">LABEL</points> with x and y from 000 to 1000, or There are none.',
+    read_points=read_points,
+)

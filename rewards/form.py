@@ -1,0 +1,176 @@
+"""The form of a response: what must hold of its text before anything that it says is checked.
+
+What is not in its place is not checked, and would pass unseen: a second answer, a tag that cannot be read, coordinates
+in prose, points behind the answer, a conclusion that is not the answer. A recipe asks for one of several forms, and a
+response must have the one that it was asked for.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from schemas.answers.grading import grade_answer
+from schemas.answers.registry import answer_type_named
+from schemas.answers.wrapping import unled
+from schemas.records import Question
+from schemas.responses.boxed import all_boxed
+from schemas.responses.conclusions import contradiction
+from schemas.responses.response import Response, parse_boxes, parse_points
+from schemas.responses.tags import scan_tags
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a response may and must hold.
+
+    Attributes:
+        points: it may point.
+        boxes: it may hold boxes.
+        reasoning: its think section must hold words.
+    """
+
+    points: bool = False
+    boxes: bool = False
+    reasoning: bool = True
+
+
+GROUNDED_FORM = Form(points=True)
+"""Reasoning that points (Argos)."""
+BOXED_FORM = Form(boxes=True)
+"""Reasoning with boxes (iVGR's grounded stream)."""
+TEXTUAL_FORM = Form()
+"""Reasoning in words alone."""
+DIRECT_FORM = Form(points=True, boxes=True, reasoning=False)
+"""The sections alone, of which the reasoning may be empty (SAIL-RL's simple questions, CodeDance): what else a response
+holds earns nothing there."""
+
+_OPENED = re.compile(r"[<‹＜]\s*(?:point|box|boxe)s?\b", re.IGNORECASE)
+_CLOSED = re.compile(r"<\s*/\s*(?:point|box|boxe)s?\s*>", re.IGNORECASE)
+_OTHER_TAG = re.compile(
+    r"<\s*(?!/?(?:points?|box|think|answer|judge)\b)[A-Za-z][\w:.-]{0,40}"
+    r"(?:\s[^<>]{0,200}=\s*[\"'“]?\s*-?\d|[^<>]{0,200}>\s*[(\[]?-?\d[\d\s,.;]{0,80}[)\]]?\s*</)",
+    re.IGNORECASE,
+)
+_FOREIGN = re.compile(
+    r"\"?\b(?:point_2d|bbox_2d|box_2d|bbox|xyxy)\b\"?\s*[:=]|<\|?(?:box_start|box_end|point_start|quad_start|ref)\b|<loc_?\d"
+    r"|&lt;\s*/?\s*(?:points?|box)\b",
+    re.IGNORECASE,
+)
+MAX_ANSWERS, MAX_LABELS = 16, 64
+"""How many different answers a response may put forward in boxes, and how many labels it may point at."""
+_ANSWER = re.compile(r"<answer\s*>(.*)</answer\s*>", re.DOTALL | re.IGNORECASE)
+_BOX_MARKS = re.compile(r"</?boxed>|<\|(?:begin|end)_of_box\|>|\\+boxed|[${}*]")
+_AXIS = re.compile(r"[xy][0-9]{0,4}")
+_NUMBER = r"\s*-?\d{1,5}(?:\.\d{1,6})?\s*(?:px|pixels?)?\s*"
+_PLACE = re.compile(
+    rf"[(\[]{_NUMBER},{_NUMBER}(?:,{_NUMBER},{_NUMBER})?[)\]]"
+    rf"|\bx\d{{0,3}}\s*[=:]\s*[\"'“”`]?{_NUMBER}[\"'“”`]?[,;]?\s*(?:and\s+)?y\d{{0,3}}\s*[=:]\s*[\"'“”`]?{_NUMBER}",
+    re.IGNORECASE,
+)
+_OF_COORDINATES = re.compile(
+    r"\b(?:coordinates?|coordinate plane|ordered pairs?|axis|axes|graph|function|vertex|vertices|vector|matrix|"
+    r"interval|tuple|slope|equation|origin)\b|[(\[]\s*-?[\d.]+\s*,\s*-?[\d.]+\s*[)\]]",
+    re.IGNORECASE,
+)
+
+
+def form_fault(text: str, response: Response, question: Question, form: Form) -> str | None:
+    """Returns what is wrong with the form of a response, the first thing found; None where nothing is.
+
+    ``text`` is in canonical tags, ``response`` its parts. The question's answer is the one that the reasoning is held
+    against: the gold answer of a right response, the response's own of a wrong one. Never raises.
+    """
+    faults = (fault for check in _CHECKS if (fault := check(text, response, question, form)) is not None)
+    return next(faults, None)
+
+
+def _sections(text: str, response: Response, question: Question, form: Form) -> str | None:
+    if not response.has_format:
+        return "the sections are not as asked for"
+    if form.reasoning and not any(map(str.isalpha, _without_tags(response.think or ""))):
+        return "there is no reasoning"
+    return None
+
+
+def _tags(text: str, response: Response, question: Question, form: Form) -> str | None:
+    """Every tag can be read and is allowed, and stands within the reasoning."""
+    read = {tag.start: tag for tag in scan_tags(text)}
+    for opened in _OPENED.finditer(text):
+        tag = read.get(opened.start())
+        numbers = 0 if tag is None else len(parse_points(text[tag.start : tag.end])) * 2
+        if tag is None or (tag.name != "box" and numbers != sum(bool(_AXIS.fullmatch(n)) for n, _ in tag.attributes)):
+            return f"a tag cannot be read: {text[opened.start() : opened.start() + 60]!r}"
+        if not numbers and not parse_boxes(text[tag.start : tag.end]):
+            return f"a tag cannot be read: {text[opened.start() : opened.start() + 60]!r}"
+    if len(_OPENED.findall(text)) != len(_CLOSED.findall(text)):
+        return "a tag is not closed, or closed without being opened"
+    foreign = _FOREIGN.search(text) or _OTHER_TAG.search(text)
+    if foreign is not None:
+        return f"coordinates stand outside of tags: {foreign.group()!r}"
+    if len({point.label for point in response.points}) > MAX_LABELS:
+        return f"points of more than {MAX_LABELS} labels"
+    if response.points and not form.points:
+        return "points, where none were asked for"
+    if response.boxes and not form.boxes:
+        return "boxes, which nothing checks here"
+    inside = response.think or ""
+    if (response.points, response.boxes) != (parse_points(inside), parse_boxes(inside)):
+        return "points or boxes stand outside of the reasoning"
+    return None
+
+
+def _places(text: str, response: Response, question: Question, form: Form) -> str | None:
+    """Positions are given in tags alone, but for questions that are about coordinates."""
+    asked = "\n".join([question.question, question.answer, *(question.choices or ())])
+    if _OF_COORDINATES.search(asked):
+        return None
+    found = next((place for place in _PLACE.finditer(prose_of(text))), None)
+    return None if found is None else f"coordinates stand outside of tags: {found.group()!r}"
+
+
+def _answers(text: str, response: Response, question: Question, form: Form) -> str | None:
+    """There is one answer, and whatever else is put forward as one agrees with it."""
+    if answer_type_named(question.answer_type).is_boxes:
+        return None
+    section = _ANSWER.search(text)
+    boxed = all_boxed(section.group(1)) if section is not None else ()
+    if section is not None and boxed and _beside_boxes(section.group(1), boxed):
+        return "the answer section holds more than its box"
+    put_forward = list(dict.fromkeys(all_boxed(text)))
+    if len(put_forward) > MAX_ANSWERS:
+        return f"more than {MAX_ANSWERS} answers are put forward"
+    for stated in put_forward:
+        if grade_answer(stated, question.answer, question.answer_type, question.choices).value == 0:
+            return f"another answer is put forward: {stated!r:.60}"
+    said = contradiction(prose_of(response.think or ""), question)
+    return None if said is None else f"the reasoning concludes otherwise: {said!r:.120}"
+
+
+def _beside_boxes(section: str, boxed: Sequence[str]) -> str:
+    """What an answer section says beside its boxes and a phrase such as "The answer is"."""
+    for content in boxed:
+        section = section.replace(content, " ")
+    return unled(_BOX_MARKS.sub(" ", section)).strip(" .:")
+
+
+_CHECKS = (_sections, _tags, _places, _answers)
+
+
+def _without_tags(text: str) -> str:
+    for tag in reversed(scan_tags(text)):
+        text = text[: tag.start] + text[tag.end :]
+    return text
+
+
+def prose_of(text: str) -> str:
+    """Returns the text with each tag that can be read replaced by its label."""
+    return "".join(_prose(text))
+
+
+def _prose(text: str) -> Iterator[str]:
+    done = 0
+    for tag in scan_tags(text):
+        yield text[done : tag.start]
+        yield next((box.label for box in parse_boxes(text[tag.start : tag.end])), tag.label)
+        done = tag.end
+    yield text[done:]

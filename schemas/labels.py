@@ -1,0 +1,135 @@
+"""Labels of objects and the words in them: what a label names, and whether a text speaks of it."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+MAX_LABEL_CHARS = 120
+"""A longer text names no object."""
+
+_WORD = re.compile(r"[^\W_]+")
+_ASKS = re.compile(r"\b(?:how many|number of|count(?: all)?(?: of)?)\s([^?.,;:!\"]{1,120})", re.IGNORECASE)
+_ENDS = re.compile(
+    "are|is|was|were|do|does|did|can|could|have|has|had|there|you|in|on|at|of|to|with|without|that|which|who|from|for|"
+    "touching|inside|under|over|near|behind|between"
+)
+_LEADING = re.compile(
+    r"(?:(?:the|an?|all|these|those|this|that|each|every|some|one|another|other|first|second|third|fourth|fifth|last)\s+)+"
+    r"(?=\S)"
+)
+_INSTANCE = re.compile(r"\s+#?\d{1,3}$")
+_SKIPPED = frozenset(
+    {"the", "a", "an", "all", "these", "those", "this", "that", "different", "total", "or", "and", "of"}
+)
+_COMPARED = frozenset({"more", "fewer", "less"})
+_GENERAL = frozenset({"object", "item", "thing", "shape", "figure", "instance", "element"})
+_IRREGULAR = {"people": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot", "mice": "mouse"}
+_WHOLE_IMAGE = frozenset(
+    {"image", "picture", "photo", "photograph", "screenshot", "background", "foreground", "scene", "canvas"}
+    | {"everything", "anything", "whole", "entire", "full", "pixel"}
+)
+_TEMPLATE_TOKEN = re.compile(r"<\|?/?[\w-]+\|?>|\[/?INST\]")
+
+
+def singular(word: str) -> str:
+    """Returns an English noun in the singular, by its ending: "boxes" is "box"."""
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if word.endswith(("xes", "ches", "shes", "sses")):
+        return word[:-2]
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """Returns the words of a text in lower case and in the singular, without articles and the like."""
+    words = (singular(match.group().lower()) for match in _WORD.finditer(text))
+    return tuple(word for word in words if word not in _SKIPPED)
+
+
+def plain_label(label: str) -> str:
+    """Returns a label as it is looked for: in lower case, blanks made single, without quotes, articles and ordinals in
+    front, and without a full stop or the number of an instance behind.
+    """
+    plain = unicodedata.normalize("NFKC", label).casefold().replace("_", " ").replace("-", " ")
+    plain = " ".join(plain.split()).strip(" \"'“”‘’.,;:")
+    label = _INSTANCE.sub("", plain) or plain
+    return label[lead.end() :] if (lead := _LEADING.match(label)) is not None else label
+
+
+def label_fault(label: str) -> str | None:
+    """Returns why a label names no object that could be looked for, or None.
+
+    That is so for a blank one, one without letters or digits, one of more than :data:`MAX_LABEL_CHARS` characters, one
+    with a token of a chat template or a control character, and one that names the whole image ("picture").
+    """
+    if len(label) > MAX_LABEL_CHARS:
+        return f"a label of more than {MAX_LABEL_CHARS} characters names no object"
+    if not any(map(str.isalnum, label)):
+        return "a label without letters names no object"
+    if _TEMPLATE_TOKEN.search(label) or any(unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs") for char in label):
+        return "a label with control tokens names no object"
+    words = frozenset(words_of(label))
+    if words <= _WHOLE_IMAGE | _GENERAL and words & _WHOLE_IMAGE:
+        return "the label names the whole image"
+    return None
+
+
+def counted_phrase(question: str) -> tuple[str, ...] | None:
+    """Returns the words, in the singular, for what a question counts; None where it does not ask how many, or how
+    many more.
+
+    "How many of the red cars are parked?" gives red, car.
+    """
+    asked = _ASKS.search(question)
+    if asked is None:
+        return None
+    words: list[str] = []
+    for word in (match.group().lower() for match in _WORD.finditer(asked.group(1))):
+        if _ENDS.fullmatch(word) and (words or word != "of"):
+            break
+        if word not in _SKIPPED:
+            words.append(singular(word))
+    return None if _COMPARED.intersection(words) else tuple(words)
+
+
+def counted_words(question: str) -> frozenset[str] | None:
+    """Returns the words of :func:`counted_phrase` that tell things apart: none for "How many objects?", which fits
+    all."""
+    phrase = counted_phrase(question)
+    return None if phrase is None else frozenset(phrase) - _GENERAL
+
+
+def is_counted(label: str, words: frozenset[str]) -> bool:
+    """Returns whether a label names what is counted: one of both phrases has all the words of the other."""
+    own = frozenset(words_of(label)) - _GENERAL
+    return words <= own or (bool(own) and own <= words)
+
+
+def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> bool:
+    """Returns whether one of the phrases names what the label does, or a text speaks of it.
+
+    A phrase does where one of both has all the words of the other. A text does where it has all the words of the label,
+    or its noun, the last word before "in", "with" and the like; of an object in general ("item"), where it has one of
+    the label's other words or the label has no other.
+    """
+    own = frozenset(words_of(label)) - _GENERAL
+    if any(is_counted(label, frozenset(words_of(phrase)) - _GENERAL) for phrase in phrases if words_of(phrase)):
+        return True
+    noun = _noun(label)
+    for text in texts:
+        words = frozenset(words_of(text))
+        if noun in words or (own and own <= words) or (words & _GENERAL and (not own or own & words)):
+            return True
+    return False
+
+
+def _noun(label: str) -> str:
+    words: list[str] = []
+    for word in (match.group().lower() for match in _WORD.finditer(label)):
+        if words and _ENDS.fullmatch(word):
+            break
+        if word not in _SKIPPED:
+            words.append(singular(word))
+    return words[-1] if words else ""

@@ -1,0 +1,110 @@
+"""Quoting text in a prompt that may try to sway the model which reads it.
+
+A response under judgement was written by the model that gains from a high score, and any text of a model or a data set
+may hold what looks like an instruction. It is therefore
+
+- quoted: it stands between a line ``BEGIN mark`` and a line ``END mark``, where ``mark`` is drawn from a hash of the
+  text and does not occur in it, so that nothing inside can end the quotation. The same texts give the same mark, which
+  keeps the reply's cache key stable. The prompts say that what is quoted is material and never an instruction;
+- made visible: characters that a reader does not see are removed, look-alikes are folded, and the tokens by which chat
+  templates part their turns are broken, since a server may read them as such inside a message;
+- cut: beyond a limit its middle is left out, where a line ``CUT mark`` stands. Length then buys nothing, and neither
+  the beginning nor the conclusion can be pushed out of sight.
+"""
+
+import hashlib
+import itertools
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from schemas.text import storable
+
+MAX_CHARS = 20_000
+"""How much of one text a model is shown, in characters."""
+MARK_DIGITS = 16
+
+_BREAKS = re.compile("\r\n?|[\x85\u2028\u2029]")
+# Unicode's Default_Ignorable_Code_Point (zero-width, bidirectional controls, fillers, variation selectors, tags), the
+# annotation characters beside it, and the control characters but tab and line feed.
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff]"
+)
+# Tokens of the chat templates and media placeholders of Qwen, Llama, Mistral, Gemma, GLM, InternVL and their kin.
+_NAMED = "s|bos|eos|pad|unk|sop|eop|start_of_turn|end_of_turn|start_of_image|image|img|video|audio|img_context"
+_TEMPLATE_TOKEN = re.compile(
+    rf"<(?=\|)|\|(?=>)|<(?=/?(?:{_NAMED})>)|<(?=</?SYS>>)|\[(?=/?(?:INST|SYSTEM_PROMPT|gMASK|IMG)\])", re.IGNORECASE
+)
+_MEANINGFUL = ("<super>", "<sub>", "<fraction>")
+# Normalising is quadratic in a run of combining marks, so it is done in stretches.
+_STRETCH = 512
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """Texts to stand in a prompt between the lines ``BEGIN mark`` and ``END mark``.
+
+    ``mark`` is 16 hexadecimal digits that occur in none of the texts given; in ``texts`` it stands only in the line
+    ``CUT mark`` of one that was cut.
+    """
+
+    mark: str
+    texts: tuple[str, ...]
+
+
+def quote(*texts: str, limit: int = MAX_CHARS) -> Quoted:
+    """Returns the texts as a model may be shown them, each of at most ``limit`` characters and the line that says CUT.
+
+    Raises ValueError for a limit below 2. A long text keeps its first and its last ``limit // 2`` characters.
+    """
+    if limit < 2:
+        raise ValueError(f"limit must be at least 2, got {limit}")
+    kept = [_ends(text, limit) for text in texts]
+    mark = mark_for([part for parts in kept for part in parts])
+    return Quoted(mark, tuple(f"\nCUT {mark}\n".join(parts) for parts in kept))
+
+
+def mark_for(texts: Iterable[str], digits: int = MARK_DIGITS) -> str:
+    """Hexadecimal digits that occur in none of the texts, in whichever case; the same for the same texts."""
+    texts = [text.casefold() for text in texts]
+    base = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).digest()
+    marks = (hashlib.sha256(base + salt.to_bytes(4, "big")).hexdigest()[:digits] for salt in itertools.count())
+    return next(mark for mark in marks if not any(mark in text for text in texts))
+
+
+def visible(text: str) -> str:
+    """The text as a reader sees it: NFKC, nothing invisible, no token of a chat template. Never raises.
+
+    Superscripts, subscripts and vulgar fractions stay: NFKC would turn 5² into 52 and so make a right step wrong.
+    """
+    return _TEMPLATE_TOKEN.sub(lambda token: token.group() + " ", _folded(_without_invisible(text)))
+
+
+def _without_invisible(text: str) -> str:
+    return _INVISIBLE.sub("", _BREAKS.sub("\n", storable(text)))
+
+
+def _folded(text: str) -> str:
+    if text.isascii():
+        return text
+    runs = itertools.groupby(enumerate(text), key=lambda place: (place[0] // _STRETCH, _has_meaning(place[1])))
+    pieces = ((key[1], "".join(char for _, char in run)) for key, run in runs)
+    return "".join(piece if meaningful else unicodedata.normalize("NFKC", piece) for meaningful, piece in pieces)
+
+
+def _has_meaning(char: str) -> bool:
+    return unicodedata.decomposition(char).startswith(_MEANINGFUL)
+
+
+def _ends(text: str, limit: int) -> tuple[str, ...]:
+    """The visible text, or its beginning and its end where it is longer than ``limit``; folding may lengthen it."""
+    text = _without_invisible(text)
+    if len(text) <= limit:
+        text = visible(text)
+        if len(text) <= limit:
+            return (text,)
+    half = limit // 2
+    return visible(text[:half])[:half], visible(text[-half:])[-half:]

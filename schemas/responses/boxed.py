@@ -1,0 +1,82 @@
+"""Boxed answers: LaTeX's ``\\boxed{…}`` (braces nest), ``<boxed>`` and GLM's ``<|begin_of_box|>``."""
+
+import itertools
+import re
+from collections.abc import Iterator
+
+_BRACES = re.compile(r"\\{1,2}boxed\s*\{|\\.|\{|\}", re.DOTALL)
+_GLM_BEGIN, _GLM_END = "<|begin_of_box|>", "<|end_of_box|>"
+_BOXED_BEGIN, _BOXED_END = "<boxed>", "</boxed>"
+_BOX_MARK = re.compile(r"<\|(?:begin|end)_of_box\|>|</?boxed>")
+
+
+def last_boxed(text: str) -> str | None:
+    """Returns the trimmed content of the last complete box: GLM's tokens, else ``\\boxed{…}``, else ``<boxed>``.
+
+    None where there is no complete box. A LaTeX box within GLM's tokens, or filling another LaTeX box, is
+    unwrapped. Linear in ``len(text)``.
+    """
+    within = _last_between(text, _GLM_BEGIN, _GLM_END)
+    boxed = _last_latex_box(text if within is None else within)
+    if boxed is not None:
+        return boxed
+    return within if within is not None else _last_between(text, _BOXED_BEGIN, _BOXED_END)
+
+
+def _last_between(text: str, begin: str, end: str) -> str | None:
+    """The trimmed text of the last complete pair of literal marks, or None."""
+    stop = text.rfind(end)
+    start = text.rfind(begin, 0, stop) if stop >= 0 else -1
+    return text[start + len(begin) : stop].strip() if start >= 0 else None
+
+
+def _last_latex_box(text: str) -> str | None:
+    """The content of the ``\\boxed`` that closes last, or of the innermost one that fills it."""
+    closed = _latex_boxes(text)
+    if not closed:
+        return None
+    _, inner, inner_end, _ = closed.pop()
+    while closed:
+        start, deeper, deeper_end, end = closed.pop()
+        if start < inner or text[inner:start].strip() or text[end:inner_end].strip():
+            break
+        inner, inner_end = deeper, deeper_end
+    return text[inner:inner_end].strip()
+
+
+def _latex_boxes(text: str) -> list[tuple[int, int, int, int]]:
+    """The complete LaTeX boxes in the order in which they close: start, start and end of the content, and end."""
+    closed: list[tuple[int, int, int, int]] = []
+    stack: list[tuple[bool, int, int]] = []
+    for mark in _BRACES.finditer(text):
+        token = mark.group()
+        if token == "}":
+            if stack:
+                is_box, start, inner = stack.pop()
+                if is_box:
+                    closed.append((start, inner, mark.start(), mark.end()))
+        elif token.endswith("{") and token != "\\{":
+            stack.append((token != "{", mark.start(), mark.end()))
+    return closed
+
+
+def all_boxed(text: str) -> tuple[str, ...]:
+    """Returns the contents of all complete boxes of a text, of the forms that :func:`last_boxed` reads; of boxes in one
+    another the innermost. Linear in ``len(text)`` but for a sort.
+    """
+    found = sorted([*_latex_boxes(text), *_marked_boxes(text)])
+    inside = itertools.pairwise(found)
+    outer = {box for box, after in inside if box[1] <= after[0] and after[3] <= box[2]}
+    return tuple(text[box[1] : box[2]].strip() for box in found if box not in outer)
+
+
+def _marked_boxes(text: str) -> Iterator[tuple[int, int, int, int]]:
+    """The complete boxes of the other forms, as those of :func:`_latex_boxes`; an end closes the last begin."""
+    opened: dict[str, re.Match[str]] = {}
+    for mark in _BOX_MARK.finditer(text):
+        if mark.group() in (_GLM_BEGIN, _BOXED_BEGIN):
+            opened[mark.group()] = mark
+            continue
+        begin = opened.pop(_GLM_BEGIN if mark.group() == _GLM_END else _BOXED_BEGIN, None)
+        if begin is not None:
+            yield begin.start(), begin.end(), mark.start(), mark.end()

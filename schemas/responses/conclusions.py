@@ -1,0 +1,196 @@
+"""What a reasoning concludes in so many words, and whether that is the gold answer.
+
+Read are the plain forms: "the answer is X" (and its like in other languages), "the statement is false", "so yes",
+"option B is right", and for questions that count "so there are 5", "5 in total", "that makes 5". All else is left to a
+judge. What is said under a condition ("if the answer were 5") is not a conclusion; nor is a part of a count ("so there
+are 2 circles in the left box", "there are 3 more").
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from schemas.answers.choices import named_options
+from schemas.answers.grading import grade_answer
+from schemas.answers.numerals import read_numerals
+from schemas.answers.polarity import POLARITY, polarity
+from schemas.answers.registry import answer_type_named
+from schemas.labels import counted_phrase, counted_words, words_of
+from schemas.records import Question
+from schemas.responses.stated_counts import stated_counts
+
+_CLAUSE = r"(?:[^.;:\n!?]|[.:](?=\d)){1,80}"
+_SO = (
+    r"\b(?:so|thus|therefore|hence|in total|altogether|in all|overall|in sum|in conclusion|to conclude|finally)"
+    r"\b[,:]?\s"
+)
+_ADVERBS = (
+    r"(?:(?:therefore|thus|then|clearly|indeed|definitely|certainly|absolutely|surely|really|actually|simply|that) )*"
+)
+_ANSWER = re.compile(
+    r"\b(?:final |correct |right |my |the |overall )*answer\s*"
+    rf"(?:(?:is|was|must be|has to be|should be|would be|will be|equals)\b|'s\b|[:=])\s*{_ADVERBS}(?P<x>{_CLAUSE})"
+    r"|(?:答案|答え)\s*(?:应该是|应为|是|为|は|：|:)\s*(?P<zh>[^。，；\n]{1,40})"
+    r"|\b(?:la respuesta(?: correcta)? es|la réponse(?: correcte)? est|die (?:richtige )?antwort (?:ist|lautet)|"
+    rf"la risposta(?: corretta)? è|a resposta(?: correta)? é)\s*:?\s*(?P<eu>{_CLAUSE})",
+    re.IGNORECASE,
+)
+_TRUE = r"(?:true|correct|right|accurate|valid|the case|supported)"
+_SUBJECT = (
+    r"(?:the|this|that)\s+(?:given |above )?(?:statement|claim|sentence|caption|assertion|proposition|description)"
+)
+_BE = (
+    r"(?:is|was|must be|has to be|can be|could be|turns out(?: to be)?|seems|appears(?: to be)?|would be)"
+    r"(?P<not{0}>n't|\s+not|\s+never)?"
+)
+_STATEMENT = re.compile(
+    rf"\b{_SUBJECT}(?:'s)?\s+"
+    r"(?P<cannot>cannot|can't|can not|must not|does not|doesn't|do not|did not|didn't|isn't|is not)?\s*"
+    rf"(?:be\s+|{_BE.format(1)}\s+)?{_ADVERBS}"
+    rf"(?:(?P<true>{_TRUE})|(?P<false>false|incorrect|wrong|inaccurate|invalid|untrue)|(?P<fails>fails)"
+    r"|(?P<holds>holds?|matches|match|fits|fit|agrees|agree|applies|apply|stands|describes))\b",
+    re.IGNORECASE,
+)
+_PRONOUN = re.compile(
+    rf"\b(?:it|this|that)(?:'s|\s+{_BE.format(2)})(?P<late>\s+not)?\s+(?P<so>therefore |thus |hence |so |then )?"
+    rf"(?:clearly |indeed )?(?P<later>not\s+)?(?:(?P<true>{_TRUE})|(?P<false>false|incorrect|wrong|untrue))\b"
+    r"(?!\s+that)",
+    re.IGNORECASE,
+)
+_YES_NO = re.compile(r"\W*(?P<side>yes|no)\s*(?:[,:.!]|$)", re.IGNORECASE)
+_BARE_SIDE = re.compile(
+    rf"{_SO}(?:it is |it's |the answer is )?(?P<side>yes|no|true|false)\s*(?=[.,;!\n]|$)", re.IGNORECASE
+)
+_OPTION = re.compile(
+    r"\b(?:option|choice)\s*\(?(?P<x>[A-J])\)?\s+(?:is|must be)\s+(?:the\s+)?(?P<not>not\s+(?:the\s+)?)?"
+    r"(?:correct|right|true|answer)\b",
+    re.IGNORECASE,
+)
+_IF = re.compile(
+    r"\b(?:if|whether|unless|suppose|assume|assuming|supposing|would(?! say)|could|might|may|when|no reason|"
+    r"not the case|part of)\b[^.;\n]{0,120}$",
+    re.IGNORECASE,
+)
+_QUALIFIED = re.compile(r"\s*,?\s*(?:only|for|if|of|but|unless|except|when|in|on)\b", re.IGNORECASE)
+_BESIDE = re.compile(
+    r"[,;(]?\s*\b(?:not|since|because|rather|instead|as|which|neither|so|whereas|while)\b.*$|\(.*$", re.IGNORECASE
+)
+_DENIED = re.compile(r"\s*(?:not|never)\s+", re.IGNORECASE)
+_TAKEN_BACK = re.compile(r"\b(?:wait|actually|no,|let me|recount|correction|scratch that|hmm)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """A conclusion as it stands in a text, its offsets there, and whether it is the gold answer."""
+
+    start: int
+    end: int
+    said: str
+    right: bool
+
+
+def contradiction(reasoning: str, question: Question) -> str | None:
+    """Returns a conclusion of the reasoning that is not the question's gold answer, as it stands there; None where each
+    one that can be read agrees.
+
+    ``reasoning`` is prose, with labels in place of tags. What is taken back later ("wait, …") and then said right
+    does not count. Never raises.
+    """
+    found = conclusions(reasoning, question)
+    for wrong in found:
+        taken_back = None if wrong.right else _TAKEN_BACK.search(reasoning, wrong.end)
+        corrected = taken_back and any(each.right and each.start >= taken_back.start() for each in found)
+        if not wrong.right and not corrected:
+            return wrong.said
+    return None
+
+
+def conclusions(reasoning: str, question: Question) -> list[Conclusion]:
+    """Returns the conclusions that can be read, in order. Never raises; linear in ``len(reasoning)``."""
+    found = [*_answers(reasoning, question), *_options(reasoning, question)]
+    gold = POLARITY.get(question.answer.strip().casefold())
+    if gold is not None:
+        found += _sides(reasoning, gold)
+    if answer_type_named(question.answer_type).is_number:
+        found += _counts(reasoning, question)
+    kept = (each for each in found if not _IF.search(reasoning[max(0, each.start - 160) : each.start]))
+    return sorted(kept, key=lambda each: each.start)
+
+
+def _conclusion(match: re.Match[str], right: bool) -> Conclusion:
+    return Conclusion(match.start(), match.end(), match.group(), right)
+
+
+def _graded(said: str, match: re.Match[str], question: Question, denied: bool) -> Iterator[Conclusion]:
+    """The conclusion that an answer is said to be right, or not to be; none where only a judge could grade it."""
+    plain = _BESIDE.sub("", said).strip(" ,") or said
+    value = grade_answer(plain, question.answer, question.answer_type, question.choices).value
+    if value == 0 and not _names_another(said, question):
+        return
+    if value is not None:
+        yield _conclusion(match, (value == 1) != denied)
+
+
+def _names_another(said: str, question: Question) -> bool:
+    """Whether words that are not the gold answer are another one, and do not hold the gold answer too."""
+    gold, numerals = read_numerals(question.answer).single, read_numerals(said).numerals
+    if question.choices:
+        return bool(named_options(said, question.choices).indices)
+    if POLARITY.get(question.answer.strip().casefold()) is not None:
+        return polarity(said) is not None and not {"yes", "no"} <= {*words_of(said)}
+    if gold is not None and answer_type_named(question.answer_type).is_number:
+        return bool(numerals) and all(numeral.value != gold.value for numeral in numerals)
+    return True
+
+
+def _answers(text: str, question: Question) -> Iterator[Conclusion]:
+    for match in _ANSWER.finditer(text):
+        said = next(part for part in match.groupdict().values() if part)
+        denied = _DENIED.match(said)
+        # That some other answer is wrong says nothing.
+        for each in _graded(said[denied.end() :] if denied else said, match, question, bool(denied)):
+            if not (denied and each.right):
+                yield each
+
+
+def _options(text: str, question: Question) -> Iterator[Conclusion]:
+    for match in _OPTION.finditer(text) if question.choices else ():
+        for each in _graded(match["x"], match, question, bool(match["not"])):
+            if not (match["not"] and each.right):
+                yield each
+
+
+def _sides(text: str, gold: bool) -> Iterator[Conclusion]:
+    for match in _STATEMENT.finditer(text):
+        if _QUALIFIED.match(text, match.end()):
+            continue
+        denied = bool(match["cannot"]) != bool(match["not1"])
+        side = bool(match["true"] or match["holds"]) != denied
+        yield _conclusion(match, side == gold)
+    body = text.rstrip(" \t\r\n.;!?*_")
+    last = max(body.rfind(mark) for mark in ".;\n!?") + 1
+    for match in _PRONOUN.finditer(text):
+        denied = bool(match["not2"] or match["late"] or match["later"])
+        side = bool(match["true"]) != denied
+        if match["so"] or match.start() >= last:
+            yield _conclusion(match, side == gold)
+    for match in _BARE_SIDE.finditer(text):
+        yield _conclusion(match, POLARITY[match["side"].casefold()] == gold)
+    said = _YES_NO.match(text[last:])
+    if said is not None and text[last - 1 : last] != "?":
+        right = POLARITY[said["side"].casefold()] == gold
+        yield Conclusion(last + said.start(), last + said.end(), said.group(), right)
+
+
+def _counts(text: str, question: Question) -> Iterator[Conclusion]:
+    """Counts of what is asked for: those of the whole, the last of the others, and what is more than the gold answer,
+    since a count that runs along never is.
+    """
+    words, gold = counted_words(question.question), read_numerals(question.answer).single
+    if words is None or gold is None:
+        return
+    stated = list(stated_counts(text, frozenset(counted_phrase(question.question) or ()), words))
+    for index, each in enumerate(stated):
+        right = each.value == gold.value
+        if each.is_whole or index == len(stated) - 1 or each.value > gold.value:
+            yield Conclusion(each.start, each.end, each.said, right)

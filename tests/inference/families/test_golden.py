@@ -1,0 +1,54 @@
+"""Replies as the families' documentation shows them, quirks and negatives among them, parsed to the pixel.
+
+Each line of ``data/FAMILY.jsonl`` has what was asked for, the image's width and height, the reply, and either the
+pixels, computed by hand, or words of the :class:`inference.grounding.BadReply`.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inference.families.registry import FAMILIES, family_of
+from inference.grounding import BadReply
+from schemas.geometry import Box, Point
+from schemas.records import MediaRef
+
+DATA = Path(__file__).parent / "data"
+MIN_REPLIES = 8
+
+
+def cases(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (DATA / f"{name}.jsonl").read_text("utf-8").splitlines()]
+
+
+CASES = [(name, case) for name in FAMILIES for case in cases(name)]
+
+
+def numbers(found: Point | Box) -> tuple[float, ...]:
+    return (found.x, found.y) if isinstance(found, Point) else (found.x1, found.y1, found.x2, found.y2)
+
+
+@pytest.mark.parametrize(("name", "case"), CASES, ids=[f"{name}: {case['case']}" for name, case in CASES])
+def test_golden(name: str, case: dict[str, Any]) -> None:
+    width, height = case["size"]
+    image = MediaRef("input:a.png", "image", "s", "p", "d", width, height, 1, 1)
+    family = family_of(name)
+    read = family.points if case["ask"] == "points" else family.boxes
+    if "bad" in case:
+        with pytest.raises(BadReply, match=case["bad"]):
+            read(case["reply"], case["label"], image, 3)
+        return
+    found = read(case["reply"], case["label"], image, 3)
+    assert [numbers(one) for one in found] == [pytest.approx(tuple(px)) for px in case["px"]]
+    assert {(one.label, one.media_index) for one in found} <= {(case["label"], 3)}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_there_are_enough_of_each_family(name: str) -> None:
+    read = cases(name)
+    assert len(read) >= MIN_REPLIES
+    assert len({case["case"] for case in read}) == len(read)
+    kinds = {("bad" if "bad" in case else "none" if not case["px"] else "found") for case in read}
+    assert kinds == {"bad", "none", "found"}

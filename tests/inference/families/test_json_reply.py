@@ -1,0 +1,115 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference.families.json_reply import box_reader, json_items, json_values, key, keys, label_of, point_reader
+from inference.grounding import BadReply
+from schemas.responses.pointing import NoPoints
+
+BOX = key("bbox_2d")
+ONE, TWO = {"bbox_2d": [1, 2, 3, 4], "label": "a"}, {"bbox_2d": [5, 6, 7, 8]}
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("no brackets", []),
+        ("prose [as it is] and {so on}", []),
+        ("[1] and [2, 3]", [[1], [2, 3]]),
+        ('```json\n[{"a": 1}]\n```', [[{"a": 1}]]),
+        ("[{'a': 1,},]", [[{"a": 1}]]),
+        ('{"a": "[not a list"}', [{"a": "[not a list"}]),
+        ("[[x1, y1]", BadReply),
+        ('[{"a": 1}, {"a"', BadReply),
+        ("[1, 2", BadReply),
+        ('{"a": "b "c" d"}', BadReply),
+        ("[" * 100_000, BadReply),
+        ("[1," * 5_000, BadReply),
+    ],
+)
+def test_json_in_a_text(text: str, values: Any) -> None:
+    if values is BadReply:
+        with pytest.raises(BadReply):
+            list(json_values(text))
+    else:
+        assert list(json_values(text)) == values
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        (json.dumps([ONE, TWO]), [ONE, TWO]),
+        (json.dumps(ONE), [ONE]),
+        (f"{json.dumps(ONE)}, {json.dumps(TWO)}", [ONE, TWO]),
+        (json.dumps({"boxes": [ONE]}), [ONE]),
+        (f"{json.dumps([ONE])} as I said: {json.dumps([ONE])}", [ONE]),
+        ("[]", []),
+        ('{"boxes": []}', []),
+        ("There is no a.", []),
+        ("see [1]: [] it is", []),
+    ],
+)
+def test_items(text: str, items: list[Any]) -> None:
+    assert json_items(text, BOX, ("boxes",)) == items
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "prose",
+        json.dumps({"boxes": ONE}),
+        json.dumps({"boxes": [ONE, {}]}),
+        json.dumps({"masks": [ONE]}),
+        json.dumps([ONE, {"label": "b"}]),
+        f"{json.dumps([ONE])} {json.dumps([TWO])}",
+        f"[] or {json.dumps([TWO])}",
+    ],
+)
+def test_texts_that_are_no_answer(text: str) -> None:
+    with pytest.raises(BadReply):
+        json_items(text, BOX, ("boxes",))
+
+
+def test_an_item_may_hold_several_boxes() -> None:
+    found = box_reader(BOX)('{"bbox_2d": [[1, 2, 3, 4], [5, 6, 7, 8]], "label": "a"}')
+    assert [(box.corners, box.label) for box in found] == [((1, 2, 3, 4), "a"), ((5, 6, 7, 8), "a")]
+
+
+@pytest.mark.parametrize(
+    "row", ['["a", 1, 2, 3]', "[true, 1, 2, 3]", "[1, 2, 3, null]", "1", '"1234"', "{}", "[1, 2, 3, [4]]"]
+)
+def test_a_row_of_something_else(row: str) -> None:
+    with pytest.raises(BadReply):
+        box_reader(BOX)(f'[{{"bbox_2d": {row}}}]')
+
+
+def test_a_coordinate_that_is_missing() -> None:
+    with pytest.raises(BadReply):
+        point_reader(keys("x", "y"))('{"x": 0.5}')
+    assert isinstance(point_reader(keys("x", "y"))("[]"), NoPoints)
+
+
+@pytest.mark.parametrize(("item", "label"), [(ONE, "a"), (TWO, ""), ({"label": 3}, ""), ([1], "")])
+def test_labels(item: Any, label: str) -> None:
+    assert label_of(item) == label
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.sampled_from(["bbox_2d", "label", "x"]), inner),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=200)
+@given(st.text(alphabet="[]{}\",:1a '", max_size=40) | JSON.map(json.dumps))
+def test_any_text_is_boxes_or_a_bad_reply(text: str) -> None:
+    try:
+        found = box_reader(BOX, "boxes")(text)
+    except BadReply:
+        return
+    assert all(len(box.corners) == 4 for box in found)

@@ -1,0 +1,99 @@
+"""The form of a response: nothing may stand where no scorer would see it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rewards.form import BOXED_FORM, DIRECT_FORM, GROUNDED_FORM, TEXTUAL_FORM, Form, form_fault
+from schemas.records import Question
+from schemas.responses.response import parse_response
+
+COUNT = Question("q", "", "", (), "How many yellow squares are there?", "2", "numeric")
+PLANE = Question("q", "", "", (), "What are the coordinates of the vertex?", "(2, 5)", "text")
+POINT = '<points x1="10" y1="20" alt="yellow square">yellow square</points>'
+BOX = "<box>[1,2,3,4]</box>"
+
+
+def fault(text: str, form: Form = GROUNDED_FORM, question: Question = COUNT) -> str | None:
+    return form_fault(text, parse_response(text), question, form)
+
+
+def response(think: str, answer: str = "2") -> str:
+    return f"<think>{think}</think>\n<answer>{answer}</answer>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        response(f"I see {POINT}. So there are 2."),
+        response(f"I see {POINT} again."),
+        response("I see nothing to point at."),
+        response(f"I see {POINT}.", "The answer is $\\boxed{2}$."),
+        response("The ratio is 3:4, and 1,200 of them (see the legend) count."),
+        response("Two squares, at 12:30 (left, right)."),
+        response("Since 1 < x and y > 2, <b>two</b> are left."),
+    ],
+)
+def test_what_has_the_form(text: str) -> None:
+    assert fault(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("2", "sections"),
+        (f"<answer>3</answer>{response('I see two.')}", "sections"),
+        (f"{response('I see two.')}<answer>3</answer>", "sections"),
+        (f"{response('I see two.')} and more", "sections"),
+        (response(""), "no reasoning"),
+        (response(f"{POINT} {POINT}"), "no reasoning"),
+        (response('I see <points x1="10" alt="a">a</points>.'), "cannot be read"),
+        (response('I see <points x1="10" y1="20" x2="4" alt="a">a</points>.'), "cannot be read"),
+        (response('I see <points x1="ten" y1="20" alt="a">a</points>.'), "cannot be read"),
+        (response("I see <point>a</point>."), "cannot be read"),
+        (response(f"I see {POINT}</points>."), "not closed"),
+        (response(f"I see {POINT} {BOX}"), "boxes"),
+        (response("I see two.", f"2 {POINT}"), "outside of the reasoning"),
+        (response('{"bbox_2d": [1, 2, 3, 4]}, so two.'), "outside of tags"),
+        (response('One at <location x1="3" y1="4">a</location>.'), "outside of tags"),
+        (response("One at <at>120, 45</at>."), "outside of tags"),
+        (response("One at (120, 45) and another."), "outside of tags"),
+        (response("One in [12, 34, 56, 78]."), "outside of tags"),
+        (response("One at x=120, y=45."), "outside of tags"),
+        (response("One at x: 120 and y: 45 px."), "outside of tags"),
+        (response('One at [points x1="120" y1="45"].'), "outside of tags"),
+        (response(f"One is {POINT.replace('<', '‹')}."), "cannot be read"),
+        (response("I see two.", "3 \\boxed{2}"), "more than its box"),
+        (response("It is \\boxed{3}, I think."), "another answer"),
+        (response(f"I see {POINT}. So there are 3."), "concludes otherwise"),
+    ],
+)
+def test_what_has_not(text: str, says: str) -> None:
+    assert says in (fault(text) or "")
+
+
+def test_questions_about_coordinates_may_state_them() -> None:
+    assert fault(response("The vertex is at (2, 5).", "(2, 5)"), question=PLANE) is None
+
+
+@pytest.mark.parametrize(
+    ("form", "think", "says"),
+    [
+        (BOXED_FORM, f"Here {BOX}.", None),
+        (BOXED_FORM, f"Here {POINT}.", "points"),
+        (TEXTUAL_FORM, f"Here {BOX}.", "boxes"),
+        (TEXTUAL_FORM, f"Here {POINT}.", "points"),
+        (TEXTUAL_FORM, "In words.", None),
+        (DIRECT_FORM, "", None),
+        (TEXTUAL_FORM, "", "no reasoning"),
+    ],
+)
+def test_each_form_has_its_own(form: Form, think: str, says: str | None) -> None:
+    found = fault(response(think), form)
+    assert found is None if says is None else says in (found or "")
+
+
+@given(st.text(), st.sampled_from([GROUNDED_FORM, BOXED_FORM, TEXTUAL_FORM, DIRECT_FORM]))
+def test_any_text_is_judged(text: str, form: Form) -> None:
+    found = fault(text, form)
+    assert found is None or found

@@ -1,0 +1,147 @@
+"""Conclusions in so many words, against the gold answer."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.records import Question
+from schemas.responses.conclusions import conclusions, contradiction
+
+
+def asked(question: str, answer: str, kind: str, choices: tuple[str, ...] | None = None) -> Question:
+    return Question("q", "", "", (), question, answer, kind, choices)
+
+
+COUNT = asked("How many yellow squares are there in the image?", "6", "numeric")
+VALUE = asked("What is the value of the tallest bar?", "45", "numeric")
+TRUE = asked('Is the following statement about the image true? "There is a box"', "yes", "bool")
+FALSE = asked('Is the following statement about the image true? "There is a box"', "no", "bool")
+CHOICE = asked("Which colour is it?", "red", "mcq", ("blue", "red", "green"))
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "question"),
+    [
+        ("so there are 5", COUNT),
+        ("So there are five yellow squares.", COUNT),
+        ("There are 7 yellow squares in the image.", COUNT),
+        ("The total is 5.", COUNT),
+        ("that makes 6. that makes 7.", COUNT),
+        ("5 yellow squares in total", COUNT),
+        ("Hence, there is a total of 5 yellow squares.", COUNT),
+        ("So the answer is 5.", COUNT),
+        ("The answer is not 6", COUNT),
+        ("There are 7 yellow squares in the image. Looking again, there are 6 yellow squares.", COUNT),
+        ("The final answer: 44", VALUE),
+        ("So the statement is false.", TRUE),
+        ("the statement isn't true", TRUE),
+        ("the claim does not hold", TRUE),
+        ("Therefore, no.", TRUE),
+        ("So the statement is true.", FALSE),
+        ("So the answer is no", TRUE),
+        ("所以答案是5。", COUNT),
+        ("La respuesta es 5.", COUNT),
+        ("the answer is blue", CHOICE),
+        ("so option C is correct", CHOICE),
+        ("Option B is not correct", CHOICE),
+    ],
+)
+def test_a_conclusion_that_is_not_the_answer(reasoning: str, question: Question) -> None:
+    assert contradiction(reasoning, question) is not None
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "question"),
+    [
+        ("Looking over the whole picture, there are 6 yellow squares.", COUNT),
+        ("So there are six.", COUNT),
+        ("In the left box there are 2 yellow squares. In the right there are 4 yellow squares. So there are 6.", COUNT),
+        ("There are 2 yellow squares in the left box and 4 in the right one, which makes 6 in total.", COUNT),
+        ("that makes 2. that makes 6", COUNT),
+        ("there are 3 blue circles and 6 yellow squares", COUNT),
+        ("There are 3 more in the corner.", COUNT),
+        ("if the answer were 5, one would be missing", COUNT),
+        ("So there are 7 yellow squares. Wait, one is orange. So there are 6.", COUNT),
+        ("The total is 100; 45 % of it is 45.", VALUE),
+        ("So there are 3 bars.", VALUE),
+        ("Thus the statement is true.", TRUE),
+        ("So no box is empty, and the statement holds.", TRUE),
+        ("the answer is yes, since no box is empty", TRUE),
+        ("The statement is not true.", FALSE),
+        ("The answer is B.", CHOICE),
+        ("The answer is not A.", CHOICE),
+        ("so option B is right, option C is not correct", CHOICE),
+    ],
+)
+def test_what_agrees_or_is_no_conclusion(reasoning: str, question: Question) -> None:
+    assert contradiction(reasoning, question) is None
+
+
+def test_conclusions_come_in_order_with_their_places() -> None:
+    text = "So there are 5. The answer is 6."
+    found = conclusions(text, COUNT)
+    assert [(text[each.start : each.end], each.right) for each in found] == [
+        ("So there are 5", False),
+        ("The answer is 6", True),
+    ]
+
+
+@given(st.text(), st.sampled_from([COUNT, VALUE, TRUE, FALSE, CHOICE]))
+def test_any_text_is_read(reasoning: str, question: Question) -> None:
+    for each in conclusions(reasoning, question):
+        assert reasoning[each.start : each.end] == each.said
+
+
+WHOLE = [
+    "So we have 7 yellow squares here.",
+    "I add them up for a total of 7.",
+    "Count: 7 Looking over the whole picture, there are 6 yellow squares.",
+    "So there is 1. Looking over the whole picture, there are 6 yellow squares.",
+    "Total: 7",
+    "**7**",
+    "They add up to seven.",
+    "3 + 4 = 7.",
+    "$$3 + 4 = 7$$",
+    "Therefore, 7.",
+    "So 7.",
+    "All told, 7 yellow squares.",
+    "The image shows seven yellow squares.",
+    "7 yellow squares can be seen.",
+    "There are 7 of them altogether.",
+    "Looking at all of it, there are 7 yellow squares.",
+    "One, so 1. Another, so 2. So 7. Looking over the whole picture, there are 6 yellow squares.",
+]
+PARTS = [
+    "One here, so 1. Another one, so 2. With the others that makes 6.",
+    "There is one yellow square here and another one there.",
+    "Of all 20 objects, 6 are yellow squares.",
+    "There are 3 yellow squares on the left. There are 3 more on the right, so 6.",
+    "1. A yellow square. 2. Another one.",
+    "There are 9 objects in the image. There are 6 yellow squares.",
+    "I see 2 yellow squares so far.",
+    "2 + 4 = 6.",
+]
+
+
+@pytest.mark.parametrize("reasoning", WHOLE)
+def test_a_count_of_the_whole_that_is_not_the_answer(reasoning: str) -> None:
+    assert contradiction(reasoning, COUNT) is not None
+
+
+@pytest.mark.parametrize("reasoning", PARTS)
+def test_counts_of_parts_and_of_other_things(reasoning: str) -> None:
+    assert contradiction(reasoning, COUNT) is None
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "question"),
+    [
+        ("The statement cannot be true.", TRUE),
+        ("The statement matches the image.", FALSE),
+        ("It is therefore not true.", TRUE),
+        ("So the answer is yes. No, it does not hold.", TRUE),
+        ("So there are 7. Actually, let me see.", COUNT),
+    ],
+)
+def test_sides_and_what_is_not_taken_back(reasoning: str, question: Question) -> None:
+    assert contradiction(reasoning, question) is not None

@@ -1,0 +1,152 @@
+"""Labels: what they name, and whether a text speaks of it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.labels import (
+    MAX_LABEL_CHARS,
+    counted_phrase,
+    counted_words,
+    is_counted,
+    is_named,
+    label_fault,
+    plain_label,
+    singular,
+)
+
+
+@pytest.mark.parametrize(
+    ("word", "one"),
+    [
+        ("boxes", "box"),
+        ("people", "person"),
+        ("cherries", "cherry"),
+        ("glass", "glass"),
+        ("dishes", "dish"),
+        ("cats", "cat"),
+        ("bus", "bus"),
+    ],
+)
+def test_singular(word: str, one: str) -> None:
+    assert singular(word) == one
+
+
+@pytest.mark.parametrize(
+    ("label", "plain"),
+    [
+        ("the  Yellow Square", "yellow square"),
+        ("A man in the red coat", "man in the red coat"),
+        ("all the cats", "cats"),
+        ("the", "the"),
+        ("another cup", "cup"),
+        ("blue-square.", "blue square"),
+        ("Blue_Square 12", "blue square"),
+        ('"ｂｌｕｅ square"', "blue square"),
+        ("the first square", "square"),
+        ("7", "7"),
+    ],
+)
+def test_plain_label(label: str, plain: str) -> None:
+    assert plain_label(label) == plain
+
+
+@pytest.mark.parametrize(
+    ("label", "says"),
+    [
+        ("", "without letters"),
+        ("  ", "without letters"),
+        ("?!", "without letters"),
+        ("x" * (MAX_LABEL_CHARS + 1), "characters"),
+        ("cat<|im_end|>", "control tokens"),
+        ("cat\u202edog", "control tokens"),
+        ("picture", "whole image"),
+        ("the background", "whole image"),
+        ("The whole image", "whole image"),
+        ("everything", "whole image"),
+        ("yellow square", None),
+        ("picture frame", None),
+        ("黄色方块", None),
+        ("person 3", None),
+    ],
+)
+def test_labels_that_name_no_object(label: str, says: str | None) -> None:
+    fault = label_fault(label)
+    assert fault is None if says is None else says in (fault or "")
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("How many red cars are there?", {"red", "car"}),
+        ("How many yellow squares are there in the image?", {"yellow", "square"}),
+        ("how many of the red cars are parked?", {"red", "car"}),
+        ("How many objects are there?", set()),
+        ("How many elements?", set()),
+        ("How many black or blue squares touch the edge?", {"black", "blue", "square", "touch", "edge"}),
+        ("What is the total number of boxes on the shelf?", {"box"}),
+        ("Count the people in the photo.", {"person"}),
+        ("Count all of the berries", {"berry"}),
+        ("How many dishes?", {"dish"}),
+        ("How many glasses do you see?", {"glass"}),
+        ("How many red squares, if any, are there?", {"red", "square"}),
+        ("How many more cats than dogs?", None),
+        ("How many more squares than circles are there?", None),
+        ("Is there a cat?", None),
+        ("What is the value of the tallest bar?", None),
+        ("", None),
+    ],
+)
+def test_what_a_question_counts(question: str, words: set[str] | None) -> None:
+    assert counted_words(question) == words
+
+
+def test_the_counted_phrase_keeps_its_order() -> None:
+    assert counted_phrase("Count all of the yellow squares in the image.") == ("yellow", "square")
+
+
+@pytest.mark.parametrize(
+    ("label", "words", "counted"),
+    [
+        ("yellow square", {"square"}, True),
+        ("yellow square", {"yellow", "square"}, True),
+        ("Yellow Squares", {"yellow", "square"}, True),
+        ("square", {"yellow", "square"}, True),
+        ("blue triangle", {"blue"}, True),
+        ("small red car", {"red", "car"}, True),
+        ("blue square", {"black", "blue", "square"}, True),
+        ("blue square", {"yellow", "square"}, False),
+        ("table", {"apple"}, False),
+        ("object", {"red", "car"}, False),
+        ("circle", set(), True),
+        ("", {"square"}, False),
+    ],
+)
+def test_a_label_of_what_is_counted(label: str, words: set[str], counted: bool) -> None:
+    assert is_counted(label, frozenset(words)) is counted
+
+
+@pytest.mark.parametrize(
+    ("label", "texts", "phrases", "named"),
+    [
+        ("yellow square", ["There is a box with 3 yellow circles."], [], False),
+        ("yellow circles", ["There is a box with 3 yellow circles."], [], True),
+        ("yellow square", ["There is a box with 3 yellow items."], [], True),
+        ("blue square", ["There is a box with 3 yellow items."], [], False),
+        ("blue square", ["Nothing of the kind"], ["blue square"], True),
+        ("man in the red coat", ["What does the man hold?"], [], True),
+        ("person", ["What does the man hold?"], [], False),
+        ("gizmo", ["How many squares are there?"], ["yellow square"], False),
+        ("object", ["How many objects are there?"], [], True),
+    ],
+)
+def test_what_a_text_speaks_of(label: str, texts: list[str], phrases: list[str], named: bool) -> None:
+    assert is_named(label, texts, phrases) is named
+
+
+@given(st.text(), st.text(), st.text())
+def test_any_text_is_read(label: str, question: str, phrase: str) -> None:
+    assert isinstance(is_named(label, [question], [phrase]), bool)
+    assert plain_label(plain_label(label)) == plain_label(label)
+    label_fault(label)
+    counted_phrase(question)
