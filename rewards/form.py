@@ -56,6 +56,7 @@ _FOREIGN = re.compile(
     r"|&lt;\s*/?\s*(?:points?|box)\b",
     re.IGNORECASE,
 )
+_EXPLAINS = re.compile(r"\b(?:because|since|therefore|hence|thus)\b|\w[.;!?]\s+\w+\s+\w", re.IGNORECASE)
 MAX_ANSWERS, MAX_LABELS = 16, 64
 """How many different answers a response may put forward in boxes, and how many labels it may point at."""
 _ANSWER = re.compile(r"<answer\s*>(.*)</answer\s*>", re.DOTALL | re.IGNORECASE)
@@ -136,6 +137,8 @@ def _answers(text: str, response: Response, question: Question, form: Form) -> s
     boxed = all_boxed(section.group(1)) if section is not None else ()
     if section is not None and boxed and _beside_boxes(section.group(1), boxed):
         return "the answer section holds more than its box"
+    if section is not None and _EXPLAINS.search(section.group(1)) and not _EXPLAINS.search(question.answer):
+        return "the answer section holds more than the answer"
     put_forward = list(dict.fromkeys(all_boxed(text)))
     if len(put_forward) > MAX_ANSWERS:
         return f"more than {MAX_ANSWERS} answers are put forward"

@@ -65,6 +65,8 @@ def test_what_has_the_form(text: str) -> None:
         (response(f"One is {POINT.replace('<', '‹')}."), "cannot be read"),
         (response("I see two.", "3 \\boxed{2}"), "more than its box"),
         (response("It is \\boxed{3}, I think."), "another answer"),
+        (response("I see two.", "2, because there are two."), "more than the answer"),
+        (response("I see two.", "2. There are two of them."), "more than the answer"),
         (response(f"I see {POINT}. So there are 3."), "concludes otherwise"),
     ],
 )
@@ -97,3 +99,10 @@ def test_each_form_has_its_own(form: Form, think: str, says: str | None) -> None
 def test_any_text_is_judged(text: str, form: Form) -> None:
     found = fault(text, form)
     assert found is None or found
+
+
+def test_a_flood_of_answers_or_labels_is_a_fault() -> None:
+    boxes = " ".join(f"\\boxed{{{number}}}" for number in range(17))
+    assert "more than 16 answers" in (fault(response(f"I see {boxes}.")) or "")
+    points = " ".join(f'<points x1="1" y1="2" alt="a{number}">a{number}</points>' for number in range(65))
+    assert "more than 64 labels" in (fault(response(f"I see {points}.")) or "")

@@ -145,3 +145,48 @@ def test_counts_of_parts_and_of_other_things(reasoning: str) -> None:
 )
 def test_sides_and_what_is_not_taken_back(reasoning: str, question: Question) -> None:
     assert contradiction(reasoning, question) is not None
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "question"),
+    [
+        ("I would say the answer is 5.", COUNT),
+        ("So there are clearly 5 yellow squares.", COUNT),
+        ('So there are "5" yellow squares.', COUNT),
+        ("So there are 5 of them.", COUNT),
+        ("So there's only 1 yellow square.", COUNT),
+        ("The answer's 5.", COUNT),
+        ("Number of yellow squares: 5.", COUNT),
+        ("The statement is certainly true.", FALSE),
+        ("The statement's true.", FALSE),
+        ("So: yes.", FALSE),
+        ("It is seen. Yes", FALSE),
+    ],
+)
+def test_wordings_of_a_wrong_conclusion(reasoning: str, question: Question) -> None:
+    assert contradiction(reasoning, question) is not None
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "question"),
+    [
+        ("The answer is clearly 6, not 5.", COUNT),
+        ("The answer is therefore the sum of 2 and 4, which is 6.", COUNT),
+        ("The answer should be a number. There are 6.", COUNT),
+        ("The answer is simple: 6", COUNT),
+        ("One makes 1, another makes 2, and four others make 6.", COUNT),
+        ("Total circles = 8; total yellow squares = 6.", COUNT),
+        ("The total number of objects is 8. Hence 6.", COUNT),
+        ("Image 1: there are 5 yellow squares. Image 2: there is 1 yellow square. So 6.", COUNT),
+        ("The statement holds for the first box but not for the last, so it is false.", FALSE),
+        ("The statement is true only if no square touches the bottom. One does, so no.", FALSE),
+        ("The first part of the statement is true, but the second is not. So no.", FALSE),
+        ("The answer is yes for box 1 and no for box 2. So the statement is false.", FALSE),
+        ("Is any box missing one? No, all have one.", TRUE),
+        ("The answer is B, not A", CHOICE),
+        ("The answer is red, since blue is absent", CHOICE),
+        ("The answer is red (not blue or green)", CHOICE),
+    ],
+)
+def test_wordings_that_conclude_nothing_wrong(reasoning: str, question: Question) -> None:
+    assert contradiction(reasoning, question) is None
