@@ -113,8 +113,8 @@ class ObjectMasks:
 
         Raises CallError and BadReply where a server does not answer, or not in a form that can be read.
         """
+        fault = label_fault(" ".join(label.split()))
         label = plain_label(label)
-        fault = label_fault(label)
         if fault is not None:
             return Instances((), "", fault)
         key = (media_index, frame, label)

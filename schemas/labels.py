@@ -52,7 +52,9 @@ def plain_label(label: str) -> str:
     """Returns a label as it is looked for: in lower case, blanks made single, without quotes, articles and ordinals in
     front, and without a full stop or the number of an instance behind.
     """
-    plain = unicodedata.normalize("NFKC", label).casefold().replace("_", " ").replace("-", " ")
+    plain = unicodedata.normalize("NFKC", label).casefold()
+    if not _TEMPLATE_TOKEN.search(plain):  # which has to stay one, to be told
+        plain = plain.replace("_", " ").replace("-", " ")
     plain = " ".join(plain.split()).strip(" \"'“”‘’.,;:")
     label = _INSTANCE.sub("", plain) or plain
     return label[lead.end() :] if (lead := _LEADING.match(label)) is not None else label

@@ -311,13 +311,13 @@ def test_times_in_one_of_several_clips_cannot_be_checked(run, scripted, case, qu
             "2",
             (PLACES[0], Point("yellow square", 335.0, 25.0)),
             {"outcome": 1.0, "spatial": 0.5, "counting": 1 / 3, "reasoning": 1.0},
-            2.5 / 3,
+            7 / 9,  # spatial counts as the least of both
         ),
         (
             "2",
             (PLACES[0], Point("yellow square", 46.0, 35.0)),
             {"outcome": 1.0, "spatial": 1.0, "counting": 1 / 3, "reasoning": 1.0},
-            1.0,
+            7 / 9,
         ),
         ("2", (*PLACES, PLACES[0]), {"outcome": 1.0, "spatial": 1.0, "counting": 1.0, "reasoning": 1.0}, 1.0),
         (
@@ -326,7 +326,7 @@ def test_times_in_one_of_several_clips_cannot_be_checked(run, scripted, case, qu
             {"outcome": 1.0, "spatial": 2 / 3, "counting": 1.0, "reasoning": 0.0},
             5 / 9,
         ),
-        ("2", PLACES[:1], {"outcome": 1.0, "spatial": 1.0, "counting": 0.5, "reasoning": 0.0}, 2 / 3),
+        ("2", PLACES[:1], {"outcome": 1.0, "spatial": 1.0, "counting": 0.5, "reasoning": 0.0}, 0.5),
         ("3", PLACES, {"outcome": 0.0}, 0.0),
     ],
 )

@@ -72,8 +72,9 @@ OFF: dict[str, tuple[float, float]] = {"blue triangle": (200, 5), "blue circle":
 NOWHERE = dict.fromkeys(BLUE, (200, 5))
 RESPONSES = [
     # Outcome and spatial have equal weights, and a miss costs what a hit earns; below the gate the outcome is all.
+    # With two of three objects and a point off them, counting is 1/2, and spatial counts as no more.
     ("right, and points", said(BLUE, "3"), 1.0, 1.0, 1.0),
-    ("right, one point of three off", said(OFF, "3"), (1 + 1 / 3) / 2, 1.0, 2 / 3),
+    ("right, one point of three off", said(OFF, "3"), 0.5, 1.0, 2 / 3),
     ("right, all points off", said(NOWHERE, "3"), 0.0, 1.0, 0.0),
     ("right, without a point", said({}, "3"), 0.5, 1.0, 0.0),
     ("right, with a label that is not there", said({"red circle": (17, 56)}, "3"), 0.0, 1.0, 0.0),

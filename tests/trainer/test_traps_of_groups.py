@@ -25,7 +25,9 @@ NAN = float("nan")
 
 
 def _settings(tokens: int = 10**6, **grpo: Any) -> TrainerSettings:
-    return TrainerSettings(ModelSettings("x"), batch=BatchSettings(2, tokens), grpo=GrpoSettings(**grpo))
+    return TrainerSettings(
+        ModelSettings("x"), batch=BatchSettings(2, tokens), grpo=GrpoSettings(**{"advantage_epsilon": 0.0, **grpo})
+    )
 
 
 def _group(
