@@ -300,12 +300,12 @@ def test_the_embedded_verifier(
             ("good", 0, [1.0], FULL),
             ("tie", 0, [1.0, 1.0], FULL),
             ("later", 2, [0.0, 0.667, 1.0], FULL),
-            ("a later one with all on", 1, [0.889, 1.0], FULL),
+            ("a later one with all on", 1, [0.833, 1.0], FULL),
             ("mentioned again", 0, [1.0], FULL),
         ],
         [
-            ("two of three", "low_grounding", "best score 0.89, but spatial below 1", "k0"),
-            ("twice", "low_grounding", "best score 1.00, but counting below 1", "k0"),
+            ("two of three", "low_grounding", "best score 0.83, but spatial below 1", "k0"),
+            ("twice", "low_grounding", "best score 0.83, but counting below 1", "k0"),
             ("one more that nothing can serve", "low_grounding", "best score 0.58, but spatial below 1", "k0"),
             ("another conclusion", "malformed", malformed, "k0"),
             ("a second answer", "malformed", malformed, "k0"),
@@ -314,7 +314,7 @@ def test_the_embedded_verifier(
             ("off", "low_grounding", f"{few}, but spatial below 1", "k1"),
             ("wrong", "wrong_answer", "no trace of 2 is right", "k0"),
             ("no answer", "wrong_answer", "no trace of 1 is right", "k0"),
-            ("count", "low_grounding", f"{few}, but counting below 1", "k0"),
+            ("count", "low_grounding", "best score 0.56, but counting below 1", "k0"),
             ("pointless", "low_grounding", "best score 0.33, but spatial below 1", "k0"),
             ("no such thing", "low_grounding", f"{few}, but spatial below 1", "k0"),
             ("free text", "unverifiable", "outcome could not be checked", "k0"),
@@ -491,7 +491,7 @@ def test_at_floors_of_0_the_papers_rule_is_left(
     """Eq. 9 for two of three points: (1 + 2/3 + 1) / 3."""
     stage = VerifyTraces(VerifySettings(floors=NO_FLOORS), models())
     values = FULL | {"spatial": pytest.approx(2 / 3), "counting": pytest.approx(0.5)}
-    check_stage(stage, [drafts("q", TWO_OF_THREE)], [("q", 0, [0.889], values)], [], show=kept_as)
+    check_stage(stage, [drafts("q", TWO_OF_THREE)], [("q", 0, [0.833], values)], [], show=kept_as)
 
 
 def test_a_planner_of_the_run(
