@@ -66,7 +66,7 @@ def render_scene(size: Size, rng: np.random.Generator) -> tuple[np.ndarray, str,
         colour, kind = str(rng.choice(list(COLOURS))), str(rng.choice(KINDS))
         row, column = divmod(int(place), columns)
         corner = (column * size.cell + size.cell // 8, row * size.cell + size.cell // 8)
-        _draw(pixels, kind, COLOURS[colour], corner, int(size.cell * rng.uniform(0.5, 0.8)))
+        draw_shape(pixels, kind, COLOURS[colour], corner, int(size.cell * rng.uniform(0.5, 0.8)))
         drawn.append(f"{colour} {kind}")
     if size.noise:
         grain = rng.normal(0, size.noise, pixels.shape)
@@ -75,7 +75,8 @@ def render_scene(size: Size, rng: np.random.Generator) -> tuple[np.ndarray, str,
     return pixels, f"How many {asked}s are there?", str(drawn.count(asked))
 
 
-def _draw(pixels: np.ndarray, kind: str, colour: tuple[int, int, int], corner: tuple[int, int], side: int) -> None:
+def draw_shape(pixels: np.ndarray, kind: str, colour: tuple[int, int, int], corner: tuple[int, int], side: int) -> None:
+    """Draw a shape into the square of that side, in pixels, below and right of its corner."""
     left, top = corner
     region = pixels[top : top + side, left : left + side]
     if kind == "square":

@@ -125,7 +125,7 @@ def _places(text: str, response: Response, question: Question, form: Form) -> st
     asked = "\n".join([question.question, question.answer, *(question.choices or ())])
     if _OF_COORDINATES.search(asked):
         return None
-    found = next((place for place in _PLACE.finditer(prose_of(text))), None)
+    found = _PLACE.search(prose_of(text))
     return None if found is None else f"coordinates stand outside of tags: {found.group()!r}"
 
 

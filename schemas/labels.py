@@ -23,7 +23,10 @@ _SKIPPED = frozenset(
 )
 _COMPARED = frozenset({"more", "fewer", "less"})
 _GENERAL = frozenset({"object", "item", "thing", "shape", "figure", "instance", "element"})
-_IRREGULAR = {"people": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot", "mice": "mouse"}
+_IRREGULAR = {
+    "children": "child", "feet": "foot", "geese": "goose", "knives": "knife", "leaves": "leaf", "men": "man",
+    "mice": "mouse", "people": "person", "shelves": "shelf", "teeth": "tooth", "wolves": "wolf", "women": "woman",
+}  # fmt: skip
 _WHOLE_IMAGE = frozenset(
     {"image", "picture", "photo", "photograph", "screenshot", "background", "foreground", "scene", "canvas"}
     | {"everything", "anything", "whole", "entire", "full", "pixel"}
@@ -37,9 +40,9 @@ def singular(word: str) -> str:
         return _IRREGULAR[word]
     if len(word) > 4 and word.endswith("ies"):
         return word[:-3] + "y"
-    if word.endswith(("xes", "ches", "shes", "sses")):
+    if len(word) > 3 and word.endswith(("ches", "shes", "sses", "xes", "zes")):
         return word[:-2]
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
 
 
 def words_of(text: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-from scenes import COLOURS, GROUND
+from scenes import COLOURS, GROUND, draw_shape
 
 WIDTH, HEIGHT, CELL_WIDTH, CELL_HEIGHT = 400, 100, 36, 33
 
@@ -36,7 +36,7 @@ def _scene(rng: np.random.Generator) -> tuple[np.ndarray, list[dict[str, object]
             row * CELL_HEIGHT + int(rng.integers(1, 32 - side)),
         )
         kind = str(rng.choice(["square", "circle", "triangle"]))
-        _draw(pixels, kind, COLOURS[colour], left, top, side)
+        draw_shape(pixels, kind, COLOURS[colour], (left, top), side)
         boxes.append({"label": f"{colour} {kind}", "bbox": [left, top, left + side, top + side]})
     return pixels, boxes
 
@@ -61,15 +61,3 @@ def _questions(boxes: list[dict[str, object]], rng: np.random.Generator) -> list
     answer = "yes" if labels.count(stated) >= least else "no"
     asked.append(("s", {"question": question, "answer": answer, "answer_type": "bool", "boxes": boxes}))
     return asked
-
-
-def _draw(pixels: np.ndarray, kind: str, colour: tuple[int, int, int], left: int, top: int, side: int) -> None:
-    region = pixels[top : top + side, left : left + side]
-    if kind == "square":
-        region[:] = colour
-    elif kind == "circle":
-        ys, xs = np.mgrid[0:side, 0:side] - (side - 1) / 2
-        region[xs**2 + ys**2 <= (side / 2) ** 2] = colour
-    else:
-        corners = [[side // 2, 0], [side - 1, side - 1], [0, side - 1]]
-        region[:] = cv2.fillPoly(np.ascontiguousarray(region), [np.array(corners, np.int32)], colour)

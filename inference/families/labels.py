@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from inference.grounding import BadReply
+from schemas.labels import singular
 
 MAX_LABEL_CHARS = 200
 MAX_SHOWN_CHARS = 80
@@ -12,20 +13,6 @@ MAX_SHOWN_CHARS = 80
 _TAG = re.compile(r"<[|/]?[^<>\s][^<>]{0,60}>|\[/?(?:INST|IMG|SYS)\]", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 _ARTICLES = frozenset({"a", "an", "the"})
-_IRREGULAR = {
-    "children": "child",
-    "feet": "foot",
-    "geese": "goose",
-    "knives": "knife",
-    "leaves": "leaf",
-    "men": "man",
-    "mice": "mouse",
-    "people": "person",
-    "shelves": "shelf",
-    "teeth": "tooth",
-    "wolves": "wolf",
-    "women": "woman",
-}
 
 
 class Labelled(Protocol):
@@ -85,14 +72,4 @@ def closeness(said: str, asked: str) -> int:
 
 
 def _words(label: str) -> frozenset[str]:
-    return frozenset(_singular(word) for word in _WORD.findall(label.casefold())) - _ARTICLES
-
-
-def _singular(word: str) -> str:
-    if word in _IRREGULAR:
-        return _IRREGULAR[word]
-    if len(word) > 4 and word.endswith("ies"):
-        return f"{word[:-3]}y"
-    if len(word) > 3 and word.endswith(("ches", "shes", "sses", "xes", "zes")):
-        return word[:-2]
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+    return frozenset(singular(word) for word in _WORD.findall(label.casefold())) - _ARTICLES
