@@ -12,9 +12,10 @@ The arms are supervised fine-tuning from random weights on as many rows for as m
     unfiltered, without faults  the questions of "unfiltered", each with its right trace (--full)
 
 GRPO with the ``argos`` reward starts from a model that was trained on the verified rows for a third of the
-steps ("early"); its control has the advantages shuffled over the step's rollouts. Every model answers the 750 held-out
-questions once sampled at temperature 1 and once greedily. What is done is not done again: the same command goes on
-where it stopped, and ``--report`` prints the tables of what is done so far.
+steps ("early"); its control has the advantages shuffled over the step's rollouts. With --full it also starts from
+there with points that miss at no cost (Argos, Eq. 9), and, with a control, from the model of all steps. Every model
+answers the 750 held-out questions once sampled at temperature 1 and once greedily. What is done is not done again: the
+same command goes on where it stopped, and ``--report`` prints the tables of what is done so far.
 """
 
 import argparse
@@ -32,7 +33,7 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.learning.pool import ARMS, RIGHT_ONLY, UNFILTERED, VERIFIED, Entry, load_pool  # noqa: E402
-from benchmarks.learning.report import CONTROL, EARLY, GRPO, collect, print_tables  # noqa: E402
+from benchmarks.learning.report import CONTROL, EARLY, EQ9, GRPO, LATE, LATE_CONTROL, collect, print_tables  # noqa: E402
 from benchmarks.learning.scenes import write_scenes  # noqa: E402
 from benchmarks.learning.training import Model, Trainings, command  # noqa: E402
 
@@ -41,6 +42,9 @@ ROWS, STEPS, EARLY_SHARE = 1800, 600, 1 / 3
 SHARE, SHARES = 0.4, (0.4, 0.2, 0.6)
 MAIN_ARMS = (VERIFIED, RIGHT_ONLY, UNFILTERED)
 SEEDS = (0, 1, 2)
+SHUFFLED = "grpo.shuffle_advantages=true"
+FROM_EARLY = {GRPO: (), CONTROL: (SHUFFLED,), EQ9: ("reward.options.miss_cost=0",)}
+FROM_VERIFIED = {LATE: (), LATE_CONTROL: (SHUFFLED,)}
 
 
 def main() -> int:
@@ -106,33 +110,30 @@ def prepare(output: Path, scenes: int) -> list[Entry]:
 def chains(
     trainings: Trainings, steps: int, seeds: Sequence[int], shares: Sequence[float], full: bool
 ) -> Iterator[Callable[[], None]]:
-    """What can be done at once: an arm, or the early model with GRPO and its control from there.
+    """What can be done at once: an arm, with what starts from it, or the early model with what starts from there.
 
     GRPO and the arms of the full table are done at the default share of faults only.
     """
     for share in shares:
         for seed in seeds:
             for arm in ARMS if full and share == SHARE else MAIN_ARMS:
-                yield partial(train_arm, trainings, Model(arm, share, seed), steps)
+                from_there = FROM_VERIFIED if full and share == SHARE and arm == VERIFIED else {}
+                yield partial(train, trainings, Model(arm, share, seed), arm, steps, from_there)
             if share == SHARE:
-                yield partial(train_reinforced, trainings, seed, round(EARLY_SHARE * steps))
+                early, early_steps = Model(EARLY, SHARE, seed), round(EARLY_SHARE * steps)
+                from_there = {name: how for name, how in FROM_EARLY.items() if full or name != EQ9}
+                yield partial(train, trainings, early, VERIFIED, early_steps, from_there)
 
 
-def train_arm(trainings: Trainings, model: Model, steps: int) -> None:
-    """One arm, examined."""
-    trainings.examine(model, trainings.fine_tune(model, model.name, steps))
+def train(trainings: Trainings, model: Model, arm: str, steps: int, reinforced: Mapping[str, Sequence[str]]) -> None:
+    """Fine-tune on the rows of an arm, and from there GRPO of each name with its settings; all are examined."""
+    start = trainings.fine_tune(model, arm, steps)
+    trainings.examine(model, start)
     print(f"done: {model.folder}", flush=True)
-
-
-def train_reinforced(trainings: Trainings, seed: int, early_steps: int) -> None:
-    """The early model, and GRPO and its control from there, examined."""
-    early = Model(EARLY, SHARE, seed)
-    start = trainings.fine_tune(early, VERIFIED, early_steps)
-    trainings.examine(early, start)
-    for name in (GRPO, CONTROL):
-        model = Model(name, SHARE, seed)
-        trainings.examine(model, trainings.reinforce(model, start, shuffled=name == CONTROL))
-        print(f"done: {model.folder}", flush=True)
+    for name, how in reinforced.items():
+        further = Model(name, model.share, model.seed)
+        trainings.examine(further, trainings.reinforce(further, start, *how))
+        print(f"done: {further.folder}", flush=True)
 
 
 def in_parallel(work: Sequence[Callable[[], None]], jobs: int) -> None:

@@ -9,8 +9,9 @@ from benchmarks.learning.held import FIGURES, Estimate, Sums, difference, estima
 from benchmarks.learning.pool import ARMS, MENDED, RIGHT_ONLY, UNFILTERED, VERIFIED, WHOLE_POOL, Entry, caught, rows_of
 from benchmarks.learning.training import EXAMS, Model
 
-EARLY, GRPO, CONTROL = "early", "GRPO", "advantages shuffled"
-NAMES = (*ARMS, EARLY, GRPO, CONTROL)
+EARLY, GRPO, CONTROL, EQ9 = "early", "GRPO", "advantages shuffled", "GRPO, Eq. 9"
+LATE, LATE_CONTROL = "GRPO from verified", "shuffled, from verified"
+NAMES = (*ARMS, EARLY, GRPO, CONTROL, EQ9, LATE, LATE_CONTROL)
 PAIRS = (
     (VERIFIED, RIGHT_ONLY),
     (VERIFIED, UNFILTERED),
@@ -19,6 +20,10 @@ PAIRS = (
     (GRPO, EARLY),
     (CONTROL, EARLY),
     (GRPO, CONTROL),
+    (EQ9, EARLY),
+    (LATE, VERIFIED),
+    (LATE_CONTROL, VERIFIED),
+    (LATE, LATE_CONTROL),
 )
 """The models whose differences are shown, as "first minus second"."""
 Found = Mapping[tuple[Model, str], Sums]

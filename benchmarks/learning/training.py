@@ -62,13 +62,12 @@ class Trainings:
             write_rows(self.output / "run", chosen, folder / "rows")
         return self._train("sft", folder / "rows", model, self._untrained(model.seed), f"sft.steps={steps}")
 
-    def reinforce(self, model: Model, start: Path, shuffled: bool) -> Path:
-        """GRPO from a model, or its control with shuffled advantages; returns the trained model."""
-        shuffle = f"grpo.shuffle_advantages={str(shuffled).lower()}"
-        return self._train("grpo", self.output / "run", model, start, shuffle)
+    def reinforce(self, model: Model, start: Path, *settings: str) -> Path:
+        """GRPO from a model, with further settings of the trainer; returns the trained model."""
+        return self._train("grpo", self.output / "run", model, start, *settings)
 
     def examine(self, model: Model, trained: Path) -> None:
-        """The answers to the held-out questions, sampled and greedy."""
+        """Writes the answers to the held-out questions, sampled and greedy."""
         for how, more in EXAMS.items():
             folder = self.output / model.folder / how
             if not (folder / "eval.json").is_file():
