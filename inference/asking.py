@@ -56,19 +56,20 @@ async def ask_for(
     """Returns what ``read`` makes of the reply, and the call that gave it.
 
     A reply that ``read`` finds to be of the wrong form (:class:`BadReply`) is asked for again: where it was cut short
-    with twice the budget, up to :data:`MAX_TOKENS`, else with the problem said, and the ``form`` that it must have
-    where one is given, as often as the endpoint's ``repair_attempts`` allows. Raises the last BadReply, with its key,
-    and CallError.
+    with twice the budget, up to the endpoint's ``max_tokens_limit`` or else :data:`MAX_TOKENS`, and otherwise with the
+    problem said, and the ``form`` that it must have where one is given, as often as the endpoint's ``repair_attempts``
+    allows. Raises the last BadReply, with its key, and CallError.
     """
     attempts, asked = caller.repair_attempts(role), prompt
+    limit = caller.max_tokens_limit(role) or MAX_TOKENS
     while True:
         answered = await caller.generate(role, asked, sampling, repair=asked is not prompt)
         try:
             return read(answered), answered
         except BadReply as error:
             error.key = error.key or answered.call.keys[0]
-            if sampling.max_tokens < MAX_TOKENS and _is_cut_short(answered):
-                sampling = replace(sampling, max_tokens=min(MAX_TOKENS, 2 * sampling.max_tokens))
+            if sampling.max_tokens < limit and _is_cut_short(answered):
+                sampling = replace(sampling, max_tokens=min(limit, 2 * sampling.max_tokens))
                 continue
             if not attempts:
                 raise

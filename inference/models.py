@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from inference.cache.replies import CacheEntry, Kept
 from inference.cache.shared import open_cache
 from inference.endpoint import Endpoint, kind_of, open_endpoint
-from inference.errors import NOT_SENT, BudgetUsedUp, CallError
+from inference.errors import NOT_SENT, BudgetUsedUp, CallError, Failure
 from inference.families.base import Family
 from inference.flow.budget import Budget, Cost
 from inference.flow.in_flight import one_in_flight
@@ -112,6 +112,10 @@ class Models:
         settings = self.settings.endpoint(role)
         return 0 if kind_of(settings.kind).in_process else settings.repair_attempts
 
+    def max_tokens_limit(self, role: str) -> int:
+        """Up to which budget any reply cut short is asked for again; 0: none is."""
+        return self.settings.endpoint(role).max_tokens_limit
+
     def family(self, role: str) -> Family:
         """The family of the role's model: how it is asked to point and to box, and how it is read."""
         return self.settings.endpoint(role).model_family
@@ -187,8 +191,7 @@ class Models:
         wanted = [asked.keys[index] for index in indices]
         request = Request(asked.prompt, replace(asked.sampling, max_tokens=max_tokens), indices, asked.continuation)
         try:
-            reply = await self._within_budget(asked.endpoint, request)
-            kept = await self._keep(asked, wanted, reply, max_tokens)
+            kept = await self._kept(asked, wanted, request)
         except BaseException as error:
             if isinstance(error, CallError):
                 await self._keep(asked, wanted, error.partial, max_tokens)
@@ -205,6 +208,27 @@ class Models:
             for key, flight in flights.items():
                 if self._in_flight.get(key) is flight:
                     del self._in_flight[key]
+
+    async def _kept(self, asked: _Asked, wanted: Sequence[str], request: Request) -> dict[str, Kept]:
+        """The samples that the server gives, cached.
+
+        Where it refuses the request and has answered it with a smaller ``max_tokens``, so that there is no room for
+        more in its context, its truncated samples are what it gives for these too: they are not asked for again.
+        """
+        try:
+            reply = await self._within_budget(asked.endpoint, request)
+        except CallError as error:
+            short = [asked.have[key] for key in wanted if key in asked.have]
+            if error.failure is not Failure.BAD_REQUEST or len(short) < len(wanted):
+                raise
+            asked.replies.append(error.partial)
+            model, name, limit = asked.endpoint.settings.model, asked.prompt.name, request.sampling.max_tokens
+            standing = await self._store(
+                CacheEntry(key, asked.role, name, model, limit, kept.completion, kept.tokens_in, kept.tokens_out)
+                for key, kept in zip(wanted, short, strict=True)
+            )
+            return {key: standing[key] for key in wanted}
+        return await self._keep(asked, wanted, reply, request.sampling.max_tokens)
 
     async def _within_budget(self, endpoint: Endpoint, request: Request) -> Reply:
         settings, prompt, n = endpoint.settings, request.prompt, len(request.indices)
@@ -304,6 +328,10 @@ class Caller(Protocol):
 
     def repair_attempts(self, role: str) -> int:
         """See :meth:`Models.repair_attempts`."""
+        ...
+
+    def max_tokens_limit(self, role: str) -> int:
+        """See :meth:`Models.max_tokens_limit`."""
         ...
 
     def family(self, role: str) -> Family:

@@ -43,6 +43,10 @@ class Session:
         """:meth:`inference.models.Models.repair_attempts`."""
         return self.models.repair_attempts(role)
 
+    def max_tokens_limit(self, role: str) -> int:
+        """:meth:`inference.models.Models.max_tokens_limit`."""
+        return self.models.max_tokens_limit(role)
+
     def family(self, role: str) -> Family:
         """:meth:`inference.models.Models.family`."""
         return self.models.family(role)

@@ -38,6 +38,9 @@ class Noted:
     def repair_attempts(self, role: str) -> int:
         return self.models.repair_attempts(role)
 
+    def max_tokens_limit(self, role: str) -> int:
+        return self.models.max_tokens_limit(role)
+
 
 def ask(settings: ModelsSettings, prompt: Any) -> tuple[Any, list[Call]]:
     """What comes of asking the judge, a result or an error, and the calls."""
@@ -183,6 +186,29 @@ def test_the_budget_of_a_reply_cut_short_ends_at_the_limit(server, models_settin
     assert budgets == [*(99 * 2**n for n in range(8)), MAX_TOKENS]
     ask(models_settings(repair_attempts=0), text_prompt())
     assert len(server.seen) == len(budgets), "what was cut at the limit is not asked for again"
+
+
+def test_the_budget_ends_at_the_endpoints_own_limit(server, models_settings, text_prompt) -> None:
+    for _ in range(20):
+        server.say({"message": {"content": "I think that"}, "finish_reason": "length"})
+    error, _ = ask(models_settings(repair_attempts=0, max_tokens_limit=250), text_prompt())
+    assert isinstance(error, BadReply)
+    assert [seen.body["max_tokens"] for seen in server.seen] == [99, 198, 250]
+
+
+def test_a_budget_beyond_the_servers_context_is_asked_for_once_and_the_problem_is_said(
+    server, models_settings, text_prompt
+) -> None:
+    for text in ("I think", "I think that"):
+        server.say({"message": {"content": text}, "finish_reason": "length"})
+    for _ in range(7):  # 396 to 16,384
+        server.fail(400, "This model's maximum context length is 300 tokens")
+    server.say(GOOD)
+    assert ask(models_settings(repair_attempts=1), text_prompt())[0] is True
+    count = len(server.seen)
+    assert "I think that" in server.seen[-1].body["messages"][-1]["content"][-1]["text"]
+    assert ask(models_settings(repair_attempts=1), text_prompt())[0] is True
+    assert len(server.seen) == count, "a second run sends nothing"
 
 
 def test_a_reply_cut_short_that_can_be_read_is_kept(server, models_settings, text_prompt) -> None:

@@ -76,13 +76,31 @@ def test_what_a_larger_budget_left_truncated_is_asked_for_with_twice_that(server
 
 def test_a_failure_of_the_larger_request_keeps_the_truncated_sample(server, models_settings, text_prompt) -> None:
     server.say(cut("I se"))
-    server.fail(400, "too many tokens")
-    settings = models_settings(max_tokens_limit=64)
-    with pytest.raises(Exception, match="too many tokens") as caught:
+    server.fail(500, "out of memory")
+    settings = models_settings(max_tokens_limit=64, max_retries=0)
+    with pytest.raises(Exception, match="out of memory") as caught:
         ask(settings, text_prompt(), max_tokens=16)
     assert (caught.value.call.usage.requests, caught.value.call.usage.tokens_out) == (2, 5)
     assert texts(ask(models_settings(), text_prompt(), max_tokens=16)) == ["I se"]
     assert len(server.seen) == 2
+
+
+def test_a_truncated_sample_stands_where_the_server_has_no_room_for_more(server, models_settings, text_prompt) -> None:
+    server.say(cut("I se"), "whole")
+    for _ in range(2):
+        server.fail(400, "too many tokens")
+    settings = models_settings(max_tokens_limit=64)
+    first, again = (ask(settings, text_prompt(), n=2, max_tokens=16) for _ in range(2))
+    assert texts(first) == texts(again) == ["I se", "whole"]
+    assert first.completions[0].finish_reason == "length"
+    assert sent(server) == [(2, 16), (1, 32), (1, 64)]
+    assert (first.call.usage.requests, again.call.usage.requests) == (3, 0)
+
+
+def test_a_refusal_of_what_was_never_answered_is_a_failure(server, models_settings, text_prompt) -> None:
+    server.fail(400, "too many tokens")
+    with pytest.raises(Exception, match="too many tokens"):
+        ask(models_settings(max_tokens_limit=64), text_prompt(), max_tokens=16)
 
 
 def test_calls_in_flight_share_the_larger_request_too(server, models_settings, text_prompt) -> None:

@@ -66,6 +66,10 @@ class ScriptedCaller:
         """Each prepared reply is the only one: how bad ones are asked for again is tested with inference.asking."""
         return 0
 
+    def max_tokens_limit(self, role: str) -> int:
+        """No prepared reply is cut short."""
+        return 0
+
     def family(self, role: str) -> Family:
         """Every role speaks our own form in the frame."""
         return replace(PLAIN, frame=self.frame)

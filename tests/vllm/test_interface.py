@@ -170,6 +170,14 @@ def test_eight_samples_come_again_with_their_seeds(ask: Ask, pictures: list[Medi
     assert shifted != first
 
 
+def test_a_truncated_reply_stands_where_the_context_has_no_room_for_more(ask: Ask, pictures: list[MediaPart]) -> None:
+    first = ask(prompt(pictures[0]), Sampling(max_tokens=4))
+    assert first.completions[0].finish_reason == "length"
+    beyond = [ask(prompt(pictures[0]), Sampling(max_tokens=20_000)) for _ in range(2)]
+    assert [answered.completions for answered in beyond] == [first.completions] * 2
+    assert [answered.call.usage.requests for answered in beyond] == [1, 0]
+
+
 def test_samples_follow_a_bundled_prompts_schema(ask: Ask, pictures: list[MediaPart]) -> None:
     bundled = load_prompt("judge_answer.v1").render(question=QUESTION, gold="3", predicted="three")
     assert bundled.reply_schema is not None

@@ -33,6 +33,7 @@ def config(vllm_server: VllmServer, tmp_path: Path) -> Path:
         model = "{vllm_server.model}"
         frame = "norm1000"
         max_concurrency = 8
+        max_tokens_limit = 512
 
         [roles]
         policy = "tiny"

@@ -42,6 +42,9 @@ class SamplingCaller:
     def repair_attempts(self, role: str) -> int:
         return 0
 
+    def max_tokens_limit(self, role: str) -> int:
+        return 0
+
 
 def level(name: object) -> str:
     return json.dumps({"reason": "the tree", "verdict": name})
