@@ -256,7 +256,7 @@ def test_a_loss_that_is_no_number_names_the_samples(
     run: Command, poisoned: Path, good: Any, write_shards: WriteShards
 ) -> None:
     ran = run("sft", write_shards(run.home / "data", good), f"model.path={poisoned}")
-    ran.check_refused(1, "step 0: the loss is nan on s", "the last checkpoint stands")
+    ran.check_refused(1, "step 0: the loss is nan on s", "no step was done, so none is saved")
 
 
 def test_checkpoints_stand_when_a_loss_is_no_number(
