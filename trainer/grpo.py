@@ -6,6 +6,7 @@ draw others, turn rewards into advantages, and make one optimiser step (or a few
 
 import contextlib
 import copy
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,22 +16,23 @@ from typing import Any
 import torch
 
 from rewards.recipes.base import Memory
+from rewards.scorers.outcome import needs_judge
 from trainer.collate import Batch, collate, micro_batches
-from trainer.drawing import Draws, Room
+from trainer.drawing import Draws, Encode, Room, first_samples
 from trainer.encode import with_response
 from trainer.gallery import save_rollouts
 from trainer.group import Group, Scored
 from trainer.loss import Clipping, advantages, clip_high_at, overlong_penalty, policy_loss
-from trainer.memory import available_bytes, estimate, refuse_if_too_large
+from trainer.memory import available_bytes, estimate, refuse_if_too_large, rows_like
 from trainer.model import VisionLanguageModel, load_model
 from trainer.optimiser import NotFinite, Optimiser
 from trainer.policy import Scores, score
-from trainer.reward import Reward, check_recipe
+from trainer.reward import Reward, check_judge, check_recipe, reads_text
 from trainer.rollouts import make_sampler
-from trainer.sample import Sample
+from trainer.sample import BadRow, Sample
 from trainer.sampling import Rollout, Sampler
 from trainer.settings import TrainerSettings
-from trainer.shards import Shards, prompt_sample
+from trainer.shards import Shards, TrainingRow, prompt_sample
 from trainer.training import Training
 
 SEEDS_PER_STEP = 1000
@@ -59,9 +61,13 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
     """
     grpo = settings.grpo
     vlm = load_model(settings.model)
-    refuse_if_too_large(estimate(vlm.model, settings), available_bytes())
-    shards = Shards(data, "rl", output / "rows")
+    shards, room = Shards(data, "rl", output / "rows"), Room(settings.batch.max_tokens, settings.rollout.max_new_tokens)
     check_recipe(settings.reward, shards.gives)
+    if (left_out := check_judge(settings.reward, shards)) is not None:
+        print(f"trainer: {left_out}", file=sys.stderr)
+    encode = _encoder(vlm, reads_text(settings.reward))
+    rows = rows_like(first_samples(shards, encode, room))
+    refuse_if_too_large(estimate(vlm.model, settings, rows, is_grpo=True), available_bytes())
     reference = copy.deepcopy(vlm.model).requires_grad_(False).eval() if grpo.kl_beta > 0 else None
     steps = grpo.steps_for(len(shards))
     optimiser = Optimiser(vlm.model, settings.optimiser, steps * grpo.updates_per_rollout)
@@ -72,8 +78,7 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
         Training("grpo", settings, data, output, shards, optimiser, steps) as training,
     ):
         reward.memory = Memory.of_plain(training.progress.memory)
-        room = Room(settings.batch.max_tokens, settings.rollout.max_new_tokens)
-        draws = Draws(shards, lambda row: prompt_sample(vlm, row), settings.seed, room, training.monitor.leave_out)
+        draws = Draws(shards, encode, settings.seed, room, training.monitor.leave_out)
         draws.position = training.progress.position
         trainee = Trainee(vlm, optimiser, sampler, reward, draws, reference, settings)
         shown = ("reward", *reward.recipe.shown, "entropy", "logprob_gap", "lr", "tokens_per_s")
@@ -87,6 +92,17 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
             training.commit(metrics, shown, draws.position, memory, idle_because(metrics))
         vlm.save(output / "model")
     return output / "model"
+
+
+def _encoder(vlm: VisionLanguageModel, is_read: bool) -> Encode:
+    """Rows to prompts; ``is_read``: a judge reads answers that are free text."""
+
+    def encode(row: TrainingRow) -> Sample:
+        if not is_read and needs_judge(row.question):
+            raise BadRow(f"{row.id}: the gold answer is free text, and no judge of reward.roles reads it")
+        return prompt_sample(vlm, row)
+
+    return encode
 
 
 def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float | None]]:

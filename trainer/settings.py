@@ -23,6 +23,11 @@ class ModelSettings:
     revision: Annotated[str, "of the Hub's repository"] = "main"
     frame: Annotated[FrameName | None, "how the model writes coordinates; left out: as its family does"] = None
     decimals: Annotated[int | None, "the decimals of a coordinate; left out: as its family has them"] = None
+    max_pixels: Annotated[
+        PositiveInt | None,
+        "a larger image is shrunk to so many, in training, in rollouts and by the saved model; left out: as the "
+        "model's processor has it",
+    ] = None
     dtype: Annotated[Literal["bfloat16", "float32"], "what it computes in"] = "bfloat16"
     freeze_vision: Annotated[bool, "leave the vision tower as it is"] = False
     lora_rank: Annotated[

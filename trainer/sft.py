@@ -4,15 +4,15 @@ import time
 from pathlib import Path
 
 from trainer.collate import collate, micro_batches
-from trainer.drawing import Draws, Room
+from trainer.drawing import Draws, Room, first_samples
 from trainer.loss import sft_loss
-from trainer.memory import available_bytes, estimate, refuse_if_too_large
+from trainer.memory import available_bytes, estimate, refuse_if_too_large, rows_like
 from trainer.model import VisionLanguageModel, load_model
 from trainer.optimiser import NotFinite, Optimiser
 from trainer.policy import score
 from trainer.sample import Sample
 from trainer.settings import TrainerSettings
-from trainer.shards import Shards, sft_sample
+from trainer.shards import Shards, TrainingRow, sft_sample
 from trainer.training import Training
 
 SHOWN = ("loss", "grad_norm", "lr", "tokens_per_s")
@@ -26,13 +26,17 @@ def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
     is saved.
     """
     vlm = load_model(settings.model)
-    refuse_if_too_large(estimate(vlm.model, settings), available_bytes())
-    shards = Shards(data, "sft", output / "rows")
+    shards, room = Shards(data, "sft", output / "rows"), Room(settings.batch.max_tokens)
+
+    def encode(row: TrainingRow) -> Sample:
+        return sft_sample(vlm, row)
+
+    rows = rows_like(first_samples(shards, encode, room))
+    refuse_if_too_large(estimate(vlm.model, settings, rows), available_bytes())
     steps = settings.sft.steps_for(len(shards))
     optimiser = Optimiser(vlm.model, settings.optimiser, steps)
     with Training("sft", settings, data, output, shards, optimiser, steps) as training:
-        room = Room(settings.batch.max_tokens)
-        draws = Draws(shards, lambda row: sft_sample(vlm, row), settings.seed, room, training.monitor.leave_out)
+        draws = Draws(shards, encode, settings.seed, room, training.monitor.leave_out)
         draws.position = training.progress.position
         while training.goes_on:
             samples = [sample for _, sample in draws.take(settings.sft.samples_per_step)]
