@@ -32,11 +32,14 @@ FREE_OF_ENDPOINTS = {
 def identity(command: str, settings: TrainerSettings, shards: Shards) -> dict[str, Any]:
     """The command, the data, and each setting that counts by its dotted key; plain values that two runs compare.
 
-    A model's folder stands there in full, so that it is the same from wherever the command is given.
+    A model's folder stands there in full, so that it is the same from wherever the command is given; endpoints that
+    play no role do not.
     """
     values: Any = TypeAdapter(TrainerSettings).dump_python(settings, mode="json")
     path = Path(settings.model.path)
     values["model"]["path"] = str(path.resolve()) if path.is_dir() else settings.model.path
+    played = set(settings.reward.played.values())
+    values["reward"]["endpoints"] = {name: v for name, v in values["reward"]["endpoints"].items() if name in played}
     kept = {name: value for name, value in values.items() if name not in UNUSED[command]}
     data = f"{len(shards)} rows, ids sha256 {shards.sha256[:12]}"
     return {"command": command, "data": data, **dict(_leaves(kept, ()))}

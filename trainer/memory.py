@@ -5,8 +5,8 @@ for Muon), and the larger of two phases. The update: a chunk of logits, and what
 and of each image patch: with checkpointing one hidden state a layer, without it some 34 hidden sizes a layer
 (Korthikanti et al. 2022, arXiv:2205.05198, Eq. 2 without its attention term, which the kernels used here do not keep)
 at 16 bits; of a vision tower that is not trained, one layer's. Or the rollouts, where transformers makes them: keys and
-values of every token. How many tokens and patches a row has is measured on the first rows. It is a lower bound:
-fragmentation comes on top.
+values of every token, were each answer as long as it may be. How many tokens and patches a row has is measured on the
+first rows. Fragmentation comes on top.
 """
 
 from collections.abc import Sequence

@@ -290,6 +290,7 @@ def made(command: str, settings: TrainerSettings, rows: Any = None) -> dict[str,
         ({"endpoints": {"judge": {**JUDGE["endpoints"]["judge"], "base_url": "http://b/v1"}}}, None),
         ({"endpoints": {"judge": {**JUDGE["endpoints"]["judge"], "max_retries": 1, "api_key_env": "K"}}}, None),
         ({"wait_s": 1.0}, None),
+        ({"endpoints": {**JUDGE["endpoints"], "spare": JUDGE["endpoints"]["judge"]}}, None),
         (
             {"endpoints": {"judge": {**JUDGE["endpoints"]["judge"], "model": "n"}}},
             "reward.endpoints.judge.model was 'm' and is now 'n'",
