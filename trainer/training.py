@@ -3,7 +3,6 @@
 SFT and GRPO differ in what a step is; this is all that they share.
 """
 
-import contextlib
 import shutil
 import time
 from collections.abc import Mapping
@@ -77,12 +76,12 @@ class Training:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stops.hold()  # a second signal does not cut the saving short
-        with contextlib.ExitStack() as stack:
-            stack.push(self._stops)
-            stack.push(self.monitor)
+        try:
             if error is not None:
                 self._rescue(error)
-            stack.pop_all().__exit__(kind, error, trace)
+        finally:
+            self.monitor.__exit__(kind, error, trace)
+            self._stops.__exit__()
 
     @property
     def goes_on(self) -> bool:
