@@ -67,9 +67,9 @@ class Training:
     def __enter__(self) -> "Training":
         for partial in self._folder.glob(".step-*"):  # of a process that was killed while it saved
             shutil.rmtree(partial)
-        self._stops.__enter__()
         self.monitor.__enter__()
         self.monitor.resume_at(self.progress.step)
+        self._stops.__enter__()
         return self
 
     def __exit__(
@@ -128,10 +128,10 @@ class Training:
 
     def _rescue(self, error: BaseException) -> None:
         """Save the last whole step, where the weights are still its own. Why that fails is noted on the error."""
-        is_torn = self._optimiser.updates != self._updates
-        if self.progress.step == self._saved_step or is_torn or not self._optimiser.is_finite():
+        if self.progress.step == self._saved_step or self._optimiser.updates != self._updates:
             return
         try:
-            self._save()
-        except (OSError, RuntimeError) as failure:  # a full disk, which torch may report as either
+            if self._optimiser.is_finite():
+                self._save()
+        except (OSError, RuntimeError) as failure:  # a full disk or a broken GPU, which torch may report as either
             error.add_note(f"step {self.progress.step} cannot be saved: {' '.join(str(failure).split())[:200]}")

@@ -21,22 +21,6 @@ from .runs import SAMPLE, Command, Said, judging, metrics_of, records, rl_row
 KEY = "sk-SECRETSECRET-0123456789abcdef"
 
 
-@pytest.fixture
-def run(tmp_path: Path, folders: Any, capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(tmp_path, folders["qwen3"], capsys)
-
-
-@pytest.fixture
-def sft_data(tmp_path: Path, row: Callable[..., Any], write_shards: Callable[..., Path]) -> Path:
-    return write_shards(tmp_path / "sft-run", [row(id=f"s{number}") for number in range(3)])
-
-
-@pytest.fixture
-def rl_data(tmp_path: Path, write_shards: Callable[..., Path]) -> Path:
-    rows = [rl_row(record) for record in records("662-1-0-c0", "662-1-0-c1")]
-    return write_shards(tmp_path / "rl-run", rows, "rl")
-
-
 def test_sft_then_grpo_then_eval(run: Command, sft_data: Path, rl_data: Path) -> None:
     """Each command takes the model that the one before it wrote; each ends with 0 and the path of what it made."""
     sft = run("sft", sft_data, output="sft")

@@ -13,11 +13,6 @@ from .runs import Command
 
 
 @pytest.fixture
-def run(tmp_path: Path, folders: Any, capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(tmp_path, folders["qwen3"], capsys)
-
-
-@pytest.fixture
 def data(tmp_path: Path, row: Callable[..., Any], write_shards: Callable[..., Path]) -> Path:
     return write_shards(tmp_path / "run", [row(id=f"s{number}") for number in range(3)])
 

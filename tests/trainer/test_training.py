@@ -1,47 +1,25 @@
-"""A training left alone: what is saved, when, whatever ends it, and what may change before it goes on."""
+"""A training left alone: what is saved, when, whatever ends it, and what ends it."""
 
 import json
 import os
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from schemas.errors import UserError
-from schemas.files import locked
-from trainer import cli, grpo, sft, training
+from trainer import grpo, sft, training
 from trainer.checkpoint import checkpoints, read_checkpoint
-from trainer.identity import FREE, FREE_OF_ENDPOINTS, difference, identity
 from trainer.optimiser import Optimiser
 from trainer.reward import JudgesDown
 from trainer.sampling import SamplerError
-from trainer.settings import TrainerSettings
-from trainer.sft import train_sft
 from trainer.stopping import Stopped, Stops
 
-from .runs import Command, lines_of, metrics_of, records, rl_row, settings_of
+from .runs import Command, lines_of, metrics_of
 
 STEPS = 3
-
-
-@pytest.fixture
-def run(tmp_path: Path, folders: Any, capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(tmp_path, folders["qwen3"], capsys)
-
-
-@pytest.fixture
-def sft_data(tmp_path: Path, row: Callable[..., Any], write_shards: Callable[..., Path]) -> Path:
-    return write_shards(tmp_path / "sft-run", [row(id=f"s{number}") for number in range(3)])
-
-
-@pytest.fixture
-def rl_data(tmp_path: Path, write_shards: Callable[..., Path]) -> Path:
-    rows = [rl_row(record) for record in records("662-1-0-c0", "662-1-0-c1")]
-    return write_shards(tmp_path / "rl-run", rows, "rl")
 
 
 def saved_steps(output: Path) -> list[int]:
@@ -225,115 +203,6 @@ def test_a_disk_that_is_full(run: Command, sft_data: Path, monkeypatch: pytest.M
     assert list((ran.output / "checkpoints").iterdir()) == []
 
 
-# What may change before a run goes on, and what may not
-
-
-def test_more_steps(run: Command, sft_data: Path) -> None:
-    """And other log settings and threads: the same as one run of that length."""
-    assert run("sft", sft_data).code == 0
-    more = run("sft", sft_data, "sft.steps=4", "log.keep=1", "threads=2", "model.gradient_checkpointing=true")
-    assert more.code == 0, more.err
-    whole = run("sft", sft_data, "sft.steps=4", output="whole")
-    assert [line["step"] for line in metrics_of(more.output)] == [0, 1, 2, 3]
-    found, expected = (
-        [line["loss"] for line in metrics_of(more.output)],
-        [line["loss"] for line in metrics_of(whole.output)],
-    )
-    assert found == pytest.approx(expected, rel=1e-5)
-
-
-def test_fewer_steps_than_are_done(run: Command, sft_data: Path) -> None:
-    assert run("sft", sft_data).code == 0
-    run("sft", sft_data, "sft.steps=1").check_refused(2, "step-000002 is beyond the 1 steps of this run")
-
-
-REFUSED = [
-    ("seed=1", "seed was 0 and is now 1"),
-    ("optimiser.lr=0.5", "optimiser.lr was 1e-05 and is now 0.5"),
-    ("batch.tokens=2048", "batch.tokens was 1024 and is now 2048"),
-    ("sft.samples_per_step=3", "sft.samples_per_step was 2 and is now 3"),
-    ("model.freeze_vision=true", "model.freeze_vision was False and is now True"),
-]
-
-
-def test_what_changes_the_result_is_refused(run: Command, sft_data: Path, rl_data: Path) -> None:
-    assert run("sft", sft_data).code == 0
-    for change, said in REFUSED:
-        run("sft", sft_data, change).check_refused(2, "step-000002 is of another run, ", said, "another --output")
-    other = run("sft", rl_data, "seed=0")
-    other.check_refused(2)
-
-
-JUDGE = {
-    "endpoints": {"judge": {"kind": "openai", "model": "m", "base_url": "http://a/v1"}},
-    "roles": {"judge": "judge"},
-}
-
-
-class Rows:
-    """What an identity looks at of shards."""
-
-    def __init__(self, count: int = 4, sha256: str = "aa" * 32) -> None:
-        self.count, self.sha256 = count, sha256
-
-    def __len__(self) -> int:
-        return self.count
-
-
-def made(command: str, settings: TrainerSettings, rows: Any = None) -> dict[str, Any]:
-    return identity(command, settings, rows or Rows())
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"endpoints": {"judge": {**JUDGE["endpoints"]["judge"], "base_url": "http://b/v1"}}}, None),
-        ({"endpoints": {"judge": {**JUDGE["endpoints"]["judge"], "max_retries": 1, "api_key_env": "K"}}}, None),
-        ({"wait_s": 1.0}, None),
-        ({"endpoints": {**JUDGE["endpoints"], "spare": JUDGE["endpoints"]["judge"]}}, None),
-        (
-            {"endpoints": {"judge": {**JUDGE["endpoints"]["judge"], "model": "n"}}},
-            "reward.endpoints.judge.model was 'm' and is now 'n'",
-        ),
-        ({"options": {"skip": ["format"]}}, "reward.options.skip was left out and is now ['format']"),
-        ({"recipe": "ivgr"}, "reward.recipe was 'argos' and is now 'ivgr'"),
-    ],
-)
-def test_a_judge_may_move_and_not_change(change: dict[str, Any], said: str | None) -> None:
-    one = settings_of(Path("tiny"), reward=JUDGE)
-    other = settings_of(Path("tiny"), reward=JUDGE | change)
-    assert difference(made("grpo", one), made("grpo", other)) == said
-    assert difference(made("sft", one), made("sft", other)) is None, "SFT has no reward"
-
-
-def test_other_data_are_named() -> None:
-    settings = settings_of(Path("tiny"))
-    said = difference(made("sft", settings), made("sft", settings, Rows(5)))
-    assert said and said.startswith("data was '4 rows, ids sha256 aaaaaaaaaaaa' and is now '5 rows, ")
-
-
-def test_a_models_folder_is_the_same_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "tiny").mkdir()
-    monkeypatch.chdir(tmp_path)
-    assert made("sft", settings_of(Path("tiny"))) == made("sft", settings_of(tmp_path / "tiny"))
-
-
-def test_every_free_key_is_a_setting() -> None:
-    """A renamed key would otherwise be refused, or a misspelt one never be free."""
-    from inference.settings import EndpointSettings
-
-    settings = settings_of(Path("tiny"))
-    for key in FREE:
-        at: Any = settings
-        for part in key.split("."):
-            assert hasattr(at, part), key
-            at = getattr(at, part)
-    assert set(EndpointSettings.__dataclass_fields__) >= FREE_OF_ENDPOINTS
-
-
-# Steps in which nothing is learnt
-
-
 def test_steps_without_a_gradient_are_shown_and_end_the_run(
     run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -368,67 +237,3 @@ IDLE = [
 @pytest.mark.parametrize(("metrics", "said"), IDLE)
 def test_why_nothing_was_learnt(metrics: dict[str, float | None], said: str) -> None:
     assert said in grpo.idle_because(metrics)
-
-
-# One process at a time
-
-
-def test_a_folder_that_another_process_writes(run: Command, sft_data: Path) -> None:
-    (run.home / "out").mkdir()
-    with locked(run.home / "out"):
-        run("sft", sft_data).check_refused(2, f"another process is writing {run.home / 'out'}")
-    assert run("sft", sft_data).code == 0, "the file of a lock that nobody holds any more does not matter"
-
-
-def test_a_lock_is_refused_as_the_caller_says(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="cannot write"), locked(tmp_path / "file"):
-        pass
-
-
-@pytest.mark.parametrize("command", ["sft", "grpo", "eval"])
-def test_several_ranks(command: str, run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    ran = run(command, sft_data)
-    ran.check_refused(2, "WORLD_SIZE is 2, and the trainer is one process")
-    assert not ran.output.exists()
-    monkeypatch.setenv("WORLD_SIZE", "1")
-    assert cli.main(["sft", "--config", "gone.toml", "--data", "d", "--output", str(ran.output)]) == 2
-    assert "gone.toml" in run.capture.readouterr().err
-
-
-# How long
-
-
-LENGTHS = [
-    ({"steps": 7}, 100, 7),
-    ({"epochs": 1.0}, 100, 25),
-    ({"epochs": 2.5}, 10, 7),
-    ({"epochs": 0.01}, 10, 1),
-]
-
-
-@pytest.mark.parametrize(("length", "rows", "steps"), LENGTHS)
-def test_steps_and_epochs(length: dict[str, Any], rows: int, steps: int) -> None:
-    settings = settings_of(Path("tiny"), sft=length | {"samples_per_step": 4})
-    assert settings.sft.steps_for(rows) == steps
-    rounds = replace(settings.grpo, steps=None, epochs=None, prompts_per_step=4)
-    assert replace(rounds, **length).steps_for(rows) == steps
-
-
-@pytest.mark.parametrize("section", ["sft", "grpo"])
-def test_one_of_steps_and_epochs(section: str, run: Command, sft_data: Path, rl_data: Path) -> None:
-    data = {"sft": sft_data, "grpo": rl_data}[section]
-    both = run(section, data, f"{section}.epochs=2")
-    both.check_refused(2, f"{section}.steps = 2 stands beside epochs = 2: leave one of them out")
-
-
-def test_neither_steps_nor_epochs(folders: Any, sft_data: Path, tmp_path: Path) -> None:
-    settings = settings_of(folders["qwen3"])
-    with pytest.raises(UserError, match=r"neither sft\.steps nor sft\.epochs is set"):
-        train_sft(settings, sft_data, tmp_path / "out")
-
-
-def test_a_run_of_two_epochs(folders: Any, sft_data: Path, tmp_path: Path) -> None:
-    train_sft(settings_of(folders["qwen3"], sft={"epochs": 2.0, "samples_per_step": 2}), sft_data, tmp_path / "out")
-    assert len(metrics_of(tmp_path / "out")) == 3
