@@ -1,4 +1,6 @@
-"""Files on a local disk that appear whole or not at all, however many processes write them and whenever one dies."""
+"""Files on a local disk that appear whole or not at all, however many processes write them and whenever one dies; and a
+folder that one process writes at a time.
+"""
 
 import contextlib
 import os
@@ -6,6 +8,10 @@ import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from schemas.errors import UserError
 
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}\.tmp", re.DOTALL)
 
@@ -41,6 +47,27 @@ def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
 def is_unfinished(name: str) -> bool:
     """Whether a file of this name is what an interrupted writer left behind."""
     return _UNFINISHED.fullmatch(name) is not None
+
+
+@contextlib.contextmanager
+def locked(folder: Path, refusal: type[UserError] = UserError) -> Iterator[None]:
+    """Hold a folder, made if missing, for one writing process, by its ``.lock``.
+
+    Raises ``refusal`` where another process holds it, or it cannot be written. The operating system frees the lock of a
+    process that ends, however it ends; the file stays.
+    """
+    lock = FileLock(folder / ".lock", blocking=False)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout as error:
+        raise refusal(f"another process is writing {folder}") from error
+    except OSError as error:
+        raise refusal(f"cannot write {folder}: {error.strerror or error}") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _sync(path: Path) -> None:

@@ -104,7 +104,7 @@ def lines_of(command: str) -> list[str]:
 
 @pytest.mark.parametrize("line", lines_of("trainer"))
 def test_commands_are_ones_that_trainer_knows(line: str) -> None:
-    assert make_trainer_parser().parse_args(line.split()[1:]).command in ("sft", "grpo", "eval")
+    assert make_trainer_parser().parse_args(line.split()[1:]).command in ("sft", "grpo", "eval", "export")
 
 
 @pytest.mark.parametrize("line", lines_of("beam"))

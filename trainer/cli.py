@@ -1,12 +1,14 @@
-"""The ``trainer`` command: sft, grpo and eval.
+"""The ``trainer`` command: sft, grpo, eval and export.
 
-Exit codes: 0 done; 1 training failed (a loss that is not a number, or an error while running); 2 a mistake in the
-command, the config, the data or the model; 3 stopped cleanly because the judges, or the server that samples, did not
-answer; 130 interrupted.
+Exit codes: 0 done; 1 training failed (a loss that is not a number, steps in which nothing is learnt, or an error while
+running); 2 a mistake in the command, the config, the data or the model; 3 stopped cleanly because the judges, or the
+server that samples, did not answer; 130 and 143 stopped by SIGINT (Ctrl-C) and SIGTERM. Whatever ends a training, its
+last whole step is saved first.
 """
 
 import argparse
 import logging
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -18,6 +20,7 @@ _EXAMPLES = """examples:
   trainer sft  --config sft.toml  --data runs/q --output runs/sft
   trainer grpo --config grpo.toml --data runs/q --output runs/grpo --set model.path=runs/sft/model
   trainer eval --config grpo.toml --data data/sample --output runs/eval --set model.path=runs/grpo/model
+  trainer export runs/grpo/checkpoints/step-000150 runs/grpo-150
 """
 
 
@@ -26,6 +29,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parsed = make_parser().parse_args(argv)
     logging.basicConfig(level=logging.INFO if parsed.verbose else logging.ERROR, format="%(name)s: %(message)s")
     warnings.filterwarnings("ignore", category=FutureWarning)
+    if os.environ.get("WORLD_SIZE", "1") not in ("", "1"):
+        said = f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, and the trainer is one process on one GPU: start it without"
+        print(f"trainer: {said} torchrun and the like", file=sys.stderr)
+        return 2
     try:
         require_extra("train", f"trainer {parsed.command}", "torch", "torchvision", "transformers")
     except MissingExtra as error:
@@ -59,6 +66,9 @@ def make_parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--set", action="append", default=[], metavar="a.b=c", dest="overrides", help="override one key"
         )
+    command = commands.add_parser("export", help="make a plain model folder of a checkpoint", allow_abbrev=False)
+    command.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a step's folder in OUT/checkpoints")
+    command.add_argument("out", type=Path, metavar="OUT", help="the model's folder, which must not hold anything yet")
     return parser
 
 

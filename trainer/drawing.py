@@ -1,5 +1,6 @@
 """Drawing rows in a seeded order, epoch after epoch, and encoding them ahead of their use."""
 
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -30,6 +31,18 @@ class Room:
             return None
         kept = f", of which {self.answer_tokens} are kept for the answer" if self.answer_tokens else ""
         return f"{sample.id}: {len(sample)} tokens, batch.max_tokens is {self.max_tokens}{kept}"
+
+
+def first_samples(shards: Shards, encode: Encode, room: Room, count: int = 8) -> list[Sample]:
+    """The first usable rows, to see what they are like."""
+    found: list[Sample] = []
+    for index in range(len(shards)):
+        with contextlib.suppress(BadRow):
+            sample = encode(shards[index])
+            found += [sample] if room.refusal(sample) is None else []
+        if len(found) == count:
+            break
+    return found
 
 
 class Draws:

@@ -4,9 +4,11 @@ A step, top to bottom: draw questions, sample a group of answers to each, score 
 draw others, turn rewards into advantages, and make one optimiser step (or a few) over all targets of the step.
 """
 
+import contextlib
 import copy
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,24 +16,24 @@ from typing import Any
 import torch
 
 from rewards.recipes.base import Memory
-from trainer.checkpoint import Progress, checkpoints, load_checkpoint, save_checkpoint
+from rewards.scorers.outcome import needs_judge
 from trainer.collate import Batch, collate, micro_batches
-from trainer.drawing import Draws, Room
+from trainer.drawing import Draws, Encode, Room, first_samples
 from trainer.encode import with_response
 from trainer.gallery import save_rollouts
 from trainer.group import Group, Scored
 from trainer.loss import Clipping, advantages, clip_high_at, overlong_penalty, policy_loss
-from trainer.memory import available_bytes, estimate, refuse_if_too_large
+from trainer.memory import available_bytes, estimate, refuse_if_too_large, rows_like
 from trainer.model import VisionLanguageModel, load_model
-from trainer.monitor import Monitor, run_sha256
 from trainer.optimiser import NotFinite, Optimiser
 from trainer.policy import Scores, score
-from trainer.reward import Reward, check_recipe
+from trainer.reward import Reward, check_judge, check_recipe, reads_text
 from trainer.rollouts import make_sampler
-from trainer.sample import Sample
+from trainer.sample import BadRow, Sample
 from trainer.sampling import Rollout, Sampler
-from trainer.settings import GrpoSettings, TrainerSettings
-from trainer.shards import Shards, prompt_sample
+from trainer.settings import TrainerSettings
+from trainer.shards import Shards, TrainingRow, prompt_sample
+from trainer.training import Training
 
 SEEDS_PER_STEP = 1000
 """Each ``sample`` call of a run has a seed of its own: this many are set aside for a step."""
@@ -54,43 +56,53 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
     """Trains, and returns the folder of the trained model. Resumes from the last checkpoint where there is one.
 
     Raises ShardError, ConfigError, ModelError, SamplerError, CheckpointError and DoesNotFit before the first step;
-    JudgesDown when the reward's endpoints stay silent and NotFinite when a loss or gradient is not a number, after
-    either of which the last checkpoint stands.
+    JudgesDown when the reward's endpoints stay silent, NotFinite when a loss or gradient is not a number,
+    NothingLearnt, and Stopped for a signal, after each of which the last whole step is saved.
     """
     grpo = settings.grpo
     vlm = load_model(settings.model)
-    refuse_if_too_large(estimate(vlm.model, settings), available_bytes())
-    shards = Shards(data, "rl", output / "rows")
+    shards, room = Shards(data, "rl", output / "rows"), Room(settings.batch.max_tokens, settings.rollout.max_new_tokens)
     check_recipe(settings.reward, shards.gives)
+    if (left_out := check_judge(settings.reward, shards)) is not None:
+        print(f"trainer: {left_out}", file=sys.stderr)
+    encode = _encoder(vlm, reads_text(settings.reward))
+    rows = rows_like(first_samples(shards, encode, room))
+    refuse_if_too_large(estimate(vlm.model, settings, rows, is_grpo=True), available_bytes())
     reference = copy.deepcopy(vlm.model).requires_grad_(False).eval() if grpo.kl_beta > 0 else None
-    optimiser = Optimiser(vlm.model, settings.optimiser, grpo.steps * grpo.updates_per_rollout)
+    steps = grpo.steps_for(len(shards))
+    optimiser = Optimiser(vlm.model, settings.optimiser, steps * grpo.updates_per_rollout)
     sampler = make_sampler(vlm, settings.rollout, str(output / "served"))
     reward = Reward(settings.reward, output)
-    digest, folder = run_sha256("grpo", settings, shards.sha256), output / "checkpoints"
-    found = checkpoints(folder)
-    progress = load_checkpoint(found[-1], optimiser, digest) if found else Progress()
-    reward.memory = Memory.of_plain(progress.memory)
-    with Monitor(output, "grpo", settings, str(data), grpo.steps) as monitor:
-        monitor.resume_at(progress.step)
-        room = Room(settings.batch.max_tokens, settings.rollout.max_new_tokens)
-        draws = Draws(shards, lambda row: prompt_sample(vlm, row), settings.seed, room, monitor.leave_out)
-        draws.position = progress.position
+    with (
+        contextlib.closing(reward),
+        Training("grpo", settings, data, output, shards, optimiser, steps) as training,
+    ):
+        reward.memory = Memory.of_plain(training.progress.memory)
+        draws = Draws(shards, encode, settings.seed, room, training.monitor.leave_out)
+        draws.position = training.progress.position
         trainee = Trainee(vlm, optimiser, sampler, reward, draws, reference, settings)
-        try:
-            while progress.step < grpo.steps:
-                groups, metrics = grpo_step(trainee, progress.step)
-                monitor.log(progress.step, metrics, ("reward", *reward.recipe.shown, "entropy"))
-                every = settings.log.rollouts_every
-                if every and progress.step % every == 0:
-                    save_rollouts(output / "rollouts" / f"step-{progress.step:06d}", groups)
-                progress = Progress(progress.step + 1, draws.position, reward.memory.as_plain())
-                is_last = progress.step == grpo.steps
-                if is_last or (settings.log.save_every and progress.step % settings.log.save_every == 0):
-                    save_checkpoint(folder, progress, optimiser, digest, settings.log.keep)
-        finally:
-            reward.close()
+        shown = ("reward", *reward.recipe.shown, "entropy", "logprob_gap", "lr", "tokens_per_s")
+        while training.goes_on:
+            step = training.progress.step
+            groups, metrics = grpo_step(trainee, step)
+            every = settings.log.rollouts_every
+            if every and step % every == 0:
+                save_rollouts(output / "rollouts" / f"step-{step:06d}", groups)
+            memory = reward.memory.as_plain()
+            training.commit(metrics, shown, draws.position, memory, idle_because(metrics))
         vlm.save(output / "model")
     return output / "model"
+
+
+def _encoder(vlm: VisionLanguageModel, is_read: bool) -> Encode:
+    """Rows to prompts; ``is_read``: a judge reads answers that are free text."""
+
+    def encode(row: TrainingRow) -> Sample:
+        if not is_read and needs_judge(row.question):
+            raise BadRow(f"{row.id}: the gold answer is free text, and no judge of reward.roles reads it")
+        return prompt_sample(vlm, row)
+
+    return encode
 
 
 def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float | None]]:
@@ -100,11 +112,26 @@ def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float
     sampled, kept = collect_groups(trainee, step)
     sampled_s = time.perf_counter() - started
     samples = to_samples(kept, trainee.settings, step)
-    metrics = update(trainee, samples, step) if samples else {"loss": None, "grad_norm": None}
+    metrics: dict[str, float | None] = {"loss": None, "grad_norm": None, "logprob_gap": None}
+    metrics |= update(trainee, samples, step) if samples else {}
     metrics |= summary(sampled, kept, trainee.reward.recipe.shown)
+    metrics |= trainee.optimiser.rates(step * trainee.settings.grpo.updates_per_rollout)
     trainee.reward.learn(sampled)
-    metrics |= {"rollout_s": sampled_s, "wall_s": time.perf_counter() - started}
+    wall_s = time.perf_counter() - started
+    tokens = sum(len(rollout.ids) for group in sampled for rollout in group.rollouts)
+    metrics |= {"rollout_s": sampled_s, "wall_s": wall_s, "tokens_per_s": tokens / wall_s}
     return sampled, metrics
+
+
+def idle_because(metrics: Mapping[str, float | None]) -> str:
+    """Why a step with these metrics had no gradient, should it have had none."""
+    if metrics["reward"] is None:
+        return "no rollout was scored"
+    if not metrics["groups_kept"]:
+        return "no group has answers that differ in what they earn"
+    if metrics["loss"] is None:
+        return "every rollout that could teach was cut off at rollout.max_new_tokens or not scored"
+    return "the rewards within each group are alike"
 
 
 def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group]]:
@@ -212,17 +239,18 @@ def _backward(
     """Add a micro-batch's gradient; returns its shares of the step's metrics. Raises NotFinite."""
     grpo = trainee.settings.grpo
     scores = _scores(trainee, trainee.vlm.model, batch)
+    old = scores.logprobs.detach() if old is None else old
     reference = None
     if trainee.reference is not None:
         with torch.no_grad():
             reference = _scores(trainee, trainee.reference, batch).logprobs
     found = policy_loss(
         scores.logprobs,
-        scores.logprobs.detach() if old is None else old,
+        old,
         batch.sampler_logprobs,
         batch.advantages,
         denominator,
-        _clipping(grpo, step),
+        _clipping(trainee, step),
         reference,
         grpo.kl_beta,
     )
@@ -230,6 +258,8 @@ def _backward(
         raise NotFinite(f"step {step}: the loss is {found.loss.item()}")
     found.loss.backward()
     shares = {"entropy": scores.entropy.sum(), "clipped": found.clipped, "kl": found.kl}
+    if not batch.sampler_logprobs.isnan().any():
+        shares["logprob_gap"] = (old - batch.sampler_logprobs).abs().sum()
     return {"loss": found.loss.item()} | {name: float(value) / denominator for name, value in shares.items()}
 
 
@@ -239,8 +269,10 @@ def _scores(trainee: Trainee, model: Any, batch: Batch) -> Scores:
     return score(vlm, batch, trainee.settings.rollout.temperature, vlm.never_ids)
 
 
-def _clipping(grpo: GrpoSettings, step: int) -> Clipping:
-    high = clip_high_at(step, grpo.steps, grpo.clip_high, grpo.clip_high_end)
+def _clipping(trainee: Trainee, step: int) -> Clipping:
+    grpo = trainee.settings.grpo
+    steps = trainee.optimiser.steps // grpo.updates_per_rollout
+    high = clip_high_at(step, steps, grpo.clip_high, grpo.clip_high_end)
     return Clipping(grpo.clip_low, high, grpo.importance_cap)
 
 

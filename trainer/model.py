@@ -115,6 +115,7 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
         raise ModelError(f"{settings.path} lacks {len(missing)} weights, such as {missing[0]}")
     if getattr(processor, "chat_template", None) is None:
         raise ModelError(f"{settings.path} has no chat template")
+    _bound_images(processor.image_processor, settings)
     _prepare(model, settings)
     return VisionLanguageModel(
         model.to(where),
@@ -173,6 +174,17 @@ def _plain_state(model: Any) -> dict[str, torch.Tensor]:
             weight = layer.base_layer.weight.detach()
             state[f"{name}.weight"] = weight + layer.get_delta_weight("default").detach().to(weight.dtype)
     return state
+
+
+def _bound_images(image_processor: Any, settings: ModelSettings) -> None:
+    """Let the processor make no image larger than the settings say. Coordinates follow: see :func:`_speech`."""
+    if settings.max_pixels is None:
+        return
+    size = image_processor.size
+    if settings.max_pixels < size["shortest_edge"]:
+        raise ModelError(f"model.max_pixels must be at least this model's {size['shortest_edge']}")
+    bound = min(settings.max_pixels, size["longest_edge"])
+    image_processor.size = type(size)(**{**dict(size), "longest_edge": bound})
 
 
 def _speech(settings: ModelSettings, family: Family, image_processor: Any) -> Speech:

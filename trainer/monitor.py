@@ -79,15 +79,19 @@ class Monitor:
         self._left_out = {line["row"] for line in left_out}
         self._bar.update(self._task, completed=step)
 
-    def log(self, step: int, metrics: Mapping[str, float | None], shown: tuple[str, ...]) -> None:
-        """Record a step's metrics; ``shown`` of them stand beside the bar. A metric that has no value is null."""
+    def log(self, step: int, metrics: Mapping[str, float | None], shown: tuple[str, ...], note: str = "") -> None:
+        """Record a step's metrics; ``shown`` of them stand beside the bar. A metric that has no value is null.
+
+        A step with a ``note`` is always printed.
+        """
         values = {name: value for name, value in metrics.items() if value is None or math.isfinite(value)}
         line = {"step": step} | values
         with (self.output / "metrics.jsonl").open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(line) + "\n")
-        text = ", ".join(f"{name} {value:.4g}" for name in shown if (value := values.get(name)) is not None)
+        figures = [f"{name} {value:.4g}" for name in shown if (value := values.get(name)) is not None]
+        text = ", ".join([*figures, note] if note else figures)
         self._bar.update(self._task, completed=step + 1, description=text)
-        if not sys.stderr.isatty() and (step % LINE_EVERY == 0 or step + 1 == self.steps):
+        if not sys.stderr.isatty() and (note or step % LINE_EVERY == 0 or step + 1 == self.steps):
             print(f"step {step + 1}/{self.steps}: {text}", file=sys.stderr)
         if self._board is not None:
             for name, value in values.items():
@@ -109,11 +113,6 @@ class Monitor:
 def settings_sha256(settings: TrainerSettings) -> str:
     """The digest of the resolved config."""
     return hashlib.sha256(to_toml(settings).encode()).hexdigest()
-
-
-def run_sha256(command: str, settings: TrainerSettings, data_sha256: str) -> str:
-    """The identity of a run: only the same command, config and data resume from a checkpoint."""
-    return hashlib.sha256(f"{command} {settings_sha256(settings)} {data_sha256}".encode()).hexdigest()
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ otherwise be lost. Gradients are added up in float32 on the copy as soon as they
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -19,10 +19,19 @@ class NotFinite(RuntimeError):
 
 
 class Optimiser:
-    """Steps the trainable weights of one model."""
+    """Steps the trainable weights of one model.
+
+    Attributes:
+        steps: over how many the learning rate is spread.
+        masters: the float32 weights by name.
+        updates: how often the weights were changed, or began to be.
+        before_change: called before each of these changes.
+    """
 
     def __init__(self, model: nn.Module, settings: OptimiserSettings, steps: int) -> None:
         self.settings, self.steps = settings, steps
+        self.updates = 0
+        self.before_change: Callable[[], None] = lambda: None
         self.masters: dict[str, nn.Parameter] = {}
         self._weights: dict[str, nn.Parameter] = {}
         for name, weight in model.named_parameters():
@@ -69,6 +78,15 @@ class Optimiser:
         left = (1 + math.cos(math.pi * done)) / 2 if s.schedule == "cosine" else 1 - done
         return s.final_share + (1 - s.final_share) * left
 
+    def rates(self, step: int) -> dict[str, float]:
+        """The learning rates at a step, by the names that they have in metrics."""
+        full = {"lr": self.settings.lr} | ({"muon_lr": self.settings.muon_lr} if self.settings.muon_lr else {})
+        return {name: rate * self.rate(step) for name, rate in full.items()}
+
+    def is_finite(self) -> bool:
+        """Whether all weights are numbers."""
+        return all(bool(master.isfinite().all()) for master in self.masters.values())
+
     def step(self, step: int) -> float:
         """Make one step and clear the gradients; returns their norm before it was bounded.
 
@@ -78,6 +96,8 @@ class Optimiser:
         if not math.isfinite(norm):
             self._clear()
             raise NotFinite(f"the gradient's norm is {norm}")
+        self.before_change()
+        self.updates += 1
         for optimiser in self._optimisers:
             full = self.settings.muon_lr if isinstance(optimiser, torch.optim.Muon) else self.settings.lr
             for group in optimiser.param_groups:

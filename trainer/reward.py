@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from inference.endpoint import check_extras
+from inference.endpoint import check_extras, is_real
 from inference.errors import Failure
 from inference.runtime import runtime
 from inference.session import Session
@@ -25,11 +25,12 @@ from rewards.recipes.base import Earned, Judged, Memory
 from schemas.config import ConfigError
 from schemas.records import FrameRef, MediaRef, Question
 from schemas.responses.traces import read_trace
+from schemas.text import counted
 from trainer.group import Group, Scored
 from trainer.model import VisionLanguageModel
 from trainer.sample import EncodedImage, Sample
 from trainer.settings import RewardSettings
-from trainer.shards import FrameOf, TrainingRow, sizes_of
+from trainer.shards import FrameOf, Shards, TrainingRow, sizes_of
 from vision.decode import decode_image
 from vision.media import MediaStore
 
@@ -53,6 +54,25 @@ def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None
     missing = [what for name, what in recipe.needs.items() if not gives(name)]
     if missing:
         raise ConfigError(f"reward.recipe = {recipe.name!r} needs {missing[0]}, which no row of the data has")
+
+
+def reads_text(settings: RewardSettings) -> bool:
+    """Whether a judge grades free text; the embedded engine does not."""
+    judge = settings.played.get("judge")
+    return judge is not None and is_real(settings.endpoints[judge])
+
+
+def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
+    """What to know of rows whose gold answer is free text where no judge reads it: their right answers alone would be
+    scored, so they are left out. None where there are none. Raises ConfigError where no other rows are there.
+    """
+    found = 0 if reads_text(settings) else shards.count_free_text()
+    if not found:
+        return None
+    said = f"{found} of {counted(len(shards), 'row')} with free text as gold answer"
+    if found == len(shards):
+        raise ConfigError(f"{said}, and no judge reads them: set reward.roles.judge to an endpoint that does")
+    return f"{said} left out, for no judge reads them: set reward.roles.judge to an endpoint that does"
 
 
 class Reward:

@@ -21,7 +21,7 @@ class Rollout:
     Attributes:
         ids: its tokens, the one that ends it included where there is one.
         is_truncated: it was cut off at ``max_new_tokens``.
-        logprobs: of each token under the distribution it was drawn from; None where that is the trainer's own policy.
+        logprobs: of each token under the distribution it was drawn from; None: taken to be the trainer's own.
     """
 
     ids: tuple[int, ...]

@@ -1,5 +1,6 @@
 """What a trainer's config may hold. One file serves ``sft``, ``grpo`` and ``eval``: each reads what it needs."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Annotated, Any, ClassVar, Literal
@@ -11,7 +12,7 @@ from inference.endpoint import COORDINATE_ROLES, check_access, is_embedded, is_r
 from inference.settings import EndpointSettings, FrameName, Role
 from rewards.recipes.base import Recipe
 from rewards.recipes.registry import RECIPES, make_recipe
-from schemas.config import OneOf, Share, settings
+from schemas.config import ConfigError, OneOf, Share, settings
 
 
 @settings
@@ -22,6 +23,11 @@ class ModelSettings:
     revision: Annotated[str, "of the Hub's repository"] = "main"
     frame: Annotated[FrameName | None, "how the model writes coordinates; left out: as its family does"] = None
     decimals: Annotated[int | None, "the decimals of a coordinate; left out: as its family has them"] = None
+    max_pixels: Annotated[
+        PositiveInt | None,
+        "a larger image is shrunk to so many, in training, in rollouts and by the saved model; left out: as the "
+        "model's processor has it",
+    ] = None
     dtype: Annotated[Literal["bfloat16", "float32"], "what it computes in"] = "bfloat16"
     freeze_vision: Annotated[bool, "leave the vision tower as it is"] = False
     lora_rank: Annotated[
@@ -63,17 +69,30 @@ class OptimiserSettings:
 
 @settings
 class SftSettings:
-    """Supervised fine-tuning; the rows are shuffled anew each epoch."""
+    """Supervised fine-tuning; the rows are shuffled anew each epoch. One of ``steps`` and ``epochs`` is set."""
 
-    steps: Annotated[PositiveInt, "optimiser steps"] = 1000
+    steps: Annotated[PositiveInt | None, "optimiser steps"] = None
+    epochs: Annotated[PositiveFloat | None, "passes over the rows, rounded up to whole steps"] = None
     samples_per_step: Annotated[PositiveInt, "rows of a step"] = 32
+
+    def __post_init__(self) -> None:
+        _check_length(self)
+
+    def steps_for(self, rows: int) -> int:
+        """The optimiser steps over so many rows. Raises ConfigError where neither ``steps`` nor ``epochs`` is set."""
+        return _steps(self, "sft", rows, self.samples_per_step)
 
 
 @settings
 class GrpoSettings:
-    """GRPO with the options of DAPO."""
+    """GRPO with the options of DAPO. One of ``steps`` and ``epochs`` is set."""
 
-    steps: Annotated[PositiveInt, "rounds of rollouts"] = 200
+    steps: Annotated[PositiveInt | None, "rounds of rollouts"] = None
+    epochs: Annotated[
+        PositiveFloat | None,
+        "passes over the rows at prompts_per_step a round, rounded up to whole rounds; what dynamic_sampling draws "
+        "besides is not counted",
+    ] = None
     prompts_per_step: Annotated[PositiveInt, "questions of a step"] = 16
     group_size: Annotated[int, Field(ge=2), "rollouts of each question"] = 8
     clip_low: Annotated[float, Field(ge=0, lt=1), "the ratio is clipped below 1 minus this"] = 0.2
@@ -102,6 +121,26 @@ class GrpoSettings:
         PositiveFloat, "bounds the correction for a sampler whose log-probabilities differ from the trainer's"
     ] = 2.0
     shuffle_advantages: Annotated[bool, "the control: breaks the tie between rollouts and rewards"] = False
+
+    def __post_init__(self) -> None:
+        _check_length(self)
+
+    def steps_for(self, rows: int) -> int:
+        """The rounds over so many rows. Raises ConfigError where neither ``steps`` nor ``epochs`` is set."""
+        return _steps(self, "grpo", rows, self.prompts_per_step)
+
+
+def _check_length(section: SftSettings | GrpoSettings) -> None:
+    if section.steps is not None and section.epochs is not None:
+        raise ValueError(f"steps = {section.steps} stands beside epochs = {section.epochs:g}: leave one of them out")
+
+
+def _steps(section: SftSettings | GrpoSettings, name: str, rows: int, rows_per_step: int) -> int:
+    if section.steps is not None:
+        return section.steps
+    if section.epochs is None:
+        raise ConfigError(f"neither {name}.steps nor {name}.epochs is set: set one of them")
+    return math.ceil(section.epochs * rows / rows_per_step)
 
 
 @settings
@@ -181,8 +220,12 @@ class EvalSettings:
 class LogSettings:
     """What a run writes while it trains."""
 
-    save_every: Annotated[NonNegativeInt, "steps from checkpoint to checkpoint (0: one at the end)"] = 0
-    keep: Annotated[PositiveInt, "checkpoints that stay"] = 2
+    save_every_s: Annotated[
+        NonNegativeFloat,
+        "time from checkpoint to checkpoint; there is one at the end whatever ends the run (0: only then)",
+    ] = 900.0
+    save_every: Annotated[NonNegativeInt, "also one every so many steps (0: by time alone)"] = 0
+    keep: Annotated[PositiveInt, "checkpoints that stay, the latest"] = 2
     rollouts_every: Annotated[
         NonNegativeInt, "steps from one sample of rollouts with overlays to the next (0: none)"
     ] = 20
@@ -196,6 +239,9 @@ class TrainerSettings:
     model: ModelSettings
     seed: Annotated[int, "of sampling and shuffling"] = 0
     threads: Annotated[NonNegativeInt, "threads of torch on a processor (0: as torch chooses)"] = 0
+    max_idle_steps: Annotated[
+        NonNegativeInt, "so many steps in a row without a gradient end the training with an error (0: never)"
+    ] = 10
     batch: BatchSettings = field(default_factory=BatchSettings)
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
     sft: SftSettings = field(default_factory=SftSettings)

@@ -3,49 +3,45 @@
 import time
 from pathlib import Path
 
-from trainer.checkpoint import Progress, checkpoints, load_checkpoint, save_checkpoint
 from trainer.collate import collate, micro_batches
-from trainer.drawing import Draws, Room
+from trainer.drawing import Draws, Room, first_samples
 from trainer.loss import sft_loss
-from trainer.memory import available_bytes, estimate, refuse_if_too_large
+from trainer.memory import available_bytes, estimate, refuse_if_too_large, rows_like
 from trainer.model import VisionLanguageModel, load_model
-from trainer.monitor import Monitor, run_sha256
 from trainer.optimiser import NotFinite, Optimiser
 from trainer.policy import score
 from trainer.sample import Sample
 from trainer.settings import TrainerSettings
-from trainer.shards import Shards, sft_sample
+from trainer.shards import Shards, TrainingRow, sft_sample
+from trainer.training import Training
 
-SHOWN = ("loss", "grad_norm", "tokens_per_s")
+SHOWN = ("loss", "grad_norm", "lr", "tokens_per_s")
 
 
 def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
     """Trains, and returns the folder of the trained model. Resumes from the last checkpoint where there is one.
 
-    Raises ShardError, ModelError, CheckpointError and DoesNotFit before the first step; NotFinite when the loss or a
-    gradient is not a number, after which the last checkpoint stands.
+    Raises ShardError, ConfigError, ModelError, CheckpointError and DoesNotFit before the first step; NotFinite when the
+    loss or a gradient is not a number, NothingLearnt, and Stopped for a signal, after each of which the last whole step
+    is saved.
     """
     vlm = load_model(settings.model)
-    refuse_if_too_large(estimate(vlm.model, settings), available_bytes())
-    shards = Shards(data, "sft", output / "rows")
-    optimiser = Optimiser(vlm.model, settings.optimiser, settings.sft.steps)
-    digest, folder = run_sha256("sft", settings, shards.sha256), output / "checkpoints"
-    found = checkpoints(folder)
-    progress = load_checkpoint(found[-1], optimiser, digest) if found else Progress()
-    with Monitor(output, "sft", settings, str(data), settings.sft.steps) as monitor:
-        monitor.resume_at(progress.step)
-        draws = Draws(
-            shards, lambda row: sft_sample(vlm, row), settings.seed, Room(settings.batch.max_tokens), monitor.leave_out
-        )
-        draws.position = progress.position
-        while progress.step < settings.sft.steps:
+    shards, room = Shards(data, "sft", output / "rows"), Room(settings.batch.max_tokens)
+
+    def encode(row: TrainingRow) -> Sample:
+        return sft_sample(vlm, row)
+
+    rows = rows_like(first_samples(shards, encode, room))
+    refuse_if_too_large(estimate(vlm.model, settings, rows), available_bytes())
+    steps = settings.sft.steps_for(len(shards))
+    optimiser = Optimiser(vlm.model, settings.optimiser, steps)
+    with Training("sft", settings, data, output, shards, optimiser, steps) as training:
+        draws = Draws(shards, encode, settings.seed, room, training.monitor.leave_out)
+        draws.position = training.progress.position
+        while training.goes_on:
             samples = [sample for _, sample in draws.take(settings.sft.samples_per_step)]
-            metrics = sft_step(vlm, optimiser, samples, progress.step, settings.batch.tokens)
-            monitor.log(progress.step, metrics, SHOWN)
-            progress = Progress(progress.step + 1, draws.position)
-            is_last = progress.step == settings.sft.steps
-            if is_last or (settings.log.save_every and progress.step % settings.log.save_every == 0):
-                save_checkpoint(folder, progress, optimiser, digest, settings.log.keep)
+            metrics = sft_step(vlm, optimiser, samples, training.progress.step, settings.batch.tokens)
+            training.commit(metrics, SHOWN, draws.position)
         vlm.save(output / "model")
     return output / "model"
 
@@ -73,7 +69,7 @@ def sft_step(
     return {
         "loss": total,
         "grad_norm": norm,
-        "lr_share": optimiser.rate(step),
+        **optimiser.rates(step),
         "samples": len(samples),
         "targets": denominator,
         "tokens": all_tokens,

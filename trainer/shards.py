@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from rewards.case import COMPLEX, SIMPLE, Context
+from schemas.answers.registry import answer_type_named
 from schemas.errors import UserError
 from schemas.geometry import Box
 from schemas.records import Question, Rubric
@@ -92,6 +93,15 @@ class Shards:
     def gives(self, name: str) -> bool:
         """Whether any row has this field of a :class:`rewards.case.Context`."""
         return name in CONTEXT and name in self._rows.column_names and any(self._rows[name])
+
+    def count_free_text(self) -> int:
+        """How many rows have a gold answer that none but a judge can tell in other words. No image is read."""
+        columns = (self._rows[name] for name in ("answer", "answer_type", "choices"))
+        return sum(
+            answer_type_named(named).needs_judge(answer, tuple(choices) if choices else None)
+            for answer, named, choices in zip(*columns, strict=True)
+            if isinstance(answer, str) and isinstance(named, str)
+        )
 
     def __getitem__(self, index: int) -> TrainingRow:
         """The row; raises BadRow where its fields do not make a question."""

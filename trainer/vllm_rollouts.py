@@ -4,10 +4,12 @@
 processor of the server's stands between the two. The server is started with
 
     VLLM_SERVER_DEV_MODE=1 vllm serve MODEL --enable-scale-out --logprobs-mode processed_logprobs \\
-        --no-mm-device-do-normalize …
+        --no-mm-device-do-normalize --generation-config vllm …
 
 The first two open the calls used here. With the third, log-probabilities are those of the distribution that tokens are
-drawn from; without the fourth, patches would be normalised a second time. Checked against vLLM 0.32.
+drawn from; without the fourth, patches would be normalised a second time. The last keeps the server from taking
+defaults of sampling from the checkpoint, such as a repetition penalty; requests name the neutral values besides.
+Checked against vLLM 0.32.
 """
 
 import asyncio
@@ -80,6 +82,10 @@ class VllmSampler:
                 "top_p": 1.0,
                 "top_k": 0,
                 "min_p": 0.0,
+                "repetition_penalty": 1.0,
+                "presence_penalty": 0.0,
+                "frequency_penalty": 0.0,
+                "min_tokens": 0,
                 "max_tokens": self._settings.max_new_tokens,
                 "stop_token_ids": list(self._vlm.end_ids),
                 "logit_bias": {str(token): NEVER for token in self._vlm.never_ids},

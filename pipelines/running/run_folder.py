@@ -11,10 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from schemas.errors import UserError
-from schemas.files import is_unfinished, write_atomically
+from schemas.files import is_unfinished, locked, write_atomically
 from stages.sources.base import RUN_MARKER
 
 _FORMER_ARTIFACTS = ["rubrics.json"]  # of runs whose run.json does not name them
@@ -99,21 +97,9 @@ class RunFolder:
         names = [*(name for name in artifacts if name == Path(name).name), *STAGED]
         return [name for name in names if (self.root / name).exists()]
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> contextlib.AbstractContextManager[None]:
         """Hold the folder for one writing process. Raises :class:`RunFolderError` when another holds it."""
-        lock = FileLock(self.root / ".lock", blocking=False)
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            lock.acquire()
-        except Timeout as error:
-            raise RunFolderError(f"another process is writing {self.root}") from error
-        except OSError as error:
-            raise RunFolderError(f"cannot write {self.root}: {error.strerror or error}") from error
-        try:
-            yield
-        finally:
-            lock.release()
+        return locked(self.root, RunFolderError)
 
     @contextlib.contextmanager
     def spool(self) -> Iterator[Path]:

@@ -17,6 +17,7 @@ from trainer.optimiser import NotFinite
 from trainer.reward import JudgesDown
 from trainer.sampling import SamplerError
 from trainer.shards import ShardError
+from trainer.training import NothingLearnt
 
 MISTAKES = [
     CacheCommandError,
@@ -45,6 +46,6 @@ def test_a_value_that_does_not_fit_stays_a_value_error(error: type[Exception]) -
     assert issubclass(error, ValueError)
 
 
-@pytest.mark.parametrize("error", [JudgesDown, NotFinite, SamplerError])
+@pytest.mark.parametrize("error", [JudgesDown, NothingLearnt, NotFinite, SamplerError])
 def test_a_server_or_a_training_that_failed_is_no_mistake_of_the_user(error: type[Exception]) -> None:
     assert not issubclass(error, UserError)

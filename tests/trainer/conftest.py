@@ -21,6 +21,7 @@ from trainer.settings import ModelSettings
 
 from ..vllm import tiny_qwen3vl
 from . import tiny_qwen25vl
+from .runs import Command, records, rl_row
 
 FAMILIES = ("qwen3", "qwen25")
 
@@ -202,3 +203,22 @@ def write_shards() -> Callable[..., Path]:
         return run
 
     return write
+
+
+@pytest.fixture
+def run(tmp_path: Path, folders: Any, capsys: pytest.CaptureFixture[str]) -> Command:
+    """The command line, in this process and on a tiny model."""
+    return Command(tmp_path, folders["qwen3"], capsys)
+
+
+@pytest.fixture
+def sft_data(tmp_path: Path, row: Callable[..., Any], write_shards: Callable[..., Path]) -> Path:
+    """A run with three rows for SFT."""
+    return write_shards(tmp_path / "sft-run", [row(id=f"s{number}") for number in range(3)])
+
+
+@pytest.fixture
+def rl_data(tmp_path: Path, write_shards: Callable[..., Path]) -> Path:
+    """A run with two questions of the sample data for GRPO."""
+    rows = [rl_row(record) for record in records("662-1-0-c0", "662-1-0-c1")]
+    return write_shards(tmp_path / "rl-run", rows, "rl")

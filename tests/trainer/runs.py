@@ -31,7 +31,7 @@ from trainer.settings import RewardSettings, TrainerSettings
 from trainer.shards import Shards, TrainingRow, prompt_sample
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
-TIMES = ("rollout_s", "wall_s")
+TIMES = ("rollout_s", "wall_s", "tokens_per_s")
 """Metrics that differ from run to run."""
 
 
@@ -151,7 +151,7 @@ def trainee_of(
     reference: Any = None,
 ) -> Trainee:  # fmt: skip
     """A run's parts; without ``data`` there is nothing to draw from."""
-    optimiser = Optimiser(vlm.model, settings.optimiser, settings.grpo.steps * settings.grpo.updates_per_rollout)
+    optimiser = Optimiser(vlm.model, settings.optimiser, settings.grpo.steps_for(0) * settings.grpo.updates_per_rollout)
     draws: Any = None
     if data is not None:
         shards = Shards(data, "rl", output / "rows")

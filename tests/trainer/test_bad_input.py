@@ -31,11 +31,6 @@ WriteShards = Callable[..., Path]
 
 
 @pytest.fixture
-def run(tmp_path: Path, folders: Any, capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(tmp_path, folders["qwen3"], capsys)
-
-
-@pytest.fixture
 def good(row: Callable[..., Any]) -> list[dict[str, Any]]:
     return [row(id=f"s{number}") for number in range(3)]
 
@@ -256,7 +251,7 @@ def test_a_loss_that_is_no_number_names_the_samples(
     run: Command, poisoned: Path, good: Any, write_shards: WriteShards
 ) -> None:
     ran = run("sft", write_shards(run.home / "data", good), f"model.path={poisoned}")
-    ran.check_refused(1, "step 0: the loss is nan on s", "the last checkpoint stands")
+    ran.check_refused(1, "step 0: the loss is nan on s", "no step was done, so none is saved")
 
 
 def test_checkpoints_stand_when_a_loss_is_no_number(

@@ -1,6 +1,7 @@
 """Checkpoints appear whole or not at all, and say why they cannot be resumed from."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -9,6 +10,9 @@ from torch import nn
 from trainer.checkpoint import STATE, CheckpointError, Progress, checkpoints, load_checkpoint, save_checkpoint
 from trainer.optimiser import Optimiser
 from trainer.settings import OptimiserSettings
+
+RUN = {"command": "sft", "optimiser.lr": 0.1, "reward.options.skip": ["format"]}
+"""The identity of a run."""
 
 
 def _optimiser(size: int = 3, start: float = 1.0, dtype: torch.dtype = torch.float32) -> Optimiser:
@@ -26,11 +30,11 @@ def _moved(optimiser: Optimiser) -> Optimiser:
 def test_round_trip(tmp_path: Path, dtype: torch.dtype) -> None:
     trained = _moved(_optimiser(dtype=dtype))
     torch.manual_seed(5)
-    path = save_checkpoint(tmp_path, Progress(7, 31, {"mean": 0.5, "note": "x"}), trained, "digest", keep=2)
+    path = save_checkpoint(tmp_path, Progress(7, 31, {"mean": 0.5, "note": "x"}), trained, RUN, keep=2)
     drawn = torch.rand(4)
 
     fresh = _optimiser(start=9.0, dtype=dtype)
-    progress = load_checkpoint(path, fresh, "digest")
+    progress = load_checkpoint(path, fresh, RUN)
     assert progress == Progress(7, 31, {"mean": 0.5, "note": "x"})
     assert torch.equal(torch.rand(4), drawn), "random numbers go on where they were"
     assert torch.equal(fresh.masters["0"], trained.masters["0"])
@@ -41,7 +45,7 @@ def test_round_trip(tmp_path: Path, dtype: torch.dtype) -> None:
 def test_the_latest_stay(tmp_path: Path) -> None:
     optimiser = _optimiser()
     for step in (1, 2, 10, 1_000_000, 3):
-        save_checkpoint(tmp_path, Progress(step), optimiser, "digest", keep=9)
+        save_checkpoint(tmp_path, Progress(step), optimiser, RUN, keep=9)
     assert [path.name for path in checkpoints(tmp_path)] == [
         "step-000001",
         "step-000002",
@@ -53,19 +57,19 @@ def test_the_latest_stay(tmp_path: Path) -> None:
 
 def test_older_ones_are_deleted(tmp_path: Path) -> None:
     for step in range(1, 6):
-        save_checkpoint(tmp_path, Progress(step), _optimiser(), "digest", keep=2)
+        save_checkpoint(tmp_path, Progress(step), _optimiser(), RUN, keep=2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-000004", "step-000005"]
 
 
 def test_a_repeated_step_takes_the_place_of_the_first(tmp_path: Path) -> None:
-    save_checkpoint(tmp_path, Progress(4, 1), _optimiser(), "digest", keep=2)
-    path = save_checkpoint(tmp_path, Progress(4, 2), _optimiser(), "digest", keep=2)
-    assert load_checkpoint(path, _optimiser(), "digest").position == 2
+    save_checkpoint(tmp_path, Progress(4, 1), _optimiser(), RUN, keep=2)
+    path = save_checkpoint(tmp_path, Progress(4, 2), _optimiser(), RUN, keep=2)
+    assert load_checkpoint(path, _optimiser(), RUN).position == 2
     assert [found.name for found in tmp_path.iterdir()] == ["step-000004"]
 
 
 def test_an_interrupted_write_is_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    save_checkpoint(tmp_path, Progress(1), _optimiser(), "digest", keep=2)
+    save_checkpoint(tmp_path, Progress(1), _optimiser(), RUN, keep=2)
 
     def killed(state: object, path: Path) -> None:
         path.write_bytes(b"half of it")
@@ -73,8 +77,8 @@ def test_an_interrupted_write_is_no_checkpoint(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(torch, "save", killed)
     with pytest.raises(KeyboardInterrupt):
-        save_checkpoint(tmp_path, Progress(2), _optimiser(), "digest", keep=2)
-    assert [path.name for path in checkpoints(tmp_path)] == ["step-000001"]
+        save_checkpoint(tmp_path, Progress(2), _optimiser(), RUN, keep=2)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-000001"], "the half that was written is gone"
 
 
 def test_what_is_no_checkpoint_is_passed_over(tmp_path: Path) -> None:
@@ -88,7 +92,7 @@ def test_what_is_no_checkpoint_is_passed_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "text", "flipped"])
 def test_a_damaged_file(tmp_path: Path, damage: str) -> None:
-    path = save_checkpoint(tmp_path, Progress(1), _optimiser(), "digest", keep=2)
+    path = save_checkpoint(tmp_path, Progress(1), _optimiser(), RUN, keep=2)
     data = (path / STATE).read_bytes()
     flipped = bytearray(data)
     flipped[0:4] = b"\0\0\0\0"
@@ -96,23 +100,42 @@ def test_a_damaged_file(tmp_path: Path, damage: str) -> None:
     damaged = {"truncated": data[: len(data) // 2], "empty": b"", "text": b"no checkpoint", "flipped": bytes(flipped)}
     (path / STATE).write_bytes(damaged[damage])
     with pytest.raises(CheckpointError, match="step-000001 cannot be read"):
-        load_checkpoint(path, _optimiser(), "digest")
+        load_checkpoint(path, _optimiser(), RUN)
 
 
 def test_nothing_is_unpickled(tmp_path: Path) -> None:
-    path = save_checkpoint(tmp_path, Progress(1), _optimiser(), "digest", keep=2)
-    torch.save({"settings_sha256": Path("a class of its own")}, path / STATE)
+    path = save_checkpoint(tmp_path, Progress(1), _optimiser(), RUN, keep=2)
+    torch.save({"identity": Path("a class of its own")}, path / STATE)
     with pytest.raises(CheckpointError, match="cannot be read"):
-        load_checkpoint(path, _optimiser(), "digest")
+        load_checkpoint(path, _optimiser(), RUN)
 
 
-def test_other_settings(tmp_path: Path) -> None:
-    path = save_checkpoint(tmp_path, Progress(1), _optimiser(), "digest", keep=2)
-    with pytest.raises(CheckpointError, match="of another command, config or data"):
-        load_checkpoint(path, _optimiser(), "other")
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"optimiser.lr": 0.2}, "optimiser.lr was 0.1 and is now 0.2: set it back, or choose another --output"),
+        ({"command": "grpo"}, "command was 'sft' and is now 'grpo'"),
+        ({"reward.options.skip": []}, r"reward.options.skip was \['format'\] and is now \[\]"),
+        ({"reward.options.new": 1}, "reward.options.new was left out and is now 1"),
+        ({"optimiser.lr": None}, "optimiser.lr was 0.1 and is now left out"),
+    ],
+)
+def test_another_run_is_refused_by_its_first_difference(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    path = save_checkpoint(tmp_path, Progress(1), _moved(_optimiser()), RUN, keep=2)
+    other = _optimiser()
+    with pytest.raises(CheckpointError, match=said):
+        load_checkpoint(path, other, {k: v for k, v in (RUN | changes).items() if v is not None})
+    assert torch.equal(other.masters["0"], _optimiser().masters["0"]), "nothing was taken from it"
+
+
+def test_a_checkpoint_without_an_identity(tmp_path: Path) -> None:
+    path = save_checkpoint(tmp_path, Progress(1), _optimiser(), RUN, keep=2)
+    torch.save({"progress": {}, "run_sha256": "aa"}, path / STATE)
+    with pytest.raises(CheckpointError, match="step-000001 cannot be read: it is of another version of the trainer"):
+        load_checkpoint(path, _optimiser(), RUN)
 
 
 def test_weights_of_another_shape(tmp_path: Path) -> None:
-    path = save_checkpoint(tmp_path, Progress(1), _moved(_optimiser(3)), "digest", keep=2)
+    path = save_checkpoint(tmp_path, Progress(1), _moved(_optimiser(3)), RUN, keep=2)
     with pytest.raises(CheckpointError):
-        load_checkpoint(path, _optimiser(4), "digest")
+        load_checkpoint(path, _optimiser(4), RUN)

@@ -4,7 +4,9 @@ import copy
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -233,3 +235,38 @@ def test_a_loss_that_is_no_number_changes_nothing(load: Load, folders: Any, tmp_
     with pytest.raises(NotFinite, match="step 3: the loss is nan"):
         update(trainee, to_samples([group], trainee.settings, 3), 3)
     assert changed(before, trainee.vlm) == []
+
+
+def test_the_gap_between_trainer_and_sampler(load: Load, folders: Any, tmp_path: Path) -> None:
+    """The mean distance of their log-probabilities, a token; no figure where the sampler gave none."""
+    trainee = made(load, folders, tmp_path)
+    earned = [(1.0, 1.0), (0.0, 0.0)]
+    plain = group_of(trainee.vlm, earned)
+    samples = to_samples([plain], trainee.settings, 0)
+    batch = collate(trainee.vlm, samples)
+    with torch.no_grad():
+        ours = score(trainee.vlm, batch, 1.0, trainee.vlm.never_ids).logprobs.split(
+            [len(r.ids) for r in plain.rollouts]
+        )
+    off = [
+        replace(r, logprobs=tuple((lp + d).tolist()))
+        for r, lp, d in zip(plain.rollouts, ours, (0.5, -0.5), strict=True)
+    ]
+    assert "logprob_gap" not in update(trainee, samples, 0)
+    trainee = made(load, folders, tmp_path)
+    found = update(trainee, to_samples([group_of(trainee.vlm, earned, rollouts=off)], trainee.settings, 0), 0)
+    assert found["logprob_gap"] == pytest.approx(0.5, abs=1e-4)
+
+
+def test_what_a_step_logs(load: Load, folders: Any, tmp_path: Path) -> None:
+    """Learning rate, gap and speed stand in each step's metrics, learnt or not."""
+    trainee = made(load, folders, tmp_path)
+    group = group_of(trainee.vlm, [(1.0, 1.0), (0.0, 0.0)])
+    for kept in ([group], []):
+        trainee.sampler = SimpleNamespace(sync=lambda: None)  # type: ignore[assignment]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(grpo, "collect_groups", lambda *_, kept=kept: ([group], kept))
+            _, metrics = grpo.grpo_step(trainee, 0)
+        assert metrics["lr"] == 1e-3
+        assert metrics["logprob_gap"] is None
+        assert metrics["tokens_per_s"] and metrics["tokens_per_s"] > 0

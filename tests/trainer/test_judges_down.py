@@ -171,9 +171,9 @@ def config_for(base_url: str, wait_s: float) -> str:
 def test_the_command_stops_cleanly_and_goes_on(
     scripted: None, folders: Any, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Step 1 is saved, in step 2 the judge is gone: exit code 3. With the judge back the same command ends the run."""
+    """In step 2 the judge is gone: step 1 is saved, exit code 3. With the judge back the same command ends the run."""
     run = Command(tmp_path, folders["qwen3"], capsys)
-    sets = ("log.save_every=1", "grpo.prompts_per_step=1", "grpo.dynamic_sampling=false")
+    sets = ("grpo.prompts_per_step=1", "grpo.dynamic_sampling=false")
     with judging(READS, READS, READS, READS, BUSY) as judge:
         toml = config_for(judge.base_url, 1.0)
         stopped = run("grpo", data, *sets, toml=toml)

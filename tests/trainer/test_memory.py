@@ -1,5 +1,6 @@
 """The arithmetic of a step's memory, by hand."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,63 +8,135 @@ import pytest
 import torch
 from torch import nn
 
-from trainer.memory import GIB, DoesNotFit, Estimate, available_bytes, estimate, refuse_if_too_large
-from trainer.settings import BatchSettings, GrpoSettings, ModelSettings, OptimiserSettings, TrainerSettings
+from trainer.memory import GIB, DoesNotFit, Estimate, Rows, available_bytes, estimate, refuse_if_too_large, rows_like
+from trainer.model import VisionLanguageModel
+from trainer.settings import (
+    BatchSettings,
+    GrpoSettings,
+    ModelSettings,
+    OptimiserSettings,
+    RolloutSettings,
+    TrainerSettings,
+)
 
 
-def _model(dtype: torch.dtype) -> Any:
-    """40 trained weights and 3 frozen float32 ones: hidden size 4, 2 layers, 10 tokens in the vocabulary."""
-    model: Any = nn.ParameterList([nn.Parameter(torch.zeros(10, 4, dtype=dtype)), nn.Parameter(torch.zeros(3))])
-    model[1].requires_grad_(False)
-    model.config = SimpleNamespace(text_config=SimpleNamespace(hidden_size=4, num_hidden_layers=2, vocab_size=10))
+def _model(dtype: torch.dtype, is_tower_trained: bool = True) -> Any:
+    """40 weights of which 10 are the tower's, and 3 frozen float32 ones.
+
+    Hidden size 4, 2 layers, 1 pair of 2 numbers for keys and values, 10 tokens in the vocabulary; the tower has 3
+    layers of hidden size 5.
+    """
+    parts = {"language": nn.Parameter(torch.zeros(10, 3, dtype=dtype)), "norm": nn.Parameter(torch.zeros(3))}
+    model: Any = nn.ModuleDict({"text": nn.ParameterDict(parts)})
+    model["visual"] = nn.ParameterList([nn.Parameter(torch.zeros(10, dtype=dtype))])
+    parts["norm"].requires_grad_(False)
+    model["visual"].requires_grad_(is_tower_trained)
+    text = SimpleNamespace(
+        hidden_size=4, num_hidden_layers=2, vocab_size=10, num_attention_heads=2, num_key_value_heads=1
+    )
+    model.config = SimpleNamespace(text_config=text, vision_config=SimpleNamespace(hidden_size=5, depth=3))
     return model
 
 
+ROWS = Rows(tokens=4.0, patches=12.0)
+"""Two rows stand in the 8 tokens of a pass."""
 BF16 = {
     "weights": 40 * 2 + 3 * 4,
     "float32 master weights": 40 * 4,
-    "gradients": 40 * 4,
+    "gradients of these": 40 * 4,
     "optimiser moments": 40 * 8,
+    "gradients": 0,
     "activations": 8 * 4 * 2 * 34,  # tokens * hidden * layers * 34 bytes
+    "activations of the vision tower": 24 * 5 * 3 * 34,  # patches * hidden * layers * 34 bytes
     "a chunk of logits": 3 * 4 * 8 * 10,  # three float32 copies of tokens * vocabulary
     "reference model": 0,
 }
+FLOAT32 = {"weights": 43 * 4, "float32 master weights": 0, "gradients of these": 0, "gradients": 40 * 4}
 
 
 @pytest.mark.parametrize(
     ("settings", "dtype", "changes"),
     [
         ({}, "bfloat16", {}),
-        ({"model": {"gradient_checkpointing": True}}, "bfloat16", {"activations": 8 * 4 * 2 * 2}),
-        ({"optimiser": {"muon_lr": 0.02}}, "bfloat16", {"optimiser moments": 40 * 4}),
-        ({"grpo": {"kl_beta": 0.01}}, "bfloat16", {"reference model": 40 * 2 + 3 * 4}),
         (
-            {},
-            "float32",
-            {"weights": 43 * 4, "float32 master weights": 0, "activations": 8 * 4 * 2 * 68},
+            {"model": {"gradient_checkpointing": True}},
+            "bfloat16",
+            {"activations": 8 * 4 * 2 * 2, "activations of the vision tower": 24 * 5 * 3 * 2},
         ),
+        ({"optimiser": {"muon_lr": 0.02}}, "bfloat16", {"optimiser moments": 40 * 4}),
+        ({"grpo": {"kl_beta": 0.01}}, "bfloat16", {}),  # SFT has no reference model
+        ({}, "float32", {**FLOAT32, "activations": 8 * 4 * 2 * 68, "activations of the vision tower": 24 * 5 * 3 * 68}),
         (
             {"model": {"gradient_checkpointing": True}},
             "float32",
-            {"weights": 172, "float32 master weights": 0, "activations": 256},
+            {**FLOAT32, "activations": 256, "activations of the vision tower": 24 * 5 * 3 * 4},
         ),
     ],
 )
 def test_estimate(settings: dict[str, dict[str, Any]], dtype: str, changes: dict[str, int]) -> None:
-    made = TrainerSettings(
-        ModelSettings("x", dtype=dtype, **settings.get("model", {})),
-        batch=BatchSettings(8, 8),
-        optimiser=OptimiserSettings(**settings.get("optimiser", {})),
-        grpo=GrpoSettings(**settings.get("grpo", {})),
-    )
-    found = estimate(_model(getattr(torch, dtype)), made)
+    found = estimate(_model(getattr(torch, dtype)), _made(dtype, **settings), ROWS)
     assert dict(found.parts) == BF16 | changes
     assert found.total == sum((BF16 | changes).values())
 
 
+def _made(dtype: str, **sections: Any) -> TrainerSettings:
+    return TrainerSettings(
+        ModelSettings("x", dtype=dtype, **sections.get("model", {})),
+        batch=BatchSettings(8, 8),
+        optimiser=OptimiserSettings(**sections.get("optimiser", {})),
+        grpo=GrpoSettings(**sections.get("grpo", {})),
+        rollout=RolloutSettings(**sections.get("rollout", {})),
+    )
+
+
+def test_a_tower_that_is_not_trained_keeps_nothing_of_its_layers() -> None:
+    model = _model(torch.bfloat16, is_tower_trained=False)
+    assert dict(estimate(model, _made("bfloat16"), ROWS).parts)["activations of the vision tower"] == 24 * 5 * 34
+
+
+@pytest.mark.parametrize(("group_size", "patches"), [(2, 12), (4, 12)])
+def test_a_group_shares_its_images(group_size: int, patches: int) -> None:
+    """Answers of 4 tokens: one row stands in a pass, and one image at least."""
+    settings = _made("bfloat16", grpo={"group_size": group_size}, rollout={"max_new_tokens": 4})
+    found = dict(estimate(_model(torch.bfloat16), settings, ROWS, is_grpo=True).parts)
+    assert found["activations of the vision tower"] == patches * 5 * 3 * 34
+
+
+@pytest.mark.parametrize(("at_once", "answers"), [(64, 32), (2, 4)])
+def test_rollouts_that_need_more_than_the_update(at_once: int, answers: int) -> None:
+    """16 prompts of 2 answers, or 2 at a time: keys and values of 1004 tokens each, 2 layers, 1 head of 2 numbers."""
+    settings = _made(
+        "bfloat16",
+        grpo={"group_size": 2, "kl_beta": 0.1},
+        rollout={"max_new_tokens": 1000, "prompts_at_once": at_once},
+    )
+    found = dict(estimate(_model(torch.bfloat16), settings, ROWS, is_grpo=True).parts)
+    assert found["the rollouts' keys and values"] == answers * 1004 * 2 * 2 * 1 * 2 * 2
+    assert found["reference model"] == 40 * 2 + 3 * 4
+    assert "activations" not in found, "the two are not held at once"
+    elsewhere = replace(settings, rollout=replace(settings.rollout, kind="vllm"))
+    assert "activations" in dict(estimate(_model(torch.bfloat16), elsewhere, ROWS, is_grpo=True).parts)
+
+
+def test_what_rows_are_like(sample: Any, qwen3: VisionLanguageModel) -> None:
+    """A text and a picture of 64x96 px, which is 4x6 patches of 16 px."""
+    found = rows_like([one := sample(qwen3, "one"), text := sample(qwen3, "text")])
+    assert found == Rows((len(one) + len(text)) / 2, 24 / 2)
+    assert rows_like([]) == Rows()
+
+
+def test_a_real_model_has_all_that_is_looked_at(vlm: VisionLanguageModel) -> None:
+    """Of each family: the names of its sizes, and its tower by name."""
+    settings = replace(_made("float32", rollout={"max_new_tokens": 10**5}), model=vlm.settings)
+    for is_grpo in (False, True):
+        found = dict(estimate(vlm.model, settings, ROWS, is_grpo).parts)
+        assert found["the rollouts' keys and values" if is_grpo else "activations of the vision tower"] > 0
+    assert any("visual." in name for name, _ in vlm.model.named_parameters())
+
+
 def test_logits_are_counted_for_one_chunk() -> None:
     made = TrainerSettings(ModelSettings("x"), batch=BatchSettings(8, 10**6))
-    assert dict(estimate(_model(torch.bfloat16), made).parts)["a chunk of logits"] == 3 * 4 * 2048 * 10
+    assert dict(estimate(_model(torch.bfloat16), made, ROWS).parts)["a chunk of logits"] == 3 * 4 * 2048 * 10
 
 
 def test_the_refusal_shows_the_arithmetic() -> None:
@@ -71,8 +144,9 @@ def test_the_refusal_shows_the_arithmetic() -> None:
     with pytest.raises(DoesNotFit) as refused:
         refuse_if_too_large(found, 2 * GIB)
     assert str(refused.value) == (
-        "3.0 weights + 0.5 gradients = 3.5 GiB, but 2.0 GiB are there: lower batch.tokens, set "
-        "model.gradient_checkpointing, model.freeze_vision or model.lora_rank, or take a smaller model"
+        "3.0 weights + 0.5 gradients = 3.5 GiB, but 2.0 GiB are there: lower batch.tokens, "
+        "model.max_pixels or rollout.prompts_at_once, set model.gradient_checkpointing, model.freeze_vision or "
+        "model.lora_rank, or take a smaller model"
     )
 
 

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
+from schemas.coordinates import CoordinateFrame
+from schemas.responses.tags import format_points_tag
 from trainer.collate import collate
-from trainer.model import VisionLanguageModel, load_model
+from trainer.model import ModelError, VisionLanguageModel, load_model
 from trainer.optimiser import Optimiser
 from trainer.policy import score
 from trainer.sample import Sample
@@ -84,3 +87,40 @@ def test_a_saved_model_is_the_same_model(family: str, load: Load, samples: Sampl
     batch = collate(vlm, samples(vlm))
     assert torch.equal(score(vlm, batch).logprobs, score(again, batch).logprobs)
     assert again.end_ids == vlm.end_ids and again.speech == vlm.speech
+
+
+LARGE = (640, 480)
+
+
+@pytest.mark.parametrize("family", ["qwen3", "qwen25"])
+def test_large_images_are_shrunk_and_coordinates_follow(
+    family: str, load: Load, image: Callable[..., Image.Image], tmp_path: Path
+) -> None:
+    """The picture that the tower sees is the one by whose size coordinates are written, in the saved model too."""
+    plain, bounded = load(family), load(family, max_pixels=128 * 96)
+    bounded.save(tmp_path / "model")
+    saved = load(family, path=str(tmp_path / "model"))
+    large, small = image(*LARGE), image(64, 64)
+    assert plain.encode_image(large, "a").tokens > 4 * bounded.encode_image(large, "a").tokens
+    assert bounded.encode_image(small, "b").grid == plain.encode_image(small, "b").grid, "small ones stay"
+    for vlm in (bounded, saved):
+        seen = vlm.encode_image(large, "a")
+        assert (seen.width, seen.height) == LARGE, "rewards look at the original"
+        patch = vlm.processor.image_processor.patch_size
+        width, height = seen.grid[2] * patch, seen.grid[1] * patch
+        assert width * height <= 128 * 96
+        assert vlm.speech.rule.size(*LARGE) == (width, height)
+        corner = format_points_tag("x", [LARGE])
+        written = vlm.speech.to_model(corner, [LARGE])
+        expected = (width, height) if vlm.speech.frame is CoordinateFrame.QWEN25_RESIZED_PX else (1000, 1000)
+        assert written == format_points_tag("x", [expected])
+        assert vlm.speech.to_pixels(written, [LARGE]) == corner
+
+
+def test_a_bound_that_no_image_can_meet(load: Load) -> None:
+    with pytest.raises(ModelError, match=r"model\.max_pixels must be at least this model's \d+"):
+        load(max_pixels=16)
+
+
+def test_a_bound_above_the_models_own(load: Load) -> None:
+    assert load(max_pixels=10**9).processor.image_processor.size == load().processor.image_processor.size

@@ -109,6 +109,13 @@ def test_lines_where_there_is_no_terminal(monitor: Monitor, capsys: pytest.Captu
     assert lines == [f"step {step + 1}/25: loss 0.5" for step in range(0, 25, LINE_EVERY)] + ["step 25/25: loss 0.5"]
 
 
+def test_a_note_is_always_shown(monitor: Monitor, capsys: pytest.CaptureFixture[str]) -> None:
+    with monitor:
+        monitor.log(3, {"loss": 0.5}, ("loss",), "nothing learnt")
+        monitor.log(4, {"loss": 0.5}, ("loss",))
+    assert capsys.readouterr().err.splitlines() == ["step 4/25: loss 0.5, nothing learnt"]
+
+
 def test_tensorboard(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 

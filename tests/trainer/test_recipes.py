@@ -13,10 +13,9 @@ from rewards.curriculum import CurriculumState
 from rewards.recipes.base import Memory
 from schemas.records import Rubric
 from trainer import grpo
-from trainer.checkpoint import checkpoints, load_checkpoint
+from trainer.checkpoint import checkpoints, read_checkpoint
 from trainer.grpo import train_grpo
 from trainer.model import VisionLanguageModel
-from trainer.optimiser import Optimiser
 from trainer.records import Records
 from trainer.sample import BadRow
 from trainer.settings import RewardSettings
@@ -184,16 +183,12 @@ def test_grpo_keeps_where_the_curriculum_of_rucl_stands(
 
 
 def test_what_was_learned_stands_in_the_checkpoint(
-    folders: Any, load: Callable[..., VisionLanguageModel], question: Callable[..., Path], tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    folders: Any, question: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(grpo, "make_sampler", lambda vlm, *_: saying(vlm, *HALF_RIGHT))
-    monkeypatch.setattr(grpo, "run_sha256", lambda *_: "this run")
     with judging(rubric_judge(easy=1)) as judge:
         settings = settings_of(folders["qwen3"], grpo={"prompts_per_step": 1, "steps": 2, "dynamic_sampling": False})
         settings = replace(settings, reward=judging_settings(judge.base_url, "rucl", ramp_steps=4, window=9))
         train_grpo(settings, question(rubrics=RUBRICS), tmp_path / "out")
-    vlm = load("qwen3")
-    optimiser = Optimiser(vlm.model, settings.optimiser, 2)
-    progress = load_checkpoint(checkpoints(tmp_path / "out" / "checkpoints")[-1], optimiser, "this run")
-    assert Memory.of_plain(progress.memory) == Memory(CurriculumState(2, (1.0, 1.0), None))
+    progress = read_checkpoint(checkpoints(tmp_path / "out" / "checkpoints")[-1])["progress"]
+    assert Memory.of_plain(progress["memory"]) == Memory(CurriculumState(2, (1.0, 1.0), None))

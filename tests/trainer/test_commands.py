@@ -1,0 +1,72 @@
+"""One process in a folder, one rank, and how long a run is."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.errors import UserError
+from schemas.files import locked
+from trainer import cli
+from trainer.sft import train_sft
+
+from .runs import Command, metrics_of, settings_of
+
+
+def test_a_folder_that_another_process_writes(run: Command, sft_data: Path) -> None:
+    (run.home / "out").mkdir()
+    with locked(run.home / "out"):
+        run("sft", sft_data).check_refused(2, f"another process is writing {run.home / 'out'}")
+    assert run("sft", sft_data).code == 0, "the file of a lock that nobody holds any more does not matter"
+
+
+def test_a_lock_is_refused_as_the_caller_says(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot write"), locked(tmp_path / "file"):
+        pass
+
+
+@pytest.mark.parametrize("command", ["sft", "grpo", "eval"])
+def test_several_ranks(command: str, run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    ran = run(command, sft_data)
+    ran.check_refused(2, "WORLD_SIZE is 2, and the trainer is one process")
+    assert not ran.output.exists()
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert cli.main(["sft", "--config", "gone.toml", "--data", "d", "--output", str(ran.output)]) == 2
+    assert "gone.toml" in run.capture.readouterr().err
+
+
+LENGTHS = [
+    ({"steps": 7}, 100, 7),
+    ({"epochs": 1.0}, 100, 25),
+    ({"epochs": 2.5}, 10, 7),
+    ({"epochs": 0.01}, 10, 1),
+]
+
+
+@pytest.mark.parametrize(("length", "rows", "steps"), LENGTHS)
+def test_steps_and_epochs(length: dict[str, Any], rows: int, steps: int) -> None:
+    settings = settings_of(Path("tiny"), sft=length | {"samples_per_step": 4})
+    assert settings.sft.steps_for(rows) == steps
+    rounds = replace(settings.grpo, steps=None, epochs=None, prompts_per_step=4)
+    assert replace(rounds, **length).steps_for(rows) == steps
+
+
+@pytest.mark.parametrize("section", ["sft", "grpo"])
+def test_one_of_steps_and_epochs(section: str, run: Command, sft_data: Path, rl_data: Path) -> None:
+    data = {"sft": sft_data, "grpo": rl_data}[section]
+    both = run(section, data, f"{section}.epochs=2")
+    both.check_refused(2, f"{section}.steps = 2 stands beside epochs = 2: leave one of them out")
+
+
+def test_neither_steps_nor_epochs(folders: Any, sft_data: Path, tmp_path: Path) -> None:
+    settings = settings_of(folders["qwen3"])
+    with pytest.raises(UserError, match=r"neither sft\.steps nor sft\.epochs is set"):
+        train_sft(settings, sft_data, tmp_path / "out")
+
+
+def test_a_run_of_two_epochs(folders: Any, sft_data: Path, tmp_path: Path) -> None:
+    train_sft(settings_of(folders["qwen3"], sft={"epochs": 2.0, "samples_per_step": 2}), sft_data, tmp_path / "out")
+    assert len(metrics_of(tmp_path / "out")) == 3

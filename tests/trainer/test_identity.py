@@ -1,0 +1,114 @@
+"""What may change before a run goes on, and what may not."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainer.identity import FREE, FREE_OF_ENDPOINTS, difference, identity
+from trainer.settings import TrainerSettings
+
+from .runs import Command, metrics_of, settings_of
+
+
+def test_more_steps(run: Command, sft_data: Path) -> None:
+    """And other log settings and threads: the same as one run of that length."""
+    assert run("sft", sft_data).code == 0
+    more = run("sft", sft_data, "sft.steps=4", "log.keep=1", "threads=2", "model.gradient_checkpointing=true")
+    assert more.code == 0, more.err
+    whole = run("sft", sft_data, "sft.steps=4", output="whole")
+    assert [line["step"] for line in metrics_of(more.output)] == [0, 1, 2, 3]
+    found, expected = (
+        [line["loss"] for line in metrics_of(more.output)],
+        [line["loss"] for line in metrics_of(whole.output)],
+    )
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_fewer_steps_than_are_done(run: Command, sft_data: Path) -> None:
+    assert run("sft", sft_data).code == 0
+    run("sft", sft_data, "sft.steps=1").check_refused(2, "step-000002 is beyond the 1 steps of this run")
+
+
+REFUSED = [
+    ("seed=1", "seed was 0 and is now 1"),
+    ("optimiser.lr=0.5", "optimiser.lr was 1e-05 and is now 0.5"),
+    ("batch.tokens=2048", "batch.tokens was 1024 and is now 2048"),
+    ("sft.samples_per_step=3", "sft.samples_per_step was 2 and is now 3"),
+    ("model.freeze_vision=true", "model.freeze_vision was False and is now True"),
+]
+
+
+def test_what_changes_the_result_is_refused(run: Command, sft_data: Path, rl_data: Path) -> None:
+    assert run("sft", sft_data).code == 0
+    for change, said in REFUSED:
+        run("sft", sft_data, change).check_refused(2, "step-000002 is of another run, ", said, "another --output")
+    other = run("sft", rl_data, "seed=0")
+    other.check_refused(2)
+
+
+JUDGE = {
+    "endpoints": {"judge": {"kind": "openai", "model": "m", "base_url": "http://a/v1"}},
+    "roles": {"judge": "judge"},
+}
+
+
+class Rows:
+    """What an identity looks at of shards."""
+
+    def __init__(self, count: int = 4, sha256: str = "aa" * 32) -> None:
+        self.count, self.sha256 = count, sha256
+
+    def __len__(self) -> int:
+        return self.count
+
+
+def made(command: str, settings: TrainerSettings, rows: Any = None) -> dict[str, Any]:
+    return identity(command, settings, rows or Rows())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"endpoints": {"judge": {**JUDGE["endpoints"]["judge"], "base_url": "http://b/v1"}}}, None),
+        ({"endpoints": {"judge": {**JUDGE["endpoints"]["judge"], "max_retries": 1, "api_key_env": "K"}}}, None),
+        ({"wait_s": 1.0}, None),
+        ({"endpoints": {**JUDGE["endpoints"], "spare": JUDGE["endpoints"]["judge"]}}, None),
+        (
+            {"endpoints": {"judge": {**JUDGE["endpoints"]["judge"], "model": "n"}}},
+            "reward.endpoints.judge.model was 'm' and is now 'n'",
+        ),
+        ({"options": {"skip": ["format"]}}, "reward.options.skip was left out and is now ['format']"),
+        ({"recipe": "ivgr"}, "reward.recipe was 'argos' and is now 'ivgr'"),
+    ],
+)
+def test_a_judge_may_move_and_not_change(change: dict[str, Any], said: str | None) -> None:
+    one = settings_of(Path("tiny"), reward=JUDGE)
+    other = settings_of(Path("tiny"), reward=JUDGE | change)
+    assert difference(made("grpo", one), made("grpo", other)) == said
+    assert difference(made("sft", one), made("sft", other)) is None, "SFT has no reward"
+
+
+def test_other_data_are_named() -> None:
+    settings = settings_of(Path("tiny"))
+    said = difference(made("sft", settings), made("sft", settings, Rows(5)))
+    assert said and said.startswith("data was '4 rows, ids sha256 aaaaaaaaaaaa' and is now '5 rows, ")
+
+
+def test_a_models_folder_is_the_same_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tiny").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert made("sft", settings_of(Path("tiny"))) == made("sft", settings_of(tmp_path / "tiny"))
+
+
+def test_every_free_key_is_a_setting() -> None:
+    """A renamed key would otherwise be refused, or a misspelt one never be free."""
+    from inference.settings import EndpointSettings
+
+    settings = settings_of(Path("tiny"))
+    for key in FREE:
+        at: Any = settings
+        for part in key.split("."):
+            assert hasattr(at, part), key
+            at = getattr(at, part)
+    assert set(EndpointSettings.__dataclass_fields__) >= FREE_OF_ENDPOINTS
