@@ -101,7 +101,15 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
     context = replace(plan.context, models=models, draw=draw)
     recipe = plan.recipe
     extra_scores = has_extra_scores(recipe.scores)
-    shared = RowContext(recipe.name, code_revision(), models.self_judging, extra_scores, models.self_checking)
+    shared = RowContext(
+        recipe.name,
+        code_revision(),
+        models.self_judging,
+        extra_scores,
+        models.self_checking,
+        plan.settings.write.other_traces,
+        plan.settings.write.rejected_images,
+    )
     with plan.folder.spool() as spool, packing(str(spool) if is_local(options) else ""):
         pipeline = beam.Pipeline(runner=choose_runner(options, recipe_file(arguments.pipeline)), options=options)
         ends = wire(recipe, pipeline, context, plan.settings)
