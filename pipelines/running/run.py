@@ -64,7 +64,7 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
         (staging / "config.toml").write_text(to_toml(plan.settings), "utf-8")
         (staging / "run.json").write_text(json.dumps(summary.to_fields(), indent=1), "utf-8")
         write_card(staging, summary)
-        write_report(staging, plan.folder.root, summary)
+        write_report(staging, plan.folder.root, summary, plan.context.roots.store())
         plan.folder.commit()
     return summary
 
