@@ -31,6 +31,7 @@ COMMANDS = {
     "preview": "pipelines.commands.run:preview",
     "validate": "pipelines.commands.validate:validate",
     "inspect": "pipelines.commands.inspect:run_inspect",
+    "diff": "pipelines.commands.diff:run_diff",
     "config": "pipelines.commands.config:print_config",
     "cache": "pipelines.commands.cache.command:run_cache",
 }
