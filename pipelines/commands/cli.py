@@ -1,4 +1,4 @@
-"""The ``beam`` command: run, preview, validate, inspect, diff, config and cache.
+"""The ``beam`` command: init, validate, preview, run, inspect, diff, config and cache.
 
 Exit codes: 0 done; 1 the run failed (records unaccounted for, or an error while running); 2 a mistake in the command,
 the config or the input; 130 interrupted.
@@ -22,6 +22,7 @@ from pipelines.running.interrupts import is_interrupt
 NAMESAKES = ("beam", "beam-client")
 VERBOSE = "show what Beam and the stages log, and where an error came from"
 _EXAMPLES = """examples:
+  beam init questions.parquet --output my.toml
   beam run pipelines/grounded_cot.py --input data/sample --output runs/sample
   beam run pipelines/grounded_cot.py --input questions.parquet --output runs/q --set difficulty.high=0.8
   beam run pipelines/grounded_cot.py --input data/sample --output runs/sample -- --direct_num_workers=2
@@ -121,6 +122,9 @@ def make_parser() -> argparse.ArgumentParser:
         "validate", help="check config, input, prompts and endpoints; generate nothing", allow_abbrev=False
     )
     _add_pipeline(validate)
+    init = commands.add_parser("init", help="write a config to start from, for an input", allow_abbrev=False)
+    init.add_argument("input", metavar="DATA", help="a folder with records.jsonl, Parquet, or a data set id")
+    init.add_argument("--output", metavar="FILE", help="the TOML file to write; without it the config is printed")
     inspect = commands.add_parser("inspect", help="look into a finished run", allow_abbrev=False)
     inspect.add_argument("run", metavar="RUN", help="a run folder")
     inspect.add_argument("--sql", help="a query over the tables sft, rl and rejected")
