@@ -61,6 +61,7 @@ COLUMNS: Mapping[str, str] = {
     "gold_boxes": "the input's own boxes, in pixels of the upright original; no model saw them",
     "scores": "the verdicts on the kept trace, 0 to 1; null is unscored",
     "extra_scores": "the verdicts of further scorers, likewise",
+    "other_traces": "the traces that were not chosen, with answer, score and verdicts",
     "entities": "the visible things that an answer speaks of, as the teacher named them",
     "pointable": "those of them that the pointer found: a grounded answer has to point",
     "pass_rate": "share of the scored attempts that are right",

@@ -4,7 +4,9 @@
 ``overlays`` the drawn ones. For a clip ``images`` holds the sampled frames, and ``frames`` says for each image which
 medium, frame and time it is (null where there is no clip). RL rows carry verl's columns (prompt, data_source, ability,
 reward_model, extra_info) and EasyR1's (problem, answer); SFT rows carry ``messages``. Columns that a recipe does not
-use are null; ``extra_scores``, what further scorers gave the kept trace, is there only where a recipe has such scorers.
+use are null; ``extra_scores``, what further scorers gave the kept trace, is there only where a recipe has such scorers,
+and ``other_traces`` only where a config asks for it. A rejection holds what was known of the record when it was
+rejected: null is what it did not come to, and its media stand as references unless a config asks for their bytes.
 """
 
 import json
@@ -95,6 +97,11 @@ _RL = [
     ("extra_info", pa.struct([("index", pa.string()), ("split", pa.string())])),
     ("problem", pa.string()),
 ]
+_VERDICT = pa.struct([("name", pa.string()), ("value", pa.float64()), ("failed", pa.bool_()), ("reason", pa.string())])
+_TRACE = pa.struct(
+    [("text", pa.string()), ("answer", pa.string()), ("score", pa.float64()), ("verdicts", pa.list_(_VERDICT))]
+)
+_MEDIUM = pa.struct([("uri", pa.string()), ("sha256", pa.string()), ("width", pa.int32()), ("height", pa.int32())])
 _REJECTED = [
     ("id", pa.string()),
     ("stage", pa.string()),
@@ -102,6 +109,21 @@ _REJECTED = [
     ("detail", pa.string()),
     ("cache_key", pa.string()),
     ("cost_usd", pa.float64()),
+    ("source", pa.string()),
+    ("license", pa.string()),
+    ("images", pa.list_(_IMAGE)),
+    ("media", pa.list_(_MEDIUM)),
+    ("question", pa.string()),
+    ("answer", pa.string()),
+    ("answer_type", pa.string()),
+    ("choices", pa.list_(pa.string())),
+    ("gold_boxes", pa.list_(_BOX)),
+    ("pass_rate", pa.float64()),
+    ("k", pa.int32()),
+    ("attempts", pa.list_(_ATTEMPT)),
+    ("entities", pa.list_(pa.string())),
+    ("points", pa.list_(_POINT)),
+    ("traces", pa.list_(_TRACE)),
 ]
 
 
@@ -131,9 +153,10 @@ def _common(extra_scores: bool) -> list[tuple[str, pa.DataType]]:
     return [*_COMMON[:after], ("extra_scores", _EXTRA_SCORES), *_COMMON[after:]]
 
 
-def sft_schema(extra_scores: bool = False) -> pa.Schema:
-    """The schema of SFT rows; with ``extra_scores`` it has a column for the verdicts of further scorers."""
-    return _schema(_common(extra_scores) + _SFT)
+def sft_schema(extra_scores: bool = False, other_traces: bool = False) -> pa.Schema:
+    """The schema of SFT rows; with ``extra_scores`` it has a column for the verdicts of further scorers, with
+    ``other_traces`` one for the traces that were not chosen."""
+    return _schema(_common(extra_scores) + _SFT + ([("other_traces", pa.list_(_TRACE))] if other_traces else []))
 
 
 def rl_schema(extra_scores: bool = False) -> pa.Schema:

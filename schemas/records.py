@@ -4,6 +4,8 @@ All are frozen Beam rows (:mod:`schemas.coding`). Pixels are never in a record: 
 (``input:<path>`` under the input folder, ``run:media/<sha256>.<ext>`` for what a stage drew).
 """
 
+from dataclasses import field
+
 from schemas.coding import record
 from schemas.geometry import Box, Point
 from schemas.passk import pass_rate
@@ -227,7 +229,8 @@ class Draft:
 class Rejected:
     """An input record that ended in ``rejected``. ``reason`` is a :class:`schemas.reasons.Reason` value.
 
-    ``calls`` and ``worth_usd`` are for the forecast and are written to no shard.
+    ``calls`` and ``worth_usd`` are for the forecast and are written to no shard. ``draft`` is the record as far as it
+    came, without its calls; None where it did not become a question. Two rejections are equal whatever their drafts.
     """
 
     id: str
@@ -238,3 +241,4 @@ class Rejected:
     cost_usd: float = 0.0
     calls: int = 0
     worth_usd: float = 0.0
+    draft: Draft | None = field(default=None, compare=False)

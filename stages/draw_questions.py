@@ -103,7 +103,7 @@ class _Cut(beam.DoFn):
             yield kept_output(CUT, draft)
         else:
             why = Reject(self._reason, f"beyond the first {self._target} SFT rows")
-            yield rejected_output(CUT.rejected(draft.id, why, draft.calls))
+            yield rejected_output(CUT.rejected(draft, why, draft.calls))
 
 
 @dataclass

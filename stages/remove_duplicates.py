@@ -134,7 +134,7 @@ class _FindDuplicates(beam.DoFn):
             if why is None:
                 yield kept_output(STAGE, draft)
             else:
-                yield rejected_output(STAGE.rejected(draft.id, why, draft.calls))
+                yield rejected_output(STAGE.rejected(draft, why, draft.calls))
 
     def _same(self, a: Question, b: Question) -> bool:
         uris = [(x.image_uris, y.image_uris) for x, y in zip(a.media, b.media, strict=True)]

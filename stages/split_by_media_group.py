@@ -20,6 +20,7 @@ from schemas.coding import record
 from schemas.config import Share, settings
 from schemas.ordering import unit_hash
 from schemas.records import Draft
+from stages.plumbing.metrics import count_in, count_kept
 from stages.plumbing.packing import packed
 from stages.plumbing.stage import DraftStage, Stage, apply
 
@@ -106,11 +107,13 @@ class _Route(beam.DoFn):
         self._settings = settings
 
     def process(self, joined: tuple[str, Iterable[SplitPart]]) -> Iterator[object]:
+        count_in(STAGE.name)
         parts = list(joined[1])
         drafts = [part.draft for part in parts if part.draft is not None]
         groups = [part.group for part in parts if part.group is not None]
         if len(drafts) != 1 or len(groups) != 1:
             raise ValueError(f"{joined[0]}: {len(drafts)} drafts and {len(groups)} media groups for one id")
+        count_kept(STAGE.name)
         yield TaggedOutput(side_of(groups[0], self._settings), drafts[0])
 
 

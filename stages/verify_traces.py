@@ -170,7 +170,7 @@ async def verify(
     best = best_trace(good_traces(traces, settings, scorers))
     if best is None:
         reason, detail, about = why_rejected(traces, settings, scorers)
-        raise Reject(reason, detail, draft.calls[-1].keys[about])
+        raise Reject(reason, detail, draft.calls[-1].keys[about], replace(draft, traces=traces))
     return replace(draft, traces=traces, best=best)
 
 

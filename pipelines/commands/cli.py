@@ -1,4 +1,4 @@
-"""The ``beam`` command: run, preview, validate, inspect, config and cache.
+"""The ``beam`` command: init, validate, preview, run, inspect, diff, config and cache.
 
 Exit codes: 0 done; 1 the run failed (records unaccounted for, or an error while running); 2 a mistake in the command,
 the config or the input; 130 interrupted.
@@ -22,6 +22,7 @@ from pipelines.running.interrupts import is_interrupt
 NAMESAKES = ("beam", "beam-client")
 VERBOSE = "show what Beam and the stages log, and where an error came from"
 _EXAMPLES = """examples:
+  beam init questions.parquet --output my.toml
   beam run pipelines/grounded_cot.py --input data/sample --output runs/sample
   beam run pipelines/grounded_cot.py --input questions.parquet --output runs/q --set difficulty.high=0.8
   beam run pipelines/grounded_cot.py --input data/sample --output runs/sample -- --direct_num_workers=2
@@ -30,6 +31,7 @@ _EXAMPLES = """examples:
   beam validate pipelines/grounded_cot.py --input data/sample --config my.toml
   beam config > my.toml
   beam inspect runs/sample
+  beam diff runs/before runs/after
   beam inspect runs/sample --sql "SELECT reason, count(*) FROM rejected GROUP BY 1 ORDER BY 2 DESC"
   beam cache stats runs/sample
   beam cache prune runs/sample --older-than 30d --dry-run
@@ -120,9 +122,18 @@ def make_parser() -> argparse.ArgumentParser:
         "validate", help="check config, input, prompts and endpoints; generate nothing", allow_abbrev=False
     )
     _add_pipeline(validate)
+    init = commands.add_parser("init", help="write a config to start from, for an input", allow_abbrev=False)
+    init.add_argument("input", metavar="DATA", help="a folder with records.jsonl, Parquet, or a data set id")
+    init.add_argument("--output", metavar="FILE", help="the TOML file to write; without it the config is printed")
     inspect = commands.add_parser("inspect", help="look into a finished run", allow_abbrev=False)
     inspect.add_argument("run", metavar="RUN", help="a run folder")
     inspect.add_argument("--sql", help="a query over the tables sft, rl and rejected")
+    written = inspect.add_mutually_exclusive_group()
+    written.add_argument("--json", action="store_true", help="for programs: all figures, or a query's rows, one a line")
+    written.add_argument("--csv", action="store_true", help="for programs: the rows of --sql, whole")
+    diff = commands.add_parser("diff", help="compare two finished runs", allow_abbrev=False)
+    diff.add_argument("first", metavar="RUN", help="a run folder")
+    diff.add_argument("second", metavar="RUN", help="another one")
     config = commands.add_parser("config", help="print every setting with its default and meaning", allow_abbrev=False)
     _add_pipeline_name(config, nargs="?", default="grounded_cot")
     add_cache_parser(commands)

@@ -30,7 +30,9 @@ COMMANDS = {
     "run": "pipelines.commands.run:run",
     "preview": "pipelines.commands.run:preview",
     "validate": "pipelines.commands.validate:validate",
+    "init": "pipelines.commands.init:init",
     "inspect": "pipelines.commands.inspect:run_inspect",
+    "diff": "pipelines.commands.diff:run_diff",
     "config": "pipelines.commands.config:print_config",
     "cache": "pipelines.commands.cache.command:run_cache",
 }

@@ -1,20 +1,24 @@
-"""``beam inspect``: a finished run's figures as tables, and SQL over its shards."""
+"""``beam inspect``: a finished run's figures as tables, JSON or CSV, and SQL over its shards."""
 
 import argparse
+import base64
+import csv
 import io
+import itertools
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from pipelines.commands.tables import Figures, print_table, value_text
 from publishing.figures import (
     InspectError,
     funnel,
@@ -29,9 +33,7 @@ from schemas.run_summary import RunSummary
 from schemas.text import counted, printable
 
 MAX_PRINTED_ROWS = 200
-MAX_CELL_CHARS = 80
-
-Rows = Sequence[Sequence[object]]
+BATCH_ROWS = 1000
 
 
 def inspect_run(run: Path, sql: str | None) -> str:
@@ -43,11 +45,31 @@ def inspect_run(run: Path, sql: str | None) -> str:
 
 def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Print the run's figures, or the rows of a query; returns the exit code. Raises :class:`InspectError`."""
-    if sys.stdout.isatty():
-        _print_run(Console(), Path(parsed.run), parsed.sql)
+    run = Path(parsed.run)
+    if parsed.json or parsed.csv:
+        _write_run(run, parsed.sql, parsed.csv)
+    elif sys.stdout.isatty():
+        _print_run(Console(), run, parsed.sql)
     else:
-        sys.stdout.write(inspect_run(Path(parsed.run), parsed.sql))
+        sys.stdout.write(inspect_run(run, parsed.sql))
     return 0
+
+
+def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> list[Figures]:
+    """The run's figures: funnel, rejections, difficulty where attempts were graded, calls and cost by role."""
+    stages = [(f"({f.name})" if f.side else f.name, f.read, f.kept, f.rejected) for f in funnel(summary)]
+    tables = [
+        Figures("funnel", ("stage", "in", "kept", "rejected"), stages),
+        Figures("rejections", ("stage", "reason", "rows", "meaning"), [astuple(e) for e in rejections(summary)]),
+    ]
+    bars = pass_rates(connection, summary)
+    if bars:
+        rates = [attrgetter("label", *summary.sets, "rejected")(bar) for bar in bars]
+        tables.append(Figures("difficulty", ("pass rate", *summary.sets, "rejected"), rates))
+    counts_of = attrgetter("calls", "requests", "cached", "retries", "tokens_in", "tokens_out")
+    rows = [(c.role, c.model, *counts_of(c.usage), round(c.usage.cost_usd, 6) or 0) for c in role_costs(summary)]
+    columns = ("role", "model", "calls", "requests", "cached", "retries", "tokens in", "tokens out", "USD")
+    return [*tables, Figures("calls and cost by role", columns, rows)]
 
 
 def _print_run(console: Console, run: Path, sql: str | None) -> None:
@@ -62,70 +84,76 @@ def _print_run(console: Console, run: Path, sql: str | None) -> None:
             raise InspectError(one_line(error)) from error
 
 
+def _write_run(run: Path, sql: str | None, as_csv: bool) -> None:
+    """Write figures or rows for programs, whole. Raises InspectError."""
+    if as_csv and sql is None:
+        raise InspectError("--csv writes the rows of one query: give it with --sql, or take --json for all figures")
+    summary = read_summary(run)
+    with open_tables(run, summary) as connection:
+        try:
+            if sql is None:
+                tables = {table.title: table.as_objects() for table in figures_of(connection, summary)}
+                print(json.dumps(summary.to_fields() | {"tables": tables}, indent=1, ensure_ascii=False))
+            else:
+                columns, rows = _query(connection, sql)
+                (_write_csv if as_csv else _write_json)(columns, rows)
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            raise InspectError(one_line(error)) from error
+
+
+def _write_csv(columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(columns)
+    plain = str | int | float | None
+    for row in rows:
+        writer.writerow([v if isinstance(v, plain) else json.dumps(v, default=_as_json) for v in row])
+
+
+def _write_json(columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
+    """A row a line, as an object."""
+    for row in rows:
+        print(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False, default=_as_json))
+
+
+def _as_json(value: object) -> str:
+    """Bytes as base64; other types that JSON has not as text."""
+    return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else str(value)
+
+
 def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> None:
-    counts, flows, sets = summary.counts, funnel(summary), summary.sets
+    counts, sets = summary.counts, summary.sets
     facts = [summary.recipe, summary.input, summary.finished, summary.revision]
-    ends = [*(f"{counts.rows(name)} {name}" for name in sets), f"{sum(flow.rejected for flow in flows)} rejected"]
+    ends = [*(f"{counts.rows(name)} {name}" for name in sets), f"{counts.rejected_records} rejected"]
     head = f"{printable(' · '.join(facts))}\n{counted(counts.input, 'record')}: {', '.join(ends)}"
     console.print(Text(head), soft_wrap=True)
-    stages = [(f"({f.name})" if f.side else f.name, f.read, f.kept, f.rejected) for f in flows]
-    _print_table(console, "funnel", ("stage", "in", "kept", "rejected"), stages)
-    reasons = [astuple(entry) for entry in rejections(summary)]
-    _print_table(console, "rejections", ("stage", "reason", "rows", "meaning"), reasons)
-    bars = pass_rates(connection, summary)
-    if bars:
-        rates = [attrgetter("label", *sets, "rejected")(bar) for bar in bars]
-        _print_table(console, "difficulty", ("pass rate", *sets, "rejected"), rates)
-    counts_of = attrgetter("calls", "requests", "cached", "retries", "tokens_in", "tokens_out")
-    rows = [(c.role, c.model, *counts_of(c.usage), c.usage.cost_usd or 0) for c in role_costs(summary)]
-    columns = ("role", "model", "calls", "requests", "cached", "retries", "tokens in", "tokens out", "USD")
-    _print_table(console, "calls and cost by role", columns, rows)
+    for table in figures_of(connection, summary):
+        print_table(console, table.title, table.columns, table.rows)
 
 
-def _print_query(console: Console, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+def _query(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[list[str], Iterator[Sequence[Any]]]:
+    """The columns and rows of a query that only reads. Raises InspectError for other statements."""
     statements = connection.extract_statements(sql.encode("utf-8", "replace").decode("utf-8"))
     kinds = [statement.type.name for statement in statements]
     if kinds != ["SELECT"]:
         found = ", ".join(kinds) or "nothing"
         raise InspectError(f"--sql takes one query that only reads (SELECT, DESCRIBE), got {found}")
     result = connection.execute(statements[0])
-    columns = [column[0] for column in result.description or ()]
-    rows = result.fetchmany(MAX_PRINTED_ROWS + 1)
+    return [column[0] for column in result.description or ()], _fetched(result)
+
+
+def _fetched(result: duckdb.DuckDBPyConnection) -> Iterator[Sequence[Any]]:
+    while batch := result.fetchmany(BATCH_ROWS):
+        yield from batch
+
+
+def _print_query(console: Console, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    columns, found = _query(connection, sql)
+    rows = list(itertools.islice(found, MAX_PRINTED_ROWS + 1))
     if len(rows) == 1:  # one row is asked for to be read: it stands upright and whole
         for name, value in zip(columns, rows[0], strict=True):
-            console.print(Text(f"{printable(name)}: {_value_text(value, None)}"), soft_wrap=True)
+            console.print(Text(f"{printable(name)}: {value_text(value, None)}"), soft_wrap=True)
         return
-    _print_table(console, None, columns, rows[:MAX_PRINTED_ROWS])
+    print_table(console, None, columns, rows[:MAX_PRINTED_ROWS])
     if len(rows) > MAX_PRINTED_ROWS:
-        console.print(Text(f"more than {MAX_PRINTED_ROWS} rows: page with LIMIT and OFFSET"), soft_wrap=True)
-
-
-def _print_table(console: Console, title: str | None, columns: Sequence[str], rows: Rows) -> None:
-    plain = not console.is_terminal
-    if title is not None:
-        console.print(Text(f"\n{title}", style="bold"))
-    table = Table(box=None if plain else box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for index, name in enumerate(columns):
-        numbers = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
-        table.add_column(Text(printable(name)), justify="right" if numbers else "left", no_wrap=plain)
-    for row in rows:
-        table.add_row(*(Text(_value_text(value, MAX_CELL_CHARS)) for value in row))
-    console.print(table)
-
-
-def _value_text(value: object, max_chars: int | None) -> str:
-    text = printable(value if isinstance(value, str) else _nested_text(value, max_chars))
-    return text if max_chars is None or len(text) <= max_chars else f"{text[: max_chars - 1]}…"
-
-
-def _nested_text(value: object, max_chars: int | None) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bytes):
-        return f"<{len(value)} bytes>"
-    if isinstance(value, list):
-        shown = value if max_chars is None else value[:max_chars]
-        return f"[{', '.join(_nested_text(item, max_chars) for item in shown)}]"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_nested_text(item, max_chars)}" for key, item in value.items()) + "}"
-    return str(value)
+        more = f"more than {MAX_PRINTED_ROWS} rows: page with LIMIT and OFFSET, or write all with --json or --csv"
+        console.print(Text(more), soft_wrap=True)

@@ -1,17 +1,26 @@
-"""``beam validate``: what a run would be made of, and whether it can be done; nothing is generated."""
+"""``beam validate``: what a run would be made of, and whether it can be done; nothing is generated.
+
+The first records are read for real, and one is shown as it is asked.
+"""
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
 from inference.errors import CallError
 from inference.models import Models
 from inference.runtime import runtime
 from pipelines.running.capabilities import check_capabilities, check_judge, scan_answers, scan_media
+from pipelines.running.columns import input_block, missing_fields
 from pipelines.running.forecast import count_records
 from pipelines.running.plan import Plan, RunArguments, check_wiring, make_plan
 from pipelines.running.runner import pipeline_options
+from pipelines.running.sampling import sample_records
 from prompts.loader import load_prompt
-from schemas.text import counted
+from schemas.question_text import user_text
+from schemas.text import counted, printable
+
+MAX_PROBLEMS = 8
 
 
 def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
@@ -24,6 +33,7 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     print(f"pipeline: {plan.recipe.name}")
     total = count_records(plan.context.sources)
     print(f"input: {plan.input.name}, {'unknown number of records' if total is None else counted(total, 'record')}")
+    usable = _look_at_records(plan)
     print(f"prompts: {', '.join(load_prompt(name).name for name in plan.recipe.prompts)}")
     healthy = True
     for name in sorted(set(plan.roles.values())):
@@ -46,7 +56,35 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         print("note: detector and pointer are one model: it checks its own points (lineage.self_checked)")
     if "detector" in plan.roles and "segmenter" not in plan.roles:
         print("note: no segmenter: points are checked against the boxes of the detector")
-    return 0 if healthy and not problems else 2
+    return 0 if healthy and usable and not problems else 2
+
+
+def _look_at_records(plan: Plan) -> bool:
+    """Print what the first records are; returns whether any of them can be used."""
+    rows, columns = plan.settings.input, plan.input.columns
+    if columns:
+        print(f"columns: {', '.join(map(printable, sorted(columns)))}")
+    sample = sample_records(
+        plan.context.sources, rows, plan.context.roots.input_root, getattr(plan.settings, "video", None)
+    )
+    print(f"first {counted(sample.read, 'record')}: {len(sample.drafts)} can be used")
+    for problem in sample.problems[:MAX_PROBLEMS]:
+        where = f"the first is number {problem.first_number}"
+        print(f"  {problem.reason}, {counted(problem.records, 'record')} ({where}): {printable(problem.detail)}")
+    if len(sample.problems) > MAX_PROBLEMS:
+        print(f"  and {len(sample.problems) - MAX_PROBLEMS} more problems")
+    are_rows = all(source.kind != "jsonl" for source in plan.context.sources)
+    missing = missing_fields(columns, rows, are_rows) if columns else []
+    if missing:
+        print(f"NOT THERE: {', '.join(missing)}; in the config:")
+        for line in input_block(columns, missing, Path(plan.input.name).name):
+            print(f"  {line}")
+    if sample.drafts:
+        question = sample.drafts[0].question
+        print(f"one record as it is asked ({printable(question.id)}, gold answer {printable(question.answer)}):")
+        for line in user_text(question).splitlines():
+            print(f"  {printable(line)}")
+    return bool(sample.drafts)
 
 
 async def _check(plan: Plan, role: str) -> str:

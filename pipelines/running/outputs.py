@@ -31,10 +31,10 @@ def write_ends(
     """
     rejected: Any = ends.rejected | "AllRejected" >> beam.Flatten()
     sides: list[tuple[str, PCollection, Callable[..., Row], Any]] = [
-        (name, drafts, as_row, schema_with(shared.extra_scores))
-        for name, drafts, as_row, schema_with in (
-            ("sft", ends.sft, sft_row, sft_schema),
-            ("rl", ends.rl, rl_row, rl_schema),
+        (name, drafts, as_row, schema)
+        for name, drafts, as_row, schema in (
+            ("sft", ends.sft, sft_row, sft_schema(shared.extra_scores, shared.other_traces)),
+            ("rl", ends.rl, rl_row, rl_schema(shared.extra_scores)),
         )
         if drafts is not None
     ]
@@ -44,7 +44,7 @@ def write_ends(
     for name, drafts, as_row, schema in sides:
         rows: Any = drafts | f"{name.capitalize()}Rows" >> beam.Map(_sized, as_row, shared)
         _write(rows, name, schema, staging, roots, write)
-    rejected_rows: Any = rejected | "RejectedRows" >> beam.Map(_rejected_row)
+    rejected_rows: Any = rejected | "RejectedRows" >> beam.Map(_rejected_row, shared)
     _write(rejected_rows, "rejected", REJECTED_SCHEMA, staging, roots, write)
     for name, text in ends.artifacts.items():
         _ = text | f"Write:{name}" >> beam.Map(_write_text, str(staging / name))
@@ -79,8 +79,9 @@ def _measure(end: Draft | Rejected, run_prompts: frozenset[str]) -> None:
         Metrics.counter(NAMESPACE, name).inc(value)
 
 
-def _rejected_row(rejected: Rejected) -> SizedRow:
-    return size_row(rejected_row(rejected), 0)
+def _rejected_row(rejected: Rejected, shared: RowContext) -> SizedRow:
+    draft = rejected.draft if shared.rejected_images else None
+    return size_row(rejected_row(rejected, shared), 0 if draft is None else _media_bytes(draft))
 
 
 def _media_bytes(draft: Draft) -> int:

@@ -64,7 +64,7 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
         (staging / "config.toml").write_text(to_toml(plan.settings), "utf-8")
         (staging / "run.json").write_text(json.dumps(summary.to_fields(), indent=1), "utf-8")
         write_card(staging, summary)
-        write_report(staging, plan.folder.root, summary)
+        write_report(staging, plan.folder.root, summary, plan.context.roots.store())
         plan.folder.commit()
     return summary
 
@@ -101,7 +101,15 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
     context = replace(plan.context, models=models, draw=draw)
     recipe = plan.recipe
     extra_scores = has_extra_scores(recipe.scores)
-    shared = RowContext(recipe.name, code_revision(), models.self_judging, extra_scores, models.self_checking)
+    shared = RowContext(
+        recipe.name,
+        code_revision(),
+        models.self_judging,
+        extra_scores,
+        models.self_checking,
+        plan.settings.write.other_traces,
+        plan.settings.write.rejected_images,
+    )
     with plan.folder.spool() as spool, packing(str(spool) if is_local(options) else ""):
         pipeline = beam.Pipeline(runner=choose_runner(options, recipe_file(arguments.pipeline)), options=options)
         ends = wire(recipe, pipeline, context, plan.settings)

@@ -118,8 +118,8 @@ async def _run(work: Work, element: Any, session: Session, stage: Stage) -> tupl
         why = Reject(BUDGET, str(error))
     except BadReply as error:
         why = Reject(UNPARSABLE_REPLY, str(error), error.key or (session.calls[-1].keys[0] if session.calls else None))
-    before = element.calls if isinstance(element, Draft) else ()
-    return stage.rejected(element.id, why, (*before, *session.calls)), session
+    ended, before = (element, element.calls) if isinstance(element, Draft) else (element.id, ())
+    return stage.rejected(ended, why, (*before, *session.calls)), session
 
 
 def _with_calls(result: Any, session: Session) -> Any:

@@ -21,13 +21,19 @@ def has_extra_scores(names: Iterable[str]) -> bool:
 
 @dataclass(frozen=True)
 class RowContext:
-    """What all rows of a run share. ``extra_scores``: whether they have that column (:func:`has_extra_scores`)."""
+    """What all rows of a run share.
+
+    ``extra_scores`` and ``other_traces``: whether they have that column (:func:`has_extra_scores`);
+    ``rejected_images``: whether rejections hold the bytes of their images.
+    """
 
     recipe: str
     revision: str
     self_judged: bool
     extra_scores: bool = False
     self_checked: bool = False
+    other_traces: bool = False
+    rejected_images: bool = False
 
 
 def sft_row(draft: Draft, context: RowContext) -> Row:
@@ -41,6 +47,8 @@ def sft_row(draft: Draft, context: RowContext) -> Row:
     row["scores"] = _scores(trace)
     if context.extra_scores:
         row["extra_scores"] = _extra_scores(trace)
+    if context.other_traces:
+        row["other_traces"] = [_trace(other) for other in draft.traces if other.index != trace.index]
     row["messages"] = [
         {"role": "user", "content": user_text(draft.question)},
         {"role": "assistant", "content": trace.text},
@@ -63,31 +71,61 @@ def rl_row(draft: Draft, context: RowContext) -> Row:
     return row
 
 
-def rejected_row(rejected: Rejected) -> Row:
-    """The row of a rejection."""
-    return {name: value for name, value in asdict(rejected).items() if name in REJECTED_SCHEMA.names}
+def rejected_row(rejected: Rejected, context: RowContext) -> Row:
+    """The row of a rejection, with what is known of the record."""
+    row = Row(dict.fromkeys(REJECTED_SCHEMA.names))
+    row |= {name: value for name, value in vars(rejected).items() if name in row}
+    if rejected.draft is None:
+        return row
+    draft, question = rejected.draft, rejected.draft.question
+    media = [vars(medium) for medium in question.media]
+    row |= {
+        **_asked(draft),
+        "images": _image_uris(question) if context.rejected_images else None,
+        "media": [{name: medium[name] for name in ("uri", "sha256", "width", "height")} for medium in media],
+        "points": [asdict(point) for point in draft.points] or None,
+        "traces": [_trace(trace) for trace in draft.traces] or None,
+    }
+    return row
 
 
-def _common(draft: Draft, context: RowContext) -> Row:
+def _trace(trace: Trace) -> Row:
+    verdicts = [{"name": v.name, "value": v.value, "failed": v.failed, "reason": v.reason} for v in trace.verdicts]
+    return {"text": trace.text, "answer": trace.answer, "score": trace.score, "verdicts": verdicts}
+
+
+def _image_uris(question: Question) -> list[str]:
+    return [uri for medium in question.media for uri in medium.image_uris]
+
+
+def _asked(draft: Draft) -> Row:
+    """What was asked, and what came of the attempts and proposals."""
     question = draft.question
     return {
-        "id": question.id,
         "source": question.source,
         "license": question.license,
-        "recipe": context.recipe,
-        "images": [uri for medium in question.media for uri in medium.image_uris],
-        "frames": _frames(question),
-        "overlays": [overlay.uri for overlay in draft.overlays],
         "question": question.question,
         "answer": question.answer,
         "answer_type": question.answer_type,
         "choices": question.choices,
         "gold_boxes": None if question.gold_boxes is None else [asdict(box) for box in question.gold_boxes],
         "entities": draft.entities,
-        "pointable": None if draft.entities is None else draft.pointable,
         "pass_rate": draft.pass_rate,
         "k": draft.scored_attempts if draft.attempts else None,
         "attempts": [{"text": a.text, "answer": a.answer, "correct": a.correct} for a in draft.attempts] or None,
+    }
+
+
+def _common(draft: Draft, context: RowContext) -> Row:
+    question = draft.question
+    return {
+        **_asked(draft),
+        "id": question.id,
+        "recipe": context.recipe,
+        "images": _image_uris(question),
+        "frames": _frames(question),
+        "overlays": [overlay.uri for overlay in draft.overlays],
+        "pointable": None if draft.entities is None else draft.pointable,
         "lineage": _lineage(draft, context),
     }
 

@@ -31,12 +31,13 @@ CALL_REASONS = {
 class Reject(Exception):
     """Raised by a stage's work: the draft ends here, for one of the reasons that the stage declares.
 
-    ``key`` is the cache key of the reply that the decision rests on.
+    ``key`` is the cache key of the reply that the decision rests on; ``draft`` what the work had made of the draft by
+    then, where that is more than it was given.
     """
 
-    def __init__(self, reason: str, detail: str, key: str | None = None) -> None:
+    def __init__(self, reason: str, detail: str, key: str | None = None, draft: Draft | None = None) -> None:
         super().__init__(f"{reason}: {detail}")
-        self.reason, self.detail, self.key = reason, detail, key
+        self.reason, self.detail, self.key, self.draft = reason, detail, key, draft
 
 
 @dataclass(frozen=True)
@@ -82,12 +83,17 @@ class Stage:
         """The same with the prompts that it sends to these models (:meth:`inference.asking.Asks.to`)."""
         return replace(self, asks=tuple(ask.to(models) for ask in self.asks))
 
-    def rejected(self, record_id: str, why: Reject, calls: Sequence[Call] = ()) -> Rejected:
-        """The record's end, with what its ``calls`` have cost. Raises ValueError for a reason that is not declared."""
+    def rejected(self, element: Draft | str, why: Reject, calls: Sequence[Call] = ()) -> Rejected:
+        """The end of a draft, or of a record of that id, with what its ``calls`` have cost.
+
+        Raises ValueError for a reason that is not declared.
+        """
         if why.reason not in self.meanings:
             raise ValueError(f"the stage {self.name} declares no reason {why.reason!r}: add it to its description")
         cost_usd, worth_usd = sum(call.usage.cost_usd for call in calls), sum(call.usage.worth_usd for call in calls)
-        return Rejected(record_id, self.name, why.reason, why.detail, why.key, cost_usd, len(calls), worth_usd)
+        name, draft = (element.id, why.draft or element) if isinstance(element, Draft) else (element, None)
+        draft = None if draft is None else replace(draft, calls=())
+        return Rejected(name, self.name, why.reason, why.detail, why.key, cost_usd, len(calls), worth_usd, draft)
 
 
 @dataclass(frozen=True)
@@ -114,7 +120,7 @@ class RunWork(beam.DoFn):
         try:
             yield kept_output(self._stage, self._work(draft))
         except Reject as why:
-            yield rejected_output(self._stage.rejected(draft.id, why, draft.calls))
+            yield rejected_output(self._stage.rejected(draft, why, draft.calls))
 
 
 def kept_output(stage: Stage, result: Any) -> Any:

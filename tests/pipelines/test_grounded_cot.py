@@ -67,6 +67,10 @@ def test_counts_balance_and_both_sides_have_rows(done: Path) -> None:
     everywhere = [row["id"] for side in ("sft", "rl", "rejected") for row in rows(done / "run", side)]
     wanted = [json.loads(line)["id"] for line in (SAMPLE / "records.jsonl").read_text("utf-8").splitlines()]
     assert sorted(everywhere) == sorted(wanted)
+    for row in rows(done / "run", "rejected"):
+        assert row["question"] and row["answer"] and row["media"], row["id"]
+        assert row["attempts"], "what difficulty rejects has been attempted"
+        assert row["images"] is None, "images stand as references unless a config asks for their bytes"
 
 
 def test_a_second_run_sends_nothing_and_writes_the_same_bytes(done: Path, tmp_path: Path) -> None:
@@ -114,6 +118,20 @@ def test_detector_and_pointer_can_disagree_and_disagreement_rejects(done: Path, 
     pointing_badly = ("--set", "roles.pointer=coarse", "--set", "endpoints.coarse.strength=1.5")
     summary = run(SAMPLE, tmp_path / "run", "--cache", str(done / "cache"), *pointing_badly)
     assert summary["counts"]["rejected"]["verify"]["low_grounding"] > 0
+    verified = [row for row in rows(tmp_path / "run", "rejected") if row["stage"] == "verify"]
+    for row in verified:
+        assert row["traces"] and all(trace["verdicts"] for trace in row["traces"]), row["id"]
+
+
+def test_a_config_asks_for_the_other_traces_and_the_pictures_of_rejections(done: Path, tmp_path: Path) -> None:
+    more = ("--set", "write.other_traces=true", "--set", "write.rejected_images=true")
+    summary = run(SAMPLE, tmp_path / "run", "--cache", str(done / "cache"), *more)
+    assert sent(summary) == 0
+    sft = rows(tmp_path / "run", "sft")
+    assert {len(row["other_traces"]) for row in sft} == {7}, "of eight traces one is kept"
+    for row in rows(tmp_path / "run", "rejected"):
+        assert all(image["bytes"] for image in row["images"])
+    assert "`other_traces`" in (tmp_path / "run/README.md").read_text("utf-8")
 
 
 def test_splits_share_no_picture(done: Path) -> None:

@@ -161,7 +161,10 @@ def test_size_categories(rows: int, category: str) -> None:
 
 
 def test_every_column_is_explained() -> None:
-    assert set(COLUMNS) == {*sft_schema(extra_scores=True).names, *rl_schema(extra_scores=True).names}
+    assert set(COLUMNS) == {
+        *sft_schema(extra_scores=True, other_traces=True).names,
+        *rl_schema(extra_scores=True).names,
+    }
 
 
 def test_the_ways_to_load_work(tmp_path: Path) -> None:

@@ -13,12 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publishing import report
-from publishing.report import ImageRoom, spans_of, write_report
+from publishing import gallery, report
+from publishing.gallery import ImageRoom, spans_of
+from publishing.report import write_report
 from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 from schemas.ordering import order_key
 from schemas.run_summary import RunSummary
 from vision.decode import decode_image
+from vision.media import MediaStore
 
 HOSTILE = "\"><script>alert(1)</script></style></textarea><img src=x onerror=alert(1)>' {{ 7*7 }} \x00\u202e"
 RUBRIC = {
@@ -122,7 +124,7 @@ def make_page(
         "finished": "2026-01-02T03:04:05+00:00",
         "wall_s": 1.5,
     } | changes
-    write_report(folder, Path("/runs/first"), RunSummary.from_fields(summary))
+    write_report(folder, Path("/runs/first"), RunSummary.from_fields(summary), MediaStore(str(folder), str(folder)))
     return (folder / "report.html").read_text("utf-8")
 
 
@@ -160,6 +162,33 @@ def test_the_page_shows_the_run(tmp_path: Path) -> None:
     assert "left:25.0%;top:25.0%" in html
     assert "left:0.0%;top:0.0%;width:50.0%;height:50.0%" in html
     assert len(page.named("img")) == 3
+
+
+def test_nothing_is_hidden_where_all_images_are_shown(tmp_path: Path) -> None:
+    rows = [row_of("q1", overlays=[picture()], messages=trace("t")), row_of("q2", images=[picture()] * 5)]
+    page = Page(make_page(tmp_path, rows))
+    assert re.findall(r"(\d+) more not shown", page.words) == ["2"]
+
+
+def test_an_example_of_each_reason_shows_its_picture_and_best_trace(tmp_path: Path) -> None:
+    tmp_path.joinpath("a.png").write_bytes(picture()["bytes"])
+    said = '<think>Here: <points x1="10" y1="5" alt="dot">dot</points>.</think><answer>4</answer>'
+    verdicts = [{"name": "outcome", "value": 0.0, "failed": False, "reason": "4 is not 3"}]
+    traces = [
+        {"text": text, "answer": "4", "score": score, "verdicts": verdicts}
+        for text, score in (("another", 0.0), (said, 0.1))
+    ]
+    shown = row_of("q1", stage="verify", reason="wrong_answer", detail="none is right", images=None, traces=traces)
+    gone = row_of("q2", stage="trace", reason="no_entities", detail="nothing to see", images=None)
+    bare = {"id": "q3", "stage": "ingest", "reason": "media_missing", "detail": "gone.png"}
+    shown["media"], gone["media"] = [{"uri": "input:a.png"}], [{"uri": "input:gone.png"}]
+    html = make_page(tmp_path, [], rejected=[shown, gone, bare])
+    page = Page(html)
+    assert len(page.named("img")) == 1
+    assert "left:25.0%;top:25.0%" in html, "what the best trace points at is marked"
+    for words in ("How many?", "none is right", "nothing to see", "gone.png", "cannot be shown here"):
+        assert words in page.words
+    assert "another" not in page.words
 
 
 def test_the_page_is_self_contained(tmp_path: Path) -> None:
@@ -232,9 +261,9 @@ def test_a_recipe_without_a_set_speaks_of_none(tmp_path: Path) -> None:
 def test_further_scores_stand_before_the_final_one() -> None:
     scores = {"outcome": 1.0, "temporal": None, "final": 0.5}
     extra = [{"name": "brevity", "value": 0.25}]
-    shown = report._scores({"scores": scores, "extra_scores": extra})
+    shown = gallery._scores({"scores": scores, "extra_scores": extra})
     assert shown == (("outcome", 1.0), ("temporal", None), ("brevity", 0.25), ("final", 0.5))
-    assert report._scores({"scores": dict.fromkeys(scores)}) == ()
+    assert gallery._scores({"scores": dict.fromkeys(scores)}) == ()
 
 
 def test_rows_with_nothing_in_them(tmp_path: Path) -> None:

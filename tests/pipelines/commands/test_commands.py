@@ -16,7 +16,7 @@ from schemas.run_summary import BudgetFigures, Counts, RoleLedger, RunSummary, T
 from schemas.usage import Usage
 
 PIPELINE = str(Path(pipelines.__file__).parent / "grounded_cot.py")
-COMMANDS = ("run", "preview", "validate", "inspect", "config", "cache")
+COMMANDS = ("init", "run", "preview", "validate", "inspect", "diff", "config", "cache")
 
 
 @pytest.mark.parametrize("words", [(), *((command,) for command in COMMANDS)])
@@ -27,7 +27,7 @@ def test_help(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> Non
     assert ended.value.code == 0
     assert out.startswith(" ".join(("usage: beam", *words)))
     assert all(command in out for command in COMMANDS if not words)
-    assert ("--input DATA" in out) is (words not in ((), ("inspect",), ("config",), ("cache",)))
+    assert ("--input DATA" in out) is (words not in ((), ("init",), ("inspect",), ("diff",), ("config",), ("cache",)))
 
 
 @pytest.mark.parametrize(
@@ -177,8 +177,12 @@ def test_validate_says_what_is_there_and_writes_nothing(
     out, err = capsys.readouterr()
     lines = out.splitlines()
     assert lines[:2] == ["pipeline: grounded_cot", f"input: {data}, 4 records"]
-    assert lines[2].startswith("prompts: answer_after_reasoning.v1, attempt.v1, attempt_as_trained.v1, detect.v2")
-    assert lines[3:] == [
+    assert lines[2] == "columns: answer, id, license, media, question, source"
+    assert lines[3] == "first 4 records: 4 can be used"
+    assert lines[4].startswith("one record as it is asked (")
+    prompts = next(line for line in lines if line.startswith("prompts: "))
+    assert prompts.startswith("prompts: answer_after_reasoning.v1, attempt.v1, attempt_as_trained.v1, detect.v2")
+    assert lines[lines.index(prompts) + 1 :] == [
         "endpoint coarse (policy): embedded, colour, strength 0.75",
         "endpoint colour (judge, pointer, teacher): embedded, colour, strength 0",
         "endpoint edges (detector, segmenter): embedded, edges, strength 0",

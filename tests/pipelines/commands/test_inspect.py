@@ -1,4 +1,7 @@
 import argparse
+import base64
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.commands import inspect
+from pipelines.commands import cli, inspect, tables
 from pipelines.commands.inspect import inspect_run, run_inspect
 from publishing import figures as run_figures
 from publishing.figures import InspectError, open_tables
@@ -233,7 +236,7 @@ def test_a_damaged_shard_is_named(run: Path) -> None:
 
 
 def test_off_a_terminal_plain_text_is_printed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_inspect(argparse.Namespace(run=str(run), sql=None))
+    run_inspect(argparse.Namespace(run=str(run), sql=None, json=False, csv=False))
     out = capsys.readouterr().out
     assert out == inspect_run(run, None)
     assert "\x1b" not in out
@@ -241,5 +244,51 @@ def test_off_a_terminal_plain_text_is_printed(run: Path, capsys: pytest.CaptureF
 
 @given(st.text(max_size=200))
 def test_printed_text_cannot_drive_a_terminal(text: str) -> None:
-    shown = inspect._value_text([text, {"a": text.encode("utf-8", "replace")}], None)
+    shown = tables.value_text([text, {"a": text.encode("utf-8", "replace")}], None)
     assert shown.isprintable()
+
+
+def test_all_figures_are_written_as_json(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["inspect", str(run), "--json"]) == 0
+    written = json.loads(capsys.readouterr().out)
+    assert written["counts"]["sft"] == 4
+    assert written["tables"]["funnel"][0] == {"stage": "ingest", "in": 9, "kept": 8, "rejected": 0}
+    assert {row["reason"]: row["rows"] for row in written["tables"]["rejections"]} == {
+        "too_easy": 3,
+        "low_grounding": 1,
+    }
+    assert written["tables"]["calls and cost by role"][1]["USD"] == 0.25
+
+
+def test_the_rows_of_a_query_are_written_whole(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sql = "SELECT id, question, scores, images FROM sft ORDER BY id LIMIT 2"
+    assert cli.main(["inspect", str(run), "--sql", sql, "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["id"] for row in rows] == ["q1", "q2"]
+    assert rows[0]["question"] == "why? " * 100
+    assert rows[0]["scores"]["final"] == 0.25
+    assert base64.b64decode(rows[0]["images"][0]["bytes"]) == b"x" * 5000
+    assert cli.main(["inspect", str(run), "--sql", sql, "--csv"]) == 0
+    header, first, _ = csv.reader(io.StringIO(capsys.readouterr().out))
+    assert header == ["id", "question", "scores", "images"]
+    assert first[1] == "why? " * 100
+    assert json.loads(first[2])["final"] == 0.25
+
+
+def test_more_rows_than_are_printed_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"id": str(n)} for n in range(inspect.BATCH_ROWS + 5)]
+    folder = str(write_run(tmp_path / "run", rows))
+    assert cli.main(["inspect", folder, "--sql", "SELECT id FROM sft", "--csv"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(rows) + 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["--csv"], "give it with --sql"), (["--json", "--sql", "DROP TABLE sft"], "one query that only reads")],
+)
+def test_what_cannot_be_written_is_said(
+    words: list[str], said: str, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["inspect", str(run), *words]) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err and captured.out == ""

@@ -169,10 +169,48 @@ def test_rows_fit_their_schema(make: Callable[..., dict[str, Any]], schema: pa.S
         }
 
 
-def test_a_rejected_row() -> None:
-    row = rejected_row(Rejected("q", "verify", "wrong_answer", "none is right", "key", 0.5, 3, 0.75))
+def test_a_rejection_of_what_did_not_become_a_question() -> None:
+    row = rejected_row(Rejected("q", "verify", "wrong_answer", "none is right", "key", 0.5, 3, 0.75), CONTEXT)
     assert pa.Table.from_pylist([row], schema=REJECTED_SCHEMA).to_pylist() == [row]
-    assert list(row) == REJECTED_SCHEMA.names
+    known = {name: value for name, value in row.items() if value is not None}
+    assert list(known) == ["id", "stage", "reason", "detail", "cache_key", "cost_usd"]
+
+
+def test_a_rejection_keeps_the_record_as_far_as_it_came(draft: Draft) -> None:
+    rejected = Rejected("q", "verify", "wrong_answer", "none is right", draft=draft)
+    row = json.loads(json.dumps(rejected_row(rejected, CONTEXT)))
+    (back,) = pa.Table.from_pylist([row], schema=REJECTED_SCHEMA).to_pylist()
+    assert back == row
+    assert (row["question"], row["answer"]) == (draft.question.question, draft.question.answer)
+    assert [medium["uri"] for medium in row["media"]] == [medium.uri for medium in draft.question.media]
+    assert [attempt["text"] for attempt in row["attempts"]] == [attempt.text for attempt in draft.attempts]
+    assert [trace["text"] for trace in row["traces"]] == [trace.text for trace in draft.traces]
+    (trace, *_) = draft.traces
+    assert row["traces"][0]["score"] == trace.score
+    assert [(v["name"], v["value"], v["failed"]) for v in row["traces"][0]["verdicts"]] == [
+        (verdict.name, verdict.value, verdict.failed) for verdict in trace.verdicts
+    ]
+    assert row["images"] is None
+
+
+def test_a_rejection_holds_its_images_where_that_is_asked_for(draft: Draft) -> None:
+    row = rejected_row(Rejected("q", "verify", "x", "y", draft=draft), replace(CONTEXT, rejected_images=True))
+    assert row["images"] == [uri for medium in draft.question.media for uri in medium.image_uris]
+
+
+def test_an_sft_row_holds_the_traces_not_chosen_where_that_is_asked_for(draft: Draft) -> None:
+    chosen = draft.traces[draft.best or 0]
+    other = replace(chosen, index=len(draft.traces), text="<think>another</think><answer>3</answer>")
+    several = replace(draft, traces=(*draft.traces, other))
+    assert "other_traces" not in sft_row(several, CONTEXT)
+    row = json.loads(json.dumps(sft_row(several, replace(CONTEXT, other_traces=True))))
+    assert other.text in [trace["text"] for trace in row["other_traces"]]
+    assert chosen.text not in [trace["text"] for trace in row["other_traces"]]
+    assert {"other_traces"} == set(sft_schema(other_traces=True).names) - set(SFT_SCHEMA.names)
+    (back,) = pa.Table.from_pylist(
+        [row | {"images": None, "overlays": None}], sft_schema(other_traces=True)
+    ).to_pylist()
+    assert back["other_traces"] == row["other_traces"]
 
 
 @pytest.mark.parametrize(

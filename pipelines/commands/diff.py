@@ -1,0 +1,113 @@
+"""``beam diff``: two finished runs side by side: settings, rows, funnel, reasons for rejection, and costs."""
+
+import argparse
+import io
+import sys
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from pipelines.commands.tables import Figures, print_table
+from publishing.figures import funnel, read_summary, role_costs
+from schemas.run_summary import RunSummary
+from schemas.text import printable
+
+
+def run_diff(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
+    """Print the comparison; returns the exit code. Raises :class:`publishing.figures.InspectError`."""
+    if sys.stdout.isatty():
+        _print_diff(Console(), Path(parsed.first), Path(parsed.second))
+    else:
+        sys.stdout.write(diff_runs(Path(parsed.first), Path(parsed.second)))
+    return 0
+
+
+def diff_runs(first: Path, second: Path) -> str:
+    """The comparison as plain text. Raises :class:`publishing.figures.InspectError`."""
+    text = io.StringIO()
+    _print_diff(Console(file=text, width=10_000, color_system=None), first, second)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
+
+
+def _print_diff(console: Console, first: Path, second: Path) -> None:
+    runs = [read_summary(first), read_summary(second)]
+    for letter, folder, run in zip("AB", (first, second), runs, strict=True):
+        facts = (str(folder), run.recipe, run.input, run.finished, run.revision)
+        console.print(Text(f"{letter}: {printable(' · '.join(facts))}"), soft_wrap=True)
+    tables = [_settings(first, second), _ends(*runs), _funnel(*runs), _reasons(*runs), _costs(*runs)]
+    for table in tables:
+        if table.rows:
+            print_table(console, table.title, table.columns, table.rows)
+
+
+def _settings(first: Path, second: Path) -> Figures:
+    """The keys of the configs whose values differ; "–" is a key that one of them has not."""
+    a, b = _flat(first), _flat(second)
+    changed = [(key, a.get(key, "–"), b.get(key, "–")) for key in sorted({*a, *b}) if a.get(key) != b.get(key)]
+    return Figures("settings that differ", ("key", "A", "B"), changed)
+
+
+def _flat(run: Path) -> dict[str, str]:
+    file = run / "config.toml"
+    return dict(_entries(tomllib.loads(file.read_text("utf-8")))) if file.is_file() else {}
+
+
+def _entries(values: Mapping[str, Any], path: str = "") -> Iterable[tuple[str, str]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _entries(value, f"{path}{name}.")
+        else:
+            yield f"{path}{name}", str(value)
+
+
+def _ends(a: RunSummary, b: RunSummary) -> Figures:
+    """Records read and rows of each set, with their share of what was read."""
+    read = (a.counts.input, b.counts.input)
+    rows: list[tuple[object, ...]] = [("input", *read, read[1] - read[0], "", "")]
+    for name in (*dict.fromkeys((*a.sets, *b.sets)), "rejected"):
+        found = [_rows(run, name) for run in (a, b)]
+        shares = (f"{100 * n / of:.1f} %" if of else "–" for n, of in zip(found, read, strict=True))
+        rows.append((name, *found, found[1] - found[0], *shares))
+    return Figures("rows", ("set", "A", "B", "B − A", "yield A", "yield B"), rows)
+
+
+def _rows(run: RunSummary, name: str) -> int:
+    return run.counts.rejected_records if name == "rejected" else run.counts.rows(name)
+
+
+def _funnel(a: RunSummary, b: RunSummary) -> Figures:
+    flows = [{flow.name: flow for flow in funnel(run)} for run in (a, b)]
+    rows = []
+    for name in dict.fromkeys(name for side in flows for name in side):
+        found = [side.get(name) for side in flows]
+        cells = (getattr(flow, part, "–") for part in ("read", "kept", "rejected") for flow in found)
+        rows.append((name, *cells))
+    return Figures("funnel", ("stage", "in A", "in B", "kept A", "kept B", "rejected A", "rejected B"), rows)
+
+
+def _reasons(a: RunSummary, b: RunSummary) -> Figures:
+    counts = [
+        {(stage, reason): n for stage, by in run.counts.rejected.items() for reason, n in by.items()} for run in (a, b)
+    ]
+    rows = []
+    for stage, reason in dict.fromkeys(key for side in counts for key in side):
+        found = [side.get((stage, reason), 0) for side in counts]
+        rows.append((stage, reason, *found, found[1] - found[0]))
+    return Figures("rejections", ("stage", "reason", "A", "B", "B − A"), rows)
+
+
+def _costs(a: RunSummary, b: RunSummary) -> Figures:
+    costs = [{cost.role: cost for cost in role_costs(run)} for run in (a, b)]
+    rows = []
+    for role in dict.fromkeys(role for side in costs for role in side):
+        found = [side.get(role) for side in costs]
+        models = ["–" if cost is None else cost.model for cost in found]
+        calls = ["–" if cost is None else cost.usage.calls for cost in found]
+        usd = ["–" if cost is None else round(cost.usage.cost_usd, 6) or 0 for cost in found]
+        rows.append((role, *models, *calls, *usd))
+    columns = ("role", "model A", "model B", "calls A", "calls B", "USD A", "USD B")
+    return Figures("calls and cost by role", columns, rows)

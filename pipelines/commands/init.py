@@ -1,0 +1,83 @@
+"""``beam init``: a config to start from, made for an input: its columns mapped, and what else has to be decided."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipelines.running.columns import guess_columns, input_block, missing_fields
+from pipelines.running.forecast import count_records
+from pipelines.running.inputs import find_input
+from schemas.errors import UserError
+from schemas.text import counted, printable
+from stages.sources.base import Input, RowSettings
+
+_MODELS = """# Which model plays which role. Without this part the embedded engine plays all of them: it reads drawn
+# shapes, not photographs. `beam config` prints every setting; docs/models.md has the families.
+#
+# [endpoints.qwen]
+# kind = "openai"                        # any server that speaks OpenAI's chat API, such as vLLM
+# base_url = "http://localhost:8000/v1"
+# model = "Qwen/Qwen3-VL-8B-Instruct"
+# family = "qwen3-vl"                    # how the model writes points and boxes
+# # api_key_env = "MY_KEY"               # the environment variable that holds the key
+#
+# [roles]
+# policy = "qwen"      # answers the questions, which tells how difficult they are
+# teacher = "qwen"     # names what to point at and writes the traces
+# pointer = "qwen"     # finds the points
+# detector = "qwen"    # checks them: better another model than the pointer's
+# judge = "qwen"       # reads the reasoning: better another model than the teacher's
+# segmenter = ""       # none: boxes stand for masks"""
+
+
+def init(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
+    """Write the config, or print it; returns the exit code. Raises UserError for an input that cannot be read."""
+    text = starting_config(parsed.input, parsed.output or "my.toml")
+    if parsed.output is None:
+        sys.stdout.write(text)
+        return 0
+    try:
+        with Path(parsed.output).open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError as error:
+        raise UserError(f"{parsed.output} is there already: name another file, or remove it") from error
+    except OSError as error:
+        raise UserError(f"cannot write {parsed.output}: {error.strerror or error}") from error
+    print(f"{parsed.output}: look through it, then: {_command('validate', parsed.input, parsed.output)}")
+    return 0
+
+
+def starting_config(data: str, name: str) -> str:
+    """The commented config for an input, which would be kept in the file ``name``.
+
+    Raises :class:`stages.sources.base.InputError` for an input that cannot be read.
+    """
+    found = find_input(data)
+    total = count_records(found.sources)
+    records = "an unknown number of records" if total is None else counted(total, "record")
+    lines = [
+        f"# {printable(found.name)}: {records}, {', '.join(sorted({source.kind for source in found.sources}))}",
+        f"# columns: {', '.join(map(printable, sorted(found.columns))) or 'not known before they are read'}",
+        "#",
+        f"#   {_command('validate', data, name)}",
+        f"#   {_command('preview', data, name)} --output runs/look",
+        f"#   {_command('run', data, name)} --output runs/mine",
+        "",
+        *_block(found),
+        "",
+        _MODELS,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _block(found: Input) -> list[str]:
+    are_rows = all(source.kind != "jsonl" for source in found.sources)
+    fields = missing_fields(found.columns, RowSettings(), are_rows)
+    optional = [name for name in ("id", "choices") if guess_columns(found.columns).get(name, name) != name]
+    block = input_block(found.columns, dict.fromkeys([*fields, *optional]), Path(found.name).name or found.name)
+    return block or ["# The records have every field under its own name: nothing to map."]
+
+
+def _command(command: str, data: str, name: str) -> str:
+    return f"beam {command} grounded_cot --input {printable(data)} --config {name}"

@@ -1,0 +1,61 @@
+"""Tables on the terminal: aligned columns, long cells cut, control characters of what others wrote shown as escapes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from schemas.text import printable
+
+MAX_CELL_CHARS = 80
+
+Rows = Sequence[Sequence[object]]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A table of figures: its title, the names of its columns, and its rows."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Rows
+
+    def as_objects(self) -> list[dict[str, object]]:
+        """Each row as an object."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+def print_table(console: Console, title: str | None, columns: Sequence[str], rows: Rows) -> None:
+    """Print the rows, numbers to the right; without a terminal there are no lines between the columns."""
+    plain = not console.is_terminal
+    if title is not None:
+        console.print(Text(f"\n{title}", style="bold"))
+    table = Table(box=None if plain else box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for index, name in enumerate(columns):
+        numbers = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
+        table.add_column(Text(printable(name)), justify="right" if numbers else "left", no_wrap=plain)
+    for row in rows:
+        table.add_row(*(Text(value_text(value, MAX_CELL_CHARS)) for value in row))
+    console.print(table)
+
+
+def value_text(value: object, max_chars: int | None) -> str:
+    """A value of a cell as text that is safe to print, cut to ``max_chars`` where that is given."""
+    text = printable(value if isinstance(value, str) else _nested_text(value, max_chars))
+    return text if max_chars is None or len(text) <= max_chars else f"{text[: max_chars - 1]}…"
+
+
+def _nested_text(value: object, max_chars: int | None) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bytes):
+        return f"<{len(value)} bytes>"
+    if isinstance(value, list):
+        shown = value if max_chars is None else value[:max_chars]
+        return f"[{', '.join(_nested_text(item, max_chars) for item in shown)}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_nested_text(item, max_chars)}" for key, item in value.items()) + "}"
+    return str(value)

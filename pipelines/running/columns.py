@@ -1,0 +1,67 @@
+"""Which column of an input holds which field, guessed by its name, and the block of a config that says so."""
+
+import re
+from collections.abc import Collection, Iterable
+
+from stages.sources.base import OPTIONAL_FIELDS, RowSettings
+
+_NAMES = {
+    "question": ("question", "query", "problem", "prompt", "instruction", "text"),
+    "answer": ("answer", "label", "solution", "ground_truth", "gt_answer", "gt", "gold", "target", "response"),
+    "media": ("media", "images", "image", "image_path", "img", "img_path", "file_name", "picture", "photo", "video"),
+    "id": ("id", "uid", "question_id", "qid", "sample_id", "index", "idx"),
+    "choices": ("choices", "options", "candidates"),
+    "source": ("source", "data_source", "dataset", "dataset_name", "origin"),
+    "license": ("license", "licence"),
+}
+"""Names under which columns hold a field, the likelier first."""
+_FILLED_IN = ("source", "license")
+"""Fields that are often the same for a whole input, so that a constant stands for a column."""
+_SEPARATORS = re.compile(r"[\s_\-.]+")
+
+
+def guess_columns(columns: Collection[str]) -> dict[str, str]:
+    """The column that seems to hold each field; a field that no column's name looks like is left out."""
+    by_name = {_SEPARATORS.sub("_", column).strip("_").casefold(): column for column in sorted(columns, reverse=True)}
+    return {
+        field: next(by_name[name] for name in names if name in by_name)
+        for field, names in _NAMES.items()
+        if any(name in by_name for name in names)
+    }
+
+
+def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) -> list[str]:
+    """The fields that every record needs and that no column and no constant gives.
+
+    ``are_rows``: the input's rows need no id, and their media are found under other names too.
+    """
+    found = guess_columns(columns) if are_rows else {}
+    given = {field for field in _NAMES if rows.columns.get(field, field) in columns or field in rows.constants}
+    own = {"id"} | ({"media"} & {*found} if found.get("media") in ("images", "image") else set()) if are_rows else set()
+    return [field for field in _NAMES if field not in {*given, *own, *OPTIONAL_FIELDS}]
+
+
+def input_block(columns: Collection[str], fields: Iterable[str], source: str) -> list[str]:
+    """The lines of a config that give these fields: columns that seem to hold them, and what has to be filled in."""
+    guessed = guess_columns(columns)
+    mapped, constants = ["[input.columns]"], ["[input.constants]"]
+    for field in fields:
+        if field in guessed and guessed[field] != field:
+            mapped.append(f"{field} = {_quoted(guessed[field])}")
+        elif field in _FILLED_IN and field not in guessed:
+            value = source if field == "source" else "unknown"
+            constants.append(f"{field} = {_quoted(value)}  # {_MEANING[field]}")
+        elif field not in guessed:
+            mapped.append(f'# {field} = "…"  # no column looks like it: name the one that holds it')
+    return [*(mapped if len(mapped) > 1 else []), *(constants if len(constants) > 1 else [])]
+
+
+_MEANING = {
+    "source": "where the records come from; it stands in every row and in the data card",
+    "license": "theirs; a data set that is to be published needs it",
+}
+
+
+def _quoted(text: str) -> str:
+    escaped = "".join(c if c.isprintable() and c not in '"\\' else f"\\U{ord(c):08x}" for c in text)
+    return f'"{escaped}"'

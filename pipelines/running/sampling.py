@@ -1,0 +1,70 @@
+"""A look at the first records of an input: read, checked and their media decoded as a run does it, without models."""
+
+import itertools
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schemas.input_record import InvalidRecord, parse_record
+from schemas.records import Draft, RawRecord
+from schemas.text import excerpt
+from stages.ingest_records import DUPLICATE_ID, MediaRoots, assemble, check_medium
+from stages.plumbing.stage import Reject
+from stages.sources.base import RowSettings, Source
+from stages.sources.registry import read_source
+from vision.clips import VideoSettings
+from vision.media import MediaStore
+
+SAMPLED_RECORDS = 50
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why some of the sampled records cannot be used: the reason, a detail, how many, and the first one's number."""
+
+    reason: str
+    detail: str
+    records: int
+    first_number: int
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What the first records are: how many were read, the questions that they give, and why the others give none."""
+
+    read: int
+    drafts: tuple[Draft, ...]
+    problems: tuple[Problem, ...]
+
+
+def sample_records(
+    sources: Sequence[Source], rows: RowSettings, input_root: str, video: VideoSettings | None
+) -> Sample:
+    """Read the first :data:`SAMPLED_RECORDS`; what their media are drawn into is a folder that is removed again.
+
+    ``video`` None takes no clips. Raises what reading the input raises.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        store = MediaRoots(input_root, folder).store()
+        found = itertools.chain.from_iterable(read_source(source, rows, store) for source in sources)
+        drafts: dict[str, Draft] = {}
+        numbers: dict[tuple[str, str], list[int]] = {}
+        read = 0
+        for raw in itertools.islice(found, SAMPLED_RECORDS):
+            read += 1
+            try:
+                draft = _draft(raw, store, video)
+            except (InvalidRecord, Reject) as error:
+                reason = error.reason if isinstance(error, Reject) else error.reason.value
+                numbers.setdefault((reason, error.detail), []).append(raw.number)
+                continue
+            if draft.id in drafts:
+                numbers.setdefault((DUPLICATE_ID, f"id: {excerpt(draft.id)} is repeated"), []).append(raw.number)
+            drafts.setdefault(draft.id, draft)
+    problems = (Problem(*why, len(found), found[0]) for why, found in numbers.items())
+    return Sample(read, tuple(drafts.values()), tuple(sorted(problems, key=lambda problem: -problem.records)))
+
+
+def _draft(raw: RawRecord, store: MediaStore, video: VideoSettings | None) -> Draft:
+    record = parse_record(raw)
+    return assemble(record, {uri: check_medium(uri, store, video) for uri in record.media})

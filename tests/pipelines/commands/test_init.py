@@ -1,0 +1,66 @@
+import tomllib
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.commands.cli import main
+from pipelines.commands.init import starting_config
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    """Parquet whose columns have other names than the fields."""
+    picture = cv2.imencode(".png", np.full((20, 30, 3), 200, np.uint8))[1].tobytes()
+    rows = {"Query": ["How many?"] * 3, "label": ["2"] * 3, "image": [{"bytes": picture, "path": "a.png"}] * 3}
+    pq.write_table(pa.table(rows), tmp_path / "shop.parquet")
+    return tmp_path / "shop.parquet"
+
+
+def test_the_config_that_init_writes_makes_the_records_usable(
+    questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["validate", "grounded_cot", "--input", str(questions)]) == 2
+    said = capsys.readouterr().out
+    assert "first 3 records: 0 can be used" in said
+    assert "NOT THERE: question, answer, source, license" in said and '  question = "Query"' in said
+    config = tmp_path / "my.toml"
+    assert main(["init", str(questions), "--output", str(config)]) == 0
+    assert f"beam validate grounded_cot --input {questions} --config {config}" in capsys.readouterr().out
+    assert main(["validate", "grounded_cot", "--input", str(questions), "--config", str(config)]) == 0
+    said = capsys.readouterr().out
+    assert "first 3 records: 3 can be used" in said
+    assert "one record as it is asked (row-1, gold answer 2):\n  <image>How many?" in said
+
+
+def test_the_config_is_toml_with_its_models_commented(questions: Path) -> None:
+    text = starting_config(str(questions), "my.toml")
+    assert tomllib.loads(text) == {
+        "input": {
+            "columns": {"question": "Query", "answer": "label"},
+            "constants": {"source": "shop.parquet", "license": "unknown"},
+        }
+    }
+    assert "# shop.parquet" not in text and "# columns: Query, image, label" in text
+    models = text[text.index("# [endpoints.qwen]") :].replace("# # ", "").replace("\n# ", "\n").replace("\n#\n", "\n")
+    assert tomllib.loads(models.removeprefix("# "))["endpoints"]["qwen"]["family"] == "qwen3-vl"
+
+
+def test_an_input_with_fields_of_its_own_needs_no_map(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", str(Path(__file__).parents[3] / "data/sample")]) == 0
+    assert "nothing to map" in capsys.readouterr().out
+
+
+def test_a_file_is_not_overwritten(questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "my.toml").write_text("kept", "utf-8")
+    assert main(["init", str(questions), "--output", str(tmp_path / "my.toml")]) == 2
+    assert "is there already: name another file" in capsys.readouterr().err
+    assert (tmp_path / "my.toml").read_text("utf-8") == "kept"
+
+
+def test_what_is_no_input_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", str(tmp_path / "none.parquet")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
