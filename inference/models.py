@@ -9,10 +9,12 @@ from typing import Any, Protocol
 from inference.cache.replies import CacheEntry, Kept
 from inference.cache.shared import open_cache
 from inference.endpoint import Endpoint, kind_of, open_endpoint
-from inference.errors import NOT_SENT, BudgetUsedUp, CallError, Failure
+from inference.errors import NOT_SENT, BudgetUsedUp, CallError, Failure, RunStopped
 from inference.families.base import Family
 from inference.flow.budget import Budget, Cost
+from inference.flow.guard import guarded_by
 from inference.flow.in_flight import one_in_flight
+from inference.flow.watch import Watch
 from inference.request import Completion, Continuation, Reply, Request, Sampling, cache_key, estimated_tokens, joined
 from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import RenderedPrompt
@@ -93,6 +95,7 @@ class Models:
         self.settings = settings
         self.media = MediaStore(settings.input_root, settings.run_root, cache_bytes=128 * 2**20)
         self.budget = Budget(settings.budget_usd, settings.budget_tokens)
+        self._watch = Watch(settings, self.endpoint) if settings.notes else None
         self._cache = open_cache(settings.cache_path if cached else ":memory:")
         self._endpoints: dict[str, Endpoint] = {}
         self._in_flight: dict[str, _Flight] = {}
@@ -104,7 +107,12 @@ class Models:
         name = self.settings.endpoint_name(role)
         if name not in self._endpoints:
             settings = self.settings.endpoint(role)
-            self._endpoints[name] = open_endpoint(settings, self.media, self.settings.classical_threads)
+            try:
+                self._endpoints[name] = open_endpoint(settings, self.media, self.settings.classical_threads)
+            except ValueError as error:
+                if self._watch is None:
+                    raise
+                raise RunStopped(str(error)) from error  # such as a key that is not there
         return self._endpoints[name]
 
     def repair_attempts(self, role: str) -> int:
@@ -216,7 +224,7 @@ class Models:
         more in its context, its truncated samples are what it gives for these too: they are not asked for again.
         """
         try:
-            reply = await self._within_budget(asked.endpoint, request)
+            reply = await self._within_budget(asked.role, asked.endpoint, request)
         except CallError as error:
             short = [asked.have[key] for key in wanted if key in asked.have]
             if error.failure is not Failure.BAD_REQUEST or len(short) < len(wanted):
@@ -230,23 +238,31 @@ class Models:
             return {key: standing[key] for key in wanted}
         return await self._keep(asked, wanted, reply, request.sampling.max_tokens)
 
-    async def _within_budget(self, endpoint: Endpoint, request: Request) -> Reply:
+    async def _within_budget(self, role: str, endpoint: Endpoint, request: Request) -> Reply:
         settings, prompt, n = endpoint.settings, request.prompt, len(request.indices)
         if kind_of(settings.kind).in_process:  # takes no tokens and costs nothing
             with one_in_flight():
                 return await endpoint.generate(request)
+        guard = None if self._watch is None else await self._watch.guard(role)
         tokens_out = self.budget.expected_tokens_out(prompt.name, n, request.sampling.max_tokens)
         reserved = _cost(settings, Usage(tokens_in=estimated_tokens(prompt), tokens_out=tokens_out))
         await self.budget.reserve(reserved)
         taken = NOT_SENT
         try:
-            taken = await endpoint.generate(request)
+            with guarded_by(guard):
+                taken = await endpoint.generate(request)
         except CallError as error:
             taken = error.partial
+            if guard is not None:
+                guard.ended(error)
             raise
         finally:
             cost, samples = _cost(settings, taken.usage), len(taken.completions)
             self.budget.settle(reserved, cost, prompt.name, samples, taken.usage.tokens_out)
+            if self._watch is not None:
+                self._watch.notes.paid(role, taken.usage, cost.usd)
+        if guard is not None:
+            guard.ended(None)
         return taken
 
     async def _keep(self, asked: _Asked, wanted: Sequence[str], reply: Reply, max_tokens: int) -> dict[str, Kept]:
@@ -294,6 +310,8 @@ class Models:
         for endpoint in self._endpoints.values():
             await endpoint.close()
         self._cache.close()
+        if self._watch is not None:
+            self._watch.notes.close()
 
 
 def _cost(settings: EndpointSettings, usage: Usage) -> Cost:

@@ -89,6 +89,16 @@ class BudgetFigures:
 
 
 @dataclass(frozen=True)
+class PaidFigures:
+    """What all ``runs`` of one run folder have paid together, the failed and stopped ones too."""
+
+    usd: float
+    requests: int
+    tokens: int
+    runs: int
+
+
+@dataclass(frozen=True)
 class RunSummary:
     """A finished run.
 
@@ -103,6 +113,7 @@ class RunSummary:
         prompts: those that the recipe may send, with their SHA-256.
         artifacts: the names of further files in the run folder.
         forecast: a preview's sums over its records; None for other runs.
+        paid: what was ever paid for the run folder; None for a run of earlier code.
     """
 
     recipe: str
@@ -125,6 +136,7 @@ class RunSummary:
     target: TargetFigures | None = None
     budget: BudgetFigures | None = None
     forecast: Mapping[str, float] | None = None
+    paid: PaidFigures | None = None
 
     @property
     def usage(self) -> Usage:
@@ -162,6 +174,8 @@ class RunSummary:
             known["target"] = TargetFigures(**fields["target"] | {"waves": tuple(fields["target"]["waves"])})
         if "budget" in fields:
             known["budget"] = BudgetFigures(**fields["budget"])
+        if "paid" in fields:
+            known["paid"] = PaidFigures(**fields["paid"])
         return cls(**known)
 
 
