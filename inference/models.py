@@ -6,6 +6,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from inference.cache.neighbours import Neighbours
 from inference.cache.replies import CacheEntry, Kept
 from inference.cache.shared import open_cache
 from inference.endpoint import Endpoint, kind_of, open_endpoint
@@ -97,6 +98,7 @@ class Models:
         self.budget = Budget(settings.budget_usd, settings.budget_tokens)
         self._watch = Watch(settings, self.endpoint) if settings.notes else None
         self._cache = open_cache(settings.cache_path if cached else ":memory:")
+        self._neighbours = Neighbours(settings.neighbours if cached else ())
         self._endpoints: dict[str, Endpoint] = {}
         self._in_flight: dict[str, _Flight] = {}
         self._to_store: list[CacheEntry] = []
@@ -150,7 +152,8 @@ class Models:
         endpoint = self.endpoint(role)
         model, revision = endpoint.settings.model, endpoint.revision
         keys = tuple(cache_key(model, revision, prompt, sampling, i, continuation) for i in range(sampling.n))
-        asked = _Asked(role, endpoint, prompt, sampling, continuation, keys, self._cache.get(keys))
+        have = self._cached(role, model, prompt.name, keys)
+        asked = _Asked(role, endpoint, prompt, sampling, continuation, keys, have)
         worth_usd = sum(endpoint.settings.cost_usd(k.tokens_in, k.tokens_out) for k in asked.have.values())
         try:
             await self._complete(asked)
@@ -159,6 +162,18 @@ class Models:
             raise
         completions = tuple(asked.have[key].completion for key in keys)
         return Answered(completions, asked.cost(worth_usd, int(repair)))
+
+    def _cached(self, role: str, model: str, prompt: str, keys: tuple[str, ...]) -> dict[str, Kept]:
+        """The kept replies among ``keys``; what only a neighbour has is taken over: it may be removed."""
+        have = self._cache.get(keys)
+        missing = [key for key in keys if key not in have]
+        found = self._neighbours.get(missing) if missing else {}
+        if found:
+            have |= self._cache.put(
+                CacheEntry(key, role, prompt, model, kept.max_tokens, kept.completion, kept.tokens_in, kept.tokens_out)
+                for key, kept in found.items()
+            )
+        return have
 
     async def _complete(self, asked: _Asked) -> None:
         while wanted := asked.wanted():
@@ -310,6 +325,7 @@ class Models:
         for endpoint in self._endpoints.values():
             await endpoint.close()
         self._cache.close()
+        self._neighbours.close()
         if self._watch is not None:
             self._watch.notes.close()
 

@@ -123,6 +123,7 @@ class ModelsSettings:
     ``budget_usd`` and ``budget_tokens`` bound what one worker process may spend (None: no bound). ``notes`` is the
     folder in which the processes of one run note what they paid and which servers are away
     (:mod:`inference.flow.notes`); "" where there is no run, and then no endpoint is checked or waited for.
+    ``neighbours`` are further caches on this machine, whose replies are taken over where they are wanted.
     """
 
     endpoints: tuple[tuple[str, EndpointSettings], ...]
@@ -134,6 +135,7 @@ class ModelsSettings:
     budget_usd: float | None = None
     budget_tokens: int | None = None
     notes: str = ""
+    neighbours: tuple[str, ...] = ()
 
     def endpoint_name(self, role: str) -> str:
         """The endpoint that ``role`` uses. Raises ValueError when the config gives it none."""

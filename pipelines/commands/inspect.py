@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pipelines.running.spending import Spending
 from publishing.figures import (
     InspectError,
     funnel,
@@ -55,14 +56,14 @@ def _print_run(console: Console, run: Path, sql: str | None) -> None:
     with open_tables(run, summary) as connection:
         try:
             if sql is None:
-                _print_figures(console, connection, summary)
+                _print_figures(console, connection, summary, run)
             else:
                 _print_query(console, connection, sql)
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise InspectError(one_line(error)) from error
 
 
-def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> None:
+def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> None:
     counts, flows, sets = summary.counts, funnel(summary), summary.sets
     facts = [summary.recipe, summary.input, summary.finished, summary.revision]
     ends = [*(f"{counts.rows(name)} {name}" for name in sets), f"{sum(flow.rejected for flow in flows)} rejected"]
@@ -71,7 +72,7 @@ def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summ
     stages = [(f"({f.name})" if f.side else f.name, f.read, f.kept, f.rejected) for f in flows]
     _print_table(console, "funnel", ("stage", "in", "kept", "rejected"), stages)
     reasons = [astuple(entry) for entry in rejections(summary)]
-    _print_table(console, "rejections", ("stage", "reason", "rows", "meaning"), reasons)
+    _print_table(console, "rejections", ("stage", "reason", "rows", "meaning", "most often"), reasons)
     bars = pass_rates(connection, summary)
     if bars:
         rates = [attrgetter("label", *sets, "rejected")(bar) for bar in bars]
@@ -80,6 +81,12 @@ def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summ
     rows = [(c.role, c.model, *counts_of(c.usage), c.usage.cost_usd or 0) for c in role_costs(summary)]
     columns = ("role", "model", "calls", "requests", "cached", "retries", "tokens in", "tokens out", "USD")
     _print_table(console, "calls and cost by role", columns, rows)
+    paid = Spending(run).total()  # with what runs paid that have failed or were stopped since
+    if paid.runs:
+        worth = f"replies from the cache were worth ${summary.saved_usd:.2f}"
+        console.print(
+            f"\n{worth}; paid for this output in {counted(paid.runs, 'run')}: ${paid.usd:.2f}", soft_wrap=True
+        )
 
 
 def _print_query(console: Console, connection: duckdb.DuckDBPyConnection, sql: str) -> None:

@@ -10,9 +10,11 @@ from pipelines.running.errors import RunPaused
 from pipelines.running.loading import PipelineError
 from schemas.errors import UserError
 from schemas.run_summary import RunSummary
+from schemas.text import printable
 from stages.plumbing.recipe import Recipe
 from stages.plumbing.stage import CALL_FAILED
 
+MAX_DETAIL_CHARS = 200
 MIN_FAILED = 5
 """Fewer records than this are no sign of anything, but where not one call was answered."""
 
@@ -57,9 +59,25 @@ def check_failures(recipe: Recipe, summary: RunSummary, staging: Path, max_faile
 
 def most_frequent_detail(staging: Path, stage: str, reasons: tuple[str, ...]) -> str:
     """What ``rejected/`` says most often of the records that a stage rejected for these reasons."""
-    counted = Counter[str]()
+    counted = _counted_details(staging)
+    most = sum((counted.get((stage, reason), Counter[str]()) for reason in reasons), Counter[str]()).most_common(1)
+    return most[0][0] if most else "nothing is said"
+
+
+def most_frequent_details(staging: Path) -> dict[str, dict[str, str]]:
+    """What ``rejected/`` says most often, by stage and reason."""
+    found: dict[str, dict[str, str]] = {}
+    for (stage, reason), details in sorted(_counted_details(staging).items()):
+        found.setdefault(stage, {})[reason] = details.most_common(1)[0][0]
+    return found
+
+
+def _counted_details(staging: Path) -> dict[tuple[str, str], Counter[str]]:
+    """How often ``rejected/`` says what, on one line and cut short, by stage and reason."""
+    counted: dict[tuple[str, str], Counter[str]] = {}
     for file in sorted((staging / "rejected").glob("*.parquet")):
-        rows = pq.read_table(file, columns=["stage", "reason", "detail"]).to_pylist()
-        details = (row["detail"] or "" for row in rows if row["stage"] == stage and row["reason"] in reasons)
-        counted.update(" ".join(detail.split())[:200] for detail in details)
-    return counted.most_common(1)[0][0] if counted else "nothing is said"
+        details = pq.read_table(file, columns=["stage", "reason", "detail"]).group_by(["stage", "reason", "detail"])
+        for row in details.aggregate([([], "count_all")]).to_pylist():
+            said = printable(" ".join((row["detail"] or "").split()))[:MAX_DETAIL_CHARS]
+            counted.setdefault((row["stage"], row["reason"]), Counter())[said] += row["count_all"]
+    return counted

@@ -14,9 +14,10 @@ import apache_beam as beam
 from inference.runtime import runtime
 from inference.serving import started_servers
 from pipelines.running.budget import Spent, is_local, is_used_up, spent_of, worker_processes
+from pipelines.running.changes import replaced_by
 from pipelines.running.counts import agreements, ledger, metric_counters, unbalanced, written_counts
 from pipelines.running.errors import ConservationError
-from pipelines.running.failures import check_failures, stop_of
+from pipelines.running.failures import check_failures, most_frequent_details, stop_of
 from pipelines.running.forecast import count_records, measured
 from pipelines.running.loading import PipelineError, recipe_file
 from pipelines.running.outputs import write_ends
@@ -38,7 +39,7 @@ from stages.plumbing.packing import packing
 from stages.plumbing.recipe import Recipe
 from stages.plumbing.rows import RowContext, has_extra_scores
 from stages.plumbing.stage import BUDGET
-from stages.sources.base import RUN_MARKER
+from stages.sources.base import RUN_MARKER, InputError
 
 
 def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
@@ -58,17 +59,21 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
         models = stack.enter_context(started_servers(plan.models_asked, str(plan.folder.root / "logs")))
         notes = stack.enter_context(Spending(plan.folder.root).run())
         # A stage that asks what it does not declare is to be told: it finds all roles.
-        models = replace(models, roles=plan.models.roles, notes=str(notes))
+        alone = arguments.cache or not is_local(options)
+        beside = () if alone else plan.folder.neighbours(plan.input.fingerprint)
+        models = replace(models, roles=plan.models.roles, notes=str(notes), neighbours=beside)
         served = replace(plan, models=models)
         waves = _run_waves(served, arguments)
         summary = _summarise(plan, waves, arguments, time.monotonic() - started)
-        staging = plan.folder.staging
+        staging, config = plan.folder.staging, to_toml(plan.settings)
         check_failures(plan.recipe, summary, staging, plan.settings.max_failed)
-        (staging / "config.toml").write_text(to_toml(plan.settings), "utf-8")
+        replaced = replaced_by(plan.folder.root, summary, config)
+        summary = replace(summary, replaced=replaced, details=most_frequent_details(staging))
+        (staging / "config.toml").write_text(config, "utf-8")
         (staging / "run.json").write_text(json.dumps(summary.to_fields(), indent=1), "utf-8")
         write_card(staging, summary)
         write_report(staging, plan.folder.root, summary)
-        plan.folder.commit()
+        plan.folder.commit(keep_previous=replaced is not None and replaced.kept)
     return summary
 
 
@@ -127,6 +132,8 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
     counters = joined_counters([wave.counters for wave in waves])
     sft, rl, rejected = waves[-1].written
     read = counters.get(("stage/ingest", "in"), 0)
+    if not read:
+        raise InputError(f"{plan.input.name} has no records: nothing was replaced")
     problem = unbalanced(read, sft, rl, rejected)
     if problem:
         raise ConservationError(problem)

@@ -20,6 +20,7 @@ from stages.sources.base import RUN_MARKER
 
 _FORMER_ARTIFACTS = ["rubrics.json"]  # of runs whose run.json does not name them
 SETS = ("sft", "rl", "rejected")
+MAX_NEIGHBOURS = 8
 _COMMITTING = _REPLACED, _, _KEEP = ".replaced", ".moved", ".keep"
 """In the staging folder: where outputs go that are being replaced, the mark that all are there, and the mark that they
 are to be kept."""
@@ -51,6 +52,22 @@ class RunFolder:
     def cache_path(self) -> Path:
         """The reply cache of this run."""
         return self.root / "cache" / "replies.sqlite"
+
+    def neighbours(self, fingerprint: str) -> tuple[str, ...]:
+        """The reply caches of the run folders beside this one that are the same input's, the newest first.
+
+        A run finds in them what its preview has paid for.
+        """
+        markers = [path for path in self.root.parent.glob(f"*/{RUN_MARKER}") if path.parent != self.root]
+        found: list[tuple[float, str]] = []
+        for marker in markers:
+            cache = RunFolder(marker.parent).cache_path
+            with contextlib.suppress(
+                OSError, ValueError, TypeError, KeyError
+            ):  # no run folder, or none of ours to read
+                if json.loads(marker.read_text("utf-8"))["fingerprint"] == fingerprint and cache.is_file():
+                    found.append((cache.stat().st_mtime, str(cache)))
+        return tuple(path for _, path in sorted(found, reverse=True)[:MAX_NEIGHBOURS])
 
     def prepare(self, input_name: str, fingerprint: str, resume: bool) -> None:
         """Make the folder this input's, and clear what an interrupted run left. Raises :class:`RunFolderError`.
