@@ -258,12 +258,14 @@ class Models:
         if kind_of(settings.kind).in_process:  # takes no tokens and costs nothing
             with one_in_flight():
                 return await endpoint.generate(request)
-        guard = None if self._watch is None else await self._watch.guard(role)
+        guard = None
         tokens_out = self.budget.expected_tokens_out(prompt.name, n, request.sampling.max_tokens)
         reserved = _cost(settings, Usage(tokens_in=estimated_tokens(prompt), tokens_out=tokens_out))
         await self.budget.reserve(reserved)
         taken = NOT_SENT
         try:
+            if self._watch is not None:
+                guard = await self._watch.guard(role)
             with guarded_by(guard):
                 taken = await endpoint.generate(request)
         except CallError as error:

@@ -73,7 +73,7 @@ class Guard:
             self._unreachable += 1
             self._calls.add(call)
             self._last = error
-        elif error is None or error.status is not None or error.failure in (Failure.EMPTY, Failure.REFUSED):
+        elif error is None or error.failure is not Failure.TIMEOUT:
             self._back()
 
     def ended(self, error: CallError | None) -> None:

@@ -38,12 +38,15 @@ class RunNotes:
         self._lock = threading.Lock()
         self._handle: int | None = None
         self._count = 0
+        self._closed = False
 
     def paid(self, role: str, usage: Usage, cost_usd: float) -> None:
         """Note what a request took, before its reply is used. A process that is killed loses none that it noted."""
         if not (cost_usd or usage.tokens_in or usage.tokens_out or usage.requests):
             return
         with self._lock:
+            if self._closed:
+                return
             if self._handle is None:
                 self._root.mkdir(parents=True, exist_ok=True)
                 path = self._root / f"paid-{self._process}.jsonl"
@@ -55,8 +58,7 @@ class RunNotes:
 
     def reached(self, endpoint: str) -> None:
         """Note that the endpoint's server has answered."""
-        self._root.mkdir(parents=True, exist_ok=True)
-        (self._root / f"reached-{quote(endpoint, safe='')}").touch()
+        self._write(f"reached-{quote(endpoint, safe='')}", "")
 
     def was_reached(self, endpoint: str) -> bool:
         """Whether any process of the run has noted that the endpoint's server answered."""
@@ -64,19 +66,25 @@ class RunNotes:
 
     def away(self, endpoint: str, said: str) -> None:
         """Note that this process waits for the endpoint's server; ``said`` is for a person to read."""
-        self._root.mkdir(parents=True, exist_ok=True)
-        self._away(endpoint).write_text(said, "utf-8")
+        self._write(self._away(endpoint), said)
 
     def back(self, endpoint: str) -> None:
         """Note that it waits no more."""
-        self._away(endpoint).unlink(missing_ok=True)
+        (self._root / self._away(endpoint)).unlink(missing_ok=True)
 
-    def _away(self, endpoint: str) -> Path:
-        return self._root / f"away-{quote(endpoint, safe='')}-{self._process}"
+    def _away(self, endpoint: str) -> str:
+        return f"away-{quote(endpoint, safe='')}-{self._process}"
+
+    def _write(self, name: str, text: str) -> None:
+        with self._lock:
+            if not self._closed:
+                self._root.mkdir(parents=True, exist_ok=True)
+                (self._root / name).write_text(text, "utf-8")
 
     def close(self) -> None:
-        """Close the file; everything is already in it."""
+        """Close the file; everything is already in it. Nothing is noted from now on: the run may have ended."""
         with self._lock:
+            self._closed = True
             if self._handle is not None:
                 os.close(self._handle)
             self._handle = None

@@ -12,8 +12,10 @@ from schemas.text import excerpt
 ABSENT = "(none)"
 
 
-def replaced_by(root: Path, summary: RunSummary, config: str) -> ReplacedFigures | None:
+def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool = False) -> ReplacedFigures | None:
     """The finished run in the folder ``root``, compared with the new one, whose resolved config is TOML text.
+
+    ``other_input`` says that the input is another, whatever its name.
 
     None where there is none. Its outputs are to be kept where anything differs.
     """
@@ -34,6 +36,8 @@ def replaced_by(root: Path, summary: RunSummary, config: str) -> ReplacedFigures
         "revision": (old.revision, summary.revision),
     }
     changed += [(name, str(was), str(new)) for name, (was, new) in pairs.items() if was != new]
+    if other_input and old.input == summary.input:
+        changed.append(("input", old.input, f"{summary.input}, with another content"))
     rows = (old.counts.sft, old.counts.rl)
     kept = bool(changed) or rows != (summary.counts.sft, summary.counts.rl)
     return ReplacedFigures(old.finished, *rows, tuple(changed), kept)

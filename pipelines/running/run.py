@@ -67,7 +67,7 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
         summary = _summarise(plan, waves, arguments, time.monotonic() - started)
         staging, config = plan.folder.staging, to_toml(plan.settings)
         check_failures(plan.recipe, summary, staging, plan.settings.max_failed)
-        replaced = replaced_by(plan.folder.root, summary, config)
+        replaced = replaced_by(plan.folder.root, summary, config, (staging / RUN_MARKER).exists())
         summary = replace(summary, replaced=replaced, details=most_frequent_details(staging))
         (staging / "config.toml").write_text(config, "utf-8")
         (staging / "run.json").write_text(json.dumps(summary.to_fields(), indent=1), "utf-8")

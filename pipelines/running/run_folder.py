@@ -79,9 +79,14 @@ class RunFolder:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             self._finish_commit()
+            claim = json.dumps({"input": input_name, "fingerprint": fingerprint}, indent=1)
+            others = self._is_others(fingerprint)
+            if not others:
+                write_atomically(self.root / RUN_MARKER, claim)
             shutil.rmtree(self.staging, ignore_errors=True)
             self.staging.mkdir()
-            self._claim(json.dumps({"input": input_name, "fingerprint": fingerprint}, indent=1), fingerprint)
+            if others:
+                write_atomically(self.staging / RUN_MARKER, claim)
         except OSError as error:
             raise RunFolderError(f"cannot write {self.root}: {error.strerror or error}") from error
 
@@ -111,11 +116,10 @@ class RunFolder:
                 f"or pass --resume never to replace its outputs"
             )
 
-    def _claim(self, claim: str, fingerprint: str) -> None:
-        """Mark the folder as the input's; one that holds another input's outputs when they are replaced."""
+    def _is_others(self, fingerprint: str) -> bool:
+        """Whether the folder is another input's."""
         marker = self.root / RUN_MARKER
-        others = marker.exists() and json.loads(marker.read_text("utf-8"))["fingerprint"] != fingerprint
-        write_atomically(self.staging / RUN_MARKER if others else marker, claim)
+        return marker.exists() and json.loads(marker.read_text("utf-8"))["fingerprint"] != fingerprint
 
     def _outputs(self) -> list[str]:
         """The names of the outputs that stand in the folder, ``run.json`` last; artifacts are those it tells of."""
