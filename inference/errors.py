@@ -1,5 +1,7 @@
-"""What can go wrong with a model call, and whether sending it again can help."""
+"""What can go wrong with a model call, whether sending it again can help, and what ends a run."""
 
+import json
+import re
 from enum import StrEnum
 
 from inference.request import Reply
@@ -22,6 +24,7 @@ class Failure(StrEnum):
     BAD_REQUEST = "bad_request"
     UNAUTHORISED = "unauthorised"
     UNSUPPORTED = "unsupported"
+    UNKNOWN_MODEL = "unknown_model"
 
 
 RETRYABLE = frozenset(
@@ -39,11 +42,15 @@ RETRYABLE = frozenset(
 OVERLOADED = frozenset({Failure.RATE_LIMITED, Failure.OVERLOADED, Failure.TIMEOUT})
 """Failures that say that the server has too much to do: fewer requests at once can help."""
 
+GATEWAY_STATUSES = frozenset({502, 503, 504})
+"""What a gateway answers when the server behind it does not."""
+
 
 class CallError(Exception):
     """A model call that failed for good, or one try of it.
 
     ``message`` says what the server answered, cut short and without keys; ``tries`` how often the request was made.
+    ``status`` is the HTTP status, None where there was none; ``unreachable`` says that no server answered at all.
     ``retry_after_s`` is what the server asked for, if it did; ``partial`` the samples that did arrive, with what all
     requests took; ``key`` the cache key of a missing sample; ``call`` the failed call as the ledger sees it, None for a
     caller that only waited for someone else's.
@@ -54,6 +61,8 @@ class CallError(Exception):
         failure: Failure,
         message: str,
         *,
+        status: int | None = None,
+        unreachable: bool = False,
         retry_after_s: float | None = None,
         key: str | None = None,
         partial: Reply | None = None,
@@ -62,6 +71,8 @@ class CallError(Exception):
         super().__init__(failure, message)
         self.failure = failure
         self.message = message
+        self.status = status
+        self.unreachable = unreachable or failure is Failure.CONNECTION or status in GATEWAY_STATUSES
         self.retry_after_s = retry_after_s
         self.tries = 1
         self.partial = Reply(()) if partial is None else partial
@@ -90,3 +101,38 @@ class BudgetUsedUp(Exception):
 
 NOT_SENT = Reply((), NOTHING)
 """The ``partial`` of a request that never left this machine."""
+
+
+class RunStopped(Exception):
+    """The run cannot go on: an endpoint does not serve it, or its server stays away.
+
+    Not a :class:`CallError`: whoever turns a failed call into a rejection or an unscored verdict must let this one
+    pass. ``message`` is one line that names the endpoint and says what to do. ``resumable`` says that the same command
+    goes on when the server is back; otherwise something has to be changed first.
+
+    A runner hands on the text of a worker's exception, and not the exception: :func:`stop_in` finds it there.
+    """
+
+    def __init__(self, message: str, resumable: bool = False) -> None:
+        super().__init__(message, resumable)
+        self.message, self.resumable = message, resumable
+
+    def __str__(self) -> str:
+        return f"{_STOPPED}{json.dumps({'message': self.message, 'resumable': self.resumable})}"
+
+
+_STOPPED = "the run stops: "
+_WHERE = re.compile(r" \[while running '.*'\]$")
+"""What Beam adds to the message of an exception."""
+
+
+def stop_in(text: str) -> RunStopped | None:
+    """The :class:`RunStopped` that the text of an exception tells of, if it tells of one."""
+    _, found, rest = text.partition(_STOPPED)
+    while found:
+        try:
+            said, _ = json.JSONDecoder().raw_decode(rest)
+            return RunStopped(_WHERE.sub("", said["message"]), bool(said["resumable"]))
+        except (ValueError, TypeError, KeyError):  # the words stand there by chance
+            _, found, rest = rest.partition(_STOPPED)
+    return None

@@ -6,13 +6,16 @@ from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from inference.cache.neighbours import Neighbours
 from inference.cache.replies import CacheEntry, Kept
 from inference.cache.shared import open_cache
 from inference.endpoint import Endpoint, kind_of, open_endpoint
-from inference.errors import NOT_SENT, BudgetUsedUp, CallError, Failure
+from inference.errors import NOT_SENT, BudgetUsedUp, CallError, Failure, RunStopped
 from inference.families.base import Family
 from inference.flow.budget import Budget, Cost
+from inference.flow.guard import guarded_by
 from inference.flow.in_flight import one_in_flight
+from inference.flow.watch import Watch
 from inference.request import Completion, Continuation, Reply, Request, Sampling, cache_key, estimated_tokens, joined
 from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import RenderedPrompt
@@ -93,7 +96,9 @@ class Models:
         self.settings = settings
         self.media = MediaStore(settings.input_root, settings.run_root, cache_bytes=128 * 2**20)
         self.budget = Budget(settings.budget_usd, settings.budget_tokens)
+        self._watch = Watch(settings, self.endpoint) if settings.notes else None
         self._cache = open_cache(settings.cache_path if cached else ":memory:")
+        self._neighbours = Neighbours(settings.neighbours if cached else ())
         self._endpoints: dict[str, Endpoint] = {}
         self._in_flight: dict[str, _Flight] = {}
         self._to_store: list[CacheEntry] = []
@@ -104,7 +109,12 @@ class Models:
         name = self.settings.endpoint_name(role)
         if name not in self._endpoints:
             settings = self.settings.endpoint(role)
-            self._endpoints[name] = open_endpoint(settings, self.media, self.settings.classical_threads)
+            try:
+                self._endpoints[name] = open_endpoint(settings, self.media, self.settings.classical_threads)
+            except ValueError as error:
+                if self._watch is None:
+                    raise
+                raise RunStopped(str(error)) from error  # such as a key that is not there
         return self._endpoints[name]
 
     def repair_attempts(self, role: str) -> int:
@@ -142,7 +152,8 @@ class Models:
         endpoint = self.endpoint(role)
         model, revision = endpoint.settings.model, endpoint.revision
         keys = tuple(cache_key(model, revision, prompt, sampling, i, continuation) for i in range(sampling.n))
-        asked = _Asked(role, endpoint, prompt, sampling, continuation, keys, self._cache.get(keys))
+        have = self._cached(role, model, prompt.name, keys)
+        asked = _Asked(role, endpoint, prompt, sampling, continuation, keys, have)
         worth_usd = sum(endpoint.settings.cost_usd(k.tokens_in, k.tokens_out) for k in asked.have.values())
         try:
             await self._complete(asked)
@@ -151,6 +162,18 @@ class Models:
             raise
         completions = tuple(asked.have[key].completion for key in keys)
         return Answered(completions, asked.cost(worth_usd, int(repair)))
+
+    def _cached(self, role: str, model: str, prompt: str, keys: tuple[str, ...]) -> dict[str, Kept]:
+        """The kept replies among ``keys``; what only a neighbour has is taken over: it may be removed."""
+        have = self._cache.get(keys)
+        missing = [key for key in keys if key not in have]
+        found = self._neighbours.get(missing) if missing else {}
+        if found:
+            have |= self._cache.put(
+                CacheEntry(key, role, prompt, model, kept.max_tokens, kept.completion, kept.tokens_in, kept.tokens_out)
+                for key, kept in found.items()
+            )
+        return have
 
     async def _complete(self, asked: _Asked) -> None:
         while wanted := asked.wanted():
@@ -216,7 +239,7 @@ class Models:
         more in its context, its truncated samples are what it gives for these too: they are not asked for again.
         """
         try:
-            reply = await self._within_budget(asked.endpoint, request)
+            reply = await self._within_budget(asked.role, asked.endpoint, request)
         except CallError as error:
             short = [asked.have[key] for key in wanted if key in asked.have]
             if error.failure is not Failure.BAD_REQUEST or len(short) < len(wanted):
@@ -230,23 +253,33 @@ class Models:
             return {key: standing[key] for key in wanted}
         return await self._keep(asked, wanted, reply, request.sampling.max_tokens)
 
-    async def _within_budget(self, endpoint: Endpoint, request: Request) -> Reply:
+    async def _within_budget(self, role: str, endpoint: Endpoint, request: Request) -> Reply:
         settings, prompt, n = endpoint.settings, request.prompt, len(request.indices)
         if kind_of(settings.kind).in_process:  # takes no tokens and costs nothing
             with one_in_flight():
                 return await endpoint.generate(request)
+        guard = None
         tokens_out = self.budget.expected_tokens_out(prompt.name, n, request.sampling.max_tokens)
         reserved = _cost(settings, Usage(tokens_in=estimated_tokens(prompt), tokens_out=tokens_out))
         await self.budget.reserve(reserved)
         taken = NOT_SENT
         try:
-            taken = await endpoint.generate(request)
+            if self._watch is not None:
+                guard = await self._watch.guard(role)
+            with guarded_by(guard):
+                taken = await endpoint.generate(request)
         except CallError as error:
             taken = error.partial
+            if guard is not None:
+                guard.ended(error)
             raise
         finally:
             cost, samples = _cost(settings, taken.usage), len(taken.completions)
             self.budget.settle(reserved, cost, prompt.name, samples, taken.usage.tokens_out)
+            if self._watch is not None:
+                self._watch.notes.paid(role, taken.usage, cost.usd)
+        if guard is not None:
+            guard.ended(None)
         return taken
 
     async def _keep(self, asked: _Asked, wanted: Sequence[str], reply: Reply, max_tokens: int) -> dict[str, Kept]:
@@ -294,6 +327,9 @@ class Models:
         for endpoint in self._endpoints.values():
             await endpoint.close()
         self._cache.close()
+        self._neighbours.close()
+        if self._watch is not None:
+            self._watch.notes.close()
 
 
 def _cost(settings: EndpointSettings, usage: Usage) -> Cost:

@@ -65,6 +65,11 @@ class EndpointSettings:
     timeout_s: Annotated[PositiveFloat, "for a request as a whole"] = 600.0
     hedge_after_s: Annotated[NonNegativeFloat, "send a second copy of a request unanswered so long (0: never)"] = 0.0
     max_retries: Annotated[NonNegativeInt, "how often a failed request is sent again"] = 8
+    outage_timeout_s: Annotated[
+        NonNegativeFloat,
+        "how long a run waits for a server that went away before it stops (0: its calls fail)",
+    ] = 600.0
+    check_model: Annotated[bool, "openai: the model must be one that the server lists"] = True
     repair_attempts: Annotated[NonNegativeInt, "how often a reply of the wrong form is asked for again"] = 1
     max_tokens_limit: Annotated[
         NonNegativeInt,
@@ -115,7 +120,10 @@ class EndpointSettings:
 class ModelsSettings:
     """All that a worker needs to reach the models: endpoints, which role uses which, the cache and the media roots.
 
-    ``budget_usd`` and ``budget_tokens`` bound what one worker process may spend (None: no bound).
+    ``budget_usd`` and ``budget_tokens`` bound what one worker process may spend (None: no bound). ``notes`` is the
+    folder in which the processes of one run note what they paid and which servers are away
+    (:mod:`inference.flow.notes`); "" where there is no run, and then no endpoint is checked or waited for.
+    ``neighbours`` are further caches on this machine, whose replies are taken over where they are wanted.
     """
 
     endpoints: tuple[tuple[str, EndpointSettings], ...]
@@ -126,6 +134,8 @@ class ModelsSettings:
     classical_threads: int = field(default=2)
     budget_usd: float | None = None
     budget_tokens: int | None = None
+    notes: str = ""
+    neighbours: tuple[str, ...] = ()
 
     def endpoint_name(self, role: str) -> str:
         """The endpoint that ``role`` uses. Raises ValueError when the config gives it none."""

@@ -55,12 +55,13 @@ class StageFlow:
 
 @dataclass(frozen=True)
 class Rejection:
-    """How many records one stage rejected for one reason, and what the reason means."""
+    """How many records one stage rejected for one reason, what the reason means, and what is said most often."""
 
     stage: str
     reason: str
     rows: int
     meaning: str
+    detail: str = ""
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,13 @@ def funnel(summary: RunSummary) -> list[StageFlow]:
 def rejections(summary: RunSummary) -> list[Rejection]:
     """Rejections by stage, in the order of the funnel, and by reason, the most frequent first."""
     found = [
-        Rejection(stage, reason, rows, summary.stages.get(stage, StageFigures(0, 0)).reasons.get(reason, ""))
+        Rejection(
+            stage,
+            reason,
+            rows,
+            summary.stages.get(stage, StageFigures(0, 0)).reasons.get(reason, ""),
+            summary.details.get(stage, {}).get(reason, ""),
+        )
         for stage, reasons in summary.counts.rejected.items()
         for reason, rows in reasons.items()
     ]

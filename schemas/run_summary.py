@@ -89,6 +89,31 @@ class BudgetFigures:
 
 
 @dataclass(frozen=True)
+class ReplacedFigures:
+    """The finished run whose outputs were replaced, when it ended, its rows, and what was ``changed`` since.
+
+    ``changed`` are keys of the config, or ``input``, ``records``, ``recipe`` and ``revision``, with what they were and
+    are. ``kept`` says that its outputs stand in RUN/previous.
+    """
+
+    finished: str
+    sft: int
+    rl: int
+    changed: tuple[tuple[str, str, str], ...]
+    kept: bool
+
+
+@dataclass(frozen=True)
+class PaidFigures:
+    """What all ``runs`` of one run folder have paid together, the failed and stopped ones too."""
+
+    usd: float
+    requests: int
+    tokens: int
+    runs: int
+
+
+@dataclass(frozen=True)
 class RunSummary:
     """A finished run.
 
@@ -103,6 +128,9 @@ class RunSummary:
         prompts: those that the recipe may send, with their SHA-256.
         artifacts: the names of further files in the run folder.
         forecast: a preview's sums over its records; None for other runs.
+        details: what the rejections say most often, by stage and reason; one line each.
+        replaced: the finished run that stood in the folder before; None where there was none.
+        paid: what was ever paid for the run folder; None for a run of earlier code.
     """
 
     recipe: str
@@ -125,6 +153,20 @@ class RunSummary:
     target: TargetFigures | None = None
     budget: BudgetFigures | None = None
     forecast: Mapping[str, float] | None = None
+    details: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    replaced: ReplacedFigures | None = None
+    paid: PaidFigures | None = None
+
+    def detail_of(self, reason: str) -> str:
+        """What is said most often of a reason, by the stage that gave it most often; "" where nothing is said."""
+        stages = {stage: reasons.get(reason, 0) for stage, reasons in self.counts.rejected.items()}
+        stage = max(stages, key=lambda name: stages[name], default="")
+        return self.details.get(stage, {}).get(reason, "")
+
+    @property
+    def saved_usd(self) -> float:
+        """What the replies from the cache would have cost."""
+        return max(0.0, self.usage.worth_usd - self.usage.cost_usd)
 
     @property
     def usage(self) -> Usage:
@@ -162,6 +204,11 @@ class RunSummary:
             known["target"] = TargetFigures(**fields["target"] | {"waves": tuple(fields["target"]["waves"])})
         if "budget" in fields:
             known["budget"] = BudgetFigures(**fields["budget"])
+        if "replaced" in fields:
+            changed = tuple((str(key), str(old), str(new)) for key, old, new in fields["replaced"]["changed"])
+            known["replaced"] = ReplacedFigures(**fields["replaced"] | {"changed": changed})
+        if "paid" in fields:
+            known["paid"] = PaidFigures(**fields["paid"])
         return cls(**known)
 
 

@@ -128,7 +128,8 @@ class GeminiEndpoint:
         try:
             return await asking
         except aiohttp.ServerTimeoutError as error:
-            raise CallError(Failure.TIMEOUT, self._clean(f"no reply in time: {error}")) from None
+            away = isinstance(error, aiohttp.ConnectionTimeoutError)
+            raise CallError(Failure.TIMEOUT, self._clean(f"no reply in time: {error}"), unreachable=away) from None
         except (aiohttp.ClientError, OSError) as error:
             raise CallError(Failure.CONNECTION, self._clean(f"{type(error).__name__}: {error}")) from None
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
@@ -143,7 +144,8 @@ class GeminiEndpoint:
         failure = Failure.UNAUTHORISED if _BAD_KEY.search(data) else failure_of(response.status)
         delay, header = _RETRY_DELAY.search(data), response.headers.get("retry-after", "")
         wait_s = float(delay[1]) if delay else retry_after_s(header, datetime.now(UTC))
-        raise CallError(failure, self._clean(f"HTTP {response.status}: {message_of(data)}"), retry_after_s=wait_s)
+        message = self._clean(f"HTTP {response.status}: {message_of(data)}")
+        raise CallError(failure, message, status=response.status, retry_after_s=wait_s)
 
     def _clean(self, message: str) -> str:
         return scrub(message, self._key)[:MAX_MESSAGE]

@@ -1,7 +1,7 @@
 """Endpoints that speak OpenAI's chat API: vLLM, SGLang, OpenAI and others.
 
 Chat requests go over aiohttp: the official client takes several times the processor time a call and keeps a fast
-server less busy (benchmarks/bench_saturation.py measures both). The official client lists the models.
+server less busy (benchmarks/bench_saturation.py measures both).
 """
 
 import base64
@@ -15,7 +15,7 @@ from inference.endpoints.continuation import score
 from inference.endpoints.keys import api_key, scrub
 from inference.endpoints.media_parts import media_bytes
 from inference.endpoints.openai_reply import reply_of
-from inference.endpoints.wire import failure_of, message_of, read_body, retry_after_s
+from inference.endpoints.wire import failure_of, field_of, message_of, read_body, retry_after_s
 from inference.errors import CallError, Failure
 from inference.flow.requests import Flow
 from inference.request import Completion, Reply, Request
@@ -25,6 +25,8 @@ from schemas.usage import Usage
 from vision.media import MediaStore
 
 MAX_MESSAGE_CHARS = 300
+MAX_NAMED = 8
+"""How many of the models that a server lists a message names."""
 
 
 class OpenAIEndpoint:
@@ -88,17 +90,22 @@ class OpenAIEndpoint:
     async def _post(self, path: str, body: dict[str, Any]) -> Any:
         """The server's JSON; ``path`` is under the base URL, or with a leading slash under the server's root."""
         base = self._url.removesuffix("/v1") if path.startswith("/") else f"{self._url}/"
-        sending = self._client().post(f"{base}{path}", data=json.dumps(body).encode(), allow_redirects=False)
+        return await self._answer("POST", f"{base}{path}", json.dumps(body).encode())
+
+    async def _answer(self, method: str, url: str, body: bytes | None = None) -> Any:
+        """The server's JSON. Raises CallError for all that can go wrong on the way."""
+        sending = self._client().request(method, url, data=body, allow_redirects=False)
         # What the client says of a broken response quotes it, an echoed key included: such causes are dropped.
         try:
             async with sending as response:
                 data = await read_body(response)
                 if response.status != 200:
-                    wait_s = retry_after_s(response.headers.get("retry-after", ""), datetime.now(UTC))
-                    message = self._clean(f"HTTP {response.status}: {message_of(data)}")
-                    raise CallError(failure_of(response.status), message, retry_after_s=wait_s)
+                    status, wait_s = response.status, retry_after_s(response.headers.get("retry-after", ""), _now())
+                    message = self._clean(f"HTTP {status}: {message_of(data)}")
+                    raise CallError(failure_of(status), message, status=status, retry_after_s=wait_s)
         except aiohttp.ServerTimeoutError as error:
-            raise CallError(Failure.TIMEOUT, self._clean(f"no reply in time: {error}")) from None
+            away = isinstance(error, aiohttp.ConnectionTimeoutError)
+            raise CallError(Failure.TIMEOUT, self._clean(f"no reply in time: {error}"), unreachable=away) from None
         except aiohttp.ClientPayloadError as error:
             raise CallError(Failure.CONNECTION, self._clean(f"the body ended early: {error}")) from None
         except (aiohttp.ClientError, OSError) as error:
@@ -128,26 +135,23 @@ class OpenAIEndpoint:
 
     async def check(self) -> str:
         """Ask the server for its models."""
-        import openai  # a second of import that workers do without
-
-        timeout = openai.Timeout(self.settings.read_timeout_s, connect=self.settings.connect_timeout_s)
-        async with openai.AsyncOpenAI(base_url=self._url, api_key=self._key, max_retries=0, timeout=timeout) as client:
-            try:
-                listed = await client.models.list()
-            except openai.APIStatusError as error:
-                message = self._clean(f"HTTP {error.status_code}: {error.message}")
-                raise CallError(failure_of(error.status_code), message) from None
-            except openai.APIError as error:
-                raise CallError(Failure.CONNECTION, self._clean(str(error.__cause__ or error))) from None
-        names = [model.id for model in listed.data]
-        if self.settings.model not in names:
-            raise CallError(Failure.BAD_REQUEST, f"{self._url} serves {names}, not {self.settings.model!r}")
+        listed = field_of(await self._answer("GET", f"{self._url}/models"), "data")
+        if not isinstance(listed, list):
+            raise CallError(Failure.GARBLED, f"{self._url}/models is no list of models")
+        names = [str(field_of(model, "id")) for model in listed]
+        if self.settings.check_model and self.settings.model not in names:
+            told = self._clean(f"{self._url} serves {names[:MAX_NAMED]}, not {self.settings.model!r}")
+            raise CallError(Failure.UNKNOWN_MODEL, told)
         return f"serves {self.settings.model}"
 
     async def close(self) -> None:
         """Close the connections."""
         if self._session is not None:
             await self._session.close()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def revision_of(settings: EndpointSettings) -> str:

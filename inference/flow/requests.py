@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from inference.errors import NOT_SENT, OVERLOADED, CallError, Failure
+from inference.flow.guard import guard_of_call
 from inference.flow.in_flight import one_in_flight
 from inference.flow.limits import BytesInFlight, Gate, Opening, Rate
 from inference.flow.retry import retried
@@ -72,8 +73,11 @@ class Flow:
 
     async def _with_retries(self, request: Request, n: int, send: Send) -> Reply:
         failed: list[Reply] = []
+        guard = guard_of_call()
 
         async def attempt() -> Reply:
+            if guard is not None:
+                await guard.over()
             try:
                 return await self._hedged(request, n, send, rank=-len(failed))
             except CallError as error:
@@ -81,8 +85,14 @@ class Flow:
                 error.partial = _retried(joined(failed), len(failed) - 1)
                 raise
 
-        reply = await retried(attempt, self._settings.max_retries)
-        return _retried(joined([*failed, reply]), len(failed))
+        while True:
+            try:
+                reply = await retried(attempt, self._settings.max_retries)
+            except CallError as error:  # tries at a server that is away don't count
+                if guard is None or not await guard.is_away(error):
+                    raise
+            else:
+                return _retried(joined([*failed, reply]), len(failed))
 
     async def _hedged(self, request: Request, n: int, send: Send, rank: int) -> Reply:
         """One try, and a second beside it when the first is silent for long: the first to succeed counts.
@@ -125,6 +135,21 @@ class Flow:
         raise errors[-1]
 
     async def _try(self, request: Request, n: int, send: Send, rank: int) -> Reply:
+        """One try, of which the endpoint's guard is told."""
+        guard, failed = guard_of_call(), CallError(Failure.TIMEOUT, "given up")
+        try:
+            reply = await self._send(request, n, send, rank)
+        except CallError as error:
+            failed = error
+            raise
+        else:
+            failed = None
+            return reply
+        finally:
+            if guard is not None:
+                guard.tried(id(request), failed)
+
+    async def _send(self, request: Request, n: int, send: Send, rank: int) -> Reply:
         estimate = estimated_tokens(request.prompt)
         token, overloaded = await self.gate.enter(rank), False
         try:

@@ -1,7 +1,8 @@
 """The ``beam`` command: init, validate, preview, run, inspect, diff, config and cache.
 
-Exit codes: 0 done; 1 the run failed (records unaccounted for, or an error while running); 2 a mistake in the command,
-the config or the input; 130 interrupted.
+Exit codes: 0 done; 1 the run failed (records unaccounted for, or an error while running); 2 something has to be
+changed first (the command, the config, the input, or an endpoint that refuses or mostly fails); 3 stopped, since a
+server stayed away, and the same command goes on; 130 interrupted, and so it does. Outputs are replaced with 0 only.
 """
 
 import argparse

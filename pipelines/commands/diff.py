@@ -3,15 +3,14 @@
 import argparse
 import io
 import sys
-import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from pipelines.commands.tables import Figures, print_table
+from pipelines.running.changes import flat, read_config
 from publishing.figures import funnel, read_summary, role_costs
 from schemas.run_summary import RunSummary
 from schemas.text import printable
@@ -46,22 +45,9 @@ def _print_diff(console: Console, first: Path, second: Path) -> None:
 
 def _settings(first: Path, second: Path) -> Figures:
     """The keys of the configs whose values differ; "–" is a key that one of them has not."""
-    a, b = _flat(first), _flat(second)
+    a, b = (dict(flat(read_config(run / "config.toml"))) for run in (first, second))
     changed = [(key, a.get(key, "–"), b.get(key, "–")) for key in sorted({*a, *b}) if a.get(key) != b.get(key)]
     return Figures("settings that differ", ("key", "A", "B"), changed)
-
-
-def _flat(run: Path) -> dict[str, str]:
-    file = run / "config.toml"
-    return dict(_entries(tomllib.loads(file.read_text("utf-8")))) if file.is_file() else {}
-
-
-def _entries(values: Mapping[str, Any], path: str = "") -> Iterable[tuple[str, str]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _entries(value, f"{path}{name}.")
-        else:
-            yield f"{path}{name}", str(value)
 
 
 def _ends(a: RunSummary, b: RunSummary) -> Figures:

@@ -5,7 +5,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from pipelines.running.errors import ConservationError
+from pipelines.running.errors import ConservationError, RunPaused
 from pipelines.running.interrupts import is_interrupt
 from schemas.errors import UserError
 
@@ -21,6 +21,8 @@ def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
             return _fail(str(error), 2)
         if isinstance(error, ConservationError):
             return _fail(f"conservation violated: {error}", 1)
+        if isinstance(error, RunPaused):
+            return _fail(str(error), 3)
         if parsed.verbose:  # a defect or a broken machine: say it in one line, and how to see more
             raise
         return _fail(f"{_root_cause(error)} (--verbose shows where)", 1)

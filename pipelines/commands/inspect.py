@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from pipelines.commands.tables import Figures, print_table, value_text
+from pipelines.running.spending import Spending
 from publishing.figures import (
     InspectError,
     funnel,
@@ -60,7 +61,11 @@ def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> li
     stages = [(f"({f.name})" if f.side else f.name, f.read, f.kept, f.rejected) for f in funnel(summary)]
     tables = [
         Figures("funnel", ("stage", "in", "kept", "rejected"), stages),
-        Figures("rejections", ("stage", "reason", "rows", "meaning"), [astuple(e) for e in rejections(summary)]),
+        Figures(
+            "rejections",
+            ("stage", "reason", "rows", "meaning", "most often"),
+            [astuple(e) for e in rejections(summary)],
+        ),
     ]
     bars = pass_rates(connection, summary)
     if bars:
@@ -77,7 +82,7 @@ def _print_run(console: Console, run: Path, sql: str | None) -> None:
     with open_tables(run, summary) as connection:
         try:
             if sql is None:
-                _print_figures(console, connection, summary)
+                _print_figures(console, connection, summary, run)
             else:
                 _print_query(console, connection, sql)
         except (duckdb.Error, pa.ArrowException, OSError) as error:
@@ -120,7 +125,7 @@ def _as_json(value: object) -> str:
     return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else str(value)
 
 
-def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> None:
+def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> None:
     counts, sets = summary.counts, summary.sets
     facts = [summary.recipe, summary.input, summary.finished, summary.revision]
     ends = [*(f"{counts.rows(name)} {name}" for name in sets), f"{counts.rejected_records} rejected"]
@@ -128,6 +133,12 @@ def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summ
     console.print(Text(head), soft_wrap=True)
     for table in figures_of(connection, summary):
         print_table(console, table.title, table.columns, table.rows)
+    paid = Spending(run).total()  # with what runs paid that have failed or were stopped since
+    if paid.runs:
+        worth = f"replies from the cache were worth ${summary.saved_usd:.2f}"
+        console.print(
+            f"\n{worth}; paid for this output in {counted(paid.runs, 'run')}: ${paid.usd:.2f}", soft_wrap=True
+        )
 
 
 def _query(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[list[str], Iterator[Sequence[Any]]]:

@@ -10,7 +10,10 @@ from pipelines.running.plan import RunArguments, make_plan
 from pipelines.running.run import execute
 from schemas.config import ConfigError
 from schemas.run_summary import RunSummary
-from schemas.text import counted
+from schemas.text import counted, printable
+
+MAX_DETAIL_CHARS = 100
+MAX_CHANGES = 12
 
 
 def run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
@@ -62,11 +65,54 @@ def summary_text(summary: RunSummary, output: str) -> str:
     replies = counted(usage.cached, "reply", "replies")
     lines = [
         f"{counted(counts.input, 'record')}: {', '.join(ends)}",
-        *(f"  {reason}: {records}" for reason, records in counts.by_reason.most_common()),
+        *(f"  {reason}: {records}{_detail(summary, reason)}" for reason, records in counts.by_reason.most_common()),
+        *_no_rows(summary),
         f"model calls: {usage.requests} sent, {replies} from the cache, ${usage.cost_usd:.2f}, {summary.wall_s:.1f} s",
+        *_paid(summary),
+        *_replaced(summary, output),
         f"report: {Path(output) / 'report.html'}",
     ]
     return "\n".join(lines + _ended_by(summary))
+
+
+def _detail(summary: RunSummary, reason: str) -> str:
+    """What is said most often of a reason, cut to a line."""
+    said = printable(summary.detail_of(reason))
+    return (
+        f" (most often: {said if len(said) <= MAX_DETAIL_CHARS else said[: MAX_DETAIL_CHARS - 1] + '…'})"
+        if said
+        else ""
+    )
+
+
+def _no_rows(summary: RunSummary) -> list[str]:
+    counts = summary.counts
+    if counts.sft or counts.rl or not counts.by_reason:
+        return []
+    [(reason, records)] = counts.by_reason.most_common(1)
+    return [f"no rows: all records were rejected, {records} of {counts.input} as {reason}"]
+
+
+def _paid(summary: RunSummary) -> list[str]:
+    """What was paid in all, and what the cache was worth; nothing where no call has a price."""
+    paid, saved_usd = summary.paid, summary.saved_usd
+    if paid is None or not (paid.usd or saved_usd):
+        return []
+    runs = counted(paid.runs, "run")
+    return [f"replies from the cache were worth ${saved_usd:.2f}; paid for this output in {runs}: ${paid.usd:.2f}"]
+
+
+def _replaced(summary: RunSummary, output: str) -> list[str]:
+    """What the run replaced, and what was changed since."""
+    replaced = summary.replaced
+    if replaced is None or not replaced.kept:
+        return []
+    rows = f"{replaced.sft} sft and {replaced.rl} rl"
+    lines = [f"replaced the run of {replaced.finished} ({rows}), which is kept in {Path(output) / 'previous'}"]
+    shown = replaced.changed[:MAX_CHANGES]
+    lines += [f"  {printable(f'{key}: {old} → {new}')}" for key, old, new in shown]
+    left = len(replaced.changed) - len(shown)
+    return lines + ([f"  and {counted(left, 'other change')} (replaced.changed in run.json)"] if left else [])
 
 
 def _ended_by(summary: RunSummary) -> list[str]:

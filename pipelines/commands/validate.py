@@ -48,6 +48,8 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     )
     found = check_judge(plan.models, scan_answers(plan.context.sources, plan.settings.input), ends.rl is not None)
     problems, notes = problems + found[0], notes + found[1]
+    if total == 0:
+        problems.append("the input has no records")
     for line in [*(f"NOT POSSIBLE: {problem}" for problem in problems), *(f"note: {note}" for note in notes)]:
         print(line)
     if plan.models.self_judging:

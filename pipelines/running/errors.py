@@ -1,5 +1,9 @@
-"""The error of a run that the command line tells apart from all others; this module imports nothing that is slow."""
+"""The errors of a run that the command line tells apart from all others; this module imports nothing that is slow."""
 
 
 class ConservationError(Exception):
     """Records were lost or made up; the outputs were not put in place."""
+
+
+class RunPaused(Exception):
+    """The run ended before its end, and the same command goes on; the outputs were not put in place."""

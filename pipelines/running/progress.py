@@ -11,28 +11,32 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
+from inference.flow.notes import waiting
 from stages.plumbing.metrics import StageProgress, board
 from stages.plumbing.recipe import Recipe
 
 REDRAW_S = 0.5
 LINE_EVERY_S = 10.0
+LOOK_EVERY_S = 0.5
 StagesBefore = Mapping[str, str]
 """The name of the stage whose kept records are those that a stage will see."""
 
 
 @contextlib.contextmanager
-def show_progress(recipe: Recipe, part: str = "") -> Iterator[None]:
+def show_progress(recipe: Recipe, part: str = "", notes: str = "") -> Iterator[None]:
     """Show the board on stderr while the body runs, and its last state when it ends.
 
-    ``part`` says, before each line and above the table, which part of the run this is ("" when it has but one).
+    ``part`` says, before each line and above the table, which part of the run this is ("" when it has but one). What
+    the run's processes wait for stands in the folder ``notes`` (:mod:`inference.flow.notes`).
     """
     stop = threading.Event()
     show = _redraw if sys.stderr.isatty() else _print_lines
-    thread = threading.Thread(target=show, args=(stop, stages_before(recipe), part), daemon=True)
+    thread = threading.Thread(target=show, args=(stop, stages_before(recipe), part, notes), daemon=True)
     thread.start()
     try:
         yield
@@ -41,24 +45,40 @@ def show_progress(recipe: Recipe, part: str = "") -> Iterator[None]:
         thread.join()
 
 
-def _redraw(stop: threading.Event, before: StagesBefore, part: str) -> None:
+def _redraw(stop: threading.Event, before: StagesBefore, part: str, notes: str) -> None:
     title = part.rstrip(": ") or None
-    with Live(progress_table(board(), before, title), console=Console(stderr=True), refresh_per_second=4) as live:
+
+    def drawn() -> Group:
+        return Group(progress_table(board(), before, title), *map(Text, waits(notes)))
+
+    with Live(drawn(), console=Console(stderr=True), refresh_per_second=4) as live:
         while not stop.wait(REDRAW_S):
-            live.update(progress_table(board(), before, title))
-        live.update(progress_table(board(), before, title))
+            live.update(drawn())
+        live.update(drawn())
 
 
-def _print_lines(stop: threading.Event, before: StagesBefore, part: str) -> None:
-    shown = ""
+def _print_lines(stop: threading.Event, before: StagesBefore, part: str, notes: str) -> None:
+    """Print what has changed every few seconds, and at once when the run begins to wait or goes on."""
+    shown, waited, next_s = "", False, time.monotonic() + LINE_EVERY_S
     while True:
-        ended = stop.wait(LINE_EVERY_S)
+        ended = stop.wait(LOOK_EVERY_S)
+        waiting_now = waits(notes)
+        if not ended and time.monotonic() < next_s and bool(waiting_now) == waited:
+            continue
+        for line in waiting_now or (["the servers are back"] if waited and not ended else []):
+            print(part + line, file=sys.stderr, flush=True)
+        waited, next_s = bool(waiting_now), time.monotonic() + LINE_EVERY_S
         line = progress_line(board(), before)
         if line and line != shown:
             print(part + line, file=sys.stderr, flush=True)
             shown = line
         if ended:
             return
+
+
+def waits(notes: str) -> list[str]:
+    """What the run waits for, a line each; ``notes`` "" is a run that notes nothing."""
+    return waiting(notes) if notes else []
 
 
 def stages_before(recipe: Recipe) -> StagesBefore:

@@ -4,7 +4,6 @@ import contextlib
 import datetime
 import hashlib
 import json
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,9 +14,10 @@ import apache_beam as beam
 from inference.runtime import runtime
 from inference.serving import started_servers
 from pipelines.running.budget import Spent, is_local, is_used_up, spent_of, worker_processes
+from pipelines.running.changes import replaced_by
 from pipelines.running.counts import agreements, ledger, metric_counters, unbalanced, written_counts
 from pipelines.running.errors import ConservationError
-from pipelines.running.failures import check_failures
+from pipelines.running.failures import check_failures, most_frequent_details, stop_of
 from pipelines.running.forecast import count_records, measured
 from pipelines.running.loading import PipelineError, recipe_file
 from pipelines.running.outputs import write_ends
@@ -25,6 +25,7 @@ from pipelines.running.plan import Plan, RunArguments, check_cache, check_plan, 
 from pipelines.running.progress import show_progress
 from pipelines.running.run_folder import SETS
 from pipelines.running.runner import choose_runner, pipeline_options
+from pipelines.running.spending import Spending
 from pipelines.running.waves import Wave, first_share, joined_counters, next_share, threshold, wave_of
 from prompts.loader import load_prompt
 from publishing.card import write_card
@@ -38,6 +39,7 @@ from stages.plumbing.packing import packing
 from stages.plumbing.recipe import Recipe
 from stages.plumbing.rows import RowContext, has_extra_scores
 from stages.plumbing.stage import BUDGET
+from stages.sources.base import RUN_MARKER, InputError
 
 
 def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
@@ -55,17 +57,23 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
             check_cache(arguments.cache, Path(plan.models.cache_path))
         started = time.monotonic()
         models = stack.enter_context(started_servers(plan.models_asked, str(plan.folder.root / "logs")))
-        models = replace(models, roles=plan.models.roles)  # a stage that asks what it does not declare is to be told
+        notes = stack.enter_context(Spending(plan.folder.root).run())
+        # A stage that asks what it does not declare is to be told: it finds all roles.
+        alone = arguments.cache or not is_local(options)
+        beside = () if alone else plan.folder.neighbours(plan.input.fingerprint)
+        models = replace(models, roles=plan.models.roles, notes=str(notes), neighbours=beside)
         served = replace(plan, models=models)
         waves = _run_waves(served, arguments)
         summary = _summarise(plan, waves, arguments, time.monotonic() - started)
-        staging = plan.folder.staging
+        staging, config = plan.folder.staging, to_toml(plan.settings)
         check_failures(plan.recipe, summary, staging, plan.settings.max_failed)
-        (staging / "config.toml").write_text(to_toml(plan.settings), "utf-8")
+        replaced = replaced_by(plan.folder.root, summary, config, (staging / RUN_MARKER).exists())
+        summary = replace(summary, replaced=replaced, details=most_frequent_details(staging))
+        (staging / "config.toml").write_text(config, "utf-8")
         (staging / "run.json").write_text(json.dumps(summary.to_fields(), indent=1), "utf-8")
         write_card(staging, summary)
         write_report(staging, plan.folder.root, summary, plan.context.roots.store())
-        plan.folder.commit()
+        plan.folder.commit(keep_previous=replaced is not None and replaced.kept)
     return summary
 
 
@@ -95,8 +103,7 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
     spent = spent_of(joined_counters([wave.counters for wave in before])) if before else Spent()
     models = arguments.budget.share(plan.models, spent, worker_processes(options))
     staging = plan.folder.staging
-    shutil.rmtree(staging)
-    staging.mkdir()
+    plan.folder.clear_staging()
     clear_board()
     context = replace(plan.context, models=models, draw=draw)
     recipe = plan.recipe
@@ -116,9 +123,13 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
         run_prompts = _run_prompts(recipe) if arguments.measure else None
         write_ends(ends, shared, staging, context.roots, plan.settings.write, run_prompts)
         try:
-            with show_progress(recipe, "" if draw.target_sft is None else f"wave {len(before) + 1}: "):
+            with show_progress(recipe, "" if draw.target_sft is None else f"wave {len(before) + 1}: ", models.notes):
                 result = pipeline.run()
                 result.wait_until_finish()
+        except Exception as error:
+            if (stop := stop_of(error)) is not None:
+                raise stop from error
+            raise
         finally:
             runtime().close(models)
     return wave_of(metric_counters(result.metrics()), written_counts(staging))
@@ -129,6 +140,8 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
     counters = joined_counters([wave.counters for wave in waves])
     sft, rl, rejected = waves[-1].written
     read = counters.get(("stage/ingest", "in"), 0)
+    if not read:
+        raise InputError(f"{plan.input.name} has no records: nothing was replaced")
     problem = unbalanced(read, sft, rl, rejected)
     if problem:
         raise ConservationError(problem)
@@ -156,12 +169,15 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
         config_sha256=hashlib.sha256(to_toml(plan.settings).encode()).hexdigest(),
         revision=code_revision(),
         prompts={name: load_prompt(name).sha256 for name in recipe.prompts},
-        artifacts=tuple(sorted(path.name for path in plan.folder.staging.iterdir() if path.name not in SETS)),
+        artifacts=tuple(
+            sorted(path.name for path in plan.folder.staging.iterdir() if path.name not in (*SETS, RUN_MARKER))
+        ),
         finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         wall_s=round(wall_s, 2),
         target=reached,
         budget=budget,
         forecast=measured(counters) if arguments.measure else None,
+        paid=Spending(plan.folder.root).total(),
     )
 
 

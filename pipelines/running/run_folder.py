@@ -2,6 +2,7 @@
 
 RUN/input.json   which input the folder belongs to      RUN/.staging/    outputs being written
 RUN/.lock        held by the process that writes        RUN/cache/, media/, sft/, rl/, rejected/, run.json, …
+RUN/ledger/      what all runs of the folder paid       RUN/previous/    the outputs that the last change replaced
 """
 
 import contextlib
@@ -17,6 +18,10 @@ from stages.sources.base import RUN_MARKER
 
 _FORMER_ARTIFACTS = ["rubrics.json"]  # of runs whose run.json does not name them
 SETS = ("sft", "rl", "rejected")
+MAX_NEIGHBOURS = 8
+_COMMITTING = _REPLACED, _, _KEEP = ".replaced", ".moved", ".keep"
+"""In the staging folder: where outputs go that are being replaced, the mark that all are there, and the mark that they
+are to be kept."""
 STAGED = (*SETS, "config.toml", "README.md", "report.html", "run.json")
 """What every run may write; a recipe's artifacts stand beside them, named in ``run.json``."""
 
@@ -37,24 +42,57 @@ class RunFolder:
         return self.root / ".staging"
 
     @property
+    def previous(self) -> Path:
+        """The outputs that the last run with another outcome replaced."""
+        return self.root / "previous"
+
+    @property
     def cache_path(self) -> Path:
         """The reply cache of this run."""
         return self.root / "cache" / "replies.sqlite"
 
+    def neighbours(self, fingerprint: str) -> tuple[str, ...]:
+        """The reply caches of the run folders beside this one that are the same input's, the newest first.
+
+        A run finds in them what its preview has paid for.
+        """
+        markers = [path for path in self.root.parent.glob(f"*/{RUN_MARKER}") if path.parent != self.root]
+        found: list[tuple[float, str]] = []
+        for marker in markers:
+            cache = RunFolder(marker.parent).cache_path
+            with contextlib.suppress(
+                OSError, ValueError, TypeError, KeyError
+            ):  # no run folder, or none of ours to read
+                if json.loads(marker.read_text("utf-8"))["fingerprint"] == fingerprint and cache.is_file():
+                    found.append((cache.stat().st_mtime, str(cache)))
+        return tuple(path for _, path in sorted(found, reverse=True)[:MAX_NEIGHBOURS])
+
     def prepare(self, input_name: str, fingerprint: str, resume: bool) -> None:
         """Make the folder this input's, and clear what an interrupted run left. Raises :class:`RunFolderError`.
 
-        ``resume`` False makes another input's folder over to this one: its outputs are removed, cached replies stay
-        (they are found by content).
+        With ``resume`` False another input's folder becomes this one's when :meth:`commit` replaces its outputs, not
+        before. Cached replies stay: they are found by content.
         """
         self.check(fingerprint, resume)
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            self._claim(input_name, fingerprint)
+            self._finish_commit()
+            claim = json.dumps({"input": input_name, "fingerprint": fingerprint}, indent=1)
+            others = self._is_others(fingerprint)
+            if not others:
+                write_atomically(self.root / RUN_MARKER, claim)
             shutil.rmtree(self.staging, ignore_errors=True)
             self.staging.mkdir()
+            if others:
+                write_atomically(self.staging / RUN_MARKER, claim)
         except OSError as error:
             raise RunFolderError(f"cannot write {self.root}: {error.strerror or error}") from error
+
+    def clear_staging(self) -> None:
+        """Remove what was staged; nothing of the folder's outputs."""
+        for path in self.staging.iterdir():
+            if path.name != RUN_MARKER:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def check(self, fingerprint: str, resume: bool) -> None:
         """Refuse a folder that is not a run folder, or that is another input's; touches nothing."""
@@ -76,21 +114,16 @@ class RunFolder:
                 f"or pass --resume never to replace its outputs"
             )
 
-    def _claim(self, input_name: str, fingerprint: str) -> None:
+    def _is_others(self, fingerprint: str) -> bool:
+        """Whether the folder is another input's."""
         marker = self.root / RUN_MARKER
-        if marker.exists() and json.loads(marker.read_text("utf-8"))["fingerprint"] != fingerprint:
-            self._remove_outputs()
-        write_atomically(marker, json.dumps({"input": input_name, "fingerprint": fingerprint}, indent=1))
-
-    def _remove_outputs(self) -> None:
-        for name in self._outputs():
-            path = self.root / name
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        return marker.exists() and json.loads(marker.read_text("utf-8"))["fingerprint"] != fingerprint
 
     def _outputs(self) -> list[str]:
         """The names of the outputs that stand in the folder, ``run.json`` last; artifacts are those it tells of."""
+        told = self.root / "run.json"
         try:
-            summary = json.loads((self.root / "run.json").read_text("utf-8"))
+            summary = json.loads((told if told.exists() else self.staging / _REPLACED / told.name).read_text("utf-8"))
             artifacts = [str(name) for name in summary.get("artifacts", _FORMER_ARTIFACTS)]
         except (OSError, ValueError, AttributeError):
             artifacts = _FORMER_ARTIFACTS
@@ -111,17 +144,34 @@ class RunFolder:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def commit(self) -> None:
-        """Put the staged outputs in place of the old ones; ``run.json`` last, as the sign of a whole run."""
-        replaced = self.staging / "replaced"
-        replaced.mkdir()
-        for name in reversed(self._outputs()):
-            (self.root / name).rename(replaced / name)
-        staged = sorted(path.name for path in self.staging.iterdir() if path != replaced)
+    def commit(self, keep_previous: bool = False) -> None:
+        """Put the staged outputs in place of the old ones; ``run.json`` last, as the sign of a whole run.
+
+        ``keep_previous`` keeps the old ones in RUN/previous. What a process that is killed meanwhile leaves undone, the
+        next :meth:`prepare` does: all outputs of one of the two runs stand on the disk at any time.
+        """
+        if keep_previous:
+            (self.staging / _KEEP).touch()
+        (self.staging / _REPLACED).mkdir()
+        self._finish_commit()
+
+    def _finish_commit(self) -> None:
+        """Do what is left of a commit, if one was begun."""
+        replaced, moved, keep = (self.staging / name for name in _COMMITTING)
+        if not replaced.is_dir():
+            return
+        if not moved.exists():
+            for name in reversed(self._outputs()):
+                (self.root / name).rename(replaced / name)
+            moved.touch()
+        staged = (path.name for path in self.staging.iterdir() if path.name not in _COMMITTING)
         for name in sorted(staged, key="run.json".__eq__):
             if name not in STAGED:
                 (self.root / name).unlink(missing_ok=True)  # an artifact that no run.json tells of any more
             (self.staging / name).rename(self.root / name)
+        if keep.exists():
+            shutil.rmtree(self.previous, ignore_errors=True)
+        replaced.rename(self.previous if keep.exists() else self.staging / "old")
         shutil.rmtree(self.staging)
 
 

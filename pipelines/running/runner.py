@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import logging
 import shlex
 import sys
 from collections.abc import Sequence
@@ -69,10 +70,16 @@ def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> 
 def _worker_code(recipe_file: Path | None) -> str:
     """What a worker process on this machine runs. It looks for modules where this process does, and nowhere else."""
     lines = ["import sys", f"sys.path[:] = {sys.path!r}"]
+    quiet = not logging.getLogger().isEnabledFor(logging.INFO)  # no --verbose: what ends the run comes back as an error
+    if quiet:
+        lines += ["import logging, os", "logging.disable()"]
     if recipe_file is not None:
         lines += ["from pipelines.running.loading import adopt_file", f"adopt_file({str(recipe_file)!r})"]
     lines += [f"import {', '.join(sorted(RECORD_MODULES))}"]
-    lines += ["from apache_beam.runners.worker.sdk_worker_main import main", "main(sys.argv)"]
+    lines += ["from apache_beam.runners.worker.sdk_worker_main import main"]
+    if quiet:  # Beam prints each exception there too
+        lines += ["sys.stderr = open(os.devnull, 'w')"]
+    lines += ["main(sys.argv)"]
     return "; ".join(lines)
 
 

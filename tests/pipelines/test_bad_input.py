@@ -279,8 +279,8 @@ def test_an_input_without_records(
     content: bytes, command: str, tmp_path: Path, write_records: Callable[..., Path], run_beam: RunBeam
 ) -> None:
     done = run_beam(write_records(tmp_path / "data", [content]), tmp_path / "run", command=command)
-    assert (done.code, done.err) == (0, "")
-    done.check_balance(0)
+    done.check_refused(2, "data has no records: nothing was replaced")
+    assert not (tmp_path / "run/run.json").exists()
 
 
 MAPPED = ["question=query", "answer=gold", "media=picture"]

@@ -32,7 +32,7 @@ class _Echo(BaseHTTPRequestHandler):
         self.server.heard.append(heard)  # type: ignore[attr-defined]
         text = json.dumps(body["messages"])
         if "denied" in text:
-            self._say(401, {"error": {"message": f"no access with {heard}"}})
+            self._say(self.server.denial, {"error": {"message": f"no access with {heard}"}})
         elif "refused" in text:
             choice = {"index": 0, "message": {"role": "assistant", "content": None, "refusal": f"not for {heard}"}}
             self._say(200, {"choices": [choice]})
@@ -57,7 +57,7 @@ class _Echo(BaseHTTPRequestHandler):
 @pytest.fixture
 def echo() -> Iterator[Any]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Echo)
-    server.heard = []  # type: ignore[attr-defined]
+    server.heard, server.denial = [], 400  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     yield server
@@ -102,7 +102,7 @@ def test_no_key_anywhere(
         declared = f'api_key_file = "{tmp_path / "key.txt"}"'
     config = tmp_path / "config.toml"
     config.write_text(
-        f'allow_embedded = true\n[endpoints.echo]\nkind = "openai"\nmodel = "echo"\nbase_url = "http://127.0.0.1:{echo.server_port}/v1"\n'
+        f'allow_embedded = true\nmax_failed = 0.9\n[endpoints.echo]\nkind = "openai"\nmodel = "echo"\nbase_url = "http://127.0.0.1:{echo.server_port}/v1"\n'
         f'max_retries = 1\n{declared}\n[endpoints.colour]\nkind = "classical"\nmodel = "colour"\n'
         '[endpoints.edges]\nkind = "classical"\nmodel = "edges"\n[roles]\npolicy = "echo"\njudge = "echo"\n'
         'teacher = "colour"\npointer = "colour"\ndetector = "edges"\nsegmenter = "edges"\n'
@@ -115,7 +115,11 @@ def test_no_key_anywhere(
     assert reasons & {"sft", "rl"}, "the run made no row that could hold the key"
     assert f"Bearer {KEY}" in echo.heard, "the key was not used at all"
     assert leaks(tmp_path / "run") == []
-    assert not [sign for sign in SIGNS if sign in ran.out + ran.err]
+    echo.denial = 401
+    stopped = run_beam(data, tmp_path / "run", "--config", str(config))
+    stopped.check_refused(2, "HTTP 401: no access with Bearer ***. To go on, name a key that the server takes")
+    assert not [sign for sign in SIGNS if sign in ran.out + ran.err + stopped.out + stopped.err]
+    assert leaks(tmp_path / "run") == []
 
 
 def test_the_scan_finds_a_key(tmp_path: Path) -> None:

@@ -82,14 +82,57 @@ def test_another_inputs_folder_is_refused(folder: RunFolder) -> None:
     assert json.loads((folder.root / "input.json").read_text())["fingerprint"] == "aa"
 
 
-def test_resume_never_removes_outputs_and_keeps_the_cache(folder: RunFolder) -> None:
+def test_resume_never_replaces_outputs_with_the_commit_and_keeps_the_cache(folder: RunFolder) -> None:
     stage(folder, "old")
     folder.commit()
     folder.cache_path.parent.mkdir()
     folder.cache_path.write_text("replies")
+    cached = {"cache/replies.sqlite": "replies"}
     folder.prepare("other", "bb", resume=False)
-    assert held(folder) == {"cache/replies.sqlite": "replies"}
+    assert {name: text for name, text in held(folder).items() if ".staging" not in name} == outputs("old") | cached
+    folder.prepare("data", "aa", resume=True)  # the run of the other input has failed: the folder is whose it was
+    folder.prepare("other", "bb", resume=False)
+    stage(folder, "new")
+    folder.commit()
+    assert held(folder) == outputs("new") | cached
     folder.prepare("other", "bb", resume=True)
+
+
+def test_replaced_outputs_are_kept_where_asked_for(folder: RunFolder) -> None:
+    for word, keep in (("first", False), ("second", True), ("third", False), ("fourth", True)):
+        folder.prepare("data", "aa", resume=True)
+        stage(folder, word)
+        folder.commit(keep_previous=keep)
+    assert held(folder) == outputs("fourth") | {f"previous/{name}": text for name, text in outputs("third").items()}
+
+
+class Killed(Exception):
+    """Stands for the end of the process."""
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("moves", range(2 * len(STAGED) + 1))
+def test_a_commit_that_is_killed_is_finished(
+    moves: int, keep: bool, folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage(folder, "old")
+    folder.commit()
+    folder.prepare("data", "aa", resume=True)
+    stage(folder, "new")
+    left, rename = [moves], Path.rename
+
+    def renamed(path: Path, target: Path) -> Path:
+        if not left[0]:
+            raise Killed
+        left[0] -= 1
+        return rename(path, target)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Path, "rename", renamed)
+        folder.commit(keep_previous=keep)
+    folder.prepare("data", "aa", resume=True)
+    kept = {f"previous/{name}": text for name, text in outputs("old").items()} if keep else {}
+    assert held(folder) == outputs("new") | kept
 
 
 def test_the_same_input_elsewhere_may_go_on(folder: RunFolder) -> None:

@@ -1,0 +1,282 @@
+"""What a run does about an endpoint that does not serve: it waits for a server that went away, and ends where that
+cannot help.
+
+Outside a run (training, a single verification) there is no guard, and a failed call is the caller's to deal with.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextvars import ContextVar
+
+from inference.errors import GATEWAY_STATUSES, CallError, Failure, RunStopped
+from inference.flow.notes import RunNotes
+from inference.flow.retry import retried
+from inference.settings import EndpointSettings
+from schemas.text import printable
+
+UNREACHABLE_IN_A_ROW = 5
+"""So many tries without an answer between them, and the server is looked for."""
+CALLS_BEHIND = 3
+"""A server that lists its models and answers 502 to 504 is away when so many different calls met that in a row. Fewer
+may be requests that are too much for it: those fail by themselves."""
+REFUSED_IN_A_ROW = 8
+"""A server that has answered before may refuse one request, for what it shows; so many in a row are the endpoint's."""
+NEVER_ANSWERED = 20
+"""So many calls that failed for good, and none answered in the whole run: the role does not answer."""
+CHECK_RETRIES = 3
+CHECK_TIMEOUT_S = 60.0
+FIRST_PROBE_S, MAX_PROBE_S = 0.5, 10.0
+
+REFUSED_STATUSES = frozenset({401, 402, 403, 404})
+_AT_ONCE = frozenset({401, 402})
+_UNSENT = frozenset({Failure.UNSUPPORTED, Failure.REFUSED})
+
+
+class Guard:
+    """Watches the calls of one endpoint in one process. ``check`` asks the server whether it is there.
+
+    All methods run on the event loop of :mod:`inference.runtime`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        roles: tuple[str, ...],
+        settings: EndpointSettings,
+        check: Callable[[], Awaitable[object]],
+        notes: RunNotes,
+    ) -> None:
+        self._name, self._settings, self._check, self._notes = name, settings, check, notes
+        at = f" at {settings.base_url}" if settings.base_url else ""
+        self._named = f"endpoint {name} ({', '.join(roles)}), {settings.model}{at}"
+        self._stopped: RunStopped | None = None
+        self._answered = False
+        self._failed_calls = self._refused = self._unreachable = 0
+        self._calls: set[int] = set()
+        self._last: CallError | None = None
+        self._since_s: float | None = None
+        self._away = self._behind = self._probing = False
+        self._probes = 0
+        self._looking = asyncio.Lock()
+        self._changed = asyncio.Event()
+
+    # What calls report
+
+    def tried(self, call: int, error: CallError | None) -> None:
+        """One try of a call has ended, with a reply (None) or an error."""
+        if self._probing:
+            self._probing = False
+            self._wake()
+        if error is not None and error.unreachable:
+            self._unreachable += 1
+            self._calls.add(call)
+            self._last = error
+        elif error is None or error.failure is not Failure.TIMEOUT:
+            self._back()
+
+    def ended(self, error: CallError | None) -> None:
+        """A call has ended. Raises :class:`RunStopped` where its error means that there is no use in going on."""
+        if error is None:
+            self._refused = 0
+            if not self._answered:
+                self._answered = True
+                self._notes.reached(f"{self._name}:answered")
+            return
+        if self._is_refusal(error):
+            self._refused += 1
+            if error.status in _AT_ONCE or not self._has_answered() or self._refused >= REFUSED_IN_A_ROW:
+                self._refuse(error)
+        elif error.failure not in _UNSENT:
+            self._failed_calls += 1
+            if self._failed_calls >= NEVER_ANSWERED and not self._has_answered():
+                self.stop(
+                    f"{self._named}: no call was answered in {self._failed_calls}; the last: {error}. "
+                    f"See to the server, or let another endpoint play the role"
+                )
+
+    def _has_answered(self) -> bool:
+        return self._answered or self._notes.was_reached(f"{self._name}:answered")
+
+    @staticmethod
+    def _is_refusal(error: CallError) -> bool:
+        unusable = (Failure.UNAUTHORISED, Failure.UNKNOWN_MODEL)
+        return error.failure in unusable or error.status in REFUSED_STATUSES
+
+    def _refuse(self, error: CallError) -> None:
+        key = f"endpoints.{self._name}"
+        if error.status == 402:
+            what = f"see to the account, or let another endpoint play the role in place of {key}"
+        elif error.failure is Failure.UNAUTHORISED:
+            what = f"name a key that the server takes ({key}.api_key_env or {key}.api_key_file)"
+        elif error.failure is Failure.UNKNOWN_MODEL:
+            what = f"correct {key}.model, or set {key}.check_model = false for a server that takes more"
+        else:
+            what = f"correct {key}.model or {key}.base_url"
+        self.stop(f"{self._named}: {error}. To go on, {what}")
+
+    def stop(self, message: str, resumable: bool = False) -> None:
+        """End the run: every call of this endpoint raises from now on. Raises :class:`RunStopped`."""
+        self._stopped = RunStopped(printable(" ".join(message.split())), resumable)
+        self._wake()
+        raise self._stopped
+
+    # Before the first call
+
+    async def look(self) -> None:
+        """Check the endpoint. Raises :class:`RunStopped` where it refuses, or was never reached in this run."""
+        error = await self._checked(CHECK_RETRIES)
+        if error is None:
+            self._notes.reached(self._name)
+        elif self._is_refusal(error) and error.status != 404:  # a server may have no list of its models
+            self._refuse(error)
+        elif error.unreachable and self._notes.was_reached(self._name) and self._settings.outage_timeout_s:
+            self._last = error
+            self._leave(behind=False)  # another process of this run has seen it, and waits for it too
+        elif error.unreachable:
+            key = f"endpoints.{self._name}.base_url"
+            self.stop(f"{self._named}: cannot be reached: {error}. Start the server, or correct {key}")
+
+    async def _checked(self, retries: int = 0) -> CallError | None:
+        """What is wrong with the endpoint by its own check."""
+
+        async def check() -> None:
+            try:
+                async with asyncio.timeout(CHECK_TIMEOUT_S):
+                    await self._check()
+            except TimeoutError as error:
+                raise CallError(Failure.TIMEOUT, f"no answer within {CHECK_TIMEOUT_S:g} s") from error
+
+        try:
+            await retried(check, retries)
+        except CallError as error:
+            return error
+        return None
+
+    # While a server is away
+
+    async def over(self) -> None:
+        """Wait as long as the server is away. Raises :class:`RunStopped` when that takes too long.
+
+        One of those who wait looks for the server; where only requests can tell, its own is sent ahead of the others.
+        """
+        if not self._away and self._unreachable >= UNREACHABLE_IN_A_ROW:
+            await self._look_again()
+        while self._away and self._stopped is None:
+            if self._probing:
+                await self._changed.wait()
+            elif await self._probe():
+                break
+        if self._stopped is not None:
+            raise RunStopped(*self._stopped.args)
+
+    async def is_away(self, error: CallError) -> bool:
+        """Whether a call that failed for good has failed because the server is away, so that it is to wait."""
+        if not error.unreachable or not self._settings.outage_timeout_s:
+            return False
+        if not self._away and self._unreachable:
+            await self._look_again()
+        return self._away
+
+    async def _look_again(self) -> None:
+        """Find out whether a server that does not answer is away."""
+        async with self._looking:
+            if self._away or not self._unreachable or not self._settings.outage_timeout_s:
+                return
+            error, last = await self._checked(), self._last
+            if error is not None and error.unreachable:
+                self._last = error
+                self._leave(behind=False)
+            elif last is not None and last.status in GATEWAY_STATUSES and len(self._calls) >= CALLS_BEHIND:
+                self._leave(behind=True)
+            else:
+                self._unreachable = 0
+
+    async def _probe(self) -> bool:
+        """Look for the server once, after a while. True where this call is to go on."""
+        self._probing = True
+        try:
+            left_s = self._left_s()
+            if left_s <= 0:
+                self._give_up()
+            self._say()
+            await asyncio.sleep(min(left_s, MAX_PROBE_S, FIRST_PROBE_S * 2**self._probes))
+            self._probes += 1
+            if not self._away:
+                return True
+            error = await self._checked()
+        except BaseException:
+            self._probing = False
+            self._wake()
+            raise
+        if error is not None and error.unreachable:
+            self._last = error
+        elif self._behind:
+            return True  # who waits looks on until this call's try has ended
+        else:
+            self._come()
+            return True
+        self._probing = False
+        self._wake()
+        return False
+
+    def _left_s(self) -> float:
+        since_s = time.monotonic() if self._since_s is None else self._since_s
+        return since_s + self._settings.outage_timeout_s - time.monotonic()
+
+    def _leave(self, behind: bool) -> None:
+        self._away, self._behind, self._probes = True, behind, 0
+        if self._since_s is None:
+            self._since_s = time.monotonic()
+        self._say()
+
+    def _come(self) -> None:
+        """The server is there; how long it was away is forgotten when it has answered a request."""
+        self._away = self._probing = False
+        self._unreachable = 0
+        self._calls.clear()
+        self._notes.back(self._name)
+        self._wake()
+
+    def _back(self) -> None:
+        self._since_s, self._unreachable = None, 0
+        self._calls.clear()
+        if self._away:
+            self._come()
+
+    def _say(self) -> None:
+        for_s = self._settings.outage_timeout_s - self._left_s()
+        limit_s = self._settings.outage_timeout_s
+        said = f"waiting {for_s:.0f} s (at most {limit_s:g}) for {self._named}: {self._last}"
+        self._notes.away(self._name, printable(" ".join(said.split())))
+
+    def _give_up(self) -> None:
+        waited, setting = f"{self._settings.outage_timeout_s:g} s", f"endpoints.{self._name}.outage_timeout_s"
+        self.stop(
+            f"{self._named}: away for {waited}: {self._last}. All replies so far are kept: start it again, and the "
+            f"same command goes on ({setting} says how long to wait)",
+            resumable=True,
+        )
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+_guard: ContextVar[Guard | None] = ContextVar("guard", default=None)
+
+
+def guard_of_call() -> Guard | None:
+    """The guard of the endpoint that this task asks; None outside a run."""
+    return _guard.get()
+
+
+@contextlib.contextmanager
+def guarded_by(guard: Guard | None) -> Iterator[None]:
+    """Requests that this task, and the tasks that it starts, send in the body are watched by the guard."""
+    before = _guard.set(guard)
+    try:
+        yield
+    finally:
+        _guard.reset(before)

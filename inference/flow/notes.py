@@ -1,0 +1,111 @@
+"""What the processes of one run note for each other and for whoever runs it, in a folder that all of them see.
+
+``paid-<process>.jsonl`` has one line for each request that cost something or took tokens: what it took is known there
+even when the run is stopped or killed. ``reached-<endpoint>`` says that a server has answered this run;
+``away-<endpoint>-<process>`` that a process waits for one.
+"""
+
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from schemas.usage import Usage
+
+
+@dataclass(frozen=True)
+class Paid:
+    """What one request took: ``id`` tells it from all others. Dollars at the prices of the config."""
+
+    id: str
+    role: str
+    requests: int
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float
+
+
+class RunNotes:
+    """The notes of this process in the folder ``root``, which is made when something is noted."""
+
+    def __init__(self, root: str) -> None:
+        self._root = Path(root)
+        self._process = f"{os.getpid()}-{os.urandom(6).hex()}"
+        self._lock = threading.Lock()
+        self._handle: int | None = None
+        self._count = 0
+        self._closed = False
+
+    def paid(self, role: str, usage: Usage, cost_usd: float) -> None:
+        """Note what a request took, before its reply is used. A process that is killed loses none that it noted."""
+        if not (cost_usd or usage.tokens_in or usage.tokens_out or usage.requests):
+            return
+        with self._lock:
+            if self._closed:
+                return
+            if self._handle is None:
+                self._root.mkdir(parents=True, exist_ok=True)
+                path = self._root / f"paid-{self._process}.jsonl"
+                self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            self._count += 1
+            name = f"{self._process}-{self._count}"
+            line = Paid(name, role, usage.requests, usage.tokens_in, usage.tokens_out, cost_usd)
+            os.write(self._handle, json.dumps(asdict(line)).encode() + b"\n")
+
+    def reached(self, endpoint: str) -> None:
+        """Note that the endpoint's server has answered."""
+        self._write(f"reached-{quote(endpoint, safe='')}", "")
+
+    def was_reached(self, endpoint: str) -> bool:
+        """Whether any process of the run has noted that the endpoint's server answered."""
+        return (self._root / f"reached-{quote(endpoint, safe='')}").exists()
+
+    def away(self, endpoint: str, said: str) -> None:
+        """Note that this process waits for the endpoint's server; ``said`` is for a person to read."""
+        self._write(self._away(endpoint), said)
+
+    def back(self, endpoint: str) -> None:
+        """Note that it waits no more."""
+        (self._root / self._away(endpoint)).unlink(missing_ok=True)
+
+    def _away(self, endpoint: str) -> str:
+        return f"away-{quote(endpoint, safe='')}-{self._process}"
+
+    def _write(self, name: str, text: str) -> None:
+        with self._lock:
+            if not self._closed:
+                self._root.mkdir(parents=True, exist_ok=True)
+                (self._root / name).write_text(text, "utf-8")
+
+    def close(self) -> None:
+        """Close the file; everything is already in it. Nothing is noted from now on: the run may have ended."""
+        with self._lock:
+            self._closed = True
+            if self._handle is not None:
+                os.close(self._handle)
+            self._handle = None
+
+
+def waiting(root: str) -> list[str]:
+    """What the processes of a run say that they wait for, each thing once."""
+    said = set[str]()
+    for path in Path(root).glob("away-*"):
+        with contextlib.suppress(FileNotFoundError):  # the server is back
+            said.add(path.read_text("utf-8"))
+    return sorted(said - {""})
+
+
+def paid_in(root: Path) -> Iterator[Paid]:
+    """What the processes of a run have paid, each request once. A line that was cut short is left out."""
+    seen = set[str]()
+    for path in sorted(root.glob("paid-*.jsonl")):
+        for line in path.read_text("utf-8", "replace").splitlines():
+            with contextlib.suppress(ValueError, TypeError):
+                paid = Paid(**json.loads(line))
+                if paid.id not in seen:
+                    seen.add(paid.id)
+                    yield paid

@@ -1,0 +1,60 @@
+"""What has changed since the finished run whose outputs a new one replaces."""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from publishing.figures import InspectError, read_summary
+from schemas.run_summary import ReplacedFigures, RunSummary
+from schemas.text import excerpt
+
+ABSENT = "(none)"
+
+
+def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool = False) -> ReplacedFigures | None:
+    """The finished run in the folder ``root``, compared with the new one, whose resolved config is TOML text.
+
+    ``other_input`` says that the input is another, whatever its name.
+
+    None where there is none. Its outputs are to be kept where anything differs.
+    """
+    try:
+        old = read_summary(root)
+    except InspectError:
+        return None
+    before, now = dict(flat(read_config(root / "config.toml"))), dict(flat(tomllib.loads(config)))
+    changed = [
+        (key, before.get(key, ABSENT), now.get(key, ABSENT))
+        for key in sorted(before.keys() | now.keys())
+        if before.get(key) != now.get(key)
+    ]
+    pairs = {
+        "recipe": (old.recipe, summary.recipe),
+        "input": (old.input, summary.input),
+        "records": (old.counts.input, summary.counts.input),
+        "revision": (old.revision, summary.revision),
+    }
+    changed += [(name, str(was), str(new)) for name, (was, new) in pairs.items() if was != new]
+    if other_input and old.input == summary.input:
+        changed.append(("input", old.input, f"{summary.input}, with another content"))
+    rows = (old.counts.sft, old.counts.rl)
+    kept = bool(changed) or rows != (summary.counts.sft, summary.counts.rl)
+    return ReplacedFigures(old.finished, *rows, tuple(changed), kept)
+
+
+def read_config(file: Path) -> Mapping[str, Any]:
+    """The values of a run's ``config.toml``; none where it cannot be read."""
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except (OSError, ValueError):  # a folder of earlier code, or a file that somebody has edited
+        return {}
+
+
+def flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    """The dotted keys with their values, as a message shows them."""
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", excerpt(value)

@@ -1,0 +1,215 @@
+"""Endpoints that refuse, are not there or go away: what stands in the run folder stays, and the exit code tells."""
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ..far_server import LISTED, Answer, asking, right, said, serving
+
+RECORDS = 8
+MODES = ([], ["--", "--direct_num_workers=2", "--direct_running_mode=multi_processing"])
+
+
+def held(run: Path) -> dict[str, bytes]:
+    """What a finished run is: every output file with its bytes."""
+    return {
+        str(path.relative_to(run)): path.read_bytes()
+        for path in sorted(run.rglob("*"))
+        if path.is_file() and path.relative_to(run).parts[0] not in (".staging", ".lock", "cache", "ledger", "media")
+    }
+
+
+@pytest.fixture(scope="module")
+def data(
+    tmp_path_factory: pytest.TempPathFactory, write_records: Callable[..., Path], write_scene: Callable[..., Path]
+) -> Path:
+    """Questions about as many images, no two of them alike."""
+    folder, colours = tmp_path_factory.mktemp("data"), ("red", "blue", "yellow", "black")
+    for number in range(RECORDS):
+        squares = [colours[number // 4**place % 4] for place in range(3)]
+        write_scene(folder / f"{number}.png", squares, width=160 + 8 * number)
+    return write_records(folder, [{"id": f"q{number}", "media": f"{number}.png"} for number in range(RECORDS)])
+
+
+@pytest.fixture(scope="module")
+def first_run(data: Path, tmp_path_factory: pytest.TempPathFactory, run_beam: Callable[..., Any]) -> Path:
+    """A finished run of the embedded engine, with rows."""
+    good = run_beam(data, tmp_path_factory.mktemp("first") / "run", "--set", "split.sft_ratio=1.0")
+    assert (good.code, good.counts["sft"]) == (0, RECORDS), good.err
+    return good.folder
+
+
+@pytest.fixture
+def finished(first_run: Path, tmp_path: Path) -> Path:
+    """A copy of the finished run."""
+    return Path(shutil.copytree(first_run, tmp_path / "run"))
+
+
+def dead_port() -> str:
+    with serving(right) as server:
+        return server.url
+
+
+REFUSALS = {
+    "a wrong key": (lambda *_: said(401, "Incorrect \x1b[31mkey"), LISTED, r"HTTP 401: Incorrect \x1b[31mkey"),
+    "no credit": (
+        lambda *_: said(402, "Insufficient credits"),
+        LISTED,
+        "HTTP 402: Insufficient credits. To go on, see",
+    ),
+    "not allowed": (lambda *_: said(403, "Not yours"), LISTED, "HTTP 403: Not yours. To go on, name a key"),
+    "no such model": (lambda *_: said(404, "No model m"), (404, {}), "HTTP 404: No model m. To go on, correct"),
+    "a model that is not listed": (right, (200, {"data": [{"id": "other"}]}), "serves ['other'], not 'm'. To go on,"),
+    "a key that the list wants": (right, said(401, "Who are you?"), "HTTP 401: Who are you?. To go on, name a key"),
+}
+
+
+@pytest.mark.parametrize(("answer", "listed", "words"), REFUSALS.values(), ids=REFUSALS)
+def test_an_endpoint_that_refuses_ends_the_run(
+    answer: Answer, listed: Any, words: str, data: Path, finished: Path, run_beam: Callable[..., Any]
+) -> None:
+    before = held(finished)
+    with serving(answer, listed) as server:
+        ran = run_beam(data, finished, *asking(server.url))
+        ran.check_refused(2, words)
+    assert f"endpoint far (policy), m at {server.url}: " in ran.err
+    assert held(finished) == before
+
+
+@pytest.mark.parametrize("mode", MODES, ids=["threads", "processes"])
+def test_a_dead_port_ends_the_run(mode: list[str], data: Path, finished: Path, run_beam: Callable[..., Any]) -> None:
+    before, url = held(finished), dead_port()
+    ran = run_beam(data, finished, *asking(url), *mode)
+    ran.check_refused(2, f"endpoint far (policy), m at {url}: cannot be reached: connection: ClientConnectorError")
+    assert "Start the server, or correct endpoints.far.base_url" in ran.err
+    assert held(finished) == before
+
+
+def test_the_judge_is_checked_before_the_policy_is_paid(
+    data: Path, tmp_path: Path, run_beam: Callable[..., Any]
+) -> None:
+    with serving(right) as server:
+        dead = [word.replace("endpoints.far.", "endpoints.gone.") for word in asking(dead_port(), "judge")]
+        dead[dead.index("roles.judge=far")] = "roles.judge=gone"
+        ran = run_beam(data, tmp_path / "run", *asking(server.url), *dead)
+        ran.check_refused(2, "endpoint gone (judge)")
+        assert server.seen == []
+
+
+def test_a_run_that_the_cache_answers_needs_no_server(data: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> None:
+    with serving(right) as server:
+        assert run_beam(data, tmp_path / "run", *asking(server.url)).code == 0
+    again = run_beam(data, tmp_path / "run", *asking(server.url))
+    assert (again.code, again.counts["sft"]) == (0, RECORDS), again.err
+
+
+def test_a_role_that_never_answers_ends_the_run(
+    data: Path, finished: Path, tmp_path: Path, run_beam: Callable[..., Any], write_records: Callable[..., Path]
+) -> None:
+    before = held(finished)
+    with serving(lambda *_: said(500, "out of memory")) as server:
+        ran = run_beam(data, finished, *asking(server.url), "--set", "max_failed=0.9")
+    ran.check_refused(2, "attempt: 8 of 8 records ended as call_failed; most often: server_error: HTTP 500: out of")
+    assert held(finished) == before
+
+
+@pytest.mark.parametrize(("failing", "code"), [(4, 0), (5, 2)])
+def test_a_share_of_failed_calls_is_a_failed_run(
+    failing: int, code: int, data: Path, finished: Path, run_beam: Callable[..., Any]
+) -> None:
+    before = held(finished)
+
+    def answer(number: int, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        return said(400, "too long") if number < failing else right(number, body)
+
+    with serving(answer) as server:
+        ran = run_beam(data, finished, *asking(server.url), "--set", "max_failed=0.5")
+    assert ran.code == code, ran.err
+    assert (held(finished) == before) == bool(code)
+
+
+@contextmanager
+def run_until_gone(data: Path, run: Path, run_beam: Callable[..., Any], *more: str, **fields: Any) -> Iterator[Any]:
+    """Begin a run whose server goes away after two replies; ``port`` is where it was. Its end is in ``ran`` after."""
+    gone, seen = threading.Event(), SimpleNamespace()
+
+    def answer(number: int, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        if number >= 2:
+            gone.set()
+            raise ConnectionAbortedError  # no reply, and no server from now on
+        return right(number, body)
+
+    def work() -> None:
+        seen.ran = run_beam(
+            data, run, *asking(server.url, max_concurrency=2, max_retries=4, **fields), *more, own_process=True
+        )
+
+    with serving(answer) as server:
+        seen.port, seen.url = server.server_port, server.url
+        running = threading.Thread(target=work)
+        running.start()
+        assert gone.wait(60)
+    yield seen
+    running.join(90)
+
+
+@pytest.mark.parametrize("mode", MODES, ids=["threads", "processes"])
+def test_a_server_that_comes_back_costs_no_record(
+    mode: list[str], data: Path, tmp_path: Path, run_beam: Callable[..., Any]
+) -> None:
+    with run_until_gone(data, tmp_path / "run", run_beam, *mode) as seen:
+        time.sleep(3)
+        with serving(right, port=seen.port) as server:
+            for _ in range(600):
+                if hasattr(seen, "ran"):
+                    break
+                time.sleep(0.1)
+    assert seen.ran.code == 0, seen.ran.err
+    assert seen.ran.counts["sft"] == RECORDS
+    assert f"for endpoint far (policy), m at {seen.url}: connection: ClientConnectorError" in seen.ran.err
+    assert "the servers are back" in seen.ran.err
+    assert len(server.seen) == RECORDS - 2
+
+
+@pytest.mark.parametrize("mode", MODES, ids=["threads", "processes"])
+def test_a_server_that_stays_away_stops_the_run_which_goes_on_later(
+    mode: list[str], data: Path, finished: Path, run_beam: Callable[..., Any]
+) -> None:
+    before = held(finished)
+    with run_until_gone(data, finished, run_beam, *mode, outage_timeout_s=1.0) as seen:
+        pass
+    assert (seen.ran.code, seen.ran.out) == (3, "")
+    assert "Traceback" not in seen.ran.err
+    last = seen.ran.err.splitlines()[-1]
+    assert last.startswith(f"beam: endpoint far (policy), m at {seen.url}: away for 1 s: connection: ClientConnector")
+    assert "the same command goes on (endpoints.far.outage_timeout_s says how long to wait)" in last
+    assert held(finished) == before
+    with serving(right, port=seen.port) as server:
+        ran = run_beam(data, finished, *asking(seen.url))
+        assert (ran.code, ran.counts["sft"]) == (0, RECORDS), ran.err
+        assert len(server.seen) == RECORDS - 2, "what was replied before is kept"
+
+
+@pytest.mark.parametrize("status", [502, 504])
+def test_a_gateway_whose_server_went_away_is_waited_for(
+    status: int, data: Path, tmp_path: Path, run_beam: Callable[..., Any]
+) -> None:
+    back_s = [float("inf")]
+
+    def answer(number: int, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        if number == 2:
+            back_s[0] = time.monotonic() + 1.5
+        if number >= 2 and time.monotonic() < back_s[0]:
+            return said(status, "no upstream")
+        return right(number, body)
+
+    with serving(answer) as server:
+        ran = run_beam(data, tmp_path / "run", *asking(server.url, max_retries=3))
+    assert (ran.code, ran.counts["sft"]) == (0, RECORDS), ran.err
