@@ -1,7 +1,7 @@
 """Endpoints that speak OpenAI's chat API: vLLM, SGLang, OpenAI and others.
 
-Chat requests go over aiohttp: the official client takes several times the processor time a call and keeps a fast
-server less busy (benchmarks/bench_saturation.py measures both). The official client lists the models.
+Requests go over aiohttp: the official client takes several times the processor time a call and keeps a fast server
+less busy (benchmarks/bench_saturation.py measures both), and it follows redirects with the key in its hands.
 """
 
 import base64
@@ -15,7 +15,7 @@ from inference.endpoints.continuation import score
 from inference.endpoints.keys import api_key, scrub
 from inference.endpoints.media_parts import media_bytes
 from inference.endpoints.openai_reply import reply_of
-from inference.endpoints.wire import failure_of, message_of, read_body, retry_after_s
+from inference.endpoints.wire import failure_of, field_of, message_of, read_body, retry_after_s
 from inference.errors import CallError, Failure
 from inference.flow.requests import Flow
 from inference.request import Completion, Reply, Request
@@ -60,7 +60,13 @@ class OpenAIEndpoint:
 
     async def _send(self, request: Request, n: int, messages: list[dict[str, Any]]) -> Reply:
         if request.continuation is not None:
-            logprobs, tokens_in = await score(self._post, self.settings.model, messages, request.continuation)
+            try:
+                logprobs, tokens_in = await score(self._post, self.settings.model, messages, request.continuation)
+            except CallError as error:
+                message = self._clean(error.message)
+                raise CallError(
+                    error.failure, message, retry_after_s=error.retry_after_s, partial=error.partial
+                ) from None
             completion = Completion(request.continuation.text, logprobs=logprobs)
             return Reply((completion,), Usage(requests=1, tokens_in=tokens_in))
         return reply_of(await self._post("chat/completions", self._body(request, n, messages)), n, self._key)
@@ -88,7 +94,10 @@ class OpenAIEndpoint:
     async def _post(self, path: str, body: dict[str, Any]) -> Any:
         """The server's JSON; ``path`` is under the base URL, or with a leading slash under the server's root."""
         base = self._url.removesuffix("/v1") if path.startswith("/") else f"{self._url}/"
-        sending = self._client().post(f"{base}{path}", data=json.dumps(body).encode(), allow_redirects=False)
+        return await self._json("POST", f"{base}{path}", json.dumps(body).encode())
+
+    async def _json(self, method: str, url: str, body: bytes | None = None) -> Any:
+        sending = self._client().request(method, url, data=body, allow_redirects=False)
         # What the client says of a broken response quotes it, an echoed key included: such causes are dropped.
         try:
             async with sending as response:
@@ -106,7 +115,7 @@ class OpenAIEndpoint:
         try:
             return json.loads(data, strict=False)
         except (ValueError, RecursionError):
-            text = scrub(data[:4000].decode("utf-8", "replace"), self._key)
+            text = scrub(data.decode("utf-8", "replace"), self._key)
             raise CallError(Failure.GARBLED, f"not JSON: {text[:120]!r}") from None
 
     def _clean(self, message: str) -> str:
@@ -128,21 +137,24 @@ class OpenAIEndpoint:
 
     async def check(self) -> str:
         """Ask the server for its models."""
-        import openai  # a second of import that workers do without
-
-        timeout = openai.Timeout(self.settings.read_timeout_s, connect=self.settings.connect_timeout_s)
-        async with openai.AsyncOpenAI(base_url=self._url, api_key=self._key, max_retries=0, timeout=timeout) as client:
-            try:
-                listed = await client.models.list()
-            except openai.APIStatusError as error:
-                message = self._clean(f"HTTP {error.status_code}: {error.message}")
-                raise CallError(failure_of(error.status_code), message) from None
-            except openai.APIError as error:
-                raise CallError(Failure.CONNECTION, self._clean(str(error.__cause__ or error))) from None
-        names = [model.id for model in listed.data]
+        try:
+            listed = field_of(await self._json("GET", f"{self._url}/models"), "data")
+        except CallError as error:
+            raise self._with_hint(error) from None
+        if not isinstance(listed, list):
+            raise self._with_hint(CallError(Failure.GARBLED, f"{self._url}/models lists no models"))
+        names = [field_of(model, "id") for model in listed]
         if self.settings.model not in names:
-            raise CallError(Failure.BAD_REQUEST, f"{self._url} serves {names}, not {self.settings.model!r}")
+            message = self._clean(f"{self._url} serves {names}, not {self.settings.model!r}")
+            raise CallError(Failure.BAD_REQUEST, message)
         return f"serves {self.settings.model}"
+
+    def _with_hint(self, error: CallError) -> CallError:
+        """The failure, with what to do about it where the URL lacks the part that most servers have."""
+        if self._url.endswith("/v1") or error.failure not in (Failure.BAD_REQUEST, Failure.GARBLED):
+            return error
+        hint = f"{error.message} (most servers have their API under /v1: is base_url {self._url}/v1?)"
+        return CallError(error.failure, hint)
 
     async def close(self) -> None:
         """Close the connections."""
