@@ -45,7 +45,7 @@ def token_count(usage: Any, name: str) -> int:
 
 
 def message_of(data: bytes) -> str:
-    """What an error body says: its message where it has OpenAI's form, else all of it. The caller scrubs and cuts it."""
+    """What an error body says: its message in OpenAI's form, else all of it. The caller scrubs and cuts it."""
     text = data.decode("utf-8", "replace")
     try:
         body = json.loads(data, strict=False)
