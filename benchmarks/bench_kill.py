@@ -1,6 +1,6 @@
 """What a run killed with ``kill -9`` sends again, by the server's own count, and whether its shards are the same.
 
-    python benchmarks/bench_kill.py [--records 350] [--kills 10] [--seed 1]
+    python benchmarks/bench_kill.py [--records 350] [--kills 10] [--seed 1] [--window 32] [--rate 640] [--samples 16]
 
 ``beam run`` over images with questions, every role played by a local server in a process of its own. A first run goes
 to its end undisturbed, about 2,000 requests. Each further one, in a fresh folder, is killed when the server has
@@ -32,7 +32,6 @@ from model_access import PICTURE, SIDE_LIMIT_S, Item, Server, answer_of, questio
 
 ROOT = Path(__file__).resolve().parent.parent
 PIPELINE = ROOT / "pipelines" / "grounded_cot.py"
-WINDOW, LATENCY_S = 32, 0.05
 ROLES = ("policy", "teacher", "pointer", "judge", "detector", "segmenter")
 VARIANTS = ("killed", "second writer", "cut file")
 WRITER_PAUSE_S = 0.002
@@ -43,6 +42,7 @@ model = "m"
 base_url = "{url}"
 frame = "px"
 max_concurrency = {window}
+samples_per_request = {samples}
 
 [roles]
 {roles}
@@ -240,10 +240,10 @@ def write_replies(path: str) -> None:
     print(count)
 
 
-def faults_of(cycle: Cycle, whole: Whole) -> list[str]:
+def faults_of(cycle: Cycle, whole: Whole, window: int) -> list[str]:
     """What broke its bound."""
     broken = {
-        f"{cycle.repeated_requests} requests sent again, the window is {WINDOW}": cycle.repeated_requests > WINDOW,
+        f"{cycle.repeated_requests} requests sent again, the window is {window}": cycle.repeated_requests > window,
         f"rows {cycle.rows}, not {whole.rows}": cycle.rows != whole.rows,
         "other shards, or other prompts": not cycle.same,
         f"{cycle.lost_writes} replies of the second writer are lost": cycle.lost_writes > 0,
@@ -257,38 +257,41 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=350)
     parser.add_argument("--kills", type=int, default=10, help="of each variant")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--window", type=int, default=32, help="requests under way at once, and what may be sent again")
+    parser.add_argument("--rate", type=float, default=640.0, help="requests a second that the server answers")
+    parser.add_argument("--samples", type=int, default=16, help="samples of a request at most; 1: as some servers do")
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=VARIANTS)
     parser.add_argument("--writer", metavar="CACHE", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.writer:
         write_replies(arguments.writer)
         return
-    rng, cycles, wrong = random.Random(arguments.seed), [], []
+    rng, cycles, wrong, window = random.Random(arguments.seed), [], [], arguments.window
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as name,
-        serving("--script", "--slots", str(WINDOW), "--latency-s", str(LATENCY_S)) as server,
+        serving("--script", "--slots", str(window), "--latency-s", str(window / arguments.rate)) as server,
     ):
         bench = Bench(Path(name), server)
         write_input(bench.folder / "input", arguments.records)
         roles = "\n".join(f'{role} = "server"' for role in ROLES)
-        config = CONFIG.format(url=server.base_url, window=WINDOW, roles=roles)
+        config = CONFIG.format(url=server.base_url, window=window, roles=roles, samples=arguments.samples)
         (bench.folder / "config.toml").write_text(config, "utf-8")
         whole = bench.whole()
-        print(
-            f"undisturbed: {whole.requests} requests, {sum(whole.asked.values())} samples, rows {whole.rows}; again: 0"
-        )
+        samples = sum(whole.asked.values())
+        print(f"undisturbed: {whole.requests} requests, {samples} samples, rows {whole.rows}; again: 0")
         print(f"{'variant':<14}{'killed at':>10}{'sent again':>12}{'window':>8}{'samples':>9}{'shards':>10}")
-        for variant in VARIANTS:
+        for variant in arguments.variants:
             for number in range(arguments.kills):
                 cycle = bench.cycle(f"{variant.replace(' ', '-')}-{number}", variant, rng, whole)
                 cycles.append(cycle)
-                wrong += faults_of(cycle, whole)
+                wrong += faults_of(cycle, whole, window)
                 shards = "the same" if cycle.same else "OTHERS"
-                print(f"{variant:<14}{cycle.killed_at:>10}{cycle.repeated_requests:>12}{WINDOW:>8}"
+                print(f"{variant:<14}{cycle.killed_at:>10}{cycle.repeated_requests:>12}{window:>8}"
                       f"{cycle.repeated_samples:>9}{shards:>10}  {cycle.note}", flush=True)  # fmt: skip
     print("".join(f"WRONG {problem}\n" for problem in wrong), end="")
     most = max(cycle.repeated_requests for cycle in cycles)
-    line: dict[str, Any] = {"name": "kill", "ratio": round(most / WINDOW, 3), "unit": "of the window, most sent again"}
-    line |= {"requests": whole.requests, "resumes": len(cycles), "window": WINDOW, "most_sent_again": most}
+    line: dict[str, Any] = {"name": "kill", "ratio": round(most / window, 3), "unit": "of the window, most sent again"}
+    line |= {"requests": whole.requests, "resumes": len(cycles), "window": window, "most_sent_again": most}
     print(json.dumps(line | {"same_shards": sum(cycle.same for cycle in cycles), "wrong": len(wrong)}))
     sys.exit(bool(wrong))
 

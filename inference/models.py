@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -101,8 +101,6 @@ class Models:
         self._neighbours = Neighbours(settings.neighbours if cached else ())
         self._endpoints: dict[str, Endpoint] = {}
         self._in_flight: dict[str, _Flight] = {}
-        self._to_store: list[CacheEntry] = []
-        self._stored: asyncio.Future[dict[str, Kept]] | None = None
 
     def endpoint(self, role: str) -> Endpoint:
         """The endpoint of ``role``, opened when first asked for."""
@@ -210,14 +208,20 @@ class Models:
     async def _send(
         self, asked: _Asked, indices: tuple[int, ...], max_tokens: int, flights: dict[str, _Flight]
     ) -> dict[str, Kept]:
-        """Send the request; cache its replies before anyone uses them; pass them to the callers that joined."""
+        """Send the request; cache each reply the moment it arrives; pass them to the callers that joined."""
         wanted = [asked.keys[index] for index in indices]
-        request = Request(asked.prompt, replace(asked.sampling, max_tokens=max_tokens), indices, asked.continuation)
+        stored: dict[str, Kept] = {}
+
+        def arrived(first: int, part: Reply) -> None:
+            stored.update(self._store(asked, wanted[first:], part, max_tokens))
+
+        sampling = replace(asked.sampling, max_tokens=max_tokens)
+        request = Request(asked.prompt, sampling, indices, asked.continuation, arrived)
         try:
-            kept = await self._kept(asked, wanted, request)
+            kept = await self._kept(asked, wanted, request, stored)
         except BaseException as error:
             if isinstance(error, CallError):
-                await self._keep(asked, wanted, error.partial, max_tokens)
+                self._keep(asked, wanted, error.partial, max_tokens, stored)
                 error.key = wanted[min(len(error.partial.completions), len(wanted) - 1)]
             for flight in flights.values():
                 flight.future.set_exception(error)
@@ -232,7 +236,9 @@ class Models:
                 if self._in_flight.get(key) is flight:
                     del self._in_flight[key]
 
-    async def _kept(self, asked: _Asked, wanted: Sequence[str], request: Request) -> dict[str, Kept]:
+    async def _kept(
+        self, asked: _Asked, wanted: Sequence[str], request: Request, stored: dict[str, Kept]
+    ) -> dict[str, Kept]:
         """The samples that the server gives, cached.
 
         Where it refuses the request and has answered it with a smaller ``max_tokens``, so that there is no room for
@@ -246,12 +252,11 @@ class Models:
                 raise
             asked.replies.append(error.partial)
             model, name, limit = asked.endpoint.settings.model, asked.prompt.name, request.sampling.max_tokens
-            standing = await self._store(
+            return self._cache.put(
                 CacheEntry(key, asked.role, name, model, limit, kept.completion, kept.tokens_in, kept.tokens_out)
                 for key, kept in zip(wanted, short, strict=True)
             )
-            return {key: standing[key] for key in wanted}
-        return await self._keep(asked, wanted, reply, request.sampling.max_tokens)
+        return self._keep(asked, wanted, reply, request.sampling.max_tokens, stored)
 
     async def _within_budget(self, role: str, endpoint: Endpoint, request: Request) -> Reply:
         settings, prompt, n = endpoint.settings, request.prompt, len(request.indices)
@@ -282,45 +287,34 @@ class Models:
             guard.ended(None)
         return taken
 
-    async def _keep(self, asked: _Asked, wanted: Sequence[str], reply: Reply, max_tokens: int) -> dict[str, Kept]:
-        """Cache the samples that arrived and note what they took; a truncated one that they replace was wasted.
+    def _keep(
+        self, asked: _Asked, wanted: Sequence[str], reply: Reply, max_tokens: int, stored: dict[str, Kept]
+    ) -> dict[str, Kept]:
+        """Note what the samples that arrived took, and cache those that are not ``stored`` yet: not every endpoint
+        tells of them as they arrive. A truncated sample that they replace was wasted.
 
         Returns what is in the cache, which is another process's reply if that one was quicker.
         """
+        came = list(wanted[: len(reply.completions)])
+        wasted = Usage(tokens_wasted=sum(asked.have[key].tokens_out for key in came if key in asked.have))
+        asked.replies.append(replace(reply, usage=reply.usage + wasted))
+        asked.sent.update(came)
+        if not stored.keys() >= set(came):
+            stored.update(self._store(asked, wanted, reply, max_tokens))
+        return {key: stored[key] for key in came}
+
+    def _store(self, asked: _Asked, keys: Sequence[str], reply: Reply, max_tokens: int) -> dict[str, Kept]:
+        """Cache the samples under the first of the keys; returns what the cache then has there.
+
+        It is done when this returns, without another turn of the loop in which the process could be killed.
+        """
         count = max(len(reply.completions), 1)
         tokens_in, tokens_out = reply.usage.tokens_in // count, reply.usage.tokens_out // count
-        replaced = [asked.have[key] for key in wanted[: len(reply.completions)] if key in asked.have]
-        wasted = Usage(tokens_wasted=sum(kept.tokens_out for kept in replaced))
-        asked.replies.append(replace(reply, usage=reply.usage + wasted))
         model, name = asked.endpoint.settings.model, asked.prompt.name
-        entries = [
+        return self._cache.put(
             CacheEntry(key, asked.role, name, model, max_tokens, completion, tokens_in, tokens_out)
-            for key, completion in zip(wanted, reply.completions, strict=False)
-        ]
-        asked.sent.update(entry.key for entry in entries)
-        standing = await self._store(entries)
-        return {entry.key: standing[entry.key] for entry in entries}
-
-    async def _store(self, entries: Iterable[CacheEntry]) -> dict[str, Kept]:
-        """Cache the entries in one transaction with all others that arrive in the same turn of the loop.
-
-        Returns what the cache then has at the keys of all of them.
-        """
-        self._to_store.extend(entries)
-        if self._stored is None:
-            loop = asyncio.get_running_loop()
-            self._stored = loop.create_future()
-            loop.call_soon(self._flush)
-        return await asyncio.shield(self._stored)
-
-    def _flush(self) -> None:
-        entries, stored = self._to_store, self._stored
-        self._to_store, self._stored = [], None
-        assert stored is not None
-        try:
-            stored.set_result(self._cache.put(entries))
-        except Exception as error:
-            stored.set_exception(error)
+            for key, completion in zip(keys, reply.completions, strict=False)
+        )
 
     async def close(self) -> None:
         """Close all endpoints and the cache."""

@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import Field
@@ -53,12 +53,15 @@ class Request:
     """A filled prompt with its sampling. ``indices`` are the sample numbers wanted, ``range(n)`` or a part of it.
 
     With a ``continuation`` nothing is sampled: the one completion is its text with a log-probability for each token.
+    ``arrived``, if given, is told of each part of the reply when the server has sent it, before another request takes
+    its place: the number of the samples before it, and the part. :class:`inference.flow.requests.Flow` does so.
     """
 
     prompt: RenderedPrompt
     sampling: Sampling
     indices: tuple[int, ...]
     continuation: Continuation | None = None
+    arrived: "Callable[[int, Reply], None] | None" = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,21 @@ FrameName = Annotated[CoordinateFrame, Field(strict=False)]
 """A coordinate frame, or its name."""
 
 
-def _without_secrets(url: str) -> str:
-    if "@" in urlsplit(url).netloc or urlsplit(url).query:
+def _checked_url(url: str) -> str:
+    """The URL, or "" for none. Raises ValueError for one that no request can be sent to, or that holds a secret."""
+    if not url:
+        return url
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise ValueError(f"must be a URL such as http://127.0.0.1:8000/v1: {error}") from error
+    if "@" in parts.netloc or parts.query:
         raise ValueError("must not hold a user, password or query: keys come from api_key_env")
+    if parts.scheme not in ("http", "https") or not host or port == 0 or not url.isprintable() or " " in url:
+        raise ValueError("must be a URL such as http://127.0.0.1:8000/v1: http or https, a host, and a port from 1")
+    if parts.fragment:
+        raise ValueError("must not hold a # part: no server sees it")
     return url
 
 
@@ -42,7 +54,7 @@ class EndpointSettings:
     kind: Annotated[NonEmpty, "classical, gemini, openai (any compatible server), transformers, or vllm (started here)"]
     model: Annotated[NonEmpty, "the model's name at the endpoint"]
     revision: Annotated[str, "which version of the model it is; replies of another are not reused"] = ""
-    base_url: Annotated[str, AfterValidator(_without_secrets), "where the server answers, up to /v1"] = ""
+    base_url: Annotated[str, AfterValidator(_checked_url), "where the server answers, up to /v1"] = ""
     api_key_env: Annotated[str, "the environment variable that holds the API key"] = ""
     api_key_file: Annotated[str, "the file that holds the API key"] = ""
     family: Annotated[

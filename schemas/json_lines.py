@@ -1,8 +1,9 @@
 """JSON Lines: the one way in which a file with one JSON object a line is read.
 
-Lines end with LF or CRLF. A byte order mark at the start of the file is dropped. Blank lines are passed over, and all
-lines keep their numbers. Bytes that are not UTF-8 become the JSON escapes of lone surrogates (``\\udc80`` to
-``\\udcff``): the line can still be parsed, and whoever checks the record refuses its text.
+Lines end with LF or CRLF. A byte order mark at the start of the file is dropped. Lines of nothing but JSON's blanks
+(space, tab, line ends) are passed over, and all lines keep their numbers. Bytes that are not UTF-8 become the JSON
+escapes of lone surrogates (``\\udc80`` to ``\\udcff``): the line can still be parsed, and whoever checks the record
+refuses its text.
 """
 
 import json
@@ -12,6 +13,7 @@ from typing import Any
 from schemas.text import storable
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BLANKS = " \t\r\n"
 
 
 class NotAnObject(ValueError):
@@ -23,7 +25,7 @@ def read_lines(stream: Iterable[bytes], first_number: int = 1) -> Iterator[tuple
     for number, line in enumerate(stream, first_number):
         line = line.removeprefix(BYTE_ORDER_MARK) if number == first_number else line
         text = line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
-        if text.strip():
+        if text.strip(BLANKS):
             yield number, storable(text)
 
 

@@ -1,6 +1,8 @@
 """Text that UTF-8 can hold, that a terminal only shows, or that is compared loosely; and values in messages."""
 
+import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 
 def counted(number: int, thing: str, things: str = "") -> str:
@@ -16,6 +18,14 @@ def alternatives(names: Sequence[str]) -> str:
 def storable(text: str) -> str:
     """Returns the text with lone surrogates spelt out (``\\ud83d``): JSON can hold them, rows and files cannot."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def say(*lines: str, file: TextIO | None = None) -> None:
+    """Print each as one line, made :func:`printable`: the one way to a terminal for text that may hold what a server,
+    a model or a file says. ``file`` is standard output unless given.
+    """
+    for line in lines:
+        print(printable(line), file=file or sys.stdout)
 
 
 def printable(text: str) -> str:

@@ -26,13 +26,15 @@ from stages.sources.base import RowSettings, Source
 from stages.sources.registry import read_source
 from vision.clips import VideoSettings, clip_ref
 from vision.decode import UndecodableMedia, decode_image
+from vision.frames import DEFAULT_VIDEO_LIMITS
 from vision.hashing import dhash, pixel_sha256, sha256_bytes
-from vision.media import HEAD_BYTES, MediaMissing, MediaNotAllowed, MediaStore, sniff_kind
+from vision.media import MediaMissing, MediaNotAllowed, MediaStore
 
 DUPLICATE_ID, INVALID_BOXES = "duplicate_id", "invalid_boxes"
 MEDIA_MISSING, MEDIA_NOT_ALLOWED = "media_missing", "media_not_allowed"
 UNDECODABLE_MEDIA, UNSUPPORTED_MEDIA = "undecodable_media", "unsupported_media"
 CLIP_SHARE = 0.01
+MAX_CLIP_BYTES = DEFAULT_VIDEO_LIMITS.max_bytes
 STAGE_CACHE_BYTES = 32 * 2**20
 
 
@@ -80,11 +82,11 @@ class MediaRoots:
 def check_medium(uri: str, store: MediaStore, video: VideoSettings | None = None) -> CheckedMedium:
     """Open and decode one medium, fully and once; the frames of a clip are written. ``video`` None takes no clips."""
     try:
-        data = store.open_bytes(uri, store.limits.max_bytes)
-        if sniff_kind(data[:HEAD_BYTES]) == "video":
+        if store.kind_of(uri) == "video":
             if video is None:
                 return CheckedMedium(uri, None, UNSUPPORTED_MEDIA, f"{uri}: video")
-            return CheckedMedium(uri, clip_ref(uri, data, store, video), "", "")
+            return CheckedMedium(uri, clip_ref(uri, store.open_bytes(uri, MAX_CLIP_BYTES), store, video), "", "")
+        data = store.open_bytes(uri, store.limits.max_bytes)
         decoded = decode_image(data)
     except ImportError as error:
         return CheckedMedium(uri, None, UNSUPPORTED_MEDIA, f"{uri}: {error}")

@@ -33,6 +33,7 @@ Kind = Literal["empty", "truncated", "corrupt", "not_an_image", "too_large", "to
 _FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "AVIF", "BMP", "TIFF", "PPM")  # MPO comes in through JPEG
 _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8\xff"
+STRIPE_BYTES = 32 * 2**20
 _JPEG_END = b"\xff\xd9"
 _KNOWN = (_JPEG, _PNG, b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
 _UNSUPPORTED = (
@@ -65,10 +66,12 @@ class UndecodableMedia(ValueError):
 class Limits:
     """How large an image may be; sizes are checked in the header, before any pixel is decoded.
 
+    ``max_decoded_bytes`` bounds the samples as the decoder hands them over: 16 bits of RGBA take 8 bytes a pixel.
     Pillow's own limit against decompression bombs (179 Mpx) holds besides ``max_pixels``, for all formats but PNG.
     """
 
     max_pixels: float = 100e6
+    max_decoded_bytes: float = 400e6
     min_side: int = 1
     max_bytes: int = 256 * 2**20
 
@@ -118,6 +121,12 @@ class _PngHeader:
     names: frozenset[bytes]
     has_exif: bool
 
+    @property
+    def pixel_bytes(self) -> int:
+        """Bytes that OpenCV decodes a pixel to: a palette to its colours, grey with alpha to RGBA."""
+        channels = {0: 1, 2: 3, 3: 4 if b"tRNS" in self.names else 3}.get(self.colour_type, 4)
+        return channels * (2 if self.depth == 16 else 1)
+
 
 def _png_header(data: bytes) -> _PngHeader:
     """Walk the chunks, checking lengths and checksums up to the end chunk."""
@@ -158,7 +167,7 @@ def _decode_png(data: bytes, limits: Limits) -> tuple[Pixels, int, str] | None:
     if not data.startswith(_PNG):
         return None
     header = _png_header(data)
-    _check_size(header.width, header.height, limits)
+    _check_size(header.width, header.height, header.pixel_bytes, limits)
     if b"acTL" in header.names:
         return None
     samples = _by_opencv(data, cv2.IMREAD_UNCHANGED)
@@ -178,7 +187,7 @@ def _decode_png(data: bytes, limits: Limits) -> tuple[Pixels, int, str] | None:
 def _decode_with_pillow(data: bytes, limits: Limits) -> tuple[Pixels, int, str]:
     """Pixels, orientation and format of anything else; JPEG's pixels come from OpenCV where it is safe."""
     with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
-        _check_size(*image.size, limits)
+        _check_size(*image.size, _pixel_bytes(image), limits)
         name = "JPEG" if image.format == "MPO" else (image.format or "?")
         # The further images of an MPO are previews or the view of the other eye; viewers show the first one only.
         if image.format != "MPO" and getattr(image, "is_animated", False):
@@ -190,7 +199,7 @@ def _decode_with_pillow(data: bytes, limits: Limits) -> tuple[Pixels, int, str]:
             if pixels is not None and pixels.shape[1::-1] == image.size:
                 return _upright(pixels.astype(np.uint8, copy=False), orientation), orientation, name
         image.load()
-        _check_size(*image.size, limits)
+        _check_size(*image.size, _pixel_bytes(image), limits)
         # Pillow turns some TIFFs upright by itself and then drops the tag: apply only what is left.
         return _upright(_flattened(image, data), _orientation(image)), orientation, name
 
@@ -213,8 +222,8 @@ def _flattened(image: Image.Image, data: bytes) -> Pixels:
         return _to_rgb(np.asarray(image).clip(0, 65535).astype(np.uint16))
     if mode in ("I", "F", "LAB"):
         raise UndecodableMedia("unsupported", f"samples of type {mode} have no defined black and white")
-    bits = image.tag_v2.get(258, 8) if image.format == "TIFF" else 8  # type: ignore[attr-defined]
-    if max(bits if isinstance(bits, tuple) else (bits,)) > 8:
+    bits = _tiff_bits(image)
+    if max(bits) > 8:
         deep = _by_opencv(data, cv2.IMREAD_UNCHANGED)  # Pillow would keep the high bytes only
         if deep is None or deep.dtype != np.uint16 or deep.shape[1::-1] != image.size:
             raise UndecodableMedia("unsupported", f"TIFF with samples of {bits} bits")
@@ -225,8 +234,33 @@ def _flattened(image: Image.Image, data: bytes) -> Pixels:
     return np.array(image.convert("RGB"))
 
 
+def _tiff_bits(image: Image.Image) -> tuple[int, ...]:
+    """The bits of each sample that a TIFF declares; 8 for other formats."""
+    bits = image.tag_v2.get(258, 8) if image.format == "TIFF" else 8  # type: ignore[attr-defined]
+    return bits if isinstance(bits, tuple) else (bits,)
+
+
+def _pixel_bytes(image: Image.Image) -> int:
+    """Bytes that a pixel is decoded to, by the header alone."""
+    wide = {"I": 4, "F": 4}.get(image.mode, 2 if image.mode.startswith("I;16") or max(_tiff_bits(image)) > 8 else 1)
+    return wide * {"P": 3, "PA": 4}.get(image.mode, len(image.getbands()))
+
+
 def _to_rgb(samples: Samples) -> Pixels:
-    """OpenCV's sample order (grey, BGR or BGRA; 8 or 16 bits) to 8-bit RGB, transparency on white."""
+    """OpenCV's sample order (grey, BGR or BGRA; 8 or 16 bits) to 8-bit RGB, transparency on white.
+
+    Large images are done in stripes, since the steps between take several times the samples' room.
+    """
+    rows = max(1, STRIPE_BYTES // max(1, samples[:1].nbytes))
+    if len(samples) <= rows:
+        return _stripe_to_rgb(samples)
+    pixels = np.empty((*samples.shape[:2], 3), np.uint8)
+    for first in range(0, len(samples), rows):
+        pixels[first : first + rows] = _stripe_to_rgb(samples[first : first + rows])
+    return pixels
+
+
+def _stripe_to_rgb(samples: Samples) -> Pixels:
     if samples.dtype == np.uint16:
         samples = ((samples.astype(np.uint32) + 128) // 257).astype(np.uint8)
     if samples.ndim == 2:
@@ -261,9 +295,13 @@ def _upright(pixels: Pixels, orientation: int) -> Pixels:
     return np.ascontiguousarray(pixels)
 
 
-def _check_size(width: int, height: int, limits: Limits) -> None:
+def _check_size(width: int, height: int, pixel_bytes: int, limits: Limits) -> None:
+    decoded_bytes = width * height * pixel_bytes
     if width * height > limits.max_pixels:
         raise UndecodableMedia("too_large", f"{width}x{height} pixels, the limit is {limits.max_pixels:.0f} in all")
+    if decoded_bytes > limits.max_decoded_bytes:
+        limit = f"the limit is {limits.max_decoded_bytes:.0f} bytes in all"
+        raise UndecodableMedia("too_large", f"{width}x{height} pixels of {pixel_bytes} bytes, {limit}")
     if min(width, height) < limits.min_side:
         raise UndecodableMedia("too_small", f"{width}x{height} pixels, the shorter side needs {limits.min_side}")
 

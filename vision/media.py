@@ -25,6 +25,8 @@ HEAD_BYTES: Final = 512
 _DRAWN: Final = re.compile(r"media/[0-9a-f]{64}\.[a-z0-9]{1,8}")
 _EXTENSION: Final = re.compile(r"[a-z0-9]{1,8}")
 _NO_SUCH_FILE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
+_NOT_READABLE: Final = (errno.EIO, errno.EINVAL, errno.ENXIO, errno.ENODEV, errno.EOPNOTSUPP)
+"""What the files of /proc and other devices say, to which a link may lead, and a damaged disk."""
 _WRITES_APPEAR_WHOLE: Final = ("gs://", "s3://", "azfs://")
 
 _MAGIC: Final[tuple[tuple[int, bytes, Literal["image", "video"]], ...]] = (
@@ -114,11 +116,15 @@ class MediaStore:
 
     def open_bytes(self, uri: str, max_bytes: int | None = None) -> bytes:
         """The file's bytes. Raises :class:`MediaNotAllowed`, :class:`MediaMissing`, or, where ``max_bytes``
-        is given and exceeded, :class:`UndecodableMedia` of kind ``too_large`` before anything is read.
+        is given and exceeded, :class:`UndecodableMedia` of kind ``too_large`` before anything is read; of kind
+        ``corrupt`` where a file that was drawn is not what its name says.
         """
         root, relative = self._split(uri)
         read = _read_remote if "://" in root else _read_local
-        return read(root, relative, uri, max_bytes)
+        data = read(root, relative, uri, max_bytes)
+        if uri.startswith("run:") and sha256_bytes(data) != relative[6:70]:
+            raise UndecodableMedia("corrupt", f"{uri} has changed since it was written: run again to have it anew")
+        return data
 
     def kind_of(self, uri: str) -> Literal["image", "video"] | None:
         """The kind of the file by its first bytes (:func:`sniff_kind`); raises as :meth:`open_bytes` does."""
@@ -139,7 +145,8 @@ class MediaStore:
         return pixels
 
     def write_drawn(self, data: bytes, ext: str) -> str:
-        """Write a drawn image under its own SHA-256; returns its ``run:`` uri. Writing it again does nothing.
+        """Write a drawn image under its own SHA-256; returns its ``run:`` uri. Where it stands already nothing is done;
+        a file of this name that holds anything else is replaced.
 
         A reader sees the whole file or none, however many writers there are. ``ext`` has no dot.
         """
@@ -179,6 +186,8 @@ def _read_local(root: str, relative: str, uri: str, max_bytes: int | None, head_
     except PermissionError as error:
         raise MediaNotAllowed(f"no permission to read {uri!r}") from error
     except OSError as error:
+        if error.errno in _NOT_READABLE:
+            raise MediaNotAllowed(f"{uri!r} cannot be read: {error.strerror}") from error
         if error.errno not in _NO_SUCH_FILE:
             raise
         raise MediaMissing(f"no such file: {uri!r}") from error
@@ -214,7 +223,7 @@ def _check_bytes(size: int, max_bytes: int | None) -> None:
 
 def _write_local(path: Path, data: bytes) -> None:
     try:
-        if path.stat().st_size == len(data):
+        if path.stat().st_size == len(data) and path.read_bytes() == data:
             return
     except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -227,7 +236,9 @@ def _write_remote(root: str, relative: str, data: bytes) -> None:
 
     path = FileSystems.join(root, *relative.split("/"))
     if _remote_size(path) == len(data):
-        return
+        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
+            if stream.read() == data:
+                return
     whole = root.startswith(_WRITES_APPEAR_WHOLE)
     target = path if whole else f"{path}.{uuid.uuid4().hex}.tmp"
     with FileSystems.create(target, compression_type=CompressionTypes.UNCOMPRESSED) as stream:

@@ -31,7 +31,7 @@ async def score(
     Each is conditioned on ``messages``, on the reply's beginning ``continuation.given`` and on the tokens before it.
     Raises ValueError when the text is empty, and CallError when the server can't do this (``UNSUPPORTED``: no such
     fields, no tokenizer, a template that changes the turn), when it answers in another form or gives a log-probability
-    that is no number or minus infinity (``GARBLED``), or as ``post`` does.
+    that is no number or minus infinity (``GARBLED``), or as ``post`` does. Its message may quote the server at length.
     """
     if not continuation.text:
         raise ValueError("an empty continuation has no log-probability")
@@ -72,11 +72,11 @@ async def _tokens(post: Post, model: str, text: str) -> list[int]:
     except CallError as error:
         if error.failure is not Failure.BAD_REQUEST:
             raise
-        message = f"the server can't tokenize the reply ({error.message})"[:300]
+        message = f"the server can't tokenize the reply ({error.message})"
         raise CallError(Failure.UNSUPPORTED, message, partial=error.partial) from error
     tokens = _token_ids(_field(answer, "tokens"))
     if tokens is None:
-        raise CallError(Failure.GARBLED, f"no token ids but {_start(answer)}")
+        raise CallError(Failure.GARBLED, f"no token ids but {_shown(answer)}")
     return tokens
 
 
@@ -94,7 +94,7 @@ def _prompt(answer: Any) -> tuple[list[int], list[Any]]:
         raise CallError(Failure.UNSUPPORTED, message)
     ids = _token_ids(tokens)
     if ids is None or not isinstance(positions, list):
-        raise CallError(Failure.GARBLED, f"prompt log-probabilities of another form: {_start(answer)}")
+        raise CallError(Failure.GARBLED, f"prompt log-probabilities of another form: {_shown(answer)}")
     if len(ids) != len(positions):
         raise CallError(Failure.GARBLED, f"{len(positions)} log-probabilities for {len(ids)} prompt tokens")
     return ids, positions
@@ -104,7 +104,7 @@ def _logprob(token: int, position: Any) -> float:
     """The log-probability in nats of a prompt token, from the entry of its position."""
     value = _field(_field(position, str(token)), "logprob")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise CallError(Failure.GARBLED, f"no log-probability for the token {token}: {_start(position)}")
+        raise CallError(Failure.GARBLED, f"no log-probability for the token {token}: {_shown(position)}")
     if not FLOOR_NATS < value <= ROUNDING_NATS:
         raise CallError(Failure.GARBLED, f"{value} is no log-probability of the token {token}")
     return min(float(value), 0.0)
@@ -119,5 +119,6 @@ def _field(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else None
 
 
-def _start(value: Any) -> str:
-    return repr(value)[:120]
+def _shown(value: Any) -> str:
+    """The whole of it: the endpoint takes the key out before it cuts the message."""
+    return repr(value)

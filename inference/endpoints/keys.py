@@ -1,6 +1,11 @@
 """API keys: read from the environment or a named file when an endpoint is opened, and kept out of every text."""
 
+import base64
 import os
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from html.entities import html5
 from pathlib import Path
 
 from inference.settings import EndpointSettings
@@ -8,6 +13,9 @@ from inference.settings import EndpointSettings
 NO_KEY = "none"
 """What is sent to a server that wants no key."""
 _MIN_SECRET_CHARS = 6
+_MIN_CUT_CHARS = 8
+_SCRUBBED = "***"
+_URL_SAFE = str.maketrans("+/", "-_")
 
 
 def api_key(settings: EndpointSettings) -> str:
@@ -40,5 +48,76 @@ def _checked(key: str, model: str, where: str) -> str:
 
 
 def scrub(text: str, key: str) -> str:
-    """The text without the key, which some servers echo. Too short a key would scrub ordinary words and is left."""
-    return text.replace(key, "***") if len(key) >= _MIN_SECRET_CHARS else text
+    """The text without the key, which some servers echo. Too short a key would scrub ordinary words and is left.
+
+    The key is found as it is, as JSON, Python, HTML, a URL or Markdown would escape it, and within base64, as Basic
+    authorisation has it. A text that begins or ends in the middle of the key was cut there and loses that part too.
+    Scrub before cutting: that leaves least to guess.
+    """
+    if len(key) < _MIN_SECRET_CHARS:
+        return text
+    for form in _forms(key):
+        if form.sure in text:
+            text = form.pattern.sub(_SCRUBBED, text)
+    return _without_cut_key(text, key)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A way to write the key. ``sure`` stands in it however it is escaped, and is quick to look for."""
+
+    sure: str
+    pattern: re.Pattern[str]
+
+
+@lru_cache(maxsize=64)
+def _forms(key: str) -> tuple[_Form, ...]:
+    forms = {key: _Form(_longest_plain(key), re.compile(_escaped(key)))}
+    for shift in range(3):  # base64 writes three bytes at a time: where the key begins in them changes every letter
+        coded = base64.b64encode(b"x" * shift + key.encode()).decode().rstrip("=")
+        known = coded[(0, 2, 3)[shift] : (shift + len(key)) * 8 // 6]  # the letters that hold nothing but the key
+        for text in {known, known.translate(_URL_SAFE)}:
+            # A letter before and after it may hold some bits of the key beside others.
+            forms[text] = _Form(_longest_plain(text), re.compile(f"[\\w+/-]?{_escaped(text)}[\\w+/-]?", re.ASCII))
+    return tuple(forms.values())
+
+
+def _longest_plain(text: str) -> str:
+    """The longest stretch of letters and digits, which nothing escapes."""
+    return max(re.findall("[A-Za-z0-9]+", text), key=len, default="")
+
+
+def _escaped(text: str) -> str:
+    """A pattern of the text with each of its signs as it is or escaped, any number of times over.
+
+    A run of backslashes is one unit and is never given back: what a server sends must not make matching slow.
+    """
+    units = [_escaped_sign(unit) for unit in re.findall(r"\\+|[^\\]", text)]
+    return rf"(?<!\\){units[0]}{''.join(units[1:])}" if text.startswith("\\") else "".join(units).removeprefix(r"\\*+")
+
+
+@lru_cache(maxsize=128)
+def _escaped_sign(unit: str) -> str:
+    """A pattern of one character, or of a run of backslashes."""
+    char, code = unit[0], f"{ord(unit[0]):02x}"
+    if char.isalnum():
+        return char
+    names = "".join(f"|{re.escape(name)}" for name, meant in html5.items() if meant == char and name.endswith(";"))
+    coded = rf"%(?:25)*(?i:{code})|&(?:amp;)*(?:#0*{ord(char)};|(?i:#x0*{code};){names})"
+    if char == "\\":
+        return rf"(?:\\{{{len(unit)},}}+|(?:{coded}){{{len(unit)}}})"
+    return rf"\\*+(?:{re.escape(char)}|(?i:u00{code}|x{code})|{coded})"
+
+
+def _without_cut_key(text: str, key: str) -> str:
+    """The text without a part of the key with which it ends, or begins: at least eight characters of it."""
+    head, tail = key[:_MIN_CUT_CHARS], key[-_MIN_CUT_CHARS:]
+    if len(key) <= _MIN_CUT_CHARS:
+        return text
+    at = text.find(head, max(0, len(text) - len(key) + 1))
+    if at >= 0 and key.startswith(text[at:]):
+        text = text[:at] + _SCRUBBED
+    at = text.rfind(tail, 0, len(key) - 1)
+    if at >= 0 and key.endswith(text[: at + len(tail)]):
+        text = _SCRUBBED + text[at + len(tail) :]
+    return text

@@ -1,7 +1,7 @@
 """Endpoints that speak OpenAI's chat API: vLLM, SGLang, OpenAI and others.
 
-Chat requests go over aiohttp: the official client takes several times the processor time a call and keeps a fast
-server less busy (benchmarks/bench_saturation.py measures both).
+Requests go over aiohttp: the official client takes several times the processor time a call and keeps a fast server
+less busy (benchmarks/bench_saturation.py measures both), and it follows redirects with the key in its hands.
 """
 
 import base64
@@ -62,7 +62,13 @@ class OpenAIEndpoint:
 
     async def _send(self, request: Request, n: int, messages: list[dict[str, Any]]) -> Reply:
         if request.continuation is not None:
-            logprobs, tokens_in = await score(self._post, self.settings.model, messages, request.continuation)
+            try:
+                logprobs, tokens_in = await score(self._post, self.settings.model, messages, request.continuation)
+            except CallError as error:
+                message = self._clean(error.message)
+                raise CallError(
+                    error.failure, message, retry_after_s=error.retry_after_s, partial=error.partial
+                ) from None
             completion = Completion(request.continuation.text, logprobs=logprobs)
             return Reply((completion,), Usage(requests=1, tokens_in=tokens_in))
         return reply_of(await self._post("chat/completions", self._body(request, n, messages)), n, self._key)
@@ -113,7 +119,7 @@ class OpenAIEndpoint:
         try:
             return json.loads(data, strict=False)
         except (ValueError, RecursionError):
-            text = scrub(data[:4000].decode("utf-8", "replace"), self._key)
+            text = scrub(data.decode("utf-8", "replace"), self._key)
             raise CallError(Failure.GARBLED, f"not JSON: {text[:120]!r}") from None
 
     def _clean(self, message: str) -> str:
@@ -135,14 +141,24 @@ class OpenAIEndpoint:
 
     async def check(self) -> str:
         """Ask the server for its models."""
-        listed = field_of(await self._answer("GET", f"{self._url}/models"), "data")
+        try:
+            listed = field_of(await self._answer("GET", f"{self._url}/models"), "data")
+        except CallError as error:
+            raise self._with_hint(error) from None
         if not isinstance(listed, list):
-            raise CallError(Failure.GARBLED, f"{self._url}/models is no list of models")
+            raise self._with_hint(CallError(Failure.GARBLED, f"{self._url}/models is no list of models"))
         names = [str(field_of(model, "id")) for model in listed]
         if self.settings.check_model and self.settings.model not in names:
             told = self._clean(f"{self._url} serves {names[:MAX_NAMED]}, not {self.settings.model!r}")
             raise CallError(Failure.UNKNOWN_MODEL, told)
         return f"serves {self.settings.model}"
+
+    def _with_hint(self, error: CallError) -> CallError:
+        """The failure, with what to do about it where the URL lacks the part that most servers have."""
+        if self._url.endswith("/v1") or error.failure not in (Failure.BAD_REQUEST, Failure.GARBLED):
+            return error
+        hint = f"{error.message} (most servers have their API under /v1: is base_url {self._url}/v1?)"
+        return CallError(error.failure, hint)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -16,16 +16,16 @@ MAX_FINISH_REASON_CHARS = 40
 def reply_of(answer: Any, n: int, key: str) -> Reply:
     """The usable samples of a response, at most ``n``, without the API key, should a server have echoed it.
 
-    Raises CallError when there is none. An empty sample and a refused one are not usable, nor is one of another form
-    than the API's, nor a second one under the same index. The tokens of unusable samples are wasted; where the server
-    gives one sum for all, each sample counts for an equal share of it.
+    Only the first ``n`` choices are looked at. Raises CallError when none is usable. An empty sample and a refused one
+    are not usable, nor is one of another form than the API's, nor a second one under the same index. The tokens of
+    unusable samples are wasted; where the server gives one sum for all, each sample counts for an equal share of it.
     """
     choices = field_of(answer, "choices")
     usage = _usage(field_of(answer, "usage"))
     if not isinstance(choices, list) or not choices:
         raise CallError(Failure.GARBLED, "the response has no choices", partial=_spent(usage, (), 1.0))
     completions, failures, numbers = [], [], set()
-    for place, choice in enumerate(choices):
+    for place, choice in enumerate(choices[:n]):
         index = field_of(choice, "index")
         number = index if isinstance(index, int) else place
         if number in numbers:

@@ -280,8 +280,7 @@ def _tail(log_path: Path) -> str:
     with log_path.open("rb") as log:
         size_bytes = log.seek(0, os.SEEK_END)
         log.seek(max(0, size_bytes - LOG_TAIL_BYTES))
-        lines = log.read().decode("utf-8", "replace").splitlines()[-LOG_TAIL_LINES:]
-    text = "\n".join([f"the end of {log_path}:", *lines])
+        text = log.read().decode("utf-8", "replace")
     for name in SECRETS_ENV:
         text = scrub(text, os.environ.get(name, ""))
-    return text
+    return "\n".join([f"the end of {log_path}:", *text.splitlines()[-LOG_TAIL_LINES:]])

@@ -10,13 +10,16 @@ import aiohttp
 
 from inference.errors import CallError, Failure
 
-MAX_REPLY_BYTES = 64_000_000
+MAX_REPLY_BYTES = 16_000_000
+"""No reply is larger: sixteen samples of 16384 tokens are a few megabytes."""
+MAX_REPLY_PARTS = 1_000_000
+"""Objects and lists in a reply. Two bytes of JSON make an object of sixty: this bounds what reading it can take."""
 MAX_TOKENS = 1_000_000_000
 """No request takes more. A larger count is an error of the server, and would break sums and prices."""
 
 
 async def read_body(response: aiohttp.ClientResponse) -> bytes:
-    """The body. Raises CallError when it is larger than any reply."""
+    """The body. Raises CallError when it is larger, or holds more objects and lists, than any reply."""
     chunks, size_bytes = [], 0
     async for chunk in response.content.iter_any():
         chunks.append(chunk)
@@ -24,7 +27,10 @@ async def read_body(response: aiohttp.ClientResponse) -> bytes:
         if size_bytes > MAX_REPLY_BYTES:
             response.close()
             raise CallError(Failure.GARBLED, f"the reply is larger than {MAX_REPLY_BYTES} bytes")
-    return b"".join(chunks)
+    data = b"".join(chunks)
+    if data.count(b"{") + data.count(b"[") > MAX_REPLY_PARTS:
+        raise CallError(Failure.GARBLED, f"the reply holds more than {MAX_REPLY_PARTS} objects and lists")
+    return data
 
 
 def field_of(value: Any, name: str) -> Any:
@@ -39,8 +45,8 @@ def token_count(usage: Any, name: str) -> int:
 
 
 def message_of(data: bytes) -> str:
-    """What an error body says: its message where it has OpenAI's form, else the beginning of the body."""
-    text = data[:4000].decode("utf-8", "replace")
+    """What an error body says: its message in OpenAI's form, else all of it. The caller scrubs and cuts it."""
+    text = data.decode("utf-8", "replace")
     try:
         body = json.loads(data, strict=False)
     except (ValueError, RecursionError):
@@ -72,6 +78,6 @@ def retry_after_s(header: str, now: datetime) -> float | None:
     except ValueError:
         try:
             return max(0.0, (parsedate_to_datetime(header) - now).total_seconds())
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):  # the last: of a number with too many digits
             return None
     return seconds if math.isfinite(seconds) and seconds >= 0 else None

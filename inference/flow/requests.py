@@ -65,7 +65,7 @@ class Flow:
         while (got := sum(len(part.completions) for part in parts)) < len(request.indices):
             n = min(len(request.indices) - got, self._settings.samples_per_request)
             try:
-                parts.append(await self._with_retries(request, n, send))
+                parts.append(await self._with_retries(request, n, _telling(send, got)))
             except CallError as error:
                 error.partial = joined([*parts, error.partial])
                 raise
@@ -171,6 +171,20 @@ class Flow:
         taken = reply.usage.tokens_in + reply.usage.tokens_out
         self._tokens.delay_s(taken - estimate, asyncio.get_running_loop().time())
         return reply
+
+
+def _telling(send: Send, first: int) -> Send:
+    """``send``, which also tells the request's ``arrived`` of the reply, while it still holds its place: so no more
+    replies can be lost with this process than there are places.
+    """
+
+    async def telling(request: Request, n: int) -> Reply:
+        reply = await send(request, n)
+        if request.arrived is not None:
+            request.arrived(first, reply)
+        return reply
+
+    return telling
 
 
 def _wasted(reply: Reply) -> Reply:

@@ -2,12 +2,14 @@
 
 import argparse
 import importlib
+import re
 import sys
 from collections.abc import Sequence
 
 from pipelines.running.errors import ConservationError, RunPaused
 from pipelines.running.interrupts import is_interrupt
 from schemas.errors import UserError
+from schemas.text import say
 
 
 def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
@@ -17,8 +19,8 @@ def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     except Exception as error:
         if is_interrupt(error):
             raise
-        if isinstance(error, UserError):
-            return _fail(str(error), 2)
+        if mistake := _user_error(error):
+            return _fail(mistake, 2)
         if isinstance(error, ConservationError):
             return _fail(f"conservation violated: {error}", 1)
         if isinstance(error, RunPaused):
@@ -28,6 +30,7 @@ def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         return _fail(f"{_root_cause(error)} (--verbose shows where)", 1)
 
 
+_BEAMS_WORDS = re.compile(r" \[while running '[^']*'\]$")
 COMMANDS = {
     "run": "pipelines.commands.run:run",
     "preview": "pipelines.commands.run:preview",
@@ -46,6 +49,17 @@ def _act(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     return getattr(importlib.import_module(module), name)(parsed, beam_options)
 
 
+def _user_error(error: BaseException | None) -> str:
+    """What a UserError among the error and its causes says, "" where there is none. One that a worker met in the input
+    comes through Beam, which adds the step.
+    """
+    while error is not None:
+        if isinstance(error, UserError):
+            return _BEAMS_WORDS.sub("", str(error))
+        error = error.__cause__
+    return ""
+
+
 def _root_cause(error: BaseException) -> str:
     while error.__cause__ is not None:
         error = error.__cause__
@@ -54,5 +68,5 @@ def _root_cause(error: BaseException) -> str:
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"beam: {message}", file=sys.stderr)
+    say(*f"beam: {message}".split("\n"), file=sys.stderr)
     return code

@@ -10,7 +10,7 @@ from pipelines.running.plan import RunArguments, make_plan
 from pipelines.running.run import execute
 from schemas.config import ConfigError
 from schemas.run_summary import RunSummary
-from schemas.text import counted, printable
+from schemas.text import counted, printable, say
 
 MAX_DETAIL_CHARS = 100
 MAX_CHANGES = 12
@@ -23,7 +23,7 @@ def run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     if parsed.target_sft is not None and parsed.target_sft < 1:
         raise ConfigError(f"--target-sft must be at least 1, got {parsed.target_sft}")
     summary = execute(_run_arguments(parsed, beam_options, parsed.limit))
-    print(summary_text(summary, parsed.output))
+    say(*summary_text(summary, parsed.output).split("\n"))
     return 0
 
 
@@ -34,8 +34,9 @@ def preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     arguments = _run_arguments(parsed, beam_options, parsed.records, measure=True)
     plan = make_plan(arguments)
     summary = execute(arguments, plan)
-    print(summary_text(summary, parsed.output))
-    print(forecast_text(summary, count_records(plan.context.sources), plan.recipe, plan.settings))
+    say(*summary_text(summary, parsed.output).split("\n"))
+    forecast = forecast_text(summary, count_records(plan.context.sources), plan.recipe, plan.settings)
+    say(*forecast.split("\n"))
     return 0
 
 

@@ -18,7 +18,7 @@ from pipelines.running.runner import pipeline_options
 from pipelines.running.sampling import sample_records
 from prompts.loader import load_prompt
 from schemas.question_text import user_text
-from schemas.text import counted, printable
+from schemas.text import counted, say
 
 MAX_PROBLEMS = 8
 
@@ -30,11 +30,11 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         RunArguments(parsed.pipeline, parsed.input, ".", parsed.config, parsed.overrides, beam_options=beam_options)
     )
     ends = check_wiring(plan)
-    print(f"pipeline: {plan.recipe.name}")
+    say(f"pipeline: {plan.recipe.name}")
     total = count_records(plan.context.sources)
-    print(f"input: {plan.input.name}, {'unknown number of records' if total is None else counted(total, 'record')}")
+    say(f"input: {plan.input.name}, {'unknown number of records' if total is None else counted(total, 'record')}")
     usable = _look_at_records(plan)
-    print(f"prompts: {', '.join(load_prompt(name).name for name in plan.recipe.prompts)}")
+    say(f"prompts: {', '.join(load_prompt(name).name for name in plan.recipe.prompts)}")
     healthy = True
     for name in sorted(set(plan.roles.values())):
         roles = sorted(role for role, endpoint in plan.roles.items() if endpoint == name)
@@ -42,7 +42,7 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
             health = runtime().submit(_check(plan, roles[0])).result()
         except (CallError, ValueError) as error:
             health, healthy = f"NOT READY: {error}", False
-        print(f"endpoint {name} ({', '.join(roles)}): {health}")
+        say(f"endpoint {name} ({', '.join(roles)}): {health}")
     problems, notes = check_capabilities(
         plan.recipe, plan.models, scan_media(plan.context.sources, plan.settings.input)
     )
@@ -51,13 +51,13 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     if total == 0:
         problems.append("the input has no records")
     for line in [*(f"NOT POSSIBLE: {problem}" for problem in problems), *(f"note: {note}" for note in notes)]:
-        print(line)
+        say(line)
     if plan.models.self_judging:
-        print("note: the judge is the teacher's endpoint")
+        say("note: the judge is the teacher's endpoint")
     if plan.models_asked.self_checking:
-        print("note: detector and pointer are one model: it checks its own points (lineage.self_checked)")
+        say("note: detector and pointer are one model: it checks its own points (lineage.self_checked)")
     if "detector" in plan.roles and "segmenter" not in plan.roles:
-        print("note: no segmenter: points are checked against the boxes of the detector")
+        say("note: no segmenter: points are checked against the boxes of the detector")
     return 0 if healthy and usable and not problems else 2
 
 
@@ -65,27 +65,27 @@ def _look_at_records(plan: Plan) -> bool:
     """Print what the first records are; returns whether any of them can be used."""
     rows, columns = plan.settings.input, plan.input.columns
     if columns:
-        print(f"columns: {', '.join(map(printable, sorted(columns)))}")
+        say(f"columns: {', '.join(sorted(columns))}")
     sample = sample_records(
         plan.context.sources, rows, plan.context.roots.input_root, getattr(plan.settings, "video", None)
     )
-    print(f"first {counted(sample.read, 'record')}: {len(sample.drafts)} can be used")
+    say(f"first {counted(sample.read, 'record')}: {len(sample.drafts)} can be used")
     for problem in sample.problems[:MAX_PROBLEMS]:
         where = f"the first is number {problem.first_number}"
-        print(f"  {problem.reason}, {counted(problem.records, 'record')} ({where}): {printable(problem.detail)}")
+        say(f"  {problem.reason}, {counted(problem.records, 'record')} ({where}): {problem.detail}")
     if len(sample.problems) > MAX_PROBLEMS:
-        print(f"  and {len(sample.problems) - MAX_PROBLEMS} more problems")
+        say(f"  and {len(sample.problems) - MAX_PROBLEMS} more problems")
     are_rows = all(source.kind != "jsonl" for source in plan.context.sources)
     missing = missing_fields(columns, rows, are_rows) if columns else []
     if missing:
-        print(f"NOT THERE: {', '.join(missing)}; in the config:")
+        say(f"NOT THERE: {', '.join(missing)}; in the config:")
         for line in input_block(columns, missing, Path(plan.input.name).name):
-            print(f"  {line}")
+            say(f"  {line}")
     if sample.drafts:
         question = sample.drafts[0].question
-        print(f"one record as it is asked ({printable(question.id)}, gold answer {printable(question.answer)}):")
+        say(f"one record as it is asked ({question.id}, gold answer {question.answer}):")
         for line in user_text(question).splitlines():
-            print(f"  {printable(line)}")
+            say(f"  {line}")
     return bool(sample.drafts)
 
 

@@ -238,13 +238,21 @@ def _check_replaced(plan: Plan, limit: int, preview: bool) -> None:
 
 
 def check_cache(named: str, path: Path) -> None:
-    """Raises :class:`OptionError` when the folder of ``--cache`` cannot be made or written; a remote one passes."""
+    """Raises :class:`OptionError` when the folder of ``--cache`` cannot be made or written, or something else stands
+    where the cache keeps its files; a remote one passes. ``named`` is "" for the cache of the run folder.
+    """
     if "://" in named:
         return
+    which = f"--cache {named}" if named else f"the cache {path.parent}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OptionError(f"--cache {named}: cannot make this folder ({error.strerror}): name another") from error
-    for held in (path.parent, path, path.parent / "log"):
+        raise OptionError(f"{which}: cannot make this folder ({error.strerror}): name another") from error
+    log, remedy = path.parent / "log", "move it away, or name another with --cache"
+    if path.is_dir():
+        raise OptionError(f"{which}: {path} is a folder, not the cache's file: {remedy}")
+    if log.exists() and not log.is_dir():
+        raise OptionError(f"{which}: {log} is a file, not the cache's folder: {remedy}")
+    for held in (path.parent, path, log):
         if held.exists() and not os.access(held, os.W_OK):
-            raise OptionError(f"--cache {named}: {held} cannot be written: name another folder, or change its rights")
+            raise OptionError(f"{which}: {held} cannot be written: name another folder, or change its rights")

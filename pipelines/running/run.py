@@ -53,8 +53,8 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
     check_plan(plan, arguments, is_local(options))
     with plan.folder.locked(), contextlib.ExitStack() as stack:
         plan.folder.prepare(plan.input.name, plan.input.fingerprint, arguments.resume)
-        if arguments.cache and is_local(options):
-            check_cache(arguments.cache, Path(plan.models.cache_path))
+        if is_local(options):
+            check_cache(arguments.cache or "", Path(plan.models.cache_path))
         started = time.monotonic()
         models = stack.enter_context(started_servers(plan.models_asked, str(plan.folder.root / "logs")))
         notes = stack.enter_context(Spending(plan.folder.root).run())

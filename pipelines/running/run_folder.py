@@ -99,6 +99,11 @@ class RunFolder:
         marker = self.root / RUN_MARKER
         if self.root.exists() and not self.root.is_dir():
             raise RunFolderError(f"cannot write {self.root}: it is a file")
+        for folder in (self.staging, self.root / "media"):
+            if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
+                raise RunFolderError(f"{folder} is a file, where a run needs a folder: move it away")
+        if (self.root / ".lock").is_dir():
+            raise RunFolderError(f"{self.root / '.lock'} is a folder, where a run needs a file: move it away")
         if not marker.exists():
             if self.root.exists() and any(not _is_ours(entry.name) for entry in self.root.iterdir()):
                 raise RunFolderError(f"{self.root} is not empty and not a run folder: choose another --output")

@@ -20,6 +20,18 @@ from vision.media import MediaStore
 
 RECORDS_FILE = "records.jsonl"
 MAX_LINES_FOR_KEYS = 1000
+_UTF_16 = ("UTF-16 or UTF-32 text, or no text", "`iconv -f UTF-16 -t UTF-8` converts the first")
+_OTHER_FILES = (
+    (b"\x1f\x8b", "packed with gzip", "unpack it with `gunzip` first"),
+    (b"\x28\xb5\x2f\xfd", "packed with zstd", "unpack it with `unzstd` first"),
+    (b"\xfd7zX", "packed with xz", "unpack it with `unxz` first"),
+    (b"BZh", "packed with bzip2", "unpack it with `bunzip2` first"),
+    (b"PK\x03\x04", "a zip archive", "unpack it with `unzip` first"),
+    (b"PAR1", "a Parquet file", "name it .parquet"),
+    (b"\xff\xfe", *_UTF_16),
+    (b"\xfe\xff", *_UTF_16),
+)
+"""How other files begin, what they are, and what to do."""
 
 
 class JsonLines(Format):
@@ -33,9 +45,12 @@ class JsonLines(Format):
             path = path / RECORDS_FILE
         elif not (path.is_file() and path.suffix in (".jsonl", ".json")):
             raise NothingHere(f"no {RECORDS_FILE}")
-        _refuse_whole_json(path)
-        with path.open("rb") as stream:
-            fingerprint = lines_fingerprint(stream)
+        try:
+            _refuse_other_files(path)
+            with path.open("rb") as stream:
+                fingerprint = lines_fingerprint(stream)
+        except OSError as error:  # such as a link to a device
+            raise InputError(f"cannot read {path} ({error.strerror}): name a file of records") from error
         folder = path.parent.resolve()  # not that of the file's target: snapshots from the hub are folders of links
         source = Source(self.name, str(folder / path.name))
         return Input(str(folder), (source,), str(folder), fingerprint, _keys(path, rows))
@@ -74,9 +89,18 @@ def lines_fingerprint(lines: Iterable[bytes]) -> str:
     return f"{total % 2**256:064x}"
 
 
-def _refuse_whole_json(path: Path) -> None:
-    """Refuse a file that is one JSON array, or one object over many lines: each of its lines would be a bad record."""
+def _refuse_other_files(path: Path) -> None:
+    """Refuse what is packed or not UTF-8, one JSON array, and one object over many lines: every line of such a file
+    would be a bad record.
+    """
     with path.open("rb") as stream:
+        head = stream.read(4)
+        for magic, what, remedy in _OTHER_FILES:
+            if head.startswith(magic):
+                raise InputError(f"{path} is {what}, and JSON Lines in UTF-8 is expected: {remedy}")
+        if b"\0" in head:  # half of each character of JSON, or more, in the encodings with wider units
+            raise InputError(f"{path} is {_UTF_16[0]}, and JSON Lines in UTF-8 is expected: {_UTF_16[1]}")
+        stream.seek(0)
         first = next((line.strip() for line in stream if line.strip(BYTE_ORDER_MARK + b" \t\r\n")), b"")
     first = first.removeprefix(BYTE_ORDER_MARK).lstrip()
     if first in (b"[", b"{") or (first.startswith(b"[") and first[1:].lstrip().startswith(b"{")):

@@ -3,7 +3,9 @@
 Media are embedded bytes or paths from the folder that was named.
 """
 
+import contextlib
 import hashlib
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from vision.media import MediaStore
 
 READ_ROWS = 64
 LOOKED_AT_ROWS = 16
+_REMEDY = "write or download it anew, or leave it out"
 _PATTERN_SIGNS = frozenset("*?[")
 
 
@@ -47,10 +50,8 @@ class Parquet(Format):
             raise NothingHere("no .parquet file")
         sources, first, digest, columns = [], 1, hashlib.sha256(), set[str]()
         for file in files:
-            try:
+            with _naming(str(file)):
                 metadata = pq.read_metadata(file)
-            except pa.ArrowInvalid as error:
-                raise InputError(f"{file} is not a Parquet file: {error}") from error
             sources.append(Source(self.name, str(file.resolve()), first))
             first += metadata.num_rows
             columns.update(metadata.schema.to_arrow_schema().names)
@@ -68,7 +69,7 @@ class Parquet(Format):
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
         """The media column, of embedded media only their paths."""
-        with pq.ParquetFile(source.path) as file:
+        with _naming(source.path), pq.ParquetFile(source.path) as file:
             column = media_column(rows, file.schema_arrow.names)
             if column is not None:
                 for batch in file.iter_batches(batch_size=LOOKED_AT_ROWS, columns=_without_bytes(file, column)):
@@ -76,7 +77,7 @@ class Parquet(Format):
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
         """The columns that hold them."""
-        with pq.ParquetFile(source.path) as file:
+        with _naming(source.path), pq.ParquetFile(source.path) as file:
             named = {rows.columns.get(name, name) for name in ANSWER_FIELDS} & set(file.schema_arrow.names)
             for batch in file.iter_batches(batch_size=LOOKED_AT_ROWS, columns=sorted(named)) if named else ():
                 yield from (row_fields(row, rows) for row in batch.to_pylist())
@@ -100,9 +101,27 @@ def _files(path: Path) -> tuple[list[Path], Path]:
 
 
 def _rows(path: str) -> Iterator[Mapping[str, Any]]:
-    with FileSystems.open(path) as stream:
+    with _naming(path), FileSystems.open(path) as stream:
         for batch in pq.ParquetFile(stream).iter_batches(batch_size=READ_ROWS):
             yield from batch.to_pylist()
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Name the file in the error of one that is not Parquet or is damaged. No record of it can be told from another
+    then, so none can be rejected. An OSError of the system has its number, and names the file itself.
+    """
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise InputError(f"{path} is not a Parquet file, or a damaged one ({_line(error)}): {_REMEDY}") from error
+    except OSError as error:  # what the library raises for pages that it cannot unpack
+        reason = os.strerror(error.errno) if error.errno else _line(error)
+        raise InputError(f"{path} cannot be read as Parquet ({reason}): {_REMEDY}") from error
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
 
 
 def _without_bytes(file: pq.ParquetFile, column: str) -> list[str]:

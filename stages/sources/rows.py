@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from schemas.records import RawRecord
+from schemas.text import storable
 from stages.sources.base import FIELDS, RowSettings, Source
 from vision.media import MediaStore
 
@@ -47,7 +48,14 @@ def _as_record(number: int, row: Mapping[str, Any], rows: RowSettings, store: Me
         fields["media"] = row.get("images") or row.get("image")
     media = fields["media"] if isinstance(fields["media"], list) else [fields["media"]]
     fields["media"] = [_media_uri(item, store) for item in media]
-    return RawRecord(number, json.dumps(fields, ensure_ascii=False, default=str), materialised=True)
+    return RawRecord(number, storable(json.dumps(fields, ensure_ascii=False, default=_as_text)), materialised=True)
+
+
+def _as_text(value: object) -> str:
+    """A value that JSON lacks. Binary columns often hold UTF-8; bytes that are none become lone surrogates, as in JSON
+    Lines, and whoever checks the record refuses its text.
+    """
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
 def _media_uri(item: Any, store: MediaStore) -> Any:

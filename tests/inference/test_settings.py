@@ -132,3 +132,30 @@ def test_self_checking(detector: str, changes: dict[str, Any], own: bool) -> Non
 def test_self_judging(judge: str | None, own: bool) -> None:
     roles = tuple((role, name) for role, name in MODELS.roles if role != "judge")
     assert replace(MODELS, roles=roles + ((("judge", judge),) if judge else ())).self_judging is own
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("127.0.0.1:8000/v1", "must be a URL such as"),
+        ("localhost:8000/v1", "must be a URL such as"),
+        ("ftp://h/v1", "http or https"),
+        ("file:///etc/passwd", "must be a URL"),
+        ("http:///v1", "a host"),
+        ("http://h:99999/v1", "Port out of range"),
+        ("http://h:0/v1", "a port from 1"),
+        ("http://h:port/v1", "Port could not be cast"),
+        ("http://[::1/v1", "Invalid IPv6"),
+        ("http://h/v 1", "must be a URL"),
+        ("http://h/v1#part", "must not hold a # part"),
+        ("http://u:p@h/v1", "must not hold a user"),
+    ],
+)
+def test_a_url_that_nothing_can_be_sent_to_is_refused(url: str, said: str) -> None:
+    with pytest.raises(ValueError, match=f"base_url .*{said}"):
+        endpoint(base_url=url)
+
+
+@pytest.mark.parametrize("url", ["", "http://h/v1", "https://h:8443/v1/", "http://[::1]:8000/v1", "HTTP://h"])
+def test_a_url_that_is_one(url: str) -> None:
+    assert endpoint(base_url=url).base_url == url

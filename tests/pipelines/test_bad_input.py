@@ -196,6 +196,31 @@ def test_inputs_that_are_none(name: str, message: str, tmp_path: Path, run_beam:
     assert not (tmp_path / "run").exists()
 
 
+def test_a_parquet_file_with_damaged_pages(good: Path, tmp_path: Path, run_beam: RunBeam) -> None:
+    rows = [{"id": f"q{n}", "question": f"How many {n}?", "image": (good / "a.png").read_bytes()} for n in range(50)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    data = bytearray((tmp_path / "rows.parquet").read_bytes())
+    data[4:200] = bytes(byte ^ 255 for byte in data[4:200])
+    (tmp_path / "rows.parquet").write_bytes(data)
+    ran = run_beam(tmp_path / "rows.parquet", tmp_path / "run")
+    ran.check_refused(2, f"{tmp_path / 'rows.parquet'} cannot be read as Parquet")
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_damaged_media_of_an_earlier_run_are_drawn_anew(good: Path, tmp_path: Path, run_beam: RunBeam) -> None:
+    rows = [{"id": "q", "question": "How many squares are there?", "answer": "3"}]
+    rows[0] |= {"source": "s", "license": "MIT", "image": (good / "a.png").read_bytes()}  # type: ignore[dict-item]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    keep = ("--set", "difficulty.include_high=true", "--set", "split.sft_ratio=1")
+    [row] = run_beam(tmp_path / "rows.parquet", tmp_path / "run", *keep).rows("sft")
+    media = sorted((tmp_path / "run" / "media").iterdir())
+    assert len(media) == 2, "the original and its overlay"
+    for file in media:
+        file.write_bytes(file.read_bytes()[:-20] + bytes(20))
+    again = run_beam(tmp_path / "rows.parquet", tmp_path / "run", *keep)
+    assert (again.code, again.rows("sft")) == (0, [row])
+
+
 def test_an_output_that_is_a_url(good: Path, tmp_path: Path, run_beam: RunBeam, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     ran = run_beam(good, "gs://b/run")  # type: ignore[arg-type]
@@ -254,6 +279,22 @@ def test_a_cache_that_cannot_be_written(good: Path, tmp_path: Path, read_only: P
         ran.check_refused(2, f"--cache {folder}: ")
     assert (tmp_path / "file").read_text() == "mine"
     assert run_beam(good, tmp_path / "run", "--cache", str(tmp_path / "new/cache")).code == 0
+
+
+@pytest.mark.parametrize(("name", "is_folder"), [("replies.sqlite", True), ("log", False), ("", False)])
+@pytest.mark.parametrize("named", [True, False])
+def test_something_else_in_the_place_of_the_cache(
+    name: str, is_folder: bool, named: bool, good: Path, tmp_path: Path, run_beam: RunBeam
+) -> None:
+    assert run_beam(good, tmp_path / "run").code == 0
+    cache = tmp_path / "mine" if named else tmp_path / "run" / "cache"
+    shutil.rmtree(cache, ignore_errors=True)
+    (cache / name).parent.mkdir(exist_ok=True)
+    (cache / name).mkdir() if is_folder else (cache / name).write_text("mine")
+    option = ("--cache", str(cache)) if named else ()
+    ran = run_beam(good, tmp_path / "run", *option)
+    ran.check_refused(2, f"--cache {cache}: " if named else f"the cache {cache}: ")
+    assert str(cache / name) in ran.err
 
 
 @pytest.mark.parametrize("left_bytes", [0, 300_000])

@@ -4,9 +4,11 @@ The server does the worst: it echoes the Authorization header in replies, reason
 """
 
 import base64
+import html
 import json
 import sqlite3
 import threading
+import urllib.parse
 import zlib
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,7 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 KEY = "sk-SECRETSECRET-0123456789abcdef"
-SIGNS = (KEY, base64.b64encode(KEY.encode()).decode().rstrip("="), "SECRETSECRET")
+ESCAPED = "sk/\"'\\\\<SECRETSECRET>&%=+0123456789abcdef/"
+LONG = KEY + "/SECRETSECRET" * 400
+SIGNS = ("SECRETSECRET", *(base64.b64encode(b"x" * n + b"SECRETSECRET").decode()[4:-4] for n in range(3)))
 
 
 class _Echo(BaseHTTPRequestHandler):
@@ -31,6 +35,10 @@ class _Echo(BaseHTTPRequestHandler):
         heard = self.headers["authorization"]
         self.server.heard.append(heard)  # type: ignore[attr-defined]
         text = json.dumps(body["messages"])
+        key = heard.removeprefix("Bearer ")
+        forms = (heard, json.dumps(heard), repr(heard), html.escape(heard), urllib.parse.quote(heard, safe=""))
+        basic = base64.b64encode(f"user:{key}".encode()).decode()
+        heard = " ".join((*forms, json.dumps(json.dumps(heard)), f"Basic {basic}", json.dumps(basic)))
         if "denied" in text:
             self._say(self.server.denial, {"error": {"message": f"no access with {heard}"}})
         elif "refused" in text:
@@ -82,10 +90,14 @@ def leaks(folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("source", ["environment", "file"])
+@pytest.mark.parametrize(
+    ("source", "key"),
+    [("environment", KEY), ("file", KEY), ("environment", ESCAPED), ("environment", LONG)],
+    ids=["environment", "file", "escaped", "long"],
+)
 def test_no_key_anywhere(
-    source: str, echo: Any, run_beam: Callable[..., Any], write_records: Any, write_scene: Any, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    source: str, key: str, echo: Any, run_beam: Callable[..., Any], write_records: Any, write_scene: Any,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     data = tmp_path / "data"
     questions = ["How many squares?", "How many squares are denied?", "How many are refused?", "How many on the page?"]
@@ -95,10 +107,10 @@ def test_no_key_anywhere(
         rows.append({"id": f"q{number}", "media": [f"{number}.png"], "question": questions[number % 4]})
     write_records(data, rows)
     if source == "environment":
-        monkeypatch.setenv("ECHO_KEY", KEY)
+        monkeypatch.setenv("ECHO_KEY", key)
         declared = 'api_key_env = "ECHO_KEY"'
     else:
-        (tmp_path / "key.txt").write_text(f"{KEY}\n")
+        (tmp_path / "key.txt").write_text(f"{key}\n")
         declared = f'api_key_file = "{tmp_path / "key.txt"}"'
     config = tmp_path / "config.toml"
     config.write_text(
@@ -113,7 +125,7 @@ def test_no_key_anywhere(
     reasons = set(ran.ends.values())
     assert "call_failed" in reasons
     assert reasons & {"sft", "rl"}, "the run made no row that could hold the key"
-    assert f"Bearer {KEY}" in echo.heard, "the key was not used at all"
+    assert f"Bearer {key}" in echo.heard, "the key was not used at all"
     assert leaks(tmp_path / "run") == []
     echo.denial = 401
     stopped = run_beam(data, tmp_path / "run", "--config", str(config))

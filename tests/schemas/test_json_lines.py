@@ -14,7 +14,8 @@ CONTENTS = [
     (b'{"a": 1}\n{"a": ', [(1, '{"a": 1}'), (2, '{"a": ')]),
     (b'"x\xff\xc3"\n', [(1, '"x\\udcff\\udcc3"')]),
     ('"a\u2028b\x0cc\x85d"\n'.encode(), [(1, '"a\u2028b\x0cc\x85d"')]),
-    ("\u2003\n{}".encode(), [(2, "{}")]),
+    ("\u2003\n{}".encode(), [(1, "\u2003"), (2, "{}")]),  # blank to a reader, but no blank of JSON's: a bad record
+    ("\u2028\n\x85\n\x0c\n\x1c\n\xa0".encode(), [(1, "\u2028"), (2, "\x85"), (3, "\x0c"), (4, "\x1c"), (5, "\xa0")]),
 ]
 
 

@@ -1,10 +1,12 @@
 """Text that UTF-8 can hold or a terminal only shows, and numbers of things."""
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.text import alternatives, counted, excerpt, folded, printable, storable
+from schemas.text import alternatives, counted, excerpt, folded, printable, say, storable
 
 
 @given(st.text(st.characters()))
@@ -27,6 +29,16 @@ def test_one_thing_and_several() -> None:
 
 def test_what_a_terminal_would_obey_is_spelt_out() -> None:
     assert printable("\x1b[2J\ud800 [b] ä\n") == "\\x1b[2J\\ud800 [b] ä\\n"
+
+
+def test_what_is_said_is_one_line_each_and_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    say("fine ä", "\x1b]0;title\x07 \u202egpj.exe \u2066 \x9b2J", "two\nlines\r", file=sys.stderr)
+    say("a")
+    out, err = capsys.readouterr()
+    assert (out, err.splitlines()) == (
+        "a\n",
+        ["fine ä", r"\x1b]0;title\x07 \u202egpj.exe \u2066 \x9b2J", r"two\nlines\r"],
+    )
 
 
 @pytest.mark.parametrize(("names", "written"), [(("a",), "a"), (("a", "b"), "a or b"), (("a", "b", "c"), "a, b or c")])

@@ -7,6 +7,7 @@ from schemas.ordering import thinned
 from schemas.records import FrameRef, MediaRef
 from stages.ingest_records import check_medium
 from vision.clips import VideoSettings
+from vision.decode import Limits
 from vision.hashing import sha256_bytes
 from vision.media import MediaStore
 
@@ -69,3 +70,13 @@ def test_what_a_reader_gets_is_writable_by_nobody(clip) -> None:
     ref, store = clip(max_frames=1)
     assert not store.pixels(ref.frames[0].uri).flags.writeable
     assert store.pixels(ref.frames[0].uri).dtype == np.uint8
+
+
+def test_a_clip_has_a_limit_of_its_own(tmp_path, monkeypatch):
+    """A clip may be larger than any image."""
+    (tmp_path / "clip.mkv").write_bytes(write_clip(ClipSpec()))
+    store = MediaStore(str(tmp_path), str(tmp_path / "run"), limits=Limits(max_bytes=100))
+    assert check_medium("input:clip.mkv", store, VideoSettings()).ref is not None
+    monkeypatch.setattr("stages.ingest_records.MAX_CLIP_BYTES", 99)
+    found = check_medium("input:clip.mkv", store, VideoSettings())
+    assert (found.reason, "the limit is 99" in found.detail) == ("undecodable_media", True)

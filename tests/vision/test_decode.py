@@ -213,6 +213,7 @@ def test_refusals_are_typed(name: str) -> None:
     ("limits", "expected"),
     [
         (Limits(max_pixels=24 * 16 - 1), "too_large"),
+        (Limits(max_decoded_bytes=24 * 16 * 3 - 1), "too_large"),
         (Limits(min_side=17), "too_small"),
         (Limits(max_bytes=30), "too_large"),
     ],
@@ -266,3 +267,45 @@ def test_damaged_files(data: bytes, flips: list[tuple[int, int]], cut: int) -> N
     for at, change in flips:
         damaged[at % len(damaged)] ^= change
     decodes_or_refuses(bytes(damaged[: len(damaged) - cut]))
+
+
+DEEP = np.arange(24 * 16 * 4, dtype=np.uint16).reshape(16, 24, 4) * 40
+
+
+@pytest.mark.parametrize(
+    ("data", "pixel_bytes"),
+    [
+        (png(24, 16, 16, 6, DEEP.astype(">u2").tobytes()), 8),
+        (png(24, 16, 16, 2, DEEP[..., :3].astype(">u2").tobytes()), 6),
+        (png(24, 16, 16, 4, DEEP[..., :2].astype(">u2").tobytes()), 8),  # OpenCV decodes grey with alpha to RGBA
+        (png(24, 16, 16, 0, DEEP[..., 0].astype(">u2").tobytes()), 2),
+        (encoded(RGB.convert("P"), "PNG"), 3),
+        (encoded(RGB.convert("P"), "PNG", transparency=0), 4),
+        (encoded(RGB.convert("RGBA"), "PNG"), 4),
+        (encoded(RGB.convert("RGBA"), "TIFF"), 4),
+        (encoded(RGB.convert("L"), "JPEG"), 1),
+        (JPEG, 3),
+        (WEBP, 3),
+        (encoded(Image.fromarray(DEEP[..., 0]), "TIFF"), 2),
+    ],
+)
+def test_the_decoded_bytes_are_bounded_by_the_header(data: bytes, pixel_bytes: int) -> None:
+    decode_image(data, Limits(max_decoded_bytes=24 * 16 * pixel_bytes))
+    with pytest.raises(UndecodableMedia, match=f"24x16 pixels of {pixel_bytes} bytes") as error:
+        decode_image(data, Limits(max_decoded_bytes=24 * 16 * pixel_bytes - 1))
+    assert error.value.kind == "too_large"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        png(24, 16, 16, 6, DEEP.astype(">u2").tobytes()),
+        encoded(Image.merge("RGBA", [*RGB.split(), RGB.getchannel(0)]), "PNG"),
+        PNG,
+    ],
+)
+def test_stripes_give_the_same_pixels(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = decode_image(data).pixels
+    for stripe_bytes in (1, 500):
+        monkeypatch.setattr("vision.decode.STRIPE_BYTES", stripe_bytes)
+        assert np.array_equal(decode_image(data).pixels, whole)

@@ -150,6 +150,13 @@ def test_missing_files(store: MediaStore, uri: str) -> None:
         store.open_bytes(uri)
 
 
+def test_a_link_to_a_device_of_the_system_is_refused(store: MediaStore, tmp_path: Path) -> None:
+    """It says that it is a plain file, and cannot be read."""
+    (tmp_path / "data" / "mem.png").symlink_to("/proc/self/mem")
+    with pytest.raises(MediaNotAllowed, match=r"'input:mem\.png' cannot be read: Input/output error"):
+        store.open_bytes("input:mem.png")
+
+
 def test_too_large_is_found_before_reading(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(png(1))
     store = MediaStore(str(tmp_path), str(tmp_path), limits=Limits(max_bytes=10))
@@ -171,6 +178,11 @@ def test_drawn_files_are_named_by_content(store: MediaStore, tmp_path: Path) -> 
     assert store.write_drawn(b"abc", "png") == uri
     assert store.open_bytes(uri) == b"abc"
     assert [p.name for p in file.parent.iterdir()] == [file.name]
+    file.write_bytes(b"xyz")  # damaged, though as long as it was
+    with pytest.raises(UndecodableMedia, match=r"has changed since it was written: run again"):
+        store.open_bytes(uri)
+    assert store.write_drawn(b"abc", "png") == uri
+    assert store.open_bytes(uri) == b"abc"
 
 
 @pytest.mark.parametrize("ext", ["", ".png", "PNG", "../x", "p/g"])
@@ -269,6 +281,9 @@ def test_roots_on_a_beam_filesystem(tmp_path: Path) -> None:
     uri = store.write_drawn(b"abc", "gz")
     assert store.write_drawn(b"abc", "gz") == uri
     assert store.open_bytes(uri) == b"abc"
+    [file] = (tmp_path / "run" / "media").iterdir()
+    file.write_bytes(b"xyz")
+    assert store.write_drawn(b"abc", "gz") == uri
     assert [p.read_bytes() for p in (tmp_path / "run" / "media").iterdir()] == [b"abc"]
     with pytest.raises(MediaMissing):
         store.open_bytes("input:b.png")

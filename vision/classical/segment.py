@@ -53,7 +53,8 @@ def _keys(pixels: NDArray[np.uint8]) -> NDArray[np.uint16]:
 
 
 def _colour_of_bin(key: int, pixels: NDArray[np.uint8], keys: NDArray[np.uint16]) -> NDArray[np.float32]:
-    return pixels[keys == key].mean(0, dtype=np.float32)
+    # Summed in double precision: in single precision the mean of many light pixels comes out above 255.
+    return pixels[keys == key].mean(0).astype(np.float32)
 
 
 def _background(image: NDArray[np.uint8], box: tuple[int, int, int, int], step: int) -> NDArray[np.float32]:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from inference.cache.replies import Logged
 from pipelines.commands.cache.places import CacheCommandError, find_cache, opened
-from schemas.text import counted, storable
+from schemas.text import counted, say, storable
 
 ROWS_PER_GROUP = 1000
 _SCHEMA = pa.schema(
@@ -40,7 +40,7 @@ def export(named: str, to: str) -> int:
             unfinished.replace(target)
         finally:
             unfinished.unlink(missing_ok=True)
-    print(f"{counted(number, 'reply', 'replies')} written to {target}")
+    say(f"{counted(number, 'reply', 'replies')} written to {target}")
     return 0
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from inference.cache.replies import CacheInUse, Logged, ReplyCache
 from inference.cache.shared import local_folder_of, prune_segments
 from pipelines.commands.cache.places import CacheCommandError, find_cache, opened
-from schemas.text import counted
+from schemas.text import counted, say
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -20,7 +20,7 @@ def prune(parsed: argparse.Namespace) -> int:
     if parsed.dry_run:
         with opened(place) as cache:
             dropped = sum(not keep(logged) for logged in cache.entries())
-        print(f"{counted(dropped, 'reply', 'replies')} would be dropped from {place}")
+        say(f"{counted(dropped, 'reply', 'replies')} would be dropped from {place}")
         return 0
     try:
         if place.location:
@@ -33,7 +33,7 @@ def prune(parsed: argparse.Namespace) -> int:
                 cache.close()
     except CacheInUse as error:
         raise CacheCommandError(f"{error}: prune when it has ended") from error
-    print(f"{counted(dropped, 'reply', 'replies')} dropped from {place}")
+    say(f"{counted(dropped, 'reply', 'replies')} dropped from {place}")
     return 0
 
 

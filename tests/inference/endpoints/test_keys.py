@@ -1,6 +1,12 @@
 """API keys: from the environment or a file, named when missing, and kept out of every text."""
 
+import base64
+import html
+import json
 import os
+import time
+import urllib.parse
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -108,3 +114,67 @@ def test_what_cannot_be_a_key_is_refused_unseen(tmp_path: Path, monkeypatch: pyt
 )
 def test_scrub(text: str, key: str, expected: str) -> None:
     assert scrub(text, key) == expected
+
+
+SIGNS = "sk/ALPHA\"BRAVO\\\\CHARLIE'DELTA+<ECHO>&%=FOXTROT"
+
+
+@pytest.mark.parametrize("key", [KEY, SIGNS, SIGNS + "/abc_d.e-f" * 300, '"quoted"', "\\\\\\server", "100%25%"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        str,
+        json.dumps,
+        lambda key: json.dumps(key).replace("/", "\\/"),
+        lambda key: json.dumps(json.dumps(key)),
+        lambda key: json.dumps(key).replace("<", "\\u003c").replace("&", "\\u0026").replace(">", "\\u003E"),
+        repr,
+        lambda key: repr({"body": [key.encode()]}),
+        html.escape,
+        lambda key: html.escape(html.escape(key)),
+        lambda key: "".join(c if c.isalnum() else f"&#x{ord(c):X};" for c in key),
+        urllib.parse.quote,
+        lambda key: urllib.parse.quote(key, safe=""),
+        lambda key: urllib.parse.quote(urllib.parse.quote(key, safe="")),
+        lambda key: key.replace("_", "\\_").replace("-", "\\-"),
+    ],
+)
+def test_an_escaped_key_is_scrubbed(key: str, written: Callable[[str], str]) -> None:
+    text = scrub(f"before {written(key)} after", key)
+    assert text.startswith("before ") and text.endswith(" after")
+    assert "***" in text
+    assert len(text) <= len("before  after") + len(repr({"body": [b"***"]}))
+
+
+@pytest.mark.parametrize("key", [KEY, SIGNS, "secret"])
+@pytest.mark.parametrize("user", ["", "u", "us", "user", "user:"])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_a_key_in_base64_is_scrubbed(key: str, user: str, encode: Callable[[bytes], bytes]) -> None:
+    for written in (str, json.dumps, lambda text: urllib.parse.quote(text, safe="")):
+        coded = encode(f"{user}{key}".encode()).decode()
+        text = scrub(f"Basic {written(coded)} given", key)
+        assert len(text) < len("Basic *** given") + len(user) * 2 + 8
+        assert text.startswith("Basic ") and text.endswith(" given")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"your key is {KEY[:12]}", "your key is ***"),
+        (f"{KEY[8:]} is your key", "*** is your key"),
+        (KEY[:12], "***"),
+        (f"it begins with {KEY[:5]}", f"it begins with {KEY[:5]}"),
+        (f"{KEY[:12]} is its beginning", f"{KEY[:12]} is its beginning"),
+    ],
+)
+def test_a_text_that_was_cut_within_the_key_loses_that_part(text: str, expected: str) -> None:
+    assert scrub(text, KEY) == expected
+
+
+@pytest.mark.parametrize("key", ['a"bcdef', "\\\\\\\\secret", 'secret\\"\\"', "%25%25%25", "a&b&c&d"])
+@pytest.mark.parametrize("noise", ["\\", "&amp;", "%25", "&#0", 'a\\\\"'])
+def test_what_a_server_sends_does_not_make_scrubbing_slow(key: str, noise: str) -> None:
+    text = noise * 100_000 + " a b c d 25 bcdef secret " + noise * 100_000
+    began_s = time.process_time()
+    scrub(text, key)
+    assert time.process_time() - began_s < 5

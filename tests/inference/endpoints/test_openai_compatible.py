@@ -183,6 +183,27 @@ def test_check_of_a_server_that_refuses(server, use) -> None:
         use(lambda endpoint: endpoint.check())
 
 
+@pytest.mark.parametrize(
+    ("body", "status", "base", "said"),
+    [
+        (
+            b'{"detail": "Not Found"}',
+            404,
+            "",
+            r"HTTP 404: Not Found \(most servers have their API under /v1: is base_url http",
+        ),
+        (b"<html>", 200, "", "not JSON: '<html>' .*under /v1"),
+        (b"{}", 200, "/api", "lists no models .*under /v1"),
+        (b'{"detail": "Not Found"}', 404, "/v1", "HTTP 404: Not Found$"),
+        (b'{"error": "no"}', 401, "", "unauthorised: HTTP 401: no$"),
+    ],
+)
+def test_check_of_a_url_without_v1_says_so(server, use, body, status, base, said) -> None:
+    server.raw(body, status=status)
+    with pytest.raises(CallError, match=said):
+        use(lambda endpoint: endpoint.check(), base_url=server.base_url.removesuffix("/v1") + base)
+
+
 def test_no_more_requests_at_once_than_max_concurrency(server, use, text_prompt) -> None:
     async def many(endpoint: OpenAIEndpoint) -> int:
         calls = (endpoint.generate(Request(text_prompt(str(i)), Sampling(), (0,))) for i in range(12))

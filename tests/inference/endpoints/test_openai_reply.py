@@ -1,6 +1,7 @@
 """From a server's JSON to samples: what is usable, and what the rest cost."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -83,6 +84,13 @@ def test_without_a_usable_sample_all_tokens_are_wasted(choices: list[Any], failu
     assert error.message.startswith(said)
     assert len(error.message) <= 200
     assert error.partial == Reply((), Usage(requests=1, tokens_in=100, tokens_out=60, tokens_wasted=160))
+
+
+def test_no_more_choices_are_looked_at_than_were_asked_for() -> None:
+    """A body of six megabytes can hold two million of them."""
+    began_s = time.process_time()
+    error = failing(answer(*[{}] * 1_000_000), n=4)
+    assert (error.failure, time.process_time() - began_s < 2) == (Failure.GARBLED, True)
 
 
 def test_every_count_of_the_usage() -> None:

@@ -9,7 +9,7 @@ import pytest
 from inference.endpoints import wire
 from inference.endpoints.openai_compatible import OpenAIEndpoint
 from inference.errors import CallError, Failure
-from inference.request import Reply, Request, Sampling
+from inference.request import Continuation, Reply, Request, Sampling
 from vision.media import MediaStore
 
 NAME = "GROUNDTRACE_TEST_KEY"
@@ -114,6 +114,15 @@ def test_a_body_beyond_the_limit_is_not_read(server, failure, monkeypatch, statu
     assert (error.failure, error.message) == (Failure.GARBLED, "the reply is larger than 1000 bytes")
 
 
+@pytest.mark.parametrize("status", [200, 400])
+@pytest.mark.parametrize("part", [b"{},", b"[],"])
+def test_a_body_of_more_parts_than_any_reply_is_not_parsed(server, failure, monkeypatch, part, status) -> None:
+    monkeypatch.setattr(wire, "MAX_REPLY_PARTS", 1000)
+    server.raw(b'{"choices": [' + part * 1000 + b"{}]}", status=status)
+    error = failure(max_retries=0)
+    assert (error.failure, error.message) == (Failure.GARBLED, "the reply holds more than 1000 objects and lists")
+
+
 @pytest.mark.parametrize("depth", [100, 900, 940, 960, 980, 990, 1000, 100_000])
 @pytest.mark.parametrize("status", [200, 400])
 def test_nesting_of_any_depth_is_a_typed_failure(server, failure, depth, status) -> None:
@@ -174,6 +183,25 @@ def test_the_key_is_scrubbed_from_a_reply(server, ask, keyed) -> None:
     reply = ask(**keyed)
     assert KEY not in repr(reply)
     assert texts(reply) == ["I am ***"]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_check_follows_no_redirect(server, use, keyed, status) -> None:
+    port = server.base_url.split(":")[2].split("/")[0]
+    server.raw(b"moved", status=status, headers=(("location", f"http://localhost:{port}/elsewhere"),))
+    with pytest.raises(CallError, match=f"HTTP {status}: moved"):
+        use(lambda endpoint: endpoint.check(), **keyed)
+    assert [seen.path for seen in server.seen] == ["/v1/models"]
+
+
+@pytest.mark.parametrize("pad", range(60, 120, 7))
+def test_the_key_is_in_no_failed_continuation(server, use, keyed, text_prompt, pad) -> None:
+    """Its messages quote the server, and are cut where the key may stand."""
+    server.raw({"tokens": ["x" * pad + KEY * 20]})
+    request = Request(text_prompt(), Sampling(), (0,), Continuation("", "three"))
+    with pytest.raises(CallError) as caught:
+        use(lambda endpoint: endpoint.generate(request), logprobs=True, **keyed)
+    check_clean(caught.value)
 
 
 def test_the_key_is_in_no_failed_check(server, use, keyed) -> None:

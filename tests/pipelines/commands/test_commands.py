@@ -1,9 +1,12 @@
 """The ``beam`` command: help, validate, the forecast of a preview, and how each kind of error ends."""
 
 import contextlib
+import json
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +213,41 @@ def test_validate_finds_an_endpoint_that_does_not_answer(data: Path, capsys: pyt
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if "NOT READY" in line] == [line for line in lines if "endpoint own (judge)" in line]
     assert len([line for line in lines if "NOT READY: connection" in line]) == 1
+
+
+class _Obeyed(BaseHTTPRequestHandler):
+    """Lists a model whose name clears the screen."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"data": [{"id": "\x1b[2J\u202egood"}]}).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def obeyed_url() -> Iterator[str]:
+    """The base URL of that server."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Obeyed)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_validate_prints_nothing_that_a_terminal_obeys(
+    data: Path, obeyed_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = ("kind=openai", "model=m", f"base_url={obeyed_url}")
+    settings = [word for field in own for word in ("--set", f"endpoints.own.{field}")]
+    assert validate(data, *settings, "--set", "roles.judge=own") == 2
+    out = capsys.readouterr().out
+    assert "NOT READY" in out and "good" in out
+    assert out.replace("\n", "").isprintable()
 
 
 @pytest.mark.parametrize(

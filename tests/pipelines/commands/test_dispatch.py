@@ -1,5 +1,6 @@
 """A command imports only what it needs: those that look at a run or a cache start without Beam, torch and datasets."""
 
+import argparse
 import json
 import subprocess
 import sys
@@ -8,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from inference.cache.replies import ReplyCache
+from pipelines.commands import dispatch
 from schemas.run_summary import Counts, RunSummary
+from stages.sources.base import InputError
 
 CHECK = """
 import contextlib, sys
@@ -48,3 +51,19 @@ def test_looking_does_without_what_is_slow_to_import(words: list[str], run: Path
     done = subprocess.run([sys.executable, "-c", CHECK, *given], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("through_a_step", [True, False])
+def test_a_mistake_that_a_worker_meets_is_one_line(
+    through_a_step: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beam raises an error of the same kind that says where it was, or another one with the first as its cause."""
+
+    def act(*_: object) -> int:
+        if through_a_step:
+            raise RuntimeError("a step failed") from InputError("a.parquet is damaged [while running 'Ingest/Read']")
+        raise InputError("a.parquet is damaged [while running 'Ingest/Read']")
+
+    monkeypatch.setattr(dispatch, "_act", act)
+    assert dispatch.dispatch(argparse.Namespace(verbose=False), []) == 2
+    assert capsys.readouterr().err == "beam: a.parquet is damaged\n"

@@ -222,3 +222,11 @@ def test_a_url_is_no_run_folder(name: str) -> None:
         RunFolderError, match=rf"^cannot write {name}: a run folder has to be on a disk that all workers"
     ):
         named_folder(name)
+
+
+@pytest.mark.parametrize(("name", "is_folder"), [(".staging", False), ("media", False), (".lock", True)])
+def test_something_else_in_the_place_of_its_own_is_named(name: str, is_folder: bool, tmp_path: Path) -> None:
+    (tmp_path / "input.json").write_text('{"input": "data", "fingerprint": "aa"}')
+    (tmp_path / name).mkdir() if is_folder else (tmp_path / name).write_text("mine")
+    with pytest.raises(RunFolderError, match=rf"^{tmp_path / name} is a .*: move it away$"):
+        RunFolder(tmp_path).prepare("data", "aa", resume=True)

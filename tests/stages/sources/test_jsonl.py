@@ -1,6 +1,9 @@
 """JSON Lines as an input: its records as they stand in the file, and what is told of it before a run."""
 
+import bz2
+import gzip
 import json
+import lzma
 from pathlib import Path
 from random import Random
 
@@ -9,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.records import RawRecord
-from stages.sources.base import RowSettings, Source
+from stages.sources.base import InputError, RowSettings, Source
 from stages.sources.jsonl import MAX_LINES_FOR_KEYS, JsonLines, lines_fingerprint
 from vision.media import MediaStore
 
@@ -29,7 +32,7 @@ CONTENTS = [
     (b'\xef\xbb\xbf\n{"a": 1}', [(2, '{"a": 1}')]),
     (b'{"a": 1}\n{"a": ', [(1, '{"a": 1}'), (2, '{"a": ')]),
     (b'"x\xff\xc3"\n', [(1, '"x\\udcff\\udcc3"')]),
-    ('"a\u2028b\x0cc\x85d"\n\u2003\n'.encode(), [(1, '"a\u2028b\x0cc\x85d"')]),
+    ('"a\u2028b\x0cc\x85d"\n\u2028\n'.encode(), [(1, '"a\u2028b\x0cc\x85d"'), (2, "\u2028")]),
 ]
 
 
@@ -104,3 +107,33 @@ def test_other_lines_have_another_fingerprint(one: list[bytes], other: list[byte
 def test_the_fingerprint_of_older_runs_is_still_the_same() -> None:
     found = lines_fingerprint([b'\xef\xbb\xbf{"id": "a"}\r\n', b"\n", b'{"id": "\xff"}'])
     assert found == "1fa8eec77b82cdb198552c2a0cd56bcd85570441dbbf375b3bc3d0570dc7468f"
+
+
+LINE = '{"id": "a"}\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (LINE.encode("utf-16"), "UTF-16 or UTF-32 text, or no text, and .*: `iconv"),
+        (LINE.encode("utf-16-le"), "UTF-16 or UTF-32"),
+        (LINE.encode("utf-16-be"), "UTF-16 or UTF-32"),
+        (LINE.encode("utf-32"), "UTF-16 or UTF-32"),
+        (gzip.compress(LINE.encode(), mtime=0), "packed with gzip, .*: unpack it with `gunzip` first"),
+        (bz2.compress(LINE.encode()), "packed with bzip2"),
+        (lzma.compress(LINE.encode()), "packed with xz"),
+        (b"PK\x03\x04 and more", "a zip archive"),
+        (b"PAR1 and more", "a Parquet file, .*: name it .parquet"),
+    ],
+    ids=str.split("utf-16 utf-16-le utf-16-be utf-32 gzip bzip2 xz zip parquet"),
+)
+def test_a_file_of_another_kind_is_named_as_such(content: bytes, said: str, tmp_path: Path) -> None:
+    source = written(tmp_path, content)
+    with pytest.raises(InputError, match=f"{source.path} is {said}"):
+        FORMAT.find("input", tmp_path, RowSettings())
+
+
+def test_a_link_to_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").symlink_to("/proc/self/mem")
+    with pytest.raises(InputError, match=r"cannot read .*/records.jsonl \(Input/output error\): name a file"):
+        FORMAT.find("input", tmp_path, RowSettings())

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stages.sources.base import RowSettings, Source
+from stages.sources.base import InputError, RowSettings, Source
 from stages.sources.parquet import Parquet
 
 FORMAT = Parquet()
@@ -53,3 +53,28 @@ def test_the_media_of_rows_but_their_bytes(
     rows: list[dict[str, Any]], settings: RowSettings, found: list[Any], tmp_path: Path
 ) -> None:
     assert list(FORMAT.media(written(tmp_path / "a.parquet", rows), settings)) == found
+
+
+def test_a_damaged_page_names_the_file(tmp_path: Path, read: Callable[..., Any]) -> None:
+    """The footer, with the number of rows, is whole: only reading the rows shows it."""
+    rows = [{"image": f"{n}.png", "answer": f"{n}"} for n in range(2000)]
+    source = written(tmp_path / "a.parquet", rows)
+    data = bytearray(Path(source.path).read_bytes())
+    footer_bytes = int.from_bytes(data[-8:-4], "little") + 8
+    for at in range(4, len(data) - footer_bytes):
+        data[at] ^= 0xFF
+    Path(source.path).write_bytes(data)
+    assert FORMAT.count(source) == 2000
+    for reading in (
+        lambda: read(source),
+        lambda: list(FORMAT.media(source, RowSettings())),
+        lambda: list(FORMAT.answers(source, RowSettings())),
+    ):
+        with pytest.raises(InputError, match=f"^{source.path} .*: write or download it anew, or leave it out$"):
+            reading()
+
+
+def test_a_link_to_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").symlink_to("/proc/self/mem")
+    with pytest.raises(InputError, match=r"a\.parquet is not a Parquet file, or a damaged one"):
+        FORMAT.find("input", tmp_path, RowSettings())

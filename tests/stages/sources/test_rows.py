@@ -81,3 +81,13 @@ def test_media_in_their_other_forms(store: MediaStore, image: bytes) -> None:
 )
 def test_where_the_media_of_rows_are(named: str | None, columns: list[str], found: str | None) -> None:
     assert media_column(RowSettings(columns={"media": named} if named else {}), columns) == found
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(b"a", "a"), ("\N{SNOWMAN}".encode(), "\N{SNOWMAN}"), (b"\xff\x00", "\udcff\x00"), (b"", "")],
+)
+def test_binary_columns_are_text(value: bytes, expected: str, store: MediaStore) -> None:
+    """Bytes that are no UTF-8 become lone surrogates, which no text of a record may hold."""
+    [fields] = records([{"id": value, "image": "a.png", "choices": [value]}], store)
+    assert (fields["id"], fields["choices"]) == (expected, [expected])

@@ -29,3 +29,11 @@ def test_a_box_that_fills_the_image_takes_its_rim_for_background():
 def test_thin_images(size):
     image = np.zeros((*size, 3), np.uint8)
     assert segment(image, (0, 0, size[1], size[0])).shape == size
+
+
+def test_the_colour_of_a_large_white_object_is_white():
+    """A sum of hundreds of thousands of levels has no room in single precision: the mean would be above 255."""
+    image = np.zeros((700, 700, 3), np.uint8)
+    image[30:670, 30:670] = 255
+    mask = segment(image, (30, 30, 670, 670))
+    assert mask[30:670, 30:670].all() and mask.sum() == 640 * 640
