@@ -112,6 +112,6 @@ def test_commands_are_ones_that_beam_knows(line: str) -> None:
     arguments = re.sub(r"\s+#.*", "", line).split(" -- ")[0]
     quoted = re.findall(r'"[^"]*"|\S+', arguments)[1:]
     parsed = cli.make_parser().parse_args([part.strip('"') for part in quoted])
-    assert parsed.command in ("run", "preview", "validate", "inspect", "cache")
-    if parsed.command not in ("inspect", "cache"):
+    assert parsed.command in ("init", "run", "preview", "validate", "inspect", "diff", "config", "cache")
+    if parsed.command not in ("init", "inspect", "diff", "config", "cache"):
         assert (ROOT / parsed.pipeline).is_file()

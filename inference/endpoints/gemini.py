@@ -139,7 +139,7 @@ class GeminiEndpoint:
         """Raise the CallError that a response's status means; the client would lose the status of a broken body."""
         if response.status == 200:
             return
-        data = await read_body(response)
+        data = await read_body(response.content.iter_any())
         # A wrong key comes as a plain 400; only the details say so, and how long to wait.
         failure = Failure.UNAUTHORISED if _BAD_KEY.search(data) else failure_of(response.status)
         delay, header = _RETRY_DELAY.search(data), response.headers.get("retry-after", "")
@@ -197,7 +197,7 @@ class _Response(aiohttp.ClientResponse):
     """Reads no more than the largest reply."""
 
     async def text(self, encoding: str | None = None, errors: str = "strict") -> str:
-        return (await read_body(self)).decode("utf-8", errors)
+        return (await read_body(self.content.iter_any())).decode("utf-8", errors)
 
 
 def reply_of(answer: dict[str, Any], n: int, key: str) -> Reply:

@@ -2,11 +2,10 @@
 
 import json
 import math
+from collections.abc import AsyncIterator
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
-
-import aiohttp
 
 from inference.errors import CallError, Failure
 
@@ -18,14 +17,13 @@ MAX_TOKENS = 1_000_000_000
 """No request takes more. A larger count is an error of the server, and would break sums and prices."""
 
 
-async def read_body(response: aiohttp.ClientResponse) -> bytes:
+async def read_body(received: AsyncIterator[bytes]) -> bytes:
     """The body. Raises CallError when it is larger, or holds more objects and lists, than any reply."""
     chunks, size_bytes = [], 0
-    async for chunk in response.content.iter_any():
+    async for chunk in received:
         chunks.append(chunk)
         size_bytes += len(chunk)
         if size_bytes > MAX_REPLY_BYTES:
-            response.close()
             raise CallError(Failure.GARBLED, f"the reply is larger than {MAX_REPLY_BYTES} bytes")
     data = b"".join(chunks)
     if data.count(b"{") + data.count(b"[") > MAX_REPLY_PARTS:

@@ -145,7 +145,8 @@ def test_two_workers_write_the_same(one: str, two: str, name: str, folder: Path)
 def test_pass_rates_alone(folder: Path) -> None:
     run = folder / "runs/rates"
     assert {path.name for path in run.iterdir()} == {
-        *("rl", "rejected", "cache", "README.md", "report.html", "run.json", "config.toml", "input.json", ".lock")
+        *("rl", "rejected", "cache", "ledger", "README.md", "report.html", "run.json", "config.toml"),
+        *("input.json", ".lock"),
     }
     assert all(0 < row["pass_rate"] < 1 for row in rows(run, "rl"))
     summary = json.loads((run / "run.json").read_text("utf-8"))

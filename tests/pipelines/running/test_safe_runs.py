@@ -87,7 +87,7 @@ def test_an_endpoint_that_refuses_ends_the_run(
 def test_a_dead_port_ends_the_run(mode: list[str], data: Path, finished: Path, run_beam: Callable[..., Any]) -> None:
     before, url = held(finished), dead_port()
     ran = run_beam(data, finished, *asking(url), *mode)
-    ran.check_refused(2, f"endpoint far (policy), m at {url}: cannot be reached: connection: ClientConnectorError")
+    ran.check_refused(2, f"endpoint far (policy), m at {url}: cannot be reached: connection: ")
     assert "Start the server, or correct endpoints.far.base_url" in ran.err
     assert held(finished) == before
 
@@ -173,7 +173,7 @@ def test_a_server_that_comes_back_costs_no_record(
                 time.sleep(0.1)
     assert seen.ran.code == 0, seen.ran.err
     assert seen.ran.counts["sft"] == RECORDS
-    assert f"for endpoint far (policy), m at {seen.url}: connection: ClientConnectorError" in seen.ran.err
+    assert f"for endpoint far (policy), m at {seen.url}: connection: " in seen.ran.err
     assert "the servers are back" in seen.ran.err
     assert len(server.seen) == RECORDS - 2
 
@@ -188,7 +188,7 @@ def test_a_server_that_stays_away_stops_the_run_which_goes_on_later(
     assert (seen.ran.code, seen.ran.out) == (3, "")
     assert "Traceback" not in seen.ran.err
     last = seen.ran.err.splitlines()[-1]
-    assert last.startswith(f"beam: endpoint far (policy), m at {seen.url}: away for 1 s: connection: ClientConnector")
+    assert last.startswith(f"beam: endpoint far (policy), m at {seen.url}: away for 1 s: connection: ")
     assert "the same command goes on (endpoints.far.outage_timeout_s says how long to wait)" in last
     assert held(finished) == before
     with serving(right, port=seen.port) as server:
