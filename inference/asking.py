@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from inference.caller import Answered, Caller
 from inference.families.plain import PLAIN
 from inference.grounding import BadReply
-from inference.models import Answered, Caller
 from inference.request import Sampling
 from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt

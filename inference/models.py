@@ -1,40 +1,27 @@
 """Models by role: cache first, identical calls in flight joined, every call accounted for."""
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
+from inference.asked import Asked, cost_of
 from inference.cache.neighbours import Neighbours
 from inference.cache.replies import CacheEntry, Kept
 from inference.cache.shared import open_cache
+from inference.caller import Answered
 from inference.endpoint import Endpoint, kind_of, open_endpoint
 from inference.errors import NOT_SENT, BudgetUsedUp, CallError, Failure, RunStopped
 from inference.families.base import Family
-from inference.flow.budget import Budget, Cost
+from inference.flow.budget import Budget
 from inference.flow.guard import guarded_by
 from inference.flow.in_flight import one_in_flight
 from inference.flow.watch import Watch
-from inference.request import Completion, Continuation, Reply, Request, Sampling, cache_key, estimated_tokens, joined
-from inference.settings import EndpointSettings, ModelsSettings
+from inference.request import Continuation, Reply, Request, Sampling, cache_key, estimated_tokens
+from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt
-from schemas.records import Call
 from schemas.usage import Usage
 from vision.media import MediaStore
-
-
-@dataclass(frozen=True)
-class Answered:
-    """The samples of one call in order, and the call as the lineage and the ledger see it."""
-
-    completions: tuple[Completion, ...]
-    call: Call
-
-    @property
-    def text(self) -> str:
-        """The first sample's text."""
-        return self.completions[0].text
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,50 +30,6 @@ class _Flight:
 
     future: "asyncio.Future[Kept]"
     max_tokens: int
-
-
-@dataclass
-class _Asked:
-    """One call in progress: its keys, the samples it has so far, which of them it sent requests for, and what those
-    took.
-    """
-
-    role: str
-    endpoint: Endpoint
-    prompt: RenderedPrompt
-    sampling: Sampling
-    continuation: Continuation | None
-    keys: tuple[str, ...]
-    have: dict[str, Kept]
-    sent: set[str] = field(default_factory=set)
-    replies: list[Reply] = field(default_factory=list)
-
-    def wanted(self) -> dict[int, list[int]]:
-        """The samples that are still needed, by the budget to ask for them with: missing ones, and truncated ones
-        whose budget may be doubled."""
-        limit = self.endpoint.settings.max_tokens_limit
-        wanted: dict[int, list[int]] = defaultdict(list)
-        for index, key in enumerate(self.keys):
-            kept = self.have.get(key)
-            if kept is None or not kept.serves(self.sampling.max_tokens):
-                wanted[self.sampling.max_tokens].append(index)
-            elif kept.max_tokens < limit and not kept.serves(limit):
-                wanted[min(limit, 2 * kept.max_tokens)].append(index)
-        return dict(wanted)
-
-    def cost(self, worth_usd: float, repairs: int) -> Call:
-        """The call, with what it has taken so far."""
-        settings, taken = self.endpoint.settings, joined(self.replies).usage
-        cost_usd = _cost(settings, taken).usd
-        usage = replace(
-            taken,
-            calls=1,
-            cached=len(self.have.keys() - self.sent),
-            repairs=repairs,
-            cost_usd=cost_usd,
-            worth_usd=cost_usd + worth_usd,
-        )
-        return Call(self.role, self.prompt.name, self.prompt.sha256, settings.model, self.keys, usage)
 
 
 class Models:
@@ -151,7 +94,7 @@ class Models:
         model, revision = endpoint.settings.model, endpoint.revision
         keys = tuple(cache_key(model, revision, prompt, sampling, i, continuation) for i in range(sampling.n))
         have = self._cached(role, model, prompt.name, keys)
-        asked = _Asked(role, endpoint, prompt, sampling, continuation, keys, have)
+        asked = Asked(role, endpoint, prompt, sampling, continuation, keys, have)
         worth_usd = sum(endpoint.settings.cost_usd(k.tokens_in, k.tokens_out) for k in asked.have.values())
         try:
             await self._complete(asked)
@@ -173,7 +116,7 @@ class Models:
             )
         return have
 
-    async def _complete(self, asked: _Asked) -> None:
+    async def _complete(self, asked: Asked) -> None:
         while wanted := asked.wanted():
             for max_tokens, indices in sorted(wanted.items()):
                 flights = {asked.keys[index]: self._flight(asked.keys[index], max_tokens) for index in indices}
@@ -197,7 +140,7 @@ class Models:
         flight = self._in_flight.get(key)
         return flight if flight is not None and flight.max_tokens >= max_tokens else None
 
-    def _ask(self, asked: _Asked, indices: tuple[int, ...], max_tokens: int) -> Coroutine[Any, Any, dict[str, Kept]]:
+    def _ask(self, asked: Asked, indices: tuple[int, ...], max_tokens: int) -> Coroutine[Any, Any, dict[str, Kept]]:
         """Note at once that these samples are in flight, so that others join; returns the coroutine that sends the
         request."""
         loop = asyncio.get_running_loop()
@@ -206,7 +149,7 @@ class Models:
         return self._send(asked, indices, max_tokens, flights)
 
     async def _send(
-        self, asked: _Asked, indices: tuple[int, ...], max_tokens: int, flights: dict[str, _Flight]
+        self, asked: Asked, indices: tuple[int, ...], max_tokens: int, flights: dict[str, _Flight]
     ) -> dict[str, Kept]:
         """Send the request; cache each reply the moment it arrives; pass them to the callers that joined."""
         wanted = [asked.keys[index] for index in indices]
@@ -237,7 +180,7 @@ class Models:
                     del self._in_flight[key]
 
     async def _kept(
-        self, asked: _Asked, wanted: Sequence[str], request: Request, stored: dict[str, Kept]
+        self, asked: Asked, wanted: Sequence[str], request: Request, stored: dict[str, Kept]
     ) -> dict[str, Kept]:
         """The samples that the server gives, cached.
 
@@ -265,7 +208,7 @@ class Models:
                 return await endpoint.generate(request)
         guard = None
         tokens_out = self.budget.expected_tokens_out(prompt.name, n, request.sampling.max_tokens)
-        reserved = _cost(settings, Usage(tokens_in=estimated_tokens(prompt), tokens_out=tokens_out))
+        reserved = cost_of(settings, Usage(tokens_in=estimated_tokens(prompt), tokens_out=tokens_out))
         await self.budget.reserve(reserved)
         taken = NOT_SENT
         try:
@@ -279,7 +222,7 @@ class Models:
                 guard.ended(error)
             raise
         finally:
-            cost, samples = _cost(settings, taken.usage), len(taken.completions)
+            cost, samples = cost_of(settings, taken.usage), len(taken.completions)
             self.budget.settle(reserved, cost, prompt.name, samples, taken.usage.tokens_out)
             if self._watch is not None:
                 self._watch.notes.paid(role, taken.usage, cost.usd)
@@ -288,7 +231,7 @@ class Models:
         return taken
 
     def _keep(
-        self, asked: _Asked, wanted: Sequence[str], reply: Reply, max_tokens: int, stored: dict[str, Kept]
+        self, asked: Asked, wanted: Sequence[str], reply: Reply, max_tokens: int, stored: dict[str, Kept]
     ) -> dict[str, Kept]:
         """Note what the samples that arrived took, and cache those that are not ``stored`` yet: not every endpoint
         tells of them as they arrive. A truncated sample that they replace was wasted.
@@ -303,7 +246,7 @@ class Models:
             stored.update(self._store(asked, wanted, reply, max_tokens))
         return {key: stored[key] for key in came}
 
-    def _store(self, asked: _Asked, keys: Sequence[str], reply: Reply, max_tokens: int) -> dict[str, Kept]:
+    def _store(self, asked: Asked, keys: Sequence[str], reply: Reply, max_tokens: int) -> dict[str, Kept]:
         """Cache the samples under the first of the keys; returns what the cache then has there.
 
         It is done when this returns, without another turn of the loop in which the process could be killed.
@@ -326,11 +269,6 @@ class Models:
             self._watch.notes.close()
 
 
-def _cost(settings: EndpointSettings, usage: Usage) -> Cost:
-    usd = settings.cost_usd(usage.tokens_in, usage.tokens_out, usage.tokens_cached)
-    return Cost(usd, usage.tokens_in + usage.tokens_out)
-
-
 async def _joined(future: "asyncio.Future[Kept]") -> Kept:
     """The sample that another caller asked for; if that failed, the same failure without its cost."""
     try:
@@ -339,35 +277,3 @@ async def _joined(future: "asyncio.Future[Kept]") -> Kept:
         raise CallError(error.failure, error.message, key=error.key) from error
     except BudgetUsedUp as error:
         raise BudgetUsedUp(*error.args) from error
-
-
-class Caller(Protocol):
-    """What a scorer needs to call models; :class:`Models` and a stage's session both have it."""
-
-    async def generate(
-        self,
-        role: str,
-        prompt: RenderedPrompt,
-        sampling: Sampling,
-        *,
-        continuation: Continuation | None = None,
-        repair: bool = False,
-    ) -> Answered:
-        """See :meth:`Models.generate`."""
-        ...
-
-    def repair_attempts(self, role: str) -> int:
-        """See :meth:`Models.repair_attempts`."""
-        ...
-
-    def max_tokens_limit(self, role: str) -> int:
-        """See :meth:`Models.max_tokens_limit`."""
-        ...
-
-    def family(self, role: str) -> Family:
-        """See :meth:`Models.family`."""
-        ...
-
-    def gives_logprobs(self, role: str) -> bool:
-        """See :meth:`Models.gives_logprobs`."""
-        ...

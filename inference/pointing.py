@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from inference.asking import BadReply, ask_for
-from inference.models import Answered, Caller
+from inference.caller import Answered, Caller
 from inference.request import Sampling
 from schemas.geometry import Box, Point
 from schemas.messages import MediaPart

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from inference.caller import Answered
 from inference.errors import BudgetUsedUp, CallError
 from inference.families.base import Family
-from inference.models import Answered, Models
+from inference.models import Models
 from inference.request import Continuation, Sampling
 from prompts.loader import RenderedPrompt
 from schemas.records import Call
@@ -12,7 +13,7 @@ from schemas.records import Call
 
 @dataclass
 class Session:
-    """A :class:`inference.models.Caller` that notes its calls and its failed ones, each in the order of their ends."""
+    """A :class:`inference.caller.Caller` that notes its calls and its failed ones, each in the order of their ends."""
 
     models: Models
     calls: list[Call] = field(default_factory=list)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from inference.models import Caller
+from inference.caller import Caller
 from rewards.form import GROUNDED_FORM, Form
 from rewards.locating import ObjectMasks, Served
 from rewards.scorers.tool_calls import Trajectory

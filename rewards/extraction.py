@@ -13,8 +13,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
+from inference.caller import Answered, Caller
 from inference.grounding import BadReply, json_object
-from inference.models import Answered, Caller
 from inference.request import Sampling
 from rewards.judge import JudgeTask, ask_judge
 from schemas.geometry import Point

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from inference.asking import ask_for
+from inference.caller import Answered, Caller
 from inference.errors import CallError
 from inference.grounding import BadReply, json_object
-from inference.models import Answered, Caller
 from inference.request import Sampling
 from prompts.loader import load_prompt
 from schemas.messages import Part

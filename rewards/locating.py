@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from inference.asking import Asks, ask_for
+from inference.caller import Caller
 from inference.errors import CallError, Failure
 from inference.families.plain import PLAIN
 from inference.grounding import BadReply, Mask, masks_of_reply
-from inference.models import Caller
 from inference.pointing import boxes_of, points_of
 from inference.request import Sampling
 from inference.settings import ModelsSettings

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from inference.caller import Answered
 from inference.errors import CallError
 from inference.grounding import BadReply, json_object
-from inference.models import Answered
 from rewards.case import Case
 from rewards.judge import MAX_REASON_CHARS, JudgeTask, ask_judge
 from rewards.judge_guard import question_text

@@ -5,6 +5,7 @@ it is.
 import dataclasses
 import difflib
 import functools
+import hashlib
 import json
 import re
 import textwrap
@@ -129,6 +130,11 @@ def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
 def to_toml(settings: Any) -> str:
     """The settings, resolved, as TOML that :func:`load_config` reads back."""
     return tomli_w.dumps(TypeAdapter(type(settings)).dump_python(settings, mode="json", exclude_none=True))
+
+
+def config_sha256(settings: Any) -> str:
+    """The SHA-256 of the settings as TOML: the same for the same values."""
+    return hashlib.sha256(to_toml(settings).encode()).hexdigest()
 
 
 def section_class(hint: Any) -> tuple[type | None, bool]:

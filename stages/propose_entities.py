@@ -12,8 +12,8 @@ from typing import Annotated, TypeGuard
 from pydantic import PositiveInt
 
 from inference.asking import Asks, ask_for
+from inference.caller import Answered
 from inference.grounding import BadReply, json_object
-from inference.models import Answered
 from inference.request import Sampling
 from inference.session import Session
 from inference.settings import ModelsSettings

@@ -76,6 +76,10 @@ class Guard:
         elif error is None or error.failure is not Failure.TIMEOUT:
             self._back()
 
+    def failed(self, error: CallError) -> None:
+        """One try of a call has failed, which whoever watches the run is to see."""
+        self._notes.failed(self._name, error.status or 0, printable(" ".join(str(error).split())))
+
     def ended(self, error: CallError | None) -> None:
         """A call has ended. Raises :class:`RunStopped` where its error means that there is no use in going on."""
         if error is None:

@@ -1,8 +1,9 @@
 """What the processes of one run note for each other and for whoever runs it, in a folder that all of them see.
 
 ``paid-<process>.jsonl`` has one line for each request that cost something or took tokens: what it took is known there
-even when the run is stopped or killed. ``reached-<endpoint>`` says that a server has answered this run;
-``away-<endpoint>-<process>`` that a process waits for one.
+even when the run is stopped or killed. ``failed-<process>.jsonl`` has one for each try that failed.
+``reached-<endpoint>`` says that a server has answered this run; ``away-<endpoint>-<process>`` that a process waits for
+one.
 """
 
 import contextlib
@@ -15,6 +16,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from schemas.usage import Usage
+
+MAX_SAID_CHARS = 200
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,15 @@ class Paid:
     cost_usd: float
 
 
+@dataclass(frozen=True)
+class FailedTry:
+    """A try of a request that failed: the endpoint, the server's HTTP status (0: there is none), and what it said."""
+
+    endpoint: str
+    status: int
+    said: str
+
+
 class RunNotes:
     """The notes of this process in the folder ``root``, which is made when something is noted."""
 
@@ -36,7 +48,7 @@ class RunNotes:
         self._root = Path(root)
         self._process = f"{os.getpid()}-{os.urandom(6).hex()}"
         self._lock = threading.Lock()
-        self._handle: int | None = None
+        self._handles: dict[str, int] = {}
         self._count = 0
         self._closed = False
 
@@ -45,16 +57,23 @@ class RunNotes:
         if not (cost_usd or usage.tokens_in or usage.tokens_out or usage.requests):
             return
         with self._lock:
-            if self._closed:
-                return
-            if self._handle is None:
-                self._root.mkdir(parents=True, exist_ok=True)
-                path = self._root / f"paid-{self._process}.jsonl"
-                self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             self._count += 1
             name = f"{self._process}-{self._count}"
-            line = Paid(name, role, usage.requests, usage.tokens_in, usage.tokens_out, cost_usd)
-            os.write(self._handle, json.dumps(asdict(line)).encode() + b"\n")
+            self._append("paid", Paid(name, role, usage.requests, usage.tokens_in, usage.tokens_out, cost_usd))
+
+    def failed(self, endpoint: str, status: int, said: str) -> None:
+        """Note a try that failed; ``said`` is for a person to read, on one line."""
+        with self._lock:
+            self._append("failed", FailedTry(endpoint, status, said[:MAX_SAID_CHARS]))
+
+    def _append(self, kind: str, line: Paid | FailedTry) -> None:
+        if self._closed:
+            return
+        if kind not in self._handles:
+            self._root.mkdir(parents=True, exist_ok=True)
+            path = self._root / f"{kind}-{self._process}.jsonl"
+            self._handles[kind] = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.write(self._handles[kind], json.dumps(asdict(line)).encode() + b"\n")
 
     def reached(self, endpoint: str) -> None:
         """Note that the endpoint's server has answered."""
@@ -82,12 +101,12 @@ class RunNotes:
                 (self._root / name).write_text(text, "utf-8")
 
     def close(self) -> None:
-        """Close the file; everything is already in it. Nothing is noted from now on: the run may have ended."""
+        """Close the files; everything is already in them. Nothing is noted from now on: the run may have ended."""
         with self._lock:
             self._closed = True
-            if self._handle is not None:
-                os.close(self._handle)
-            self._handle = None
+            for handle in self._handles.values():
+                os.close(handle)
+            self._handles.clear()
 
 
 def waiting(root: str) -> list[str]:

@@ -141,6 +141,8 @@ class Flow:
             reply = await self._send(request, n, send, rank)
         except CallError as error:
             failed = error
+            if guard is not None:
+                guard.failed(error)
             raise
         else:
             failed = None

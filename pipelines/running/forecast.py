@@ -144,6 +144,15 @@ def forecast_text(summary: RunSummary, total: int | None, recipe: Recipe, settin
     return "\n".join(lines)
 
 
+def expected_calls(summary: RunSummary, total: int, recipe: Recipe, settings: Any) -> float:
+    """How many calls ``total`` records take, by those of a run with the same settings over some records."""
+    sides = _side_calls(summary, recipe)
+    factor = total / summary.counts.input
+    of_records = summary.usage.calls - sum(side.calls for _, side in sides)
+    of_samples = (side.calls * _growth(side.calls, factor, max_calls(stage, settings)) for stage, side in sides)
+    return of_records * factor + sum(of_samples)
+
+
 def _side_calls(summary: RunSummary, recipe: Recipe) -> list[tuple[Stage, Usage]]:
     """The calls that belong to the run and to no record: those of the stages that look at a sample."""
     samples = {stage.name: stage for stage in recipe.stages if stage.is_sample}

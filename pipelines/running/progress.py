@@ -1,7 +1,7 @@
-"""The live view of a local run: stages, what they have done, calls in flight, cache hits and time left.
+"""The live view of a local run: stages, what they have done, what the run has taken, its errors and the time left.
 
-In a terminal a table that redraws itself; otherwise one line whenever the figures have changed for a while. A remote
-runner's workers count in their own processes; nothing is shown for them here.
+In a terminal a table that redraws itself; otherwise a line every few seconds when the figures have changed. Workers in
+processes of their own and remote ones count stages there: of those only what the run has taken is shown.
 """
 
 import contextlib
@@ -9,6 +9,7 @@ import itertools
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 
 from rich.console import Console, Group
@@ -17,26 +18,35 @@ from rich.table import Table
 from rich.text import Text
 
 from inference.flow.notes import waiting
+from pipelines.running.so_far import NotesReader, SoFar
+from schemas.text import counted
 from stages.plumbing.metrics import StageProgress, board
 from stages.plumbing.recipe import Recipe
 
 REDRAW_S = 0.5
-LINE_EVERY_S = 10.0
+LINE_EVERY_S = 5.0
 LOOK_EVERY_S = 0.5
+RATE_OVER_S = 60.0
+MIN_RATE_OVER_S = 5.0
+"""Over how many seconds, and at least, the rate of calls is taken that the time left is told by."""
 StagesBefore = Mapping[str, str]
 """The name of the stage whose kept records are those that a stage will see."""
 
 
 @contextlib.contextmanager
-def show_progress(recipe: Recipe, part: str = "", notes: str = "") -> Iterator[None]:
+def show_progress(
+    recipe: Recipe, part: str = "", notes: str = "", expected_calls: float | None = None
+) -> Iterator[None]:
     """Show the board on stderr while the body runs, and its last state when it ends.
 
     ``part`` says, before each line and above the table, which part of the run this is ("" when it has but one). What
-    the run's processes wait for stands in the folder ``notes`` (:mod:`inference.flow.notes`).
+    the run's processes wait for, and what they take, stands in the folder ``notes`` (:mod:`inference.flow.notes`). The
+    time left of the whole run is told where it is known how many calls it makes.
     """
     stop = threading.Event()
     show = _redraw if sys.stderr.isatty() else _print_lines
-    thread = threading.Thread(target=show, args=(stop, stages_before(recipe), part, notes), daemon=True)
+    view = RunView(recipe, part, notes, expected_calls)
+    thread = threading.Thread(target=show, args=(stop, view), daemon=True)
     thread.start()
     try:
         yield
@@ -45,40 +55,66 @@ def show_progress(recipe: Recipe, part: str = "", notes: str = "") -> Iterator[N
         thread.join()
 
 
-def _redraw(stop: threading.Event, before: StagesBefore, part: str, notes: str) -> None:
-    title = part.rstrip(": ") or None
+class RunView:
+    """What is shown of a run. ``expected_calls`` is how many it makes in all, None where nobody knows."""
 
-    def drawn() -> Group:
-        return Group(progress_table(board(), before, title), *map(Text, waits(notes)))
+    def __init__(self, recipe: Recipe, part: str = "", notes: str = "", expected_calls: float | None = None) -> None:
+        self.part = part
+        self._before, self._notes, self._reader = stages_before(recipe), notes, NotesReader(notes)
+        self._expected = expected_calls
+        self._calls: deque[tuple[float, int]] = deque()
 
-    with Live(drawn(), console=Console(stderr=True), refresh_per_second=4) as live:
+    def drawn(self) -> Group:
+        """The table, with what the run has taken below it."""
+        table = progress_table(board(), self._before, self.part.rstrip(": ") or None)
+        below = [part for part in (taken_text(self._reader.read()), self._left_text(time.monotonic())) if part]
+        return Group(table, *map(Text, below), *map(Text, self.waits()))
+
+    def line(self) -> str:
+        """The present state in one line; empty while there is nothing to tell."""
+        stages, so_far = board(), self._reader.read()
+        shown = [progress_line(stages, self._before), taken_text(so_far), self._left_text(time.monotonic())]
+        if not stages and so_far.requests:
+            shown[0] = f"requests sent {so_far.requests}"
+        return "; ".join(part for part in shown if part)
+
+    def waits(self) -> list[str]:
+        """What the run waits for, a line each."""
+        return waiting(self._notes) if self._notes else []
+
+    def _left_text(self, now_s: float) -> str:
+        calls = sum(stage.calls for stage in board().values())
+        self._calls.append((now_s, calls))
+        while self._calls[0][0] < now_s - RATE_OVER_S:
+            self._calls.popleft()
+        left_s = run_left_s(self._calls, self._expected)
+        return "" if left_s is None else f"about {duration_text(left_s)} left of the run"
+
+
+def _redraw(stop: threading.Event, view: RunView) -> None:
+    with Live(view.drawn(), console=Console(stderr=True), refresh_per_second=4) as live:
         while not stop.wait(REDRAW_S):
-            live.update(drawn())
-        live.update(drawn())
+            live.update(view.drawn())
+        live.update(view.drawn())
 
 
-def _print_lines(stop: threading.Event, before: StagesBefore, part: str, notes: str) -> None:
+def _print_lines(stop: threading.Event, view: RunView) -> None:
     """Print what has changed every few seconds, and at once when the run begins to wait or goes on."""
     shown, waited, next_s = "", False, time.monotonic() + LINE_EVERY_S
     while True:
         ended = stop.wait(LOOK_EVERY_S)
-        waiting_now = waits(notes)
-        if not ended and time.monotonic() < next_s and bool(waiting_now) == waited:
+        waits = view.waits()
+        if not ended and time.monotonic() < next_s and bool(waits) == waited:
             continue
-        for line in waiting_now or (["the servers are back"] if waited and not ended else []):
-            print(part + line, file=sys.stderr, flush=True)
-        waited, next_s = bool(waiting_now), time.monotonic() + LINE_EVERY_S
-        line = progress_line(board(), before)
+        for line in waits or (["the servers are back"] if waited and not ended else []):
+            print(view.part + line, file=sys.stderr, flush=True)
+        waited, next_s = bool(waits), time.monotonic() + LINE_EVERY_S
+        line = view.line()
         if line and line != shown:
-            print(part + line, file=sys.stderr, flush=True)
+            print(view.part + line, file=sys.stderr, flush=True)
             shown = line
         if ended:
             return
-
-
-def waits(notes: str) -> list[str]:
-    """What the run waits for, a line each; ``notes`` "" is a run that notes nothing."""
-    return waiting(notes) if notes else []
 
 
 def stages_before(recipe: Recipe) -> StagesBefore:
@@ -99,6 +135,36 @@ def eta_s(progress: StageProgress, total: int | None, now_s: float) -> float | N
     if total is None or not rate or finished >= total:
         return None
     return (total - finished) / rate
+
+
+def run_left_s(calls: deque[tuple[float, int]], expected: float | None) -> float | None:
+    """Seconds until the run has made all ``expected`` calls, at the rate of those in ``calls``: pairs of a time in
+    seconds and how many were made by then. None while that cannot be told.
+    """
+    (began_s, first), (now_s, made) = calls[0], calls[-1]
+    if expected is None or made >= expected or made == first or now_s - began_s < MIN_RATE_OVER_S:
+        return None
+    return (expected - made) * (now_s - began_s) / (made - first)
+
+
+def duration_text(seconds: float) -> str:
+    """Returns ``40 s``, ``12 min`` or ``3 h 20 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def taken_text(so_far: SoFar) -> str:
+    """What the run has taken, and the tries that failed; empty where there is nothing of either."""
+    parts = [f"{so_far.tokens:,} tokens"] if so_far.tokens else []
+    parts += [f"${so_far.usd:.2f}"] if so_far.usd else []
+    taken = [", ".join(parts)] if parts else []
+    if so_far.failed_tries:
+        limited = f" ({so_far.rate_limited} with HTTP 429)" if so_far.rate_limited else ""
+        failed = counted(so_far.failed_tries, "try failed", "tries failed")
+        taken.append(f"{failed}{limited}, the last: {so_far.last_error}")
+    return "; ".join(taken)
 
 
 def progress_table(stages: dict[str, StageProgress], before: StagesBefore, title: str | None = None) -> Table:
@@ -123,5 +189,7 @@ def progress_line(stages: dict[str, StageProgress], before: StagesBefore) -> str
     total = total_of(name, stages, before)
     of = f"/{total}" if total is not None else ""
     calls = sum(p.requests for p in stages.values()), sum(p.cached for p in stages.values())
-    done = progress.kept + progress.rejected
-    return f"{name}: {done}{of} done, {progress.rejected} rejected; calls sent {calls[0]}, from the cache {calls[1]}"
+    done, in_flight = progress.kept + progress.rejected, sum(p.in_flight for p in stages.values())
+    flying = f", in flight {in_flight}" if in_flight else ""
+    sent = f"calls sent {calls[0]}, from the cache {calls[1]}{flying}"
+    return f"{name}: {done}{of} done, {progress.rejected} rejected; {sent}"

@@ -2,7 +2,6 @@
 
 import contextlib
 import datetime
-import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from inference.serving import started_servers
 from pipelines.running.budget import Spent, is_local, is_used_up, spent_of, worker_processes
 from pipelines.running.changes import replaced_by
 from pipelines.running.counts import agreements, ledger, metric_counters, unbalanced, written_counts
+from pipelines.running.earlier import calls_to_expect
 from pipelines.running.errors import ConservationError
 from pipelines.running.failures import check_failures, most_frequent_details, stop_of
 from pipelines.running.forecast import count_records, measured
@@ -30,7 +30,7 @@ from pipelines.running.waves import Wave, first_share, joined_counters, next_sha
 from prompts.loader import load_prompt
 from publishing.card import write_card
 from publishing.report import write_report
-from schemas.config import to_toml
+from schemas.config import config_sha256, to_toml
 from schemas.revision import code_revision
 from schemas.run_summary import TRAINING_SETS, Counts, RunSummary, StageFigures, TargetFigures
 from stages.draw_questions import Draw
@@ -60,8 +60,9 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
         notes = stack.enter_context(Spending(plan.folder.root).run())
         # A stage that asks what it does not declare is to be told: it finds all roles.
         alone = arguments.cache or not is_local(options)
-        beside = () if alone else plan.folder.neighbours(plan.input.fingerprint)
-        models = replace(models, roles=plan.models.roles, notes=str(notes), neighbours=beside)
+        beside = () if alone else plan.folder.beside(plan.input.fingerprint)
+        neighbours = tuple(str(folder.cache_path) for folder in beside)
+        models = replace(models, roles=plan.models.roles, notes=str(notes), neighbours=neighbours)
         served = replace(plan, models=models)
         waves = _run_waves(served, arguments)
         summary = _summarise(plan, waves, arguments, time.monotonic() - started)
@@ -123,7 +124,7 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
         run_prompts = _run_prompts(recipe) if arguments.measure else None
         write_ends(ends, shared, staging, context.roots, plan.settings.write, run_prompts)
         try:
-            with show_progress(recipe, "" if draw.target_sft is None else f"wave {len(before) + 1}: ", models.notes):
+            with show_progress(recipe, *_shown(plan, draw, len(before) + 1)):
                 result = pipeline.run()
                 result.wait_until_finish()
         except Exception as error:
@@ -133,6 +134,13 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
         finally:
             runtime().close(models)
     return wave_of(metric_counters(result.metrics()), written_counts(staging))
+
+
+def _shown(plan: Plan, draw: Draw, wave: int) -> tuple[str, str, float | None]:
+    """What the live view is told: which wave this is, the folder of the notes, and the calls that the run will make."""
+    if draw.target_sft is not None:
+        return f"wave {wave}: ", plan.models.notes, None
+    return "", plan.models.notes, calls_to_expect(plan)
 
 
 def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_s: float) -> RunSummary:
@@ -166,7 +174,7 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
         roles={role: plan.models.endpoint(role).model for role in plan.roles},
         self_judged=plan.models.self_judging,
         self_checked=plan.models.self_checking,
-        config_sha256=hashlib.sha256(to_toml(plan.settings).encode()).hexdigest(),
+        config_sha256=config_sha256(plan.settings),
         revision=code_revision(),
         prompts={name: load_prompt(name).sha256 for name in recipe.prompts},
         artifacts=tuple(

@@ -10,6 +10,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 from schemas.errors import UserError
@@ -51,21 +52,18 @@ class RunFolder:
         """The reply cache of this run."""
         return self.root / "cache" / "replies.sqlite"
 
-    def neighbours(self, fingerprint: str) -> tuple[str, ...]:
-        """The reply caches of the run folders beside this one that are the same input's, the newest first.
+    def beside(self, fingerprint: str) -> "tuple[RunFolder, ...]":
+        """The run folders beside this one that are the same input's and have a reply cache, the newest first.
 
         A run finds in them what its preview has paid for.
         """
-        markers = [path for path in self.root.parent.glob(f"*/{RUN_MARKER}") if path.parent != self.root]
-        found: list[tuple[float, str]] = []
-        for marker in markers:
-            cache = RunFolder(marker.parent).cache_path
-            with contextlib.suppress(
-                OSError, ValueError, TypeError, KeyError
-            ):  # no run folder, or none of ours to read
-                if json.loads(marker.read_text("utf-8"))["fingerprint"] == fingerprint and cache.is_file():
-                    found.append((cache.stat().st_mtime, str(cache)))
-        return tuple(path for _, path in sorted(found, reverse=True)[:MAX_NEIGHBOURS])
+        found: list[tuple[float, RunFolder]] = []
+        for marker in self.root.parent.glob(f"*/{RUN_MARKER}"):
+            folder = RunFolder(marker.parent)
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):  # not ours, or none that can be read
+                if folder != self and json.loads(marker.read_text("utf-8"))["fingerprint"] == fingerprint:
+                    found.append((folder.cache_path.stat().st_mtime, folder))
+        return tuple(folder for _, folder in sorted(found, key=itemgetter(0), reverse=True)[:MAX_NEIGHBOURS])
 
     def prepare(self, input_name: str, fingerprint: str, resume: bool) -> None:
         """Make the folder this input's, and clear what an interrupted run left. Raises :class:`RunFolderError`.

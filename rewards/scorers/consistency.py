@@ -8,8 +8,8 @@ the levels it only leaves details out, which would pay 0.7 for prose without con
 """
 
 from inference.asking import Asks
+from inference.caller import Answered, Caller
 from inference.grounding import BadReply, json_object
-from inference.models import Answered, Caller
 from inference.request import Sampling
 from rewards.case import Case
 from rewards.judge import BRIEFLY, ROLE, JudgeTask, Reading, judge, reason_of

@@ -6,8 +6,8 @@ section decides, in whichever language it is written.
 """
 
 from inference.asking import Asks
+from inference.caller import Answered, Caller
 from inference.grounding import BadReply, json_object
-from inference.models import Answered, Caller
 from rewards.case import COMPLEX, SIMPLE, Case
 from rewards.judge import ROLE, JudgeTask, Reading, judge, reason_of
 from rewards.scorer import Scorer

@@ -6,7 +6,7 @@ free-text gold are unscored, and an answer of any other kind that cannot be read
 """
 
 from inference.asking import Asks
-from inference.models import Caller
+from inference.caller import Caller
 from rewards.case import Case
 from rewards.judge import JudgeTask, judge, true_or_false
 from rewards.judge_guard import question_text

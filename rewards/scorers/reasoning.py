@@ -8,8 +8,8 @@ does not, a yes/no question stands for it, and the verdict says so.
 import math
 
 from inference.asking import Asks
+from inference.caller import Caller
 from inference.errors import CallError
-from inference.models import Caller
 from inference.request import Continuation, Sampling
 from prompts.loader import load_prompt
 from rewards import second_judge

@@ -8,9 +8,9 @@ import json
 from dataclasses import dataclass
 
 from inference.asking import Asks
+from inference.caller import Answered, Caller
 from inference.errors import CallError
 from inference.grounding import BadReply, json_object
-from inference.models import Answered, Caller
 from inference.request import Sampling
 from rewards.case import Case
 from rewards.judge import ROLE, JudgeTask, ask_judge

@@ -22,9 +22,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from inference.asking import Asks
+from inference.caller import Caller
 from inference.errors import CallError
 from inference.grounding import BadReply
-from inference.models import Caller
 from rewards import extraction, locating
 from rewards.case import Case
 from rewards.extraction import FrameStatement, SegmentStatement, Statements, extract_statements

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from inference.asking import Asks
-from inference.models import Answered, Caller
+from inference.caller import Answered, Caller
 from rewards.case import SIMPLE, Case
 from rewards.judge import ROLE, JudgeTask, Reading, judge, true_or_false
 from rewards.judge_guard import question_text

@@ -37,6 +37,7 @@ class StageProgress:
     kept: int = 0
     rejected: int = 0
     in_flight: int = 0
+    calls: int = 0
     requests: int = 0
     cached: int = 0
     _ended: deque[list[int]] = field(default_factory=deque)
@@ -118,5 +119,6 @@ def count_call(stage: str, call: Call) -> None:
         if value:
             _counter(namespace, name).inc(value)
     live = progress(stage)
+    live.calls += call.usage.calls
     live.requests += call.usage.requests
     live.cached += call.usage.cached

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from inference.models import Answered, Models
+from inference.caller import Answered
+from inference.models import Models
 from inference.request import Sampling
 from inference.settings import ModelsSettings
 

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from inference.caller import Answered
 from inference.endpoints.openai_compatible import OpenAIEndpoint
 from inference.errors import CallError
-from inference.models import Answered, Models
+from inference.models import Models
 from inference.request import Reply, Request, Sampling
 from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt

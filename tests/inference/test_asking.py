@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from inference.asking import MAX_SHOWN_CHARS, MAX_TOKENS, Asks, ask_for, repair_prompt
+from inference.caller import Answered
 from inference.errors import CallError, Failure
 from inference.grounding import BadReply, json_object
-from inference.models import Answered, Models
+from inference.models import Models
 from inference.request import Sampling
 from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import load_prompt

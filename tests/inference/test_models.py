@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from inference.cache.replies import ReplyCache
+from inference.caller import Answered
 from inference.errors import CallError, Failure
-from inference.models import Answered, Models
+from inference.models import Models
 from inference.request import Sampling
 from schemas.usage import Usage
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from inference.caller import Answered
 from inference.errors import BudgetUsedUp, CallError, Failure
 from inference.flow.budget import Cost
-from inference.models import Answered, Models
+from inference.models import Models
 from inference.request import Sampling
 from schemas.usage import Usage
 

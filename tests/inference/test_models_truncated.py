@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from inference.models import Answered, Models
+from inference.caller import Answered
+from inference.models import Models
 from inference.request import Sampling
 
 from .asking import ask, call, texts

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from inference.caller import Answered
 from inference.errors import CallError, Failure
 from inference.families.base import Family
 from inference.families.plain import PLAIN
 from inference.grounding import encode_mask
-from inference.models import Answered, Models
+from inference.models import Models
 from inference.request import Completion, Continuation, Sampling
 from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import RenderedPrompt

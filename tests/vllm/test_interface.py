@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from inference.models import Answered
+from inference.caller import Answered
 from inference.request import Continuation, Sampling
 from inference.settings import EndpointSettings, ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt

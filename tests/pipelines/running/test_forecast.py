@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.grounded_cot import RECIPE, Settings
-from pipelines.running.forecast import Sums, count_records, forecast_text, measured, t_quantile, wilson
+from pipelines.running.forecast import Sums, count_records, expected_calls, forecast_text, measured, t_quantile, wilson
 from rewards.rubrics import RubricSettings
 from schemas.run_summary import Counts, RoleLedger, RunSummary
 from schemas.usage import Usage
@@ -146,6 +146,12 @@ def test_what_grows_with_the_records(stage: str, made: int, calls: str, cost: st
     lines = forecast_text(given, 1000, RECIPE, Settings(rubrics=RubricSettings(sample=64))).splitlines()
     assert lines[1].startswith(f"  calls: {calls} (")
     assert lines[2].startswith(f"  cost: {cost} (")
+
+
+def test_the_calls_of_a_run_by_an_earlier_one() -> None:
+    """A record's calls grow with the records, whoever is asked; candidates are asked for once a run."""
+    ran = summary(5, 5, 10, [], [], attempt=side(40, 0.0), trace=side(25, 0.0), rubric_candidates=side(1, 0.0))
+    assert expected_calls(ran, 1000, RECIPE, Settings()) == 6501
 
 
 def test_the_records_of_an_input(tmp_path: Path) -> None:

@@ -1,13 +1,29 @@
 """The live view: totals, time left, and the lines and tables that show them."""
 
 import time
+from collections import deque
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from inference.flow.notes import RunNotes
 from pipelines.grounded_cot import RECIPE
-from pipelines.running.progress import eta_s, progress_line, progress_table, show_progress, stages_before, total_of
+from pipelines.running.progress import (
+    RunView,
+    duration_text,
+    eta_s,
+    progress_line,
+    progress_table,
+    run_left_s,
+    show_progress,
+    stages_before,
+    taken_text,
+    total_of,
+)
+from pipelines.running.so_far import SoFar
+from schemas.usage import Usage
 from stages.plumbing.metrics import StageProgress, clear_board, progress
 
 
@@ -65,7 +81,74 @@ def test_the_latest_stage_in_one_line() -> None:
     assert progress_line({}, BEFORE) == ""
     line = "clean: 6/8 done, 1 rejected; calls sent 3, from the cache 4"
     assert progress_line({name: STAGES[name] for name in ("ingest", "clean")}, BEFORE) == line
-    assert progress_line(STAGES, BEFORE) == "attempt: 2 done, 1 rejected; calls sent 8, from the cache 6"
+    line = "attempt: 2 done, 1 rejected; calls sent 8, from the cache 6, in flight 6"
+    assert progress_line(STAGES, BEFORE) == line
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected", "left"),
+    [
+        ([(100.0, 0), (110.0, 20)], 100.0, 40.0),
+        ([(100.0, 300), (105.0, 310), (120.0, 320)], 330.0, 10.0),
+        ([(100.0, 0), (110.0, 20)], None, None),
+        ([(100.0, 0), (110.0, 100)], 100.0, None),
+        ([(100.0, 20), (110.0, 20)], 100.0, None),
+        ([(100.0, 0), (104.0, 20)], 100.0, None),
+        ([(100.0, 0)], 100.0, None),
+    ],
+)
+def test_the_time_left_of_the_run(calls: list[tuple[float, int]], expected: float | None, left: float | None) -> None:
+    assert run_left_s(deque(calls), expected) == left
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0 s"), (89, "89 s"), (90, "2 min"), (3599, "1 h 0 min"), (12_000, "3 h 20 min")]
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("so_far", "text"),
+    [
+        (SoFar(), ""),
+        (SoFar(requests=3), ""),
+        (SoFar(requests=3, tokens=31_204), "31,204 tokens"),
+        (SoFar(tokens=900, usd=0.4249), "900 tokens, $0.42"),
+        (SoFar(failed_tries=1, last_error="far: busy"), "1 try failed, the last: far: busy"),
+        (
+            SoFar(tokens=5, failed_tries=12, rate_limited=8, last_error="far: busy"),
+            "5 tokens; 12 tries failed (8 with HTTP 429), the last: far: busy",
+        ),
+    ],
+)
+def test_what_was_taken(so_far: SoFar, text: str) -> None:
+    assert taken_text(so_far) == text
+
+
+def test_the_line_adds_what_was_taken(tmp_path: Path) -> None:
+    notes = RunNotes(str(tmp_path))
+    view = RunView(RECIPE, notes=str(tmp_path))
+    assert view.line() == ""
+    notes.paid("policy", Usage(requests=2, tokens_in=40), 0.01)
+    assert view.line() == "requests sent 2; 40 tokens, $0.01"
+    progress("ingest").kept = 3
+    assert view.line() == "ingest: 3 done, 0 rejected; calls sent 0, from the cache 0; 40 tokens, $0.01"
+    notes.close()
+
+
+def test_the_line_tells_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 100.0
+    monkeypatch.setattr("pipelines.running.progress.time.monotonic", lambda: now_s)
+    view = RunView(RECIPE, expected_calls=1000)
+    progress("attempt").calls = 100
+    assert "left" not in view.line()
+    now_s = 110.0
+    progress("attempt").calls = 200
+    assert view.line().endswith("; about 80 s left of the run")
+    now_s = 200.0
+    progress("attempt").calls = 300
+    assert "left" not in view.line(), "the rate is that of the last minute, of which nothing is known but its end"
 
 
 def test_the_table_has_a_row_for_each_stage() -> None:

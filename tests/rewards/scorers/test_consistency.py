@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from inference.caller import Answered
 from inference.errors import BudgetUsedUp, CallError, Failure
-from inference.models import Answered
 from inference.request import Completion, Sampling
 from prompts.loader import RenderedPrompt
 from rewards.case import Context

@@ -1,0 +1,63 @@
+"""A call of a model in progress: what it still wants, and what it has taken."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+
+from inference.cache.replies import Kept
+from inference.endpoint import Endpoint
+from inference.flow.budget import Cost
+from inference.request import Continuation, Reply, Sampling, joined
+from inference.settings import EndpointSettings
+from prompts.loader import RenderedPrompt
+from schemas.records import Call
+from schemas.usage import Usage
+
+
+@dataclass
+class Asked:
+    """One call in progress: its keys, the samples it has so far, which of them it sent requests for, and what those
+    took.
+    """
+
+    role: str
+    endpoint: Endpoint
+    prompt: RenderedPrompt
+    sampling: Sampling
+    continuation: Continuation | None
+    keys: tuple[str, ...]
+    have: dict[str, Kept]
+    sent: set[str] = field(default_factory=set)
+    replies: list[Reply] = field(default_factory=list)
+
+    def wanted(self) -> dict[int, list[int]]:
+        """The samples that are still needed, by the budget to ask for them with: missing ones, and truncated ones
+        whose budget may be doubled."""
+        limit = self.endpoint.settings.max_tokens_limit
+        wanted: dict[int, list[int]] = defaultdict(list)
+        for index, key in enumerate(self.keys):
+            kept = self.have.get(key)
+            if kept is None or not kept.serves(self.sampling.max_tokens):
+                wanted[self.sampling.max_tokens].append(index)
+            elif kept.max_tokens < limit and not kept.serves(limit):
+                wanted[min(limit, 2 * kept.max_tokens)].append(index)
+        return dict(wanted)
+
+    def cost(self, worth_usd: float, repairs: int) -> Call:
+        """The call, with what it has taken so far."""
+        settings, taken = self.endpoint.settings, joined(self.replies).usage
+        cost_usd = cost_of(settings, taken).usd
+        usage = replace(
+            taken,
+            calls=1,
+            cached=len(self.have.keys() - self.sent),
+            repairs=repairs,
+            cost_usd=cost_usd,
+            worth_usd=cost_usd + worth_usd,
+        )
+        return Call(self.role, self.prompt.name, self.prompt.sha256, settings.model, self.keys, usage)
+
+
+def cost_of(settings: EndpointSettings, usage: Usage) -> Cost:
+    """What a usage costs at the endpoint's prices, in dollars and in tokens."""
+    usd = settings.cost_usd(usage.tokens_in, usage.tokens_out, usage.tokens_cached)
+    return Cost(usd, usage.tokens_in + usage.tokens_out)

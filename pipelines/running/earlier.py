@@ -1,0 +1,27 @@
+"""How many calls a run will make, by a run or preview of the same input with the same config."""
+
+import contextlib
+
+from pipelines.running.forecast import count_records, expected_calls
+from pipelines.running.plan import Plan
+from publishing.figures import InspectError, read_summary
+from schemas.config import config_sha256
+from schemas.run_summary import RunSummary
+
+
+def calls_to_expect(plan: Plan) -> float | None:
+    """Those of the whole run; None where no such run stands in the run folder or beside it, or the input's size is not
+    known.
+    """
+    earlier, total = _earlier_run(plan), count_records(plan.context.sources, plan.context.limit)
+    return expected_calls(earlier, total, plan.recipe, plan.settings) if earlier and total else None
+
+
+def _earlier_run(plan: Plan) -> RunSummary | None:
+    sha256 = config_sha256(plan.settings)
+    for folder in (plan.folder, *plan.folder.beside(plan.input.fingerprint)):
+        with contextlib.suppress(InspectError):
+            summary = read_summary(folder.root)
+            if (summary.recipe, summary.config_sha256) == (plan.recipe.name, sha256) and summary.counts.input:
+                return summary
+    return None

@@ -1,0 +1,54 @@
+"""What a run has taken so far: the sums of what its processes note while it lasts (:mod:`inference.flow.notes`)."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HTTP_TOO_MANY_REQUESTS = 429
+
+
+@dataclass
+class SoFar:
+    """Requests, tokens and dollars that a run has taken, the tries that failed, and what the last of them said.
+
+    ``rate_limited`` are the failed tries that a server answered with HTTP 429.
+    """
+
+    requests: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    failed_tries: int = 0
+    rate_limited: int = 0
+    last_error: str = ""
+
+
+class NotesReader:
+    """Sums up the notes in the folder ``root`` ("" for a run that notes nothing); each line is read once."""
+
+    def __init__(self, root: str) -> None:
+        self._root = Path(root) if root else None
+        self._read_bytes: dict[Path, int] = {}
+        self._sums = SoFar()
+
+    def read(self) -> SoFar:
+        """The sums up to now."""
+        for path in sorted(self._root.glob("paid-*.jsonl")) if self._root else ():
+            for paid in self._new_lines(path):
+                self._sums.requests += paid["requests"]
+                self._sums.tokens += paid["tokens_in"] + paid["tokens_out"]
+                self._sums.usd += paid["cost_usd"]
+        for path in sorted(self._root.glob("failed-*.jsonl")) if self._root else ():
+            for failed in self._new_lines(path):
+                self._sums.failed_tries += 1
+                self._sums.rate_limited += failed["status"] == HTTP_TOO_MANY_REQUESTS
+                self._sums.last_error = f"{failed['endpoint']}: {failed['said']}"
+        return self._sums
+
+    def _new_lines(self, path: Path) -> list[dict[str, Any]]:
+        """The whole lines that were added since the last look."""
+        with path.open("rb") as file:
+            file.seek(self._read_bytes.get(path, 0))
+            whole = file.read().rpartition(b"\n")
+        self._read_bytes[path] = self._read_bytes.get(path, 0) + len(whole[0]) + len(whole[1])
+        return [json.loads(line) for line in whole[0].splitlines()]

@@ -1,0 +1,40 @@
+"""What a run has taken so far, read from its notes while they grow."""
+
+from pathlib import Path
+
+from inference.flow.notes import RunNotes
+from pipelines.running.so_far import NotesReader, SoFar
+from schemas.usage import Usage
+
+
+def test_the_notes_of_all_processes_are_summed_as_they_grow(tmp_path: Path) -> None:
+    reader = NotesReader(str(tmp_path))
+    assert reader.read() == SoFar()
+    first, second = RunNotes(str(tmp_path)), RunNotes(str(tmp_path))
+    first.paid("policy", Usage(requests=1, tokens_in=30, tokens_out=12), 0.5)
+    second.paid("judge", Usage(requests=2, tokens_in=1), 0.25)
+    second.failed("far", 429, "rate_limited: slow down")
+    assert reader.read() == SoFar(3, 43, 0.75, 1, 1, "far: rate_limited: slow down")
+    second.failed("far", 0, "timeout: " + "x" * 500)
+    first.paid("policy", Usage(requests=1, tokens_out=2), 0.0)
+    seen = reader.read()
+    assert (seen.requests, seen.tokens, seen.failed_tries, seen.rate_limited) == (4, 45, 2, 1)
+    assert seen.last_error.startswith("far: timeout: xxx")
+    assert len(seen.last_error) < 220
+    assert reader.read() == seen
+    first.close()
+    second.close()
+
+
+def test_a_line_that_is_being_written_is_read_when_it_is_whole(tmp_path: Path) -> None:
+    notes = tmp_path / "failed-1.jsonl"
+    notes.write_text('{"endpoint": "far", "status": 503, ', "utf-8")
+    reader = NotesReader(str(tmp_path))
+    assert reader.read().failed_tries == 0
+    with notes.open("a", encoding="utf-8") as file:
+        file.write('"said": "busy"}\n')
+    assert reader.read() == SoFar(failed_tries=1, last_error="far: busy")
+
+
+def test_a_run_without_notes_has_taken_nothing() -> None:
+    assert NotesReader("").read() == SoFar()
