@@ -50,6 +50,13 @@ def entities_reply(item: str, index: int) -> str:
     return json.dumps({"entities": [f"square of {item}", f"sample {index}"]})
 
 
+def whole_mask(box: str) -> dict[str, Any]:
+    """The mask that fills a box, which is given as in the prompt: ``x1, y1, x2, y2``."""
+    x, y, right, bottom = (round(float(edge)) for edge in box.split(","))
+    width, height = right - x, bottom - y
+    return {"x": x, "y": y, "width": width, "height": height, "counts": [0, width * height]}
+
+
 def scripted_reply(body: dict[str, Any], item: str, index: int) -> str:
     """What a model says in any role of the main pipeline, by the schema that is asked for, else by the prompt's form.
 
@@ -61,15 +68,15 @@ def scripted_reply(body: dict[str, Any], item: str, index: int) -> str:
     number = int(item.removeprefix("item-") or 0)
     width, height = PICTURE
     spot = (10 + number % (width - 20), 10 + number % (height - 20))
+    side = 12
+    corner = (spot[0] - side // 2, spot[1] - side // 2)
     tag = f'<points x1="{spot[0]}" y1="{spot[1]}" alt="square of {item}">square of {item}</points>'
     replies: dict[str, Callable[[], Any]] = {
         "propose": lambda: {"entities": [f"square of {item}"]},
         "judge_answer": lambda: {"reason": "compared", "same": number % 2 == 0},
         "judge_reasoning": lambda: {"reason": "read", "supports": "yes" if number % 7 else "no"},
-        "detect": lambda: {"boxes": [[0, 0, width - 1, height - 1]] if number % 11 else []},
-        "segment": lambda: {
-            "masks": [{"x": 0, "y": 0, "width": width, "height": height, "counts": [0, width * height]}]
-        },
+        "detect": lambda: {"boxes": [[*corner, corner[0] + side, corner[1] + side]] if number % 11 else []},
+        "segment": lambda: {"masks": [whole_mask(box) for box in re.findall(r"\[(\d[\d., ]*)\]", text)]},
         "rubric_candidates": lambda: {
             "rubrics": [{"id": f"r{n}", "description": f"quality {n}", "criteria": "1 if so"} for n in range(3)]
         },

@@ -1,7 +1,7 @@
 """A local server with OpenAI's chat API for the benchmarks of model access, run as a process of its own.
 
     python benchmarks/model_server.py [--slots 64] [--latency-s 0.2 | --heavy SEED] [--overload N] [--faults SEED]
-                                      [--script]
+                                      [--script] [--outage REQUESTS SECONDS]
 
 Prints its port as one JSON line and serves until its standard input ends, so that it never outlives its parent.
 A prompt is known by the ``item-<number>`` in its text. ``GET /log`` is the server's own account of what it was asked,
@@ -49,7 +49,7 @@ RETRY_AFTER_S = 1
 STALL_S = 10.0
 HEAVY_FROM_S, HEAVY_TO_S = 0.05, 5.0
 MAX_BODY_BYTES = 2**26
-_ITEM = re.compile(rb"item-\d+")
+_ITEM = re.compile(rb"item[- ]\d+")  # a label is asked for with its hyphens as blanks
 
 
 def fault_of(seed: int, item: str, number: int) -> str:
@@ -100,7 +100,7 @@ class Chat:
         body = json.loads(data) if self.reads_body else {}
         messages = json.dumps(body.get("messages")).encode()
         asked = Asked(
-            item=found[0].decode() if found else "",
+            item=found[0].decode().replace(" ", "-") if found else "",
             prompt=hashlib.sha256(messages).hexdigest()[:16] if self.reads_body else "",
             samples=body.get("n", 1),
             begin_s=time.monotonic(),
@@ -220,9 +220,8 @@ def _reset(request: web.Request) -> None:
         request.transport.abort()
 
 
-def application(settings: argparse.Namespace) -> web.Application:
+def application(chat: Chat) -> web.Application:
     """The chat API beside the server's own account."""
-    chat = Chat(settings)
 
     async def reset(_: web.Request) -> web.Response:
         chat.reset()
@@ -257,13 +256,31 @@ def application(settings: argparse.Namespace) -> web.Application:
 
 async def serve(settings: argparse.Namespace) -> None:
     """Serve on a free port until standard input ends."""
-    runner = web.AppRunner(application(settings), access_log=None, shutdown_timeout=0.1)
+    chat = Chat(settings)
+    runner = web.AppRunner(application(chat), access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
     await site.start()
     print(json.dumps({"port": runner.addresses[0][1]}), flush=True)
+    away = asyncio.ensure_future(go_away(chat, runner, site)) if settings.outage else None
     await asyncio.to_thread(sys.stdin.read)
+    if away is not None:
+        away.cancel()
     await runner.cleanup()
+
+
+async def go_away(chat: Chat, runner: web.AppRunner, site: web.TCPSite) -> None:
+    """After so many requests drop all connections and refuse new ones for so many seconds; then serve again."""
+    requests, seconds = chat.settings.outage
+    await chat.reached(int(requests))
+    port = runner.addresses[0][1]
+    await site.stop()
+    assert runner.server is not None
+    for connection in list(runner.server.connections):
+        if connection.transport is not None:
+            connection.transport.abort()
+    await asyncio.sleep(seconds)
+    await web.TCPSite(runner, "127.0.0.1", port, backlog=1024, reuse_address=True).start()
 
 
 def main() -> None:
@@ -274,6 +291,8 @@ def main() -> None:
     parser.add_argument("--heavy", type=int, metavar="SEED", help="latencies log-uniform from 50 ms to 5 s")
     parser.add_argument("--overload", type=int, default=0, help="answer 503 beyond so many at once")
     parser.add_argument("--faults", type=int, metavar="SEED", help="each of the faults at 2 %% of the requests")
+    outage = {"nargs": 2, "type": float, "metavar": ("REQUESTS", "SECONDS")}
+    parser.add_argument("--outage", **outage, help="after so many requests be away for so many seconds, once")
     parser.add_argument("--script", action="store_true", help="play every role of the main pipeline")
     asyncio.run(serve(parser.parse_args()))
 
