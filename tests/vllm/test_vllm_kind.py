@@ -66,6 +66,7 @@ def test_a_run_starts_and_stops_its_own_server(endpoint: EndpointSettings, tmp_p
         model = {json.dumps(endpoint.model)}
         serve_args = [{arguments}]
         frame = "norm1000"
+        max_tokens_limit = 256
 
         [roles]
         {roles}
