@@ -22,11 +22,11 @@ from prompts.loader import PromptError, load_prompt
 from publishing.figures import (
     BATCH_ROWS,
     columns_of,
-    funnel,
     open_tables,
     pass_rates,
     rejections,
     role_costs,
+    shown_flows,
     used_columns,
 )
 from schemas.answers.registry import ANSWER_TYPES
@@ -169,7 +169,7 @@ def write_card(staging: Path, summary: RunSummary) -> None:
         name=name,
         run=summary,
         makes=Raw(summary.makes),
-        flows=[flow for flow in funnel(summary) if summary.target is not None or not flow.for_target],
+        flows=shown_flows(summary),
         rejections=rejections(summary),
         players=players,
         columns=_columns(staging, used),
