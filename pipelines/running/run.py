@@ -180,7 +180,7 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
         self_checked=plan.models.self_checking,
         config_sha256=hashlib.sha256(to_toml(plan.settings).encode()).hexdigest(),
         revision=code_revision(),
-        prompts={name: load_prompt(name).sha256 for name in recipe.prompts},
+        prompts={name: load_prompt(name).sha256 for name in recipe.prompts_sent(plan.models_asked, plan.settings)},
         artifacts=tuple(
             sorted(path.name for path in plan.folder.staging.iterdir() if path.name not in (*SETS, RUN_MARKER))
         ),
