@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup demo test lint bench learn test-trl test-vllm setup-vllm clean
+.PHONY: setup demo test lint bench learn test-browser test-trl test-vllm setup-vllm clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -40,6 +40,14 @@ $(VENV)/.trl: $(VENV)/.all
 
 test-trl: $(VENV)/.trl  ## the trainer's loss and gradients against TRL's
 	$(BIN)/python -m pytest -m trl
+
+$(VENV)/.browser: $(VENV)/.all
+	$(PIP) -e '.[browser]'
+	touch $@
+
+test-browser: $(VENV)/.browser  ## the pages of real runs in a headless Chromium
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || { echo 'there is no browser: apt-get install chromium' >&2; exit 1; }
+	$(BIN)/python -m pytest -m browser
 
 setup-vllm: $(VENV)/.all  ## a vLLM CPU server in an environment of its own
 	bash tests/vllm/make_venv.sh $(PYTHON)

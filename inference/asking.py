@@ -6,7 +6,7 @@ A model that is asked again sees what it said and what is wrong with it.
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from inference.caller import Answered, Caller
 from inference.families.plain import PLAIN
@@ -37,6 +37,8 @@ class Asks:
     prompts: tuple[str, ...]
     required: bool = True
     all_media: bool = True
+    clips: bool = False
+    when: Callable[[Any], bool] | None = None
 
     def to(self, models: ModelsSettings) -> "Asks":
         """The same of these models: where the role's family has prompts of its own to point or to box, it names them.

@@ -16,72 +16,23 @@ import duckdb
 import jinja2
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
 
 from prompts.loader import PromptError, load_prompt
+from publishing.columns import columns_in_use
 from publishing.figures import (
     BATCH_ROWS,
     columns_of,
-    funnel,
     open_tables,
     pass_rates,
     rejections,
     role_costs,
+    shown_flows,
     used_columns,
 )
-from schemas.answers.registry import ANSWER_TYPES
+from publishing.front_matter import filled_sets, front_matter
 from schemas.run_summary import RunSummary
-from schemas.text import alternatives
 from stages.plumbing.malloc import release_memory
 
-TASKS = ("visual-question-answering", "image-text-to-text")
-GROUNDING_ROLES = ("pointer", "detector", "segmenter")
-HUB_LICENCES = frozenset((
-    "apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause", "cc0-1.0", "cc-by-2.0", "cc-by-2.5", "cc-by-3.0",
-    "cc-by-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0", "cc-by-nc-2.0", "cc-by-nc-3.0", "cc-by-nc-4.0",
-    "cc-by-nd-4.0", "cc-by-nc-nd-3.0", "cc-by-nc-nd-4.0", "cc-by-nc-sa-2.0", "cc-by-nc-sa-3.0",
-    "cc-by-nc-sa-4.0", "gpl-2.0", "gpl-3.0", "lgpl-2.1", "lgpl-3.0", "agpl-3.0", "mpl-2.0", "odc-by",
-    "odbl", "pddl", "unlicense", "wtfpl", "isc", "artistic-2.0", "epl-2.0", "etalab-2.0", "gfdl", "zlib",
-    "c-uda", "cdla-permissive-1.0", "cdla-permissive-2.0", "cdla-sharing-1.0",
-))  # fmt: skip
-COLUMNS: Mapping[str, str] = {
-    "id": "the record's id in the input",
-    "source": "where the record comes from, as the input says",
-    "license": "its licence, as the input says",
-    "recipe": "the pipeline that made the row",
-    "images": "the original files, bytes always set",
-    "overlays": "the images with the pointer's marks that the teacher saw; not needed for training",
-    "frames": "of each image of a clip: medium, frame number among those sampled, seconds; null without clips",
-    "question": "the question, without the form of the answer",
-    "answer": "the gold answer",
-    "answer_type": "{answer_types}",
-    "choices": "the choices of a multiple-choice question",
-    "points": "the points of the kept trace, in pixels of the upright original",
-    "boxes": "the boxes of the kept trace, likewise",
-    "gold_boxes": "the input's own boxes, in pixels of the upright original; no model saw them",
-    "scores": "the verdicts on the kept trace, 0 to 1; null is unscored",
-    "extra_scores": "the verdicts of further scorers, likewise",
-    "other_traces": "the traces that were not chosen, with answer, score and verdicts",
-    "entities": "the visible things that an answer speaks of, as the teacher named them",
-    "pointable": "those of them that the pointer found: a grounded answer has to point",
-    "pass_rate": "share of the scored attempts that are right",
-    "k": "how many attempts were scored",
-    "attempts": "the policy's sampled answers; correct is null where one could not be graded",
-    "complexity": "what the recipe judged of the question's difficulty",
-    "streams": "the kinds of response that the recipe asks for",
-    "rubrics": "the criteria mined for the run, with applicability, pass rate and stratum",
-    "stratum": "easy or hard, where the recipe sorts questions",
-    "turns": "the turns of a trajectory",
-    "lineage": "prompts, models, code revision and the keys of the replies that made the row",
-    "messages": "the conversation to train on: the user's turn and the kept trace",
-    "prompt": "the user's turn, with one <image> for each image (verl)",
-    "data_source": "the source again (verl)",
-    "ability": "the answer type again (verl)",
-    "reward_model": "the kind of reward and the gold answer (verl)",
-    "extra_info": "id and split (verl)",
-    "problem": "the user's turn as text (EasyR1)",
-}
-_SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B", "1B<n<10B")
 _MARKDOWN = re.compile(r"([\\`*_\[\]|#~$])")
 
 
@@ -108,7 +59,7 @@ class RolePlayer:
 
 @dataclass(frozen=True)
 class PromptUse:
-    """A prompt of the code's revision; ``purpose`` may be unknown.
+    """A prompt that rows rest on; ``purpose`` may be unknown.
 
     ``rows`` counts those whose lineage names it, ``run_calls`` the calls that were made once for all rows.
     """
@@ -118,16 +69,6 @@ class PromptUse:
     purpose: str
     rows: int
     run_calls: int
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of the shards that some row uses, and in which sets it stands."""
-
-    name: str
-    kind: str
-    sets: str
-    meaning: str
 
 
 def write_card(staging: Path, summary: RunSummary) -> None:
@@ -162,17 +103,17 @@ def write_card(staging: Path, summary: RunSummary) -> None:
     environment.filters["code"] = _code
     template = resources.files("data_cards").joinpath("card.md.jinja").read_text("utf-8")
     text = environment.from_string(template).render(
-        front=Raw(front_matter(name, summary, sources)),
+        front=Raw(front_matter(name, summary, {row.licence for row in sources})),
         filled=filled_sets(summary),
         sets=sets,
         used=frozenset[str]().union(*used.values()),
         name=name,
         run=summary,
         makes=Raw(summary.makes),
-        flows=[flow for flow in funnel(summary) if summary.target is not None or not flow.for_target],
+        flows=shown_flows(summary),
         rejections=rejections(summary),
         players=players,
-        columns=_columns(staging, used),
+        columns=columns_in_use(staging, used),
         **counted,
     )
     (staging / "README.md").write_text(text, "utf-8", errors="backslashreplace")
@@ -180,50 +121,6 @@ def write_card(staging: Path, summary: RunSummary) -> None:
 
 class Raw(str):
     """Text that is Markdown already and is not escaped."""
-
-
-def filled_sets(summary: RunSummary) -> list[str]:
-    """Of the sets to train on those that have rows."""
-    return [name for name in summary.sets if summary.counts.rows(name)]
-
-
-def front_matter(name: str, summary: RunSummary, sources: list[SourceRows]) -> str:
-    """The YAML between the dashes that the Hub reads; a set without rows, which ``datasets`` refuses, has no config."""
-    rows = summary.counts.sft + summary.counts.rl
-    front: dict[str, object] = {**licence_fields({row.licence for row in sources})}
-    front |= {
-        "pretty_name": name,
-        "task_categories": list(TASKS),
-        "size_categories": [size_category(rows)],
-        "tags": [*tags_of(summary), "-".join(summary.recipe.replace("_", " ").split())],
-    }
-    sides = filled_sets(summary)
-    if sides:
-        front["configs"] = [{"config_name": side, "data_files": f"{side}/*.parquet"} for side in sides]
-    return yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=10_000)
-
-
-def tags_of(summary: RunSummary) -> list[str]:
-    """The Hub's tags for what the recipe makes."""
-    traces = "sft" in summary.sets
-    grounded = traces and any(role in summary.roles for role in GROUNDING_ROLES)
-    tags = ["groundtrace", *(("visual-grounding", "grounded-reasoning") if grounded else ())]
-    return [*tags, *(("chain-of-thought",) if traces else ()), "synthetic"]
-
-
-def licence_fields(recorded: set[str | None]) -> dict[str, object]:
-    """The Hub's licence fields for the licences that the rows carry; none for no rows."""
-    ids = sorted({(licence or "").strip().lower() for licence in recorded})
-    if not ids:
-        return {}
-    if set(ids) <= HUB_LICENCES:
-        return {"license": ids[0] if len(ids) == 1 else ids}
-    return {"license": "other", "license_name": "per-row"}
-
-
-def size_category(rows: int) -> str:
-    """The Hub's size category of that many rows."""
-    return _SIZES[min(max(len(str(rows)) - 3, 0), len(_SIZES) - 1)]
 
 
 def _sources(tables: duckdb.DuckDBPyConnection) -> list[SourceRows]:
@@ -235,7 +132,7 @@ def _sources(tables: duckdb.DuckDBPyConnection) -> list[SourceRows]:
 
 
 def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
-    """The prompts with their rows. Of the lineage, which is most of a row's text, only the names are read."""
+    """The prompts that rows rest on. Of the lineage, which is most of a row's text, only the names are read."""
     rows = Counter[str]()
     for file in sorted(staging.glob("sft/*.parquet")) + sorted(staging.glob("rl/*.parquet")):
         with pq.ParquetFile(file) as shard:
@@ -251,6 +148,7 @@ def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
     return [
         PromptUse(name, sha256, _purpose(name), rows[name], calls.get(name, 0))
         for name, sha256 in sorted(summary.prompts.items())
+        if rows[name] or calls.get(name)
     ]
 
 
@@ -280,35 +178,17 @@ def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str
 
 
 def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) -> list[RolePlayer]:
+    """Who was asked anything."""
     names, endpoints = config.get("roles", {}), config.get("endpoints", {})
     players = []
     for cost in role_costs(summary):
+        if not cost.usage.calls:
+            continue
         endpoint = endpoints.get(str(names.get(cost.role)), {})
         settings = endpoint if isinstance(endpoint, dict) else {}
         kind, revision = str(settings.get("kind", "")), str(settings.get("revision", ""))
         players.append(RolePlayer(cost.role, _public(cost.model), kind, revision, cost.usage.calls))
     return players
-
-
-def _columns(staging: Path, used: Mapping[str, frozenset[str]]) -> list[Column]:
-    schemas = {side: columns_of(staging, side) for side in used}
-    columns = []
-    for name in dict.fromkeys(name for schema in schemas.values() for name in schema.names):
-        sets = [side for side, schema in schemas.items() if name in schema.names]
-        if any(name in used[side] for side in sets):
-            meaning = COLUMNS[name].format(answer_types=alternatives(tuple(ANSWER_TYPES)))
-            kind = _kind(schemas[sets[0]].field(name).type)
-            columns.append(Column(name, kind, " and ".join(sets), meaning))
-    return columns
-
-
-def _kind(kind: pa.DataType) -> str:
-    """An Arrow type in a few words."""
-    if pa.types.is_list(kind):
-        return f"list of {_kind(kind.value_type)}"
-    if pa.types.is_struct(kind):
-        return f"struct ({', '.join(field.name for field in kind)})"
-    return str(kind)
 
 
 def _public(name: str) -> str:

@@ -23,6 +23,8 @@ from schemas.usage import Usage
 
 SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
 BATCH_ROWS = 1000
+FAILED_PAGE = "failed.html"
+"""In a run folder: why the last run did not finish (:mod:`publishing.failure`)."""
 _MAX_RATES = 11
 # Rows come in through Arrow, so a query needs no file and no network, and is given neither.
 _CLOSED: dict[str, str | bool | int | float | list[str]] = {
@@ -91,6 +93,8 @@ def read_summary(run: Path) -> RunSummary:
     if not file.is_file():
         begun = (run / "input.json").is_file()
         advice = "repeat its `beam run` to finish it" if begun else "it is no run folder"
+        if (run / FAILED_PAGE).is_file():
+            advice = f"its run did not finish, and {run / FAILED_PAGE} says why"
         raise InspectError(f"{run} has no run.json: {advice}")
     try:
         return RunSummary.from_fields(json.loads(file.read_text("utf-8")))
@@ -151,6 +155,11 @@ def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConne
         connection.register("runs", _runs_table(summary))
         connection.execute("SET lock_configuration = true")
         yield connection
+
+
+def shown_flows(summary: RunSummary) -> list[StageFlow]:
+    """The funnel, without the stages that did nothing because no number of rows was asked for."""
+    return [flow for flow in funnel(summary) if summary.target is not None or not flow.for_target]
 
 
 def funnel(summary: RunSummary) -> list[StageFlow]:

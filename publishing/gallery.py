@@ -52,12 +52,18 @@ class Mark:
 
 @dataclass(frozen=True)
 class Image:
-    """An image of a row; ``uri`` is None where it cannot be shown. ``ratio`` is width over height."""
+    """An image of a row with the sides of the original; ``uri`` is None where it cannot be shown."""
 
     caption: str
     uri: str | None
-    ratio: float = 1.0
+    width_px: int = 1
+    height_px: int = 1
     marks: tuple[Mark, ...] = ()
+
+    @property
+    def ratio(self) -> float:
+        """Width over height."""
+        return self.width_px / self.height_px
 
 
 @dataclass(frozen=True)
@@ -239,7 +245,7 @@ def _image(
     uri = room.embed(pixels)
     marks = [_mark(number, label or "", place, width, height) for number, label, place in places[:MAX_MARKS]]
     note = caption if uri else f"{caption}: left out, this page is full"
-    return Image(note, uri, width / height, tuple(mark for mark in marks if mark is not None))
+    return Image(note, uri, width, height, tuple(mark for mark in marks if mark is not None))
 
 
 def _mark(number: int, label: str, place: tuple[float, ...], width_px: int, height_px: int) -> Mark | None:

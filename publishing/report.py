@@ -1,21 +1,20 @@
 """The report of a run: one HTML file that opens anywhere, with the funnel, the figures and a gallery of rows.
 
-The page needs no network and runs no script; its policy forbids both, so that a reply that slips through the
-escaping can do nothing. The rows shown are those whose ids hash lowest: the same run shows the same rows.
+The rows shown are those whose ids hash lowest: the same run shows the same rows.
 """
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import duckdb
-import jinja2
 import pyarrow.parquet as pq
 
-from publishing.figures import funnel, open_tables, pass_rates, rejections, role_costs
+from publishing.figures import open_tables, pass_rates, rejections, role_costs, shown_flows
 from publishing.gallery import MAX_IMAGES, Entry, ImageRoom, ShardRow, entry_of, rejected_entry
+from publishing.pages import render
 from schemas.run_summary import RunSummary
 from stages.plumbing.malloc import release_memory
 from vision.media import MediaStore
@@ -44,6 +43,12 @@ def write_report(staging: Path, run_root: Path, summary: RunSummary, store: Medi
 
     Raises :class:`publishing.figures.InspectError` for shards that cannot be read.
     """
+    page = report_page(staging, run_root, summary, store)
+    (staging / "report.html").write_text(page, "utf-8", errors="backslashreplace")
+
+
+def report_page(staging: Path, run_root: Path, summary: RunSummary, store: MediaStore, **about: Any) -> str:
+    """The page of :func:`write_report`; ``about`` are further values, which say that the run has failed."""
     release_memory()
     with open_tables(staging, summary) as tables:
         rates, examples = pass_rates(tables, summary), _examples(tables)
@@ -52,18 +57,19 @@ def write_report(staging: Path, run_root: Path, summary: RunSummary, store: Medi
     columns = [row[name] or [] for side in rows.values() for row in side for name in ("images", "overlays")]
     room = ImageRoom(sum(min(len(images), MAX_IMAGES) for images in columns) + len(examples))
     rubrics = staging / "rubrics.json"
-    page = _template().render(
+    return render(
+        "report.html.jinja",
         name=run_root.name,
         run=summary,
-        flows=funnel(summary),
+        flows=shown_flows(summary),
         rejections=rejections(summary),
         examples={why: _shown(staging, found, room, store) for why, found in examples.items()},
         rates=rates,
         costs=role_costs(summary),
         rubrics=json.loads(rubrics.read_text("utf-8")) if rubrics.is_file() else None,
         galleries={side: [entry_of(row, room) for row in found] for side, found in rows.items()},
+        **about,
     )
-    (staging / "report.html").write_text(page, "utf-8", errors="backslashreplace")
 
 
 def _lowest_ids(tables: duckdb.DuckDBPyConnection, side: str, count: int) -> list[str]:
@@ -107,13 +113,3 @@ def _shown(staging: Path, found: Sequence[tuple[str, str]], room: ImageRoom, sto
         else:
             room.images -= 1
     return [Example(row_id, detail, entries.get(row_id)) for row_id, detail in found]
-
-
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["clip"] = lambda text, size: text if len(text) <= size else f"{text[: size - 1]}…"
-    environment.filters["usd"] = lambda usd: f"${usd:,.2f}" if usd == 0 or usd >= 0.01 else f"${usd:.6f}"
-    environment.filters["number"] = lambda value: f"{value:,}"
-    return environment.from_string(resources.files("publishing").joinpath("report.html.jinja").read_text("utf-8"))

@@ -125,7 +125,7 @@ class RunSummary:
         ledger: calls by role.
         judges: how far two judges agreed, by scorer.
         roles: the model that played each role.
-        prompts: those that the recipe may send, with their SHA-256.
+        prompts: those that the run may send, with their SHA-256.
         artifacts: the names of further files in the run folder.
         forecast: a preview's sums over its records; None for other runs.
         details: what the rejections say most often, by stage and reason; one line each.

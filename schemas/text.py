@@ -1,5 +1,6 @@
 """Text that UTF-8 can hold, that a terminal only shows, or that is compared loosely; and values in messages."""
 
+import math
 import sys
 from collections.abc import Sequence
 from typing import TextIO
@@ -13,6 +14,13 @@ def counted(number: int, thing: str, things: str = "") -> str:
 def alternatives(names: Sequence[str]) -> str:
     """Returns the names as ``a``, ``a or b``, ``a, b or c``; there is at least one."""
     return " or ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+
+
+def dollars(usd: float) -> str:
+    """Returns the amount in US dollars and cents (``$1,234.50``); less than a cent with two digits (``$0.0031``)."""
+    if usd == 0 or abs(usd) >= 0.01:
+        return f"${usd:,.2f}"
+    return f"${usd:.{1 - math.floor(math.log10(abs(usd)))}f}"
 
 
 def storable(text: str) -> str:

@@ -95,11 +95,23 @@ async def attempt(draft: Draft, session: Session, settings: AttemptSettings, jud
     return attempted
 
 
+def _as_trained(settings: AttemptSettings) -> bool:
+    return settings.as_trained
+
+
+def _in_own_words(settings: AttemptSettings) -> bool:
+    return not settings.as_trained
+
+
 STAGE = Stage(
     "attempt",
     "the policy answers each question several times, and the answers are graded",
     reasons={UNGRADABLE: "fewer attempts could be graded than attempt.k_min"},
-    asks=(Asks("policy", (PROMPT, TRAINED_PROMPT)), *outcome.ASKS),
+    asks=(
+        Asks("policy", (PROMPT,), when=_in_own_words),
+        Asks("policy", (TRAINED_PROMPT,), when=_as_trained),
+        *outcome.ASKS,
+    ),
     settings=AttemptSettings,
 )
 

@@ -122,7 +122,7 @@ STAGE = Stage(
     "trace",
     "the teacher reasons over the marked image, citing points",
     reasons={NO_ENTITIES: "the teacher named nothing that could be pointed at"},
-    asks=(Asks("teacher", (PROMPT, CLIP_PROMPT)),),
+    asks=(Asks("teacher", (PROMPT,)), Asks("teacher", (CLIP_PROMPT,), clips=True)),
     settings=TraceSettings,
 )
 

@@ -102,7 +102,7 @@ async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> 
 STAGE = Stage(
     "propose",
     "the teacher names what an answer has to point at",
-    asks=(Asks("teacher", (PROMPT, CLIP_PROMPT)),),
+    asks=(Asks("teacher", (PROMPT,)), Asks("teacher", (CLIP_PROMPT,), clips=True)),
     settings=ProposeSettings,
 )
 

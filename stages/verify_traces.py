@@ -174,9 +174,13 @@ async def verify(
     return replace(draft, traces=traces, best=best)
 
 
+def _is_planned(settings: VerifySettings) -> bool:
+    return settings.planner == "judge"
+
+
 def describe(scorers: Sequence[Scorer]) -> Stage:
     """What the stage says of itself with these scorers; a recipe with scorers of its own lists this description."""
-    planning = Asks("judge", (PLAN_PROMPT,), required=False)
+    planning = Asks("judge", (PLAN_PROMPT,), required=False, when=_is_planned)
     return Stage(
         "verify",
         "traces are scored for answer, grounding and reasoning; the best one is kept if it is good enough",

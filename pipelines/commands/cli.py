@@ -18,7 +18,9 @@ import shtab
 
 from pipelines.commands.cache.command import add_cache_parser
 from pipelines.commands.dispatch import dispatch
+from pipelines.running.endings import ending_of, line_of
 from pipelines.running.interrupts import is_interrupt
+from schemas.text import say
 
 NAMESAKES = ("beam", "beam-client")
 VERBOSE = "show what Beam and the stages log, and where an error came from"
@@ -55,8 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BaseException as error:
         if not is_interrupt(error):
             raise
-        print("beam: interrupted; run the same command again to resume", file=sys.stderr)
-        return 130
+        say(f"beam: {line_of(error)}", file=sys.stderr)
+        return ending_of(error).code
 
 
 def _run_command(arguments: Sequence[str], beam_options: Sequence[str]) -> int:

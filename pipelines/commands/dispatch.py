@@ -2,13 +2,11 @@
 
 import argparse
 import importlib
-import re
 import sys
 from collections.abc import Sequence
 
-from pipelines.running.errors import ConservationError, RunPaused
+from pipelines.running.endings import ending_of, line_of
 from pipelines.running.interrupts import is_interrupt
-from schemas.errors import UserError
 from schemas.text import say
 
 
@@ -17,20 +15,13 @@ def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     try:
         return _act(parsed, beam_options)
     except Exception as error:
-        if is_interrupt(error):
+        ending = ending_of(error)
+        if is_interrupt(error) or (parsed.verbose and ending.is_defect):
             raise
-        if mistake := _user_error(error):
-            return _fail(mistake, 2)
-        if isinstance(error, ConservationError):
-            return _fail(f"conservation violated: {error}", 1)
-        if isinstance(error, RunPaused):
-            return _fail(str(error), 3)
-        if parsed.verbose:  # a defect or a broken machine: say it in one line, and how to see more
-            raise
-        return _fail(f"{_root_cause(error)} (--verbose shows where)", 1)
+        say(*f"beam: {line_of(error)}".split("\n"), file=sys.stderr)
+        return ending.code
 
 
-_BEAMS_WORDS = re.compile(r" \[while running '[^']*'\]$")
 COMMANDS = {
     "run": "pipelines.commands.run:run",
     "preview": "pipelines.commands.run:preview",
@@ -47,26 +38,3 @@ COMMANDS = {
 def _act(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     module, _, name = COMMANDS[parsed.command].partition(":")
     return getattr(importlib.import_module(module), name)(parsed, beam_options)
-
-
-def _user_error(error: BaseException | None) -> str:
-    """What a UserError among the error and its causes says, "" where there is none. One that a worker met in the input
-    comes through Beam, which adds the step.
-    """
-    while error is not None:
-        if isinstance(error, UserError):
-            return _BEAMS_WORDS.sub("", str(error))
-        error = error.__cause__
-    return ""
-
-
-def _root_cause(error: BaseException) -> str:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[-1] if lines else 'no message'}"
-
-
-def _fail(message: str, code: int) -> int:
-    say(*f"beam: {message}".split("\n"), file=sys.stderr)
-    return code

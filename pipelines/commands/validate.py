@@ -1,6 +1,6 @@
 """``beam validate``: what a run would be made of, and whether it can be done; nothing is generated.
 
-The first records are read for real, and one is shown as it is asked.
+The first records are read for real, and one is shown as its row asks it.
 """
 
 import argparse
@@ -34,7 +34,9 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     total = count_records(plan.context.sources)
     say(f"input: {plan.input.name}, {'unknown number of records' if total is None else counted(total, 'record')}")
     usable = _look_at_records(plan)
-    say(f"prompts: {', '.join(load_prompt(name).name for name in plan.recipe.prompts)}")
+    media = scan_media(plan.context.sources, plan.settings.input)
+    sent = plan.recipe.prompts_sent(plan.models_asked, plan.settings, clips=media.videos > 0 or not media.records)
+    say(f"prompts: {', '.join(load_prompt(name).name for name in sent)}")
     healthy = True
     for name in sorted(set(plan.roles.values())):
         roles = sorted(role for role, endpoint in plan.roles.items() if endpoint == name)
@@ -43,9 +45,7 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         except (CallError, ValueError) as error:
             health, healthy = f"NOT READY: {error}", False
         say(f"endpoint {name} ({', '.join(roles)}): {health}")
-    problems, notes = check_capabilities(
-        plan.recipe, plan.models, scan_media(plan.context.sources, plan.settings.input)
-    )
+    problems, notes = check_capabilities(plan.recipe, plan.models, media)
     found = check_judge(plan.models, scan_answers(plan.context.sources, plan.settings.input), ends.rl is not None)
     problems, notes = problems + found[0], notes + found[1]
     if total == 0:
@@ -83,7 +83,7 @@ def _look_at_records(plan: Plan) -> bool:
             say(f"  {line}")
     if sample.drafts:
         question = sample.drafts[0].question
-        say(f"one record as it is asked ({question.id}, gold answer {question.answer}):")
+        say(f"one record as its row asks it ({question.id}, gold answer {question.answer}):")
         for line in user_text(question).splitlines():
             say(f"  {line}")
     return bool(sample.drafts)

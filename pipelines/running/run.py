@@ -26,6 +26,7 @@ from pipelines.running.progress import show_progress
 from pipelines.running.run_folder import SETS
 from pipelines.running.runner import choose_runner, pipeline_options
 from pipelines.running.spending import Spending
+from pipelines.running.telling import Made, telling
 from pipelines.running.waves import Wave, first_share, joined_counters, next_share, threshold, wave_of
 from prompts.loader import load_prompt
 from publishing.card import write_card
@@ -45,31 +46,42 @@ from stages.sources.base import RUN_MARKER, InputError
 def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
     """Run the pipeline and return its summary; ``plan`` is the one that was made of the arguments, if any.
 
-    Raises :class:`ConservationError` when the counts differ, besides the errors of planning; old outputs then stay.
+    Raises :class:`ConservationError` when the counts differ, besides the errors of planning; old outputs then stay. A
+    run that began and does not finish leaves RUN/failed.html, and its error has a note
+    (:class:`pipelines.running.endings.RunNote`) of what it has cost.
     """
     options = pipeline_options(arguments.beam_options)
     arguments.budget.check(options)
     plan = plan or make_plan(arguments)
     check_plan(plan, arguments, is_local(options))
-    with plan.folder.locked(), contextlib.ExitStack() as stack:
+    with plan.folder.locked():
         plan.folder.prepare(plan.input.name, plan.input.fingerprint, arguments.resume)
-        if is_local(options):
+        clear_board()
+        spending = Spending(plan.folder.root)
+        with telling(plan, spending, arguments.output) as made:
+            return _execute(plan, arguments, is_local(options), spending, made)
+
+
+def _execute(plan: Plan, arguments: RunArguments, local: bool, spending: Spending, made: Made) -> RunSummary:
+    """Run the plan in its folder, which is this process's, and put the outputs in place."""
+    with contextlib.ExitStack() as stack:
+        if local:
             check_cache(arguments.cache or "", Path(plan.models.cache_path))
         started = time.monotonic()
         models = stack.enter_context(started_servers(plan.models_asked, str(plan.folder.root / "logs")))
-        notes = stack.enter_context(Spending(plan.folder.root).run())
+        notes = stack.enter_context(spending.run())
         # A stage that asks what it does not declare is to be told: it finds all roles.
-        alone = arguments.cache or not is_local(options)
-        beside = () if alone else plan.folder.beside(plan.input.fingerprint)
+        beside = () if arguments.cache or not local else plan.folder.beside(plan.input.fingerprint)
         neighbours = tuple(str(folder.cache_path) for folder in beside)
         models = replace(models, roles=plan.models.roles, notes=str(notes), neighbours=neighbours)
         served = replace(plan, models=models)
         waves = _run_waves(served, arguments)
         summary = _summarise(plan, waves, arguments, time.monotonic() - started)
         staging, config = plan.folder.staging, to_toml(plan.settings)
+        summary = made.summary = replace(summary, details=most_frequent_details(staging))
         check_failures(plan.recipe, summary, staging, plan.settings.max_failed)
         replaced = replaced_by(plan.folder.root, summary, config, (staging / RUN_MARKER).exists())
-        summary = replace(summary, replaced=replaced, details=most_frequent_details(staging))
+        summary = replace(summary, replaced=replaced)
         (staging / "config.toml").write_text(config, "utf-8")
         (staging / "run.json").write_text(json.dumps(summary.to_fields(), indent=1), "utf-8")
         write_card(staging, summary)
@@ -176,7 +188,7 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
         self_checked=plan.models.self_checking,
         config_sha256=config_sha256(plan.settings),
         revision=code_revision(),
-        prompts={name: load_prompt(name).sha256 for name in recipe.prompts},
+        prompts={name: load_prompt(name).sha256 for name in recipe.prompts_sent(plan.models_asked, plan.settings)},
         artifacts=tuple(
             sorted(path.name for path in plan.folder.staging.iterdir() if path.name not in (*SETS, RUN_MARKER))
         ),

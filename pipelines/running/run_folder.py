@@ -3,6 +3,7 @@
 RUN/input.json   which input the folder belongs to      RUN/.staging/    outputs being written
 RUN/.lock        held by the process that writes        RUN/cache/, media/, sft/, rl/, rejected/, run.json, …
 RUN/ledger/      what all runs of the folder paid       RUN/previous/    the outputs that the last change replaced
+RUN/failed.html  why the last run did not finish; gone when the next one begins
 """
 
 import contextlib
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 
+from publishing.figures import FAILED_PAGE
 from schemas.errors import UserError
 from schemas.files import is_unfinished, locked, write_atomically
 from stages.sources.base import RUN_MARKER
@@ -81,6 +83,7 @@ class RunFolder:
                 write_atomically(self.root / RUN_MARKER, claim)
             shutil.rmtree(self.staging, ignore_errors=True)
             self.staging.mkdir()
+            (self.root / FAILED_PAGE).unlink(missing_ok=True)
             if others:
                 write_atomically(self.staging / RUN_MARKER, claim)
         except OSError as error:

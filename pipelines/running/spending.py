@@ -9,7 +9,7 @@ import datetime
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -36,6 +36,8 @@ class Spending:
 
     def __init__(self, root: Path) -> None:
         self._folder = root / "ledger"
+        self.latest: PaidFigures | None = None
+        """What the run of this object has paid, once it has ended."""
 
     @contextlib.contextmanager
     def run(self) -> Iterator[Path]:
@@ -51,17 +53,11 @@ class Spending:
             outcome = type(error).__name__
             raise
         finally:
-            self._sum_up(notes, outcome)
+            self.latest = _together([self._sum_up(notes, outcome)])
 
     def total(self) -> PaidFigures:
         """The sums of all runs, the present one with what it has noted so far."""
-        sums = list(self._sums())
-        return PaidFigures(
-            usd=sum(each.cost_usd for each in sums),
-            requests=sum(each.requests for each in sums),
-            tokens=sum(each.tokens_in + each.tokens_out for each in sums),
-            runs=len(sums),
-        )
+        return _together(list(self._sums()))
 
     def _sums(self) -> Iterator[_Sum]:
         for path in sorted(self._folder.iterdir()) if self._folder.is_dir() else ():
@@ -75,9 +71,20 @@ class Spending:
         for notes in [path for path in self._folder.glob("*") if path.is_dir()]:
             self._sum_up(notes, KILLED)
 
-    def _sum_up(self, notes: Path, outcome: str) -> None:
-        write_atomically(self._folder / f"{notes.name}.json", json.dumps(asdict(_sum_of(notes, outcome))))
+    def _sum_up(self, notes: Path, outcome: str) -> _Sum:
+        found = _sum_of(notes, outcome)
+        write_atomically(self._folder / f"{notes.name}.json", json.dumps(asdict(found)))
         shutil.rmtree(notes, ignore_errors=True)
+        return found
+
+
+def _together(sums: Sequence[_Sum]) -> PaidFigures:
+    return PaidFigures(
+        usd=sum(each.cost_usd for each in sums),
+        requests=sum(each.requests for each in sums),
+        tokens=sum(each.tokens_in + each.tokens_out for each in sums),
+        runs=len(sums),
+    )
 
 
 def _sum_of(notes: Path, outcome: str) -> _Sum:

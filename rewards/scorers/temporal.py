@@ -245,7 +245,7 @@ SCORER = Scorer(
             "no moment is named, and there is nothing to point at",
         ),
     ),
-    asks=(Asks(ROLE, (extraction.PROMPT, FRAME_PROMPT, SEGMENT_PROMPT)), *locating.ASKS),
+    asks=(Asks(ROLE, (extraction.PROMPT, FRAME_PROMPT, SEGMENT_PROMPT), clips=True), *locating.ASKS),
     floor=0.7,
     is_grounding=True,
 )

@@ -94,8 +94,21 @@ class Recipe:
     @property
     def prompts(self) -> tuple[str, ...]:
         """The prompts that it may send, sorted; with the one that asks again, where it asks at all."""
-        names = {name for ask in self.asks for name in ask.prompts}
-        return tuple(sorted(names | {REPAIR_PROMPT} if names else names))
+        return _with_repairs({name for ask in self.asks for name in ask.prompts})
+
+    def prompts_sent(self, models: ModelsSettings, settings: Any, clips: bool = True) -> tuple[str, ...]:
+        """Those of its prompts that a run with these models and this config may send, sorted.
+
+        ``clips`` False: the input is known to have none.
+        """
+        sent = set[str]()
+        for stage in self.stages:
+            section = None if stage.settings is None else section_of(settings, stage.settings)
+            for ask in stage.asks:
+                asked = models.has_role(ask.role) and (clips or not ask.clips)
+                if asked and (ask.when is None or ask.when(section)):
+                    sent.update(ask.prompts)
+        return _with_repairs(sent)
 
     @property
     def scores(self) -> tuple[str, ...]:
@@ -105,6 +118,11 @@ class Recipe:
     def stage(self, name: str) -> Stage | None:
         """The stage of that name."""
         return next((stage for stage in self.stages if stage.name == name), None)
+
+
+def _with_repairs(prompts: set[str]) -> tuple[str, ...]:
+    """The prompts, sorted, with the one that asks again where there is any."""
+    return tuple(sorted(prompts | {REPAIR_PROMPT} if prompts else prompts))
 
 
 def max_calls(stage: Stage, settings: Any) -> int | None:

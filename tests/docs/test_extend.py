@@ -43,6 +43,8 @@ COMMANDS = [
     for line in text.splitlines()
     if line
 ]
+PROMPTS = re.compile(r"^\| (\w+\.v\d+) \|", re.MULTILINE)
+"""The prompts that a data card lists."""
 RECORDS = 24
 """How many records of the bundled sample the commands read as ``questions/``."""
 
@@ -158,6 +160,7 @@ def test_pass_rates_alone(folder: Path) -> None:
         assert absent not in said, absent
     for present in ("too_easy", "pass rate", "RL rows", "Difficulty"):
         assert present in said
+    assert PROMPTS.findall((run / "README.md").read_text("utf-8")) == ["attempt.v1"]
 
 
 @pytest.mark.usefixtures("folder")
@@ -188,6 +191,7 @@ def test_short_traces_alone(folder: Path) -> None:
     said = told(run)
     for absent in ("RL", "`rl`", "rl/", "ubric", "attempt", "ass rate", "too_easy", "Difficulty"):
         assert absent not in said.replace("URL", ""), absent
+    assert PROMPTS.findall((run / "README.md").read_text("utf-8").replace("\\", "")) == sorted(named)
     for present in ("too_long", "every trace has more words than", "brevity", "Reasoning in a few words", "SFT rows"):
         assert present in said.replace("\\", ""), present
 

@@ -188,6 +188,8 @@ def test_an_interrupted_run_says_so_and_completes(done: Path, tmp_path: Path) ->
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     [line] = [line for line in said.splitlines() if " done, " not in line]
-    assert (process.returncode, line) == (130, "beam: interrupted; run the same command again to resume")
+    page = tmp_path / "run/failed.html"
+    assert (process.returncode, page.is_file()) == (130, True)
+    assert line == f"beam: interrupted; run the same command again to resume (report: {page})"
     assert not (tmp_path / "run/run.json").exists()
     check_completes(done, tmp_path)

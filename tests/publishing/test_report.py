@@ -151,7 +151,7 @@ def test_the_page_shows_the_run(tmp_path: Path) -> None:
         "7 attempts",
         "no scores",
         "1,234",
-        "$0.003100",
+        "$0.0031",
         "unscored: temporal, reasoning",
     ):
         assert shown in page.words

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.text import alternatives, counted, excerpt, folded, printable, say, storable
+from schemas.text import alternatives, counted, dollars, excerpt, folded, printable, say, storable
 
 
 @given(st.text(st.characters()))
@@ -54,3 +54,18 @@ def test_an_excerpt_is_at_most_80_characters() -> None:
     assert excerpt(["a", None]) == "['a', None]"
     assert excerpt("a" * 78) == "'" + "a" * 78 + "'"
     assert excerpt("a" * 79) == "'" + "a" * 76 + "..."
+
+
+@pytest.mark.parametrize(
+    ("usd", "words"),
+    [
+        (0, "$0.00"),
+        (1234.5, "$1,234.50"),
+        (0.01, "$0.01"),
+        (0.0031, "$0.0031"),
+        (0.009996, "$0.0100"),
+        (2e-7, "$0.00000020"),
+    ],
+)
+def test_dollars(usd: float, words: str) -> None:
+    assert dollars(usd) == words

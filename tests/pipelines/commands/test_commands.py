@@ -182,9 +182,11 @@ def test_validate_says_what_is_there_and_writes_nothing(
     assert lines[:2] == ["pipeline: grounded_cot", f"input: {data}, 4 records"]
     assert lines[2] == "columns: answer, id, license, media, question, source"
     assert lines[3] == "first 4 records: 4 can be used"
-    assert lines[4].startswith("one record as it is asked (")
+    assert lines[4].startswith("one record as its row asks it (")
     prompts = next(line for line in lines if line.startswith("prompts: "))
-    assert prompts.startswith("prompts: answer_after_reasoning.v1, attempt.v1, attempt_as_trained.v1, detect.v2")
+    sent = ("answer_after_reasoning.v1", "attempt.v1", "detect.v2", "judge_answer.v3", "judge_reasoning.v3", "point.v1")
+    sent += ("propose.v2", "repair.v2", "rubric_candidates.v2", "rubric_judge.v3", "segment.v1", "segment_points.v1")
+    assert prompts == f"prompts: {', '.join((*sent, 'trace.v1'))}"
     assert lines[lines.index(prompts) + 1 :] == [
         "endpoint coarse (policy): embedded, colour, strength 0.75",
         "endpoint colour (judge, pointer, teacher): embedded, colour, strength 0",
@@ -193,6 +195,24 @@ def test_validate_says_what_is_there_and_writes_nothing(
     ]
     assert err == ""
     assert list((tmp_path / "cwd").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("extra", "sent", "not_sent"),
+    [
+        ("attempt.as_trained=true", "attempt_as_trained.v1", "attempt.v1"),
+        ("verify.planner=judge", "plan_scorers.v2", "trace_video.v1"),
+        ("roles.segmenter=", "detect.v2", "segment.v1"),
+    ],
+)
+def test_validate_lists_the_prompts_that_this_config_sends(
+    extra: str, sent: str, not_sent: str, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert validate(data, "--set", extra) == 0
+    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("prompts: ")]
+    prompts = line.removeprefix("prompts: ").split(", ")
+    assert sent in prompts
+    assert not_sent not in prompts
 
 
 def test_validate_says_who_checks_whom(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -320,7 +340,7 @@ def test_runs_that_fail_leave_no_outputs(
     assert main(["run", str(path), "--input", str(data), "--output", str(tmp_path / "run")]) == code
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.splitlines()[-1] == f"beam: {said}"
+    assert err.splitlines()[-1] == f"beam: {said} (report: {tmp_path / 'run/failed.html'})"
     assert not (tmp_path / "run/run.json").exists()
 
 

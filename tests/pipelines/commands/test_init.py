@@ -33,7 +33,7 @@ def test_the_config_that_init_writes_makes_the_records_usable(
     assert main(["validate", "grounded_cot", "--input", str(questions), "--config", str(config)]) == 0
     said = capsys.readouterr().out
     assert "first 3 records: 3 can be used" in said
-    assert "one record as it is asked (row-1, gold answer 2):\n  <image>How many?" in said
+    assert "one record as its row asks it (row-1, gold answer 2):\n  <image>How many?" in said
 
 
 def test_the_config_is_toml_with_its_models_commented(questions: Path) -> None:

@@ -17,12 +17,15 @@ RECORDS = 8
 MODES = ([], ["--", "--direct_num_workers=2", "--direct_running_mode=multi_processing"])
 
 
+NOT_OUTPUTS = (".staging", ".lock", "cache", "ledger", "media", "failed.html")
+
+
 def held(run: Path) -> dict[str, bytes]:
     """What a finished run is: every output file with its bytes."""
     return {
         str(path.relative_to(run)): path.read_bytes()
         for path in sorted(run.rglob("*"))
-        if path.is_file() and path.relative_to(run).parts[0] not in (".staging", ".lock", "cache", "ledger", "media")
+        if path.is_file() and path.relative_to(run).parts[0] not in NOT_OUTPUTS
     }
 
 

@@ -1,0 +1,85 @@
+"""How a command ends that does not finish: the line that the user gets, the exit code, and what there is to do.
+
+This module imports nothing that is slow, for the command line needs it whatever was asked.
+"""
+
+import re
+from dataclasses import dataclass
+
+from pipelines.running.errors import ConservationError, RunPaused
+from pipelines.running.interrupts import is_interrupt
+from schemas.errors import UserError
+
+_BEAMS_WORDS = re.compile(r" \[while running '[^']*'\]$")
+_AGAIN = "The replies that came are kept: they are not asked for, nor paid for, again."
+
+
+class RunNote(str):
+    """A note on an error (``add_note``) of what its run has cost and where it is told of; part of the user's line."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """An end before the end.
+
+    Attributes:
+        code: the exit code of the command.
+        line: what is wrong, as the user gets it after ``beam: ``.
+        what: the same in three words, as the title of the failed run's page.
+        remedy: what the user has to do.
+        is_defect: of the code or of the machine, so that a traceback helps.
+    """
+
+    code: int
+    line: str
+    what: str
+    remedy: str
+    is_defect: bool = False
+
+
+def ending_of(error: BaseException) -> Ending:
+    """How a command ends that raises the error."""
+    if is_interrupt(error):
+        line = "interrupted; run the same command again to resume"
+        return Ending(130, line, "This run was interrupted", f"Run the same command again to go on. {_AGAIN}")
+    if mistake := _user_error(error):
+        remedy = f"Change what the line above names, then run the command again. {_AGAIN}"
+        return Ending(2, mistake, "This run failed", remedy)
+    if isinstance(error, ConservationError):
+        remedy = (
+            "Records were lost or made up, which is a defect of a stage: report it with the line above, or correct the "
+            f"stage if it is your own. {_AGAIN}"
+        )
+        return Ending(1, f"conservation violated: {error}", "This run failed", remedy)
+    if isinstance(error, RunPaused):
+        remedy = f"Run the same command again when the server is back: it goes on where it stopped. {_AGAIN}"
+        return Ending(3, str(error), "This run was stopped", remedy)
+    remedy = (
+        "Run the same command again. If it fails again, add --verbose: the traceback shows where, and belongs in a "
+        f"report of the defect. {_AGAIN}"
+    )
+    return Ending(1, f"{_root_cause(error)} (--verbose shows where)", "This run failed", remedy, is_defect=True)
+
+
+def line_of(error: BaseException) -> str:
+    """The line of the error's ending, with what its run has cost and where it is told of."""
+    notes = [note for note in getattr(error, "__notes__", ()) if isinstance(note, RunNote)]
+    return " ".join([ending_of(error).line, *(f"({note})" for note in notes)])
+
+
+def _user_error(error: BaseException | None) -> str:
+    """What a UserError among the error and its causes says, "" where there is none. One that a worker met in the input
+    comes through Beam, which adds the step.
+    """
+    while error is not None:
+        if isinstance(error, UserError):
+            return _BEAMS_WORDS.sub("", str(error))
+        error = error.__cause__
+    return ""
+
+
+def _root_cause(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[-1] if lines else 'no message'}"

@@ -1,0 +1,65 @@
+"""Telling of a run that does not finish: a page in its folder, and a note of what it has cost on the error."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.running.endings import RunNote, ending_of
+from pipelines.running.plan import Plan
+from pipelines.running.spending import Spending
+from publishing.failure import Failure, Reached, write_failure
+from publishing.figures import FAILED_PAGE
+from schemas.run_summary import PaidFigures, RunSummary
+from schemas.text import counted, dollars
+from stages.plumbing.metrics import board
+
+
+@dataclass
+class Made:
+    """What a run has made so far: its ``summary``, once its records are counted."""
+
+    summary: RunSummary | None = None
+
+
+@contextlib.contextmanager
+def telling(plan: Plan, spending: Spending, output: str) -> Iterator[Made]:
+    """Where the body raises, write RUN/failed.html and say on the error what the run has cost and where the page is.
+
+    ``output`` is the run folder as the user named it. The error goes on as it is.
+    """
+    made = Made()
+    try:
+        yield made
+    except BaseException as error:
+        error.add_note(_told(error, plan, spending, output, made.summary))
+        raise
+
+
+def _told(error: BaseException, plan: Plan, spending: Spending, output: str, summary: RunSummary | None) -> RunNote:
+    """Write the page; returns what the user's line says of the run's costs and of the page."""
+    ending, root = ending_of(error), plan.folder.root
+    paid = cost_of(spending.latest)
+    try:
+        failure = Failure(
+            what=ending.what,
+            line=ending.line,
+            remedy=ending.remedy,
+            recipe=plan.recipe.name,
+            input=plan.input.name,
+            spent=spending.latest,
+            paid=spending.total(),
+            reached=tuple(Reached(name, seen.kept, seen.rejected) for name, seen in board().items()),
+        )
+        write_failure(root, failure, plan.folder.staging, summary, plan.context.roots.store())
+        page = f"report: {Path(output) / FAILED_PAGE}"
+    except Exception as broken:  # whatever is wrong with the page, the user is to hear why the run failed
+        page = f"no report of it could be written: {broken}"
+    return RunNote("; ".join([*paid, page]))
+
+
+def cost_of(paid: PaidFigures | None) -> list[str]:
+    """What a run has paid, for a person; nothing where it took neither money nor tokens."""
+    if paid is None or not (paid.usd or paid.tokens):
+        return []
+    return [f"paid {dollars(paid.usd)}: {counted(paid.requests, 'request')}, {counted(paid.tokens, 'token')}"]

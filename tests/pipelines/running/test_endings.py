@@ -1,0 +1,56 @@
+import pytest
+
+from pipelines.running.endings import RunNote, ending_of, line_of
+from pipelines.running.errors import ConservationError, RunPaused
+from schemas.errors import UserError
+
+
+def through_beam(error: Exception) -> Exception:
+    """As a step of Beam raises what its work raised."""
+    raised = RuntimeError("a step failed")
+    raised.__cause__ = error
+    return raised
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line", "what", "remedy"),
+    [
+        (UserError("no file a"), 2, "no file a", "This run failed", "Change what the line above names"),
+        (
+            through_beam(UserError("a is damaged [while running 'Ingest/Read']")),
+            2,
+            "a is damaged",
+            "This run failed",
+            "Change what the line above names",
+        ),
+        (ConservationError("3 in, 2 out"), 1, "conservation violated: 3 in, 2 out", "This run failed", "a defect"),
+        (RunPaused("far stays away"), 3, "far stays away", "This run was stopped", "when the server is back"),
+        (
+            through_beam(ValueError("1\n2")),
+            1,
+            "ValueError: 2 (--verbose shows where)",
+            "This run failed",
+            "add --verbose",
+        ),
+        (
+            KeyboardInterrupt(),
+            130,
+            "interrupted; run the same command again to resume",
+            "This run was interrupted",
+            "Run the same command again to go on",
+        ),
+    ],
+)
+def test_an_ending(error: BaseException, code: int, line: str, what: str, remedy: str) -> None:
+    ending = ending_of(error)
+    assert (ending.code, ending.line, ending.what) == (code, line, what)
+    assert remedy in ending.remedy
+    assert "nor paid for, again" in ending.remedy
+    assert ending.is_defect == ("--verbose" in line)
+
+
+def test_the_line_has_the_notes_of_the_run_and_no_others() -> None:
+    error = UserError("no file a")
+    error.add_note("from a library")
+    error.add_note(RunNote("paid $0.10"))
+    assert line_of(error) == "no file a (paid $0.10)"
