@@ -1,6 +1,7 @@
 """``beam init``: a config to start from, made for an input: its columns mapped, and what else has to be decided."""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -80,4 +81,4 @@ def _block(found: Input) -> list[str]:
 
 
 def _command(command: str, data: str, name: str) -> str:
-    return f"beam {command} grounded_cot --input {printable(data)} --config {name}"
+    return f"beam {command} grounded_cot --input {shlex.quote(printable(data))} --config {shlex.quote(name)}"

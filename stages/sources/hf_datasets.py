@@ -33,9 +33,9 @@ class DataSets(Format):
         is_here = path.is_dir() and any(path.iterdir())
         if not is_here and (path.is_absolute() or name.startswith(".") or name.count("/") > 1):
             raise NothingHere("it is not a Hugging Face data set id")
-        source = Source(self.name, root if is_here else name)
+        columns, records = _known(root if is_here else name, rows)
+        source = Source(self.name, root if is_here else name, records=records)
         fingerprint = hashlib.sha256(name.encode()).hexdigest()
-        columns = _columns(source.path, rows)
         return Input(name, (source,), root, fingerprint, columns)  # an id's root is no folder: its rows name no file
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
@@ -50,14 +50,24 @@ def open_data_set(path: str, rows: RowSettings) -> "datasets.IterableDataset":
     """
     import datasets
 
-    if not any((Path(path) / name).is_file() for name in ("state.json", "dataset_dict.json")):
+    saved = _saved(path, rows)
+    if saved is None:
         return datasets.load_dataset(path, rows.name or None, split=rows.split, streaming=True)
-    saved = datasets.load_from_disk(path)
-    if isinstance(saved, datasets.DatasetDict):
-        if rows.split not in saved:
-            raise ValueError(f"Bad split: {rows.split}. Available splits: {sorted(map(str, saved))}")
-        saved = saved[rows.split]
     return saved.to_iterable_dataset()
+
+
+def _saved(path: str, rows: RowSettings) -> "datasets.Dataset | None":
+    """The split of a data set that ``save_to_disk`` wrote, mapped from its files; None for one that it did not."""
+    import datasets
+
+    if not any((Path(path) / name).is_file() for name in ("state.json", "dataset_dict.json")):
+        return None
+    saved = datasets.load_from_disk(path)
+    if not isinstance(saved, datasets.DatasetDict):
+        return saved
+    if rows.split not in saved:
+        raise ValueError(f"Bad split: {rows.split}. Available splits: {sorted(map(str, saved))}")
+    return saved[rows.split]
 
 
 def own_image(value: Any, data_set: str) -> Any:
@@ -81,12 +91,18 @@ def own_image(value: Any, data_set: str) -> Any:
     return {"bytes": _read_url(path), "path": path} if _is_inside(archive or path, data_set) else value
 
 
-def _columns(name: str, rows: RowSettings) -> frozenset[str]:
-    """The columns of a data set, none where they are not known before it is read."""
+def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
+    """The columns of a data set, none where they are not known before it is read, and how many rows it says it has."""
     for chatty in _CHATTY:
         logging.getLogger(chatty).setLevel(logging.CRITICAL)  # its retries would come before the one line of an error
     try:
-        return frozenset(open_data_set(name, rows).features or ())
+        saved = _saved(name, rows)
+        if saved is not None:
+            return frozenset(saved.features), saved.num_rows
+        opened = open_data_set(name, rows)
+        splits = opened.info.splits or {}
+        told = splits[rows.split].num_examples if rows.split in splits else None
+        return frozenset(opened.features or ()), told or None  # 0 stands for a number that nobody has told
     except Exception as error:  # the library raises many kinds, its own and its HTTP client's
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         if isinstance(error, ValueError):
