@@ -90,7 +90,11 @@ def read_summary(run: Path) -> RunSummary:
         raise InspectError(f"there is no folder {run}: give the folder that `beam run` had as --output")
     if not file.is_file():
         begun = (run / "input.json").is_file()
-        advice = "repeat its `beam run` to finish it" if begun else "it is no run folder"
+        advice = (
+            "repeat its `beam run` to finish it"
+            if begun
+            else "it is not a run folder: give the one that `beam run` had as --output"
+        )
         raise InspectError(f"{run} has no run.json: {advice}")
     try:
         return RunSummary.from_fields(json.loads(file.read_text("utf-8")))

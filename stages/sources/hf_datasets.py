@@ -18,6 +18,9 @@ from vision.media import MediaStore
 if TYPE_CHECKING:
     import datasets
 
+_FILE_ENDS = (".csv", ".json", ".jsonl", ".parquet", ".zip", ".txt", ".png", ".jpg", ".jpeg")
+"""A name that is not here and ends so is not taken for the id of a data set."""
+_HUB_ID = re.compile(r"([A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*", re.ASCII)
 _CHATTY = ("huggingface_hub", "huggingface_hub.utils._http", "datasets")
 
 
@@ -30,8 +33,12 @@ class DataSets(Format):
     def find(self, name: str, path: Path, rows: RowSettings) -> Input:
         """Raises InputError also for a split or a name that the data set does not have."""
         root = str(path.resolve())
-        is_here = path.is_dir() and any(path.iterdir())
-        if not is_here and (path.is_absolute() or name.startswith(".") or name.count("/") > 1):
+        if path.is_file():
+            raise NothingHere(f"a {path.suffix} file is not read" if path.suffix else "the file is not read")
+        is_here = path.is_dir()
+        if is_here and not any(path.iterdir()):
+            raise NothingHere("the folder is empty")
+        if not is_here and (not _HUB_ID.fullmatch(name) or name.endswith(_FILE_ENDS)):
             raise NothingHere("it is not a Hugging Face data set id")
         columns, records = _known(root if is_here else name, rows)
         source = Source(self.name, root if is_here else name, records=records)
@@ -111,7 +118,7 @@ def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
         if Path(name).is_absolute():
             raise NothingHere(f"no data set: {reason}") from error
         raise InputError(
-            f"{name} is neither a file or folder here nor a data set that can be reached: {reason}"
+            f"{name} is neither a file or folder here nor a data set that can be reached: correct --input ({reason})"
         ) from error
 
 

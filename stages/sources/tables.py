@@ -1,4 +1,4 @@
-"""Tables in one text file: CSV with a header (or the same with ``;`` or tabs between cells), and a JSON array of objects.
+"""Tables in one text file: CSV with a header (also with ``;`` or tabs between cells), and a JSON array of objects.
 
 Media are paths from the file's folder. A table is read whole: larger data is better kept as JSON Lines or Parquet.
 """
@@ -15,7 +15,7 @@ from apache_beam.io.filesystems import FileSystems
 from schemas.json_lines import BYTE_ORDER_MARK, NotAnObject, parse_object
 from schemas.records import RawRecord
 from stages.sources.base import Format, Input, InputError, NothingHere, RowSettings, Source
-from stages.sources.jsonl import is_array, lines_fingerprint, refuse_other_files
+from stages.sources.jsonl import RECORDS_FILE, is_array, lines_fingerprint, refuse_other_files
 from stages.sources.rows import media_column, row_fields, row_records
 from vision.media import MediaStore
 
@@ -30,7 +30,12 @@ class Tables(Format):
     name = "table"
 
     def find(self, name: str, path: Path, rows: RowSettings) -> Input:
-        """The one file. Raises InputError for one whose rows do not fit its header, or that is not what it seems."""
+        """The one file, or a folder's only one.
+
+        Raises InputError for rows that do not fit their header, and for a file that is not what its name says.
+        """
+        if path.is_dir() and len(held := [*path.glob("*.csv")]) == 1 and not (path / RECORDS_FILE).exists():
+            [path] = held
         if not path.is_file() or not (path.suffix == ".csv" or (path.suffix == ".json" and is_array(path))):
             raise NothingHere("no .csv file")
         refuse_other_files(path, "a table")

@@ -269,7 +269,8 @@ def test_a_data_set_on_the_hub_may_say_its_length(
 
 def test_a_split_that_the_data_set_lacks(asked: Path) -> None:
     (asked / "csv").mkdir()
-    (asked / "csv/rows.csv").write_text("query,gold\nHow many?,3\n")
+    for part in ("train", "test"):
+        (asked / f"csv/{part}.csv").write_text("query,gold\nHow many?,3\n")
     for name in ("parts", "csv"):
         with pytest.raises(InputError, match=r"with input\.split = 'trian': Bad split: trian\. Available splits: \["):
             find_input(str(asked / name), RowSettings(split="trian"))
