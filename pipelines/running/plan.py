@@ -168,7 +168,7 @@ def _check_ended(recipe: Recipe, stage: Stage, outputs: Mapping[str | None, Any]
         )
     if lost >= outputs.keys() - {REJECTED}:
         raise PipelineError(
-            f"the recipe {recipe.name} loses what the stage {stage.name} keeps: no stage takes it and it is no end"
+            f"the recipe {recipe.name} loses what the stage {stage.name} keeps: no stage takes it and it is not an end"
         )
 
 

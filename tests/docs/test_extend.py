@@ -215,7 +215,7 @@ def test_angles_from_a_tsv_file_under_a_constant_policy(folder: Path) -> None:
     rejected = {row["id"]: (row["reason"], row["detail"]) for row in rows(run, "rejected")}
     assert rejected == {
         "q2": ("too_hard", "pass rate 0.00 over 4 attempts"),
-        "q4": ("invalid_record", "answer: 'upwards' is no angle in degrees"),
+        "q4": ("invalid_record", "answer: 'upwards' is not an angle in degrees"),
     }
     assert "Answer with an angle in degrees." in next(row["problem"] for row in rows(run, "rl") if row["id"] == "q1")
     assert "boxes or angle" in (run / "README.md").read_text("utf-8")
