@@ -113,18 +113,14 @@ def is_real(settings: EndpointSettings) -> bool:
 def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, str]) -> None:
     """Raises ValueError for endpoints and roles that cannot work together; its message begins with the key to change.
 
-    That is an endpoint of an unknown kind or family, a role whose endpoint is not defined, and a pointer or a detector
-    whose endpoint says nothing of how it writes coordinates, or cannot do what the role asks.
+    That is an endpoint of an unknown kind or family, a role whose endpoint is not defined or has no address, and a
+    pointer or a detector whose endpoint says nothing of how it writes coordinates, or cannot do what the role asks.
     """
     for name, endpoint in endpoints.items():
         try:
             kind_of(endpoint.kind)
         except EndpointError as error:
             raise ValueError(f"endpoints.{name}.kind: {error}") from error
-        if kind_of(endpoint.kind).needs_url and not endpoint.base_url:
-            raise ValueError(
-                f"endpoints.{name}.base_url is not set: say where the server answers, such as http://127.0.0.1:8000/v1"
-            )
         try:
             family_of(endpoint.family or DEFAULT)
         except ValueError as error:
@@ -135,6 +131,10 @@ def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, 
             raise ValueError(f"roles.{role} must be one of {known}, got {name!r}: add a section [endpoints.{name}]")
         if role in COORDINATE_ROLES:
             _check_coordinates(role, name, endpoints[name])
+        if kind_of(endpoints[name].kind).needs_url and not endpoints[name].base_url:
+            raise ValueError(
+                f"endpoints.{name}.base_url is not set: say where the server answers, such as http://127.0.0.1:8000/v1"
+            )
 
 
 COORDINATE_ROLES = ("pointer", "detector")

@@ -20,7 +20,7 @@ FrameName = Annotated[CoordinateFrame, Field(strict=False)]
 """A coordinate frame, or its name."""
 
 
-_METHODS = ("/chat/completions", "/completions", "/models")
+_METHOD = "/chat/completions"
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -46,8 +46,8 @@ def _checked_url(url: str) -> str:
         raise ValueError("must be a URL such as http://127.0.0.1:8000/v1: http or https, a host, and a port from 1")
     if parts.fragment:
         raise ValueError("must not hold a # part: no server sees it")
-    if (method := next((end for end in _METHODS if parts.path.rstrip("/").endswith(end)), None)) is not None:
-        raise ValueError(f"must end before {method}, which is added to it")
+    if parts.path.rstrip("/").endswith(_METHOD):
+        raise ValueError(f"must end before {_METHOD}, which is added to it")
     return url
 
 

@@ -123,7 +123,10 @@ MISTAKES = {
         RUN + "--input good --set endpoints.far.kind=openai",
         ["endpoints.far.model is not set: the model's name at the endpoint"],
     ),
-    "no base_url": (RUN + "--input good" + FAR, ["endpoints.far.base_url is not set", "http://127.0.0.1:8000/v1"]),
+    "no base_url": (
+        RUN + "--input good --set roles.judge=far" + FAR,
+        ["endpoints.far.base_url is not set", "http://127.0.0.1:8000/v1"],
+    ),
     "a URL without http": (
         RUN + "--input good --set endpoints.far.base_url=localhost:8000/v1" + FAR,
         ["endpoints.far.base_url must be a URL such as http://"],
