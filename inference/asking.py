@@ -60,9 +60,10 @@ async def ask_for(
     A reply that ``read`` finds to be of the wrong form (:class:`BadReply`) is asked for again: where it was cut short
     with twice the budget, up to the endpoint's ``max_tokens_limit`` or else :data:`MAX_TOKENS`, and otherwise with the
     problem said, and the ``form`` that it must have where one is given, as often as the endpoint's ``repair_attempts``
-    allows. Raises the last BadReply, with its key, and CallError.
+    allows. Where the reply ran on to the largest of these budgets, the repair begins with the first again: a server
+    may have no room for the largest in its context. Raises the last BadReply, with its key, and CallError.
     """
-    attempts, asked = caller.repair_attempts(role), prompt
+    attempts, asked, first = caller.repair_attempts(role), prompt, sampling
     limit = caller.max_tokens_limit(role) or MAX_TOKENS
     while True:
         answered = await caller.generate(role, asked, sampling, repair=asked is not prompt)
@@ -77,6 +78,8 @@ async def ask_for(
                 raise
             attempts -= 1
             asked = repair_prompt(prompt, answered.text, str(error), form)
+            if _is_cut_short(answered):
+                sampling = first
 
 
 def _is_cut_short(answered: Answered) -> bool:

@@ -54,6 +54,7 @@ class Kind:
 
     ``own_form`` is a kind that points and boxes in our own form, in pixels of the original unless a frame is declared,
     whatever its model: it needs no family. ``embedded`` is the engine that stands in for models where there are none.
+    One that ``needs_url`` is told where its server answers.
     """
 
     endpoint: str
@@ -63,12 +64,13 @@ class Kind:
     modules: tuple[str, ...] = ()
     own_form: bool = False
     embedded: bool = False
+    needs_url: bool = False
 
 
 KINDS = {
     "classical": Kind("inference.endpoints.classical:ClassicalEndpoint", in_process=True, own_form=True, embedded=True),
     "gemini": Kind("inference.endpoints.gemini:GeminiEndpoint", extra="gemini", modules=("google.genai",)),
-    "openai": Kind("inference.endpoints.openai_compatible:OpenAIEndpoint"),
+    "openai": Kind("inference.endpoints.openai_compatible:OpenAIEndpoint", needs_url=True),
     "transformers": Kind(
         "inference.endpoints.transformers_models:TransformersEndpoint",
         in_process=True,
@@ -92,7 +94,10 @@ def kind_of(name: str) -> Kind:
     if is_path(name):
         return Kind(name)
     known = ", ".join(sorted(KINDS))
-    raise EndpointError(f"unknown kind {name!r}; known are {known}, and a class of your own as module:Class")
+    raise EndpointError(
+        f"unknown kind {name!r}; known are {known}, and a class of your own as module:Class "
+        "(openai is any server with OpenAI's chat API, such as vLLM, SGLang or Ollama)"
+    )
 
 
 def is_embedded(settings: EndpointSettings) -> bool:
@@ -108,8 +113,8 @@ def is_real(settings: EndpointSettings) -> bool:
 def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, str]) -> None:
     """Raises ValueError for endpoints and roles that cannot work together; its message begins with the key to change.
 
-    That is an endpoint of an unknown kind or family, a role whose endpoint is not defined, and a pointer or a detector
-    whose endpoint says nothing of how it writes coordinates, or cannot do what the role asks.
+    That is an endpoint of an unknown kind or family, a role whose endpoint is not defined or has no address, and a
+    pointer or a detector whose endpoint says nothing of how it writes coordinates, or cannot do what the role asks.
     """
     for name, endpoint in endpoints.items():
         try:
@@ -122,9 +127,14 @@ def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, 
             raise ValueError(f"endpoints.{name}.family: {error}") from error
     for role, name in roles.items():
         if name not in endpoints:
-            raise ValueError(f"roles.{role} must be one of {', '.join(sorted(endpoints))}, got {name!r}")
+            known = ", ".join(sorted(endpoints))
+            raise ValueError(f"roles.{role} must be one of {known}, got {name!r}: add a section [endpoints.{name}]")
         if role in COORDINATE_ROLES:
             _check_coordinates(role, name, endpoints[name])
+        if kind_of(endpoints[name].kind).needs_url and not endpoints[name].base_url:
+            raise ValueError(
+                f"endpoints.{name}.base_url is not set: say where the server answers, such as http://127.0.0.1:8000/v1"
+            )
 
 
 COORDINATE_ROLES = ("pointer", "detector")

@@ -100,7 +100,7 @@ def numbers_of(row: object, count: int, what: str) -> list[float]:
     if not isinstance(row, list | tuple) or len(row) != count:
         raise BadReply(f"{what} {row!r:.80}: not a list of {count} numbers")
     if any(isinstance(value, bool) for value in row):
-        raise BadReply(f"{what} {row!r:.80}: true and false are no numbers")
+        raise BadReply(f"{what} {row!r:.80}: true and false are not numbers")
     try:
         return [float(value) for value in row]
     except (TypeError, ValueError, ArithmeticError) as error:

@@ -1,5 +1,6 @@
 """The settings of an endpoint and of the whole model access, as they stand in a config. Hashable and picklable."""
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
@@ -19,6 +20,17 @@ FrameName = Annotated[CoordinateFrame, Field(strict=False)]
 """A coordinate frame, or its name."""
 
 
+_METHOD = "/chat/completions"
+_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+def _variable(name: str) -> str:
+    """The name, or "" for none. Raises ValueError for what names no environment variable, which it does not show."""
+    if name and not _VARIABLE.fullmatch(name):
+        raise ValueError("must be the name of an environment variable such as MY_API_KEY; the key itself stands there")
+    return name
+
+
 def _checked_url(url: str) -> str:
     """The URL, or "" for none. Raises ValueError for one that no request can be sent to, or that holds a secret."""
     if not url:
@@ -34,6 +46,8 @@ def _checked_url(url: str) -> str:
         raise ValueError("must be a URL such as http://127.0.0.1:8000/v1: http or https, a host, and a port from 1")
     if parts.fragment:
         raise ValueError("must not hold a # part: no server sees it")
+    if parts.path.rstrip("/").endswith(_METHOD):
+        raise ValueError(f"must end before {_METHOD}, which is added to it")
     return url
 
 
@@ -55,7 +69,7 @@ class EndpointSettings:
     model: Annotated[NonEmpty, "the model's name at the endpoint"]
     revision: Annotated[str, "which version of the model it is; replies of another are not reused"] = ""
     base_url: Annotated[str, AfterValidator(_checked_url), "where the server answers, up to /v1"] = ""
-    api_key_env: Annotated[str, "the environment variable that holds the API key"] = ""
+    api_key_env: Annotated[str, AfterValidator(_variable), "the environment variable that holds the API key"] = ""
     api_key_file: Annotated[str, "the file that holds the API key"] = ""
     family: Annotated[
         str,

@@ -92,7 +92,11 @@ def read_summary(run: Path) -> RunSummary:
         raise InspectError(f"there is no folder {run}: give the folder that `beam run` had as --output")
     if not file.is_file():
         begun = (run / "input.json").is_file()
-        advice = "repeat its `beam run` to finish it" if begun else "it is no run folder"
+        advice = (
+            "repeat its `beam run` to finish it"
+            if begun
+            else "it is not a run folder: give the one that `beam run` had as --output"
+        )
         if (run / FAILED_PAGE).is_file():
             advice = f"its run did not finish, and {run / FAILED_PAGE} says why"
         raise InspectError(f"{run} has no run.json: {advice}")

@@ -48,6 +48,12 @@ class ConfigError(UserError, ValueError):
     """A config that cannot be used; the message names the key and what to do."""
 
 
+def _near(word: str, known: Collection[str]) -> str:
+    """The words that ask for the likely one, "" where none is like it."""
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
+    return f": did you mean {near[0]}?" if near else ""
+
+
 @dataclasses.dataclass(frozen=True)
 class OneOf:
     """The annotation of a word that a registry or another constant must hold; words that are fixed are a Literal."""
@@ -57,7 +63,7 @@ class OneOf:
     def check(self, word: str) -> str:
         """The word itself. Raises ValueError for one that is not known."""
         if word not in self.known:
-            raise ValueError(f"must be one of {', '.join(self.known)}, got {word!r}")
+            raise ValueError(f"must be one of {', '.join(self.known)}, got {word!r}{_near(word, self.known)}")
         return word
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -153,9 +159,11 @@ def _read(path: str) -> dict[str, Any]:
     try:
         return tomllib.loads(Path(path).read_text("utf-8-sig"))  # editors on Windows begin a file with a mark
     except OSError as error:
-        raise ConfigError(f"cannot read the config {path}: {error.strerror}") from error
+        remedy = "; `beam init DATA --output FILE` writes one" if isinstance(error, FileNotFoundError) else ""
+        raise ConfigError(f"cannot read the config {path}: {error.strerror}{remedy}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}") from error
+        remedy = 'sections begin with [name], and texts stand in "quotes"'
+        raise ConfigError(f"{path} is not TOML: {error}; {remedy}") from error
 
 
 def _apply(values: dict[str, Any], override: str) -> None:
@@ -231,7 +239,7 @@ def _first_error(cls: type, error: ValidationError, where: str = "") -> str:
         place = place[:-1]
     key = _dotted((where, *place) if where else place)
     if found["type"] == "missing":
-        return f"{key} is not set"
+        return f"{key} is not set{_meaning(cls, place)}"
     if found["type"] == "unexpected_keyword_argument":
         return _unknown(key, _fields_at(cls, place[:-1]))
     if found["type"] == "value_error":
@@ -241,6 +249,14 @@ def _first_error(cls: type, error: ValidationError, where: str = "") -> str:
     expected = EXPECTED.get(found["type"]) or re.sub(r"^\w+ should ", "must ", found["msg"])
     expected = expected.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
     return f"{key} {expected}, got {textwrap.shorten(repr(found['input']), MAX_SHOWN_CHARS, placeholder='…')}"
+
+
+def _meaning(cls: type, place: Sequence[int | str]) -> str:
+    """What the key at that place holds, as its annotation says; "" where it says nothing."""
+    at = _class_at(cls, place[:-1])
+    hints = {} if at is None else typing.get_type_hints(at, include_extras=True)
+    said = [each for each in getattr(hints.get(str(place[-1])), "__metadata__", ()) if isinstance(each, str)]
+    return f": {said[-1]}" if said else ""
 
 
 def _own_message(key: str, message: str, fields: Sequence[str]) -> str:
@@ -255,6 +271,12 @@ def _own_message(key: str, message: str, fields: Sequence[str]) -> str:
 
 def _fields_at(cls: type, place: Sequence[int | str]) -> list[str]:
     """The keys of the section at that place; none where a value stands there."""
+    at = _class_at(cls, place)
+    return [] if at is None else [field.name for field in dataclasses.fields(at)]
+
+
+def _class_at(cls: type, place: Sequence[int | str]) -> type | None:
+    """The class of the section at that place; None where a value stands there."""
     at: type | None = cls
     steps = iter(place)
     for step in steps:
@@ -262,8 +284,8 @@ def _fields_at(cls: type, place: Sequence[int | str]) -> list[str]:
         if several and next(steps, None) is None:
             at = None
         if at is None:
-            return []
-    return [] if at is None else [field.name for field in dataclasses.fields(at)]
+            return None
+    return at
 
 
 def _dotted(place: Sequence[int | str]) -> str:

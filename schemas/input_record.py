@@ -26,6 +26,7 @@ from schemas.text import excerpt, folded
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _BROKEN_LATEX = re.compile(r"\t(?=heta|imes|riangle|ext|an\b|au\b)|\r(?=ight|angle|ho\b)")
 _MADE_UP = re.compile(r"#\d+\Z")
+_LETTER = re.compile(r"\W*[A-Za-z]\W*")
 _MAX_NUMBER = 1e300
 _NAMES = {"\x0c": "form feed (a broken \\f… such as \\frac?)", "\x08": "backspace (a broken \\b… such as \\beta?)"}
 _NAMES |= {
@@ -144,7 +145,7 @@ def _choices(value: object) -> tuple[str, ...] | None:
     if value is None:
         return None
     if not isinstance(value, list) or len(value) < 2:
-        raise InvalidRecord(Reason.INVALID_RECORD, f"choices: expected at least two, got {excerpt(value)}")
+        raise InvalidRecord(Reason.INVALID_RECORD, f"choices: expected a list of at least two, got {excerpt(value)}")
     if all(_finite(choice) for choice in value):
         value = [str(choice) for choice in value]
     if not all(isinstance(choice, str) and choice.strip() for choice in value):
@@ -203,7 +204,9 @@ def _choice(answer: str, choices: tuple[str, ...]) -> str:
         matching = [choice for choice in choices if meant is not None and meaning(choice) == meant]
         if len(matching) == 1:
             return matching[0]
-    raise InvalidRecord(Reason.ANSWER_NOT_IN_CHOICES, f"answer {excerpt(answer)} is not among {excerpt(choices)}")
+    remedy = ": give the choice's text, not its letter" if _LETTER.fullmatch(answer) else ""
+    detail = f"answer {excerpt(answer)} is not among {excerpt(choices)}{remedy}"
+    raise InvalidRecord(Reason.ANSWER_NOT_IN_CHOICES, detail)
 
 
 def _quantity(text: str) -> decimal.Decimal | None:

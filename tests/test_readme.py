@@ -9,6 +9,7 @@ import pytest
 
 from pipelines.commands import cli
 from pipelines.grounded_cot import Settings
+from pipelines.running.loading import bundled_names
 from schemas.config import load_config
 from trainer.cli import make_parser as make_trainer_parser
 from trainer.settings import TrainerSettings
@@ -114,4 +115,4 @@ def test_commands_are_ones_that_beam_knows(line: str) -> None:
     parsed = cli.make_parser().parse_args([part.strip('"') for part in quoted])
     assert parsed.command in ("init", "run", "preview", "validate", "inspect", "diff", "config", "cache")
     if parsed.command not in ("init", "inspect", "diff", "config", "cache"):
-        assert (ROOT / parsed.pipeline).is_file()
+        assert (ROOT / parsed.pipeline).is_file() or parsed.pipeline in bundled_names()

@@ -122,7 +122,7 @@ class Training:
 
     def _save(self) -> None:
         if not self._optimiser.is_finite():
-            raise NotFinite(f"step {self.progress.step - 1}: it left weights that are no numbers")
+            raise NotFinite(f"step {self.progress.step - 1}: it left weights that are not numbers")
         save_checkpoint(self._folder, self.progress, self._optimiser, self._identity, self._log.keep)
         self._saved_step, self._saved_s = self.progress.step, time.monotonic()
 

@@ -197,7 +197,7 @@ class VllmSampler:
         if not ids or ids != tuple(token["token_id"] for token in drawn):
             raise self._error(GENERATE, "log-probabilities of other tokens than those of the answer")
         if reason == "stop" and ids[-1] not in self._vlm.end_ids:
-            raise self._error(GENERATE, f"an answer stopped at token {ids[-1]}, which is no end of this model's")
+            raise self._error(GENERATE, f"an answer stopped at token {ids[-1]}, which does not end one of this model")
         if min(logprobs) <= NOT_A_NUMBER:
             raise self._error(GENERATE, "a log-probability that is not a number: are the weights finite?")
         return Rollout(ids, reason == "length", logprobs)

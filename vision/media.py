@@ -170,8 +170,16 @@ class MediaStore:
         odd = any(c in "\0\\" or "\ud800" <= c <= "\udfff" for c in relative) or "://" in relative
         drive = len(relative) > 1 and relative[1] == ":"
         if odd or drive or not relative or parts[0] == "" or ".." in parts:
-            raise MediaNotAllowed(f"not a path inside the data folder: {uri!r}")
+            remedy = "download the file, and " if "://" in relative else ""
+            raise MediaNotAllowed(
+                f"not a path inside the data folder: {uri!r} ({remedy}give the path from the folder of the records)"
+            )
         return self.input_root, relative
+
+
+def _missing(uri: str) -> MediaMissing:
+    where = " (input: is the folder of the records)" if uri.startswith("input:") else ""
+    return MediaMissing(f"no such file: {uri!r}{where}")
 
 
 def _read_local(root: str, relative: str, uri: str, max_bytes: int | None, head_bytes: int = -1) -> bytes:
@@ -182,7 +190,7 @@ def _read_local(root: str, relative: str, uri: str, max_bytes: int | None, head_
             with path.open("rb") as stream:
                 return stream.read(head_bytes)
     except RuntimeError as error:  # how Python before 3.13 reports a ring of links
-        raise MediaMissing(f"no such file: {uri!r}") from error
+        raise _missing(uri) from error
     except PermissionError as error:
         raise MediaNotAllowed(f"no permission to read {uri!r}") from error
     except OSError as error:
@@ -190,8 +198,8 @@ def _read_local(root: str, relative: str, uri: str, max_bytes: int | None, head_
             raise MediaNotAllowed(f"{uri!r} cannot be read: {error.strerror}") from error
         if error.errno not in _NO_SUCH_FILE:
             raise
-        raise MediaMissing(f"no such file: {uri!r}") from error
-    raise MediaMissing(f"no such file: {uri!r}")
+        raise _missing(uri) from error
+    raise _missing(uri)
 
 
 def _read_remote(root: str, relative: str, uri: str, max_bytes: int | None, head_bytes: int = -1) -> bytes:
@@ -201,7 +209,7 @@ def _read_remote(root: str, relative: str, uri: str, max_bytes: int | None, head
     path = FileSystems.join(root, *relative.split("/"))
     size = _remote_size(path)
     if size is None:
-        raise MediaMissing(f"no such file: {uri!r}")
+        raise _missing(uri)
     _check_bytes(size, max_bytes)
     # Uncompressed, because Beam would otherwise unpack by extension and the digest would name other bytes.
     with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as stream:

@@ -189,13 +189,13 @@ class LogWriter:
 def _check(fields: dict[str, Any]) -> None:
     for name in ("key", "role", "prompt", "model"):
         if type(fields[name]) is not str:
-            raise ValueError(f"{name} is no text")
+            raise ValueError(f"{name} is not a text")
         fields[name].encode()  # a lone surrogate is a ValueError: the database cannot hold it
     for name in ("max_tokens", "tokens_in", "tokens_out"):
         if type(fields[name]) is not int or not 0 <= fields[name] <= _MAX_NUMBER:
-            raise ValueError(f"{name} is no count")
+            raise ValueError(f"{name} is not a count")
     if type(fields["created_s"]) is not float or not math.isfinite(fields["created_s"]):
-        raise ValueError("created_s is no time")
+        raise ValueError("created_s is not a time")
 
 
 def _completion(fields: Any) -> Completion:

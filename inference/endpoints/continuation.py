@@ -106,7 +106,7 @@ def _logprob(token: int, position: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise CallError(Failure.GARBLED, f"no log-probability for the token {token}: {_shown(position)}")
     if not FLOOR_NATS < value <= ROUNDING_NATS:
-        raise CallError(Failure.GARBLED, f"{value} is no log-probability of the token {token}")
+        raise CallError(Failure.GARBLED, f"{value} is not a log-probability of the token {token}")
     return min(float(value), 0.0)
 
 

@@ -26,7 +26,8 @@ def api_key(settings: EndpointSettings) -> str:
     if settings.api_key_env:
         key = os.environ.get(settings.api_key_env, "").strip()
         if not key:
-            raise ValueError(f"endpoint {settings.model!r}: the environment variable {settings.api_key_env} is not set")
+            unset = f"the environment variable {settings.api_key_env} is not set"
+            raise ValueError(f"endpoint {settings.model!r}: {unset}: put the key there with `export`, and run again")
         return _checked(key, settings.model, f"the environment variable {settings.api_key_env}")
     if not settings.api_key_file:
         return NO_KEY
@@ -43,7 +44,9 @@ def api_key(settings: EndpointSettings) -> str:
 
 def _checked(key: str, model: str, where: str) -> str:
     if not (key.isascii() and key.isprintable() and " " not in key):
-        raise ValueError(f"endpoint {model!r}: {where} holds no key: a key is one word of plain ASCII characters")
+        raise ValueError(
+            f"endpoint {model!r}: {where} does not hold a key: a key is one word of plain ASCII characters"
+        )
     return key
 
 

@@ -66,7 +66,7 @@ def find_vllm() -> str:
     if named:
         found = shutil.which(Path(named).expanduser())
         if found is None:
-            raise VllmServerError(f"{EXECUTABLE_ENV} names {named}, which is no executable file")
+            raise VllmServerError(f"{EXECUTABLE_ENV} names {named}, which is not an executable file: correct it")
         return str(found)
     beside = Path(sys.executable).with_name("vllm")
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which("vllm")
@@ -114,7 +114,7 @@ def _wanted(models: ModelsSettings) -> list[_Wanted]:
     servers = []
     for (model, serve_args), members in groups.items():
         if model.startswith("-"):
-            raise VllmServerError(f"{model!r} is no model")
+            raise VllmServerError(f"{model!r} is not a model: it begins like an option of vllm serve")
         names = tuple(sorted(name for name, _ in members))
         ports = {port for _, port in members if port}
         if len(ports) > 1:
@@ -144,7 +144,7 @@ def _port(name: str, base_url: str) -> int:
         if parts.hostname in (None, "localhost", "127.0.0.1"):
             return parts.port or 0
     except ValueError as error:
-        raise VllmServerError(f"endpoint {name!r}: {base_url!r} is no URL: {error}") from error
+        raise VllmServerError(f"endpoint {name!r}: {base_url!r} is not a URL: {error}") from error
     message = f"endpoint {name!r}: a vllm server runs on this machine, so base_url can't be at {parts.hostname}"
     raise VllmServerError(f"{message}: leave it out, or make the kind openai for a server that runs elsewhere")
 

@@ -116,8 +116,13 @@ class Guard:
             what = f"name a key that the server takes ({key}.api_key_env or {key}.api_key_file)"
         elif error.failure is Failure.UNKNOWN_MODEL:
             what = f"correct {key}.model, or set {key}.check_model = false for a server that takes more"
+        elif error.failure is Failure.GARBLED:
+            what = (
+                f"correct {key}.base_url, or set {key}.check_model = false for a server that does not list its models"
+            )
         else:
             what = f"correct {key}.model or {key}.base_url"
+            what += "" if self._settings.base_url.rstrip("/").endswith("/v1") else " (most servers answer under /v1)"
         self.stop(f"{self._named}: {error}. To go on, {what}")
 
     def stop(self, message: str, resumable: bool = False) -> None:
@@ -133,7 +138,7 @@ class Guard:
         error = await self._checked(CHECK_RETRIES)
         if error is None:
             self._notes.reached(self._name)
-        elif self._is_refusal(error) and error.status != 404:  # a server may have no list of its models
+        elif self._will_not_serve(error):
             self._refuse(error)
         elif error.unreachable and self._notes.was_reached(self._name) and self._settings.outage_timeout_s:
             self._last = error
@@ -141,6 +146,12 @@ class Guard:
         elif error.unreachable:
             key = f"endpoints.{self._name}.base_url"
             self.stop(f"{self._named}: cannot be reached: {error}. Start the server, or correct {key}")
+
+    def _will_not_serve(self, error: CallError) -> bool:
+        """Whether what came in place of the list of models says that calls would fail too."""
+        if error.failure is Failure.GARBLED:  # such as a web page
+            return self._settings.check_model
+        return self._is_refusal(error) and error.status != 404  # a server may have no list of its models
 
     async def _checked(self, retries: int = 0) -> CallError | None:
         """What is wrong with the endpoint by its own check."""

@@ -7,25 +7,28 @@ server stayed away, and the same command goes on; 130 interrupted, and so it doe
 
 import argparse
 import contextlib
+import difflib
 import logging
+import re
 import sys
 import warnings
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, distribution, version
-from typing import Any
+from typing import Any, NoReturn
 
 import shtab
 
 from pipelines.commands.cache.command import add_cache_parser
-from pipelines.commands.dispatch import dispatch
+from pipelines.commands.dispatch import COMMANDS, dispatch
 from pipelines.running.endings import ending_of, line_of
 from pipelines.running.interrupts import is_interrupt
-from schemas.text import say
+from schemas.text import printable, say
 
 NAMESAKES = ("beam", "beam-client")
 VERBOSE = "show what Beam and the stages log, and where an error came from"
+DATA = "a .csv, .jsonl, .json or .parquet file, a folder with records.jsonl, or a data set id"
 _EXAMPLES = """examples:
-  beam init questions.parquet --output my.toml
+  beam init questions.csv --output my.toml
   beam run pipelines/grounded_cot.py --input data/sample --output runs/sample
   beam run pipelines/grounded_cot.py --input questions.parquet --output runs/q --set difficulty.high=0.8
   beam run pipelines/grounded_cot.py --input data/sample --output runs/sample -- --direct_num_workers=2
@@ -78,9 +81,35 @@ def namesakes(names: Sequence[str] = NAMESAKES) -> list[str]:
     return found
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, with what to do."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"beam: {printable(message)}{_advice(message)}; see `{self.prog} --help`\n")
+
+
+def _advice(message: str) -> str:
+    """What to do about an error of the parser, where its words do not say it."""
+    if word := re.search(r"argument COMMAND: invalid choice: '(.*?)'", message):
+        near = difflib.get_close_matches(word[1], COMMANDS, n=1)
+        if near:
+            return f": did you mean {near[0]}?"
+        return f": a command comes first, such as `beam run {word[1]} --input DATA --output RUN`"
+    if message.startswith("unrecognized arguments: "):
+        first = message.split()[2]
+        if not first.startswith("-"):
+            return ": a value is joined to its key, as in --set trace.n=4, and an input is named by --input"
+        return ": options of Beam come last, behind ` -- `" if first.startswith("--") else ""
+    if message == "argument --set: expected one argument":
+        return " of the form key=value, such as --set trace.n=4"
+    if "--input" in message and "required" in message:
+        return " (DATA is a .csv, .jsonl, .json or .parquet file, or a folder with records.jsonl)"
+    return ""
+
+
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the ``beam`` command."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="beam",
         description="Turn image questions into verified, visually grounded reasoning data.",
         epilog=_EXAMPLES,
@@ -126,7 +155,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     _add_pipeline(validate)
     init = commands.add_parser("init", help="write a config to start from, for an input", allow_abbrev=False)
-    init.add_argument("input", metavar="DATA", help="a folder with records.jsonl, Parquet, or a data set id")
+    init.add_argument("input", metavar="DATA", help=DATA)
     init.add_argument("--output", metavar="FILE", help="the TOML file to write; without it the config is printed")
     inspect = commands.add_parser("inspect", help="look into a finished run", allow_abbrev=False)
     inspect.add_argument("run", metavar="RUN", help="a run folder")
@@ -166,9 +195,7 @@ def _add_pipeline_name(parser: argparse.ArgumentParser, **settings: Any) -> None
 
 def _add_pipeline(parser: argparse.ArgumentParser) -> None:
     _add_pipeline_name(parser)
-    parser.add_argument(
-        "--input", required=True, metavar="DATA", help="a folder with records.jsonl, Parquet, or a data set id"
-    )
+    parser.add_argument("--input", required=True, metavar="DATA", help=DATA)
     parser.add_argument(
         "--config", metavar="FILE", help="a TOML config; without one the embedded engine plays every role"
     )

@@ -1,19 +1,22 @@
 """``beam init``: a config to start from, made for an input: its columns mapped, and what else has to be decided."""
 
 import argparse
+import re
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from pipelines.running.columns import guess_columns, input_block, missing_fields
 from pipelines.running.forecast import count_records
-from pipelines.running.inputs import find_input
+from pipelines.running.inputs import check_questions, find_input
 from schemas.errors import UserError
 from schemas.text import counted, printable
 from stages.sources.base import Input, RowSettings
 
 _MODELS = """# Which model plays which role. Without this part the embedded engine plays all of them: it reads drawn
-# shapes, not photographs. `beam config` prints every setting; docs/models.md has the families.
+# shapes, not photographs. To use a model, remove the first "# " of each line below and name your server's model.
+# `beam config` prints every setting; docs/models.md has the families.
 #
 # [endpoints.qwen]
 # kind = "openai"                        # any server that speaks OpenAI's chat API, such as vLLM
@@ -31,6 +34,10 @@ _MODELS = """# Which model plays which role. Without this part the embedded engi
 # segmenter = ""       # none: boxes stand for masks"""
 
 
+_LEFT_OPEN = re.compile(r'^# (\w+) = "…"', re.MULTILINE)
+"""A field for which no column was found."""
+
+
 def init(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Write the config, or print it; returns the exit code. Raises UserError for an input that cannot be read."""
     text = starting_config(parsed.input, parsed.output or "my.toml")
@@ -44,7 +51,8 @@ def init(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         raise UserError(f"{parsed.output} is there already: name another file, or remove it") from error
     except OSError as error:
         raise UserError(f"cannot write {parsed.output}: {error.strerror or error}") from error
-    print(f"{parsed.output}: look through it, then: {_command('validate', parsed.input, parsed.output)}")
+    fill_in = f"fill in {', '.join(left)}" if (left := re.findall(_LEFT_OPEN, text)) else "look through it"
+    print(f"{parsed.output}: {fill_in}, name your model, then: {_command('validate', parsed.input, parsed.output)}")
     return 0
 
 
@@ -54,6 +62,7 @@ def starting_config(data: str, name: str) -> str:
     Raises :class:`stages.sources.base.InputError` for an input that cannot be read.
     """
     found = find_input(data)
+    check_questions(found)
     total = count_records(found.sources)
     records = "an unknown number of records" if total is None else counted(total, "record")
     lines = [
@@ -80,4 +89,4 @@ def _block(found: Input) -> list[str]:
 
 
 def _command(command: str, data: str, name: str) -> str:
-    return f"beam {command} grounded_cot --input {printable(data)} --config {name}"
+    return f"beam {command} grounded_cot --input {shlex.quote(printable(data))} --config {shlex.quote(name)}"

@@ -86,7 +86,7 @@ def _print_run(console: Console, run: Path, sql: str | None) -> None:
             else:
                 _print_query(console, connection, sql)
         except (duckdb.Error, pa.ArrowException, OSError) as error:
-            raise InspectError(one_line(error)) from error
+            raise InspectError(f"{one_line(error)}{_tables_of(run, sql)}") from error
 
 
 def _write_run(run: Path, sql: str | None, as_csv: bool) -> None:
@@ -103,7 +103,12 @@ def _write_run(run: Path, sql: str | None, as_csv: bool) -> None:
                 columns, rows = _query(connection, sql)
                 (_write_csv if as_csv else _write_json)(columns, rows)
         except (duckdb.Error, pa.ArrowException, OSError) as error:
-            raise InspectError(one_line(error)) from error
+            raise InspectError(f"{one_line(error)}{_tables_of(run, sql)}") from error
+
+
+def _tables_of(run: Path, sql: str | None) -> str:
+    """What a query that cannot be answered may ask."""
+    return "" if sql is None else f"; the tables of {run} are sft, rl and rejected, and `DESCRIBE sft` lists columns"
 
 
 def _write_csv(columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:

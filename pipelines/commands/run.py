@@ -9,10 +9,10 @@ from pipelines.running.forecast import count_records, forecast_text
 from pipelines.running.plan import RunArguments, make_plan
 from pipelines.running.run import execute
 from schemas.config import ConfigError
-from schemas.run_summary import RunSummary
+from schemas.run_summary import Counts, RunSummary
 from schemas.text import counted, printable, say
 
-MAX_DETAIL_CHARS = 100
+MAX_DETAIL_CHARS = 160
 MAX_CHANGES = 12
 
 
@@ -91,7 +91,15 @@ def _no_rows(summary: RunSummary) -> list[str]:
     if counts.sft or counts.rl or not counts.by_reason:
         return []
     [(reason, records)] = counts.by_reason.most_common(1)
-    return [f"no rows: all records were rejected, {records} of {counts.input} as {reason}"]
+    return [f"no rows: all records were rejected, {records} of {counts.input} as {reason}{_advice(counts, reason)}"]
+
+
+def _advice(counts: Counts, reason: str) -> str:
+    """What to do where one reason leaves no rows."""
+    if sum(counts.rejected.get("ingest", {}).values()) == counts.input:
+        return ": correct the records, of which `beam validate` shows the first"
+    band = {"too_hard": "low", "too_easy": "high"}.get(reason)
+    return f": to see traces all the same, add --set difficulty.include_{band}=true" if band else ""
 
 
 def _paid(summary: RunSummary) -> list[str]:

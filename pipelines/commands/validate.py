@@ -7,12 +7,14 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from inference.endpoint import is_embedded
 from inference.errors import CallError
 from inference.models import Models
 from inference.runtime import runtime
 from pipelines.running.capabilities import check_capabilities, check_judge, scan_answers, scan_media
 from pipelines.running.columns import input_block, missing_fields
 from pipelines.running.forecast import count_records
+from pipelines.running.inputs import check_questions
 from pipelines.running.plan import Plan, RunArguments, check_wiring, make_plan
 from pipelines.running.runner import pipeline_options
 from pipelines.running.sampling import sample_records
@@ -29,6 +31,7 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     plan = make_plan(
         RunArguments(parsed.pipeline, parsed.input, ".", parsed.config, parsed.overrides, beam_options=beam_options)
     )
+    check_questions(plan.input)
     ends = check_wiring(plan)
     say(f"pipeline: {plan.recipe.name}")
     total = count_records(plan.context.sources)
@@ -52,6 +55,8 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         problems.append("the input has no records")
     for line in [*(f"NOT POSSIBLE: {problem}" for problem in problems), *(f"note: {note}" for note in notes)]:
         say(line)
+    if all(is_embedded(plan.models.endpoint(role)) for role in plan.roles):
+        say("note: no model is named: the embedded engine plays all roles, and it reads drawn shapes, not photographs")
     if plan.models.self_judging:
         say("note: the judge is the teacher's endpoint")
     if plan.models_asked.self_checking:

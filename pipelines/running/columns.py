@@ -7,8 +7,14 @@ from stages.sources.base import OPTIONAL_FIELDS, RowSettings
 
 _NAMES = {
     "question": ("question", "query", "problem", "prompt", "instruction", "text"),
-    "answer": ("answer", "label", "solution", "ground_truth", "gt_answer", "gt", "gold", "target", "response"),
-    "media": ("media", "images", "image", "image_path", "img", "img_path", "file_name", "picture", "photo", "video"),
+    "answer": (
+        *("answer", "gold_answer", "gt_answer", "correct_answer", "label", "solution", "ground_truth", "gt", "gold"),
+        *("target", "response"),
+    ),
+    "media": (
+        *("media", "images", "image", "image_path", "image_file", "img", "img_path", "file_name", "filename", "file"),
+        *("path", "picture", "photo", "video"),
+    ),
     "id": ("id", "uid", "question_id", "qid", "sample_id", "index", "idx"),
     "choices": ("choices", "options", "candidates"),
     "source": ("source", "data_source", "dataset", "dataset_name", "origin"),

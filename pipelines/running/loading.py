@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import sys
+import traceback
 from pathlib import Path
 from types import ModuleType
 
@@ -38,12 +39,19 @@ def recipe_file(name: str) -> Path:
         return path.resolve()
     if name.isidentifier() and bundled.is_file():
         return bundled
-    raise PipelineError(f"there is no pipeline {name}; bundled are {', '.join(bundled_names())}")
+    bundled_ones = ", ".join(bundled_names())
+    raise PipelineError(f"there is no pipeline {name}: name one that is bundled ({bundled_ones}), or a .py file")
 
 
 def bundled_names() -> list[str]:
     """The names of the bundled recipes."""
     return sorted(file.stem for file in _BUNDLED.glob("*.py") if not file.stem.startswith("_"))
+
+
+def _line_of(file: Path, error: Exception) -> str:
+    """Where in a file an error arose while it was imported; "" where that is not known, or the error says it."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    return f" (line {lines[-1]})" if lines and not isinstance(error, SyntaxError) else ""
 
 
 def adopt_file(path: str) -> ModuleType:
@@ -69,6 +77,7 @@ def adopt_file(path: str) -> ModuleType:
         raise PipelineError(f"{file}: another module is named {file.stem} ({origin}): rename the file")
     try:
         return importlib.import_module(file.stem)
-    except (SyntaxError, ImportError) as error:
+    except Exception as error:  # whatever the user's code raises
         sys.modules.pop(file.stem, None)
-        raise PipelineError(f"{file} cannot be imported: {error}") from error
+        said = str(error) if isinstance(error, SyntaxError | ImportError) else f"{type(error).__name__}: {error}"
+        raise PipelineError(f"{file} cannot be imported: {' '.join(said.split())}{_line_of(file, error)}") from error

@@ -14,7 +14,7 @@ from inference.serving import kinds_to_serve
 from inference.settings import ModelsSettings
 from pipelines.running.budget import RunBudget
 from pipelines.running.forecast import count_records
-from pipelines.running.inputs import Input, find_input
+from pipelines.running.inputs import Input, check_fields, find_input
 from pipelines.running.loading import PipelineError, load_recipe
 from pipelines.running.run_folder import RunFolder, RunFolderError, local_path, named_folder
 from pipelines.running.runner import OptionError
@@ -168,7 +168,7 @@ def _check_ended(recipe: Recipe, stage: Stage, outputs: Mapping[str | None, Any]
         )
     if lost >= outputs.keys() - {REJECTED}:
         raise PipelineError(
-            f"the recipe {recipe.name} loses what the stage {stage.name} keeps: no stage takes it and it is no end"
+            f"the recipe {recipe.name} loses what the stage {stage.name} keeps: no stage takes it and it is not an end"
         )
 
 
@@ -205,6 +205,7 @@ def check_plan(plan: Plan, arguments: RunArguments, is_local: bool) -> None:
         raise OptionError(f"the endpoint kind {served[0]} starts a server on this machine only: drop --runner")
     if is_local:  # else the packages are needed on the workers, which cannot be seen from here
         check_extras(plan.models.endpoint(role) for role in plan.roles)
+    check_fields(plan.input, plan.settings.input)
     _check_apart(plan)
     plan.folder.check(plan.input.fingerprint, arguments.resume)
     if arguments.limit is not None and arguments.resume:

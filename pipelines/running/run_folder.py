@@ -87,7 +87,9 @@ class RunFolder:
             if others:
                 write_atomically(self.staging / RUN_MARKER, claim)
         except OSError as error:
-            raise RunFolderError(f"cannot write {self.root}: {error.strerror or error}") from error
+            raise RunFolderError(
+                f"cannot write {self.root}: {error.strerror or error}: choose another --output"
+            ) from error
 
     def clear_staging(self) -> None:
         """Remove what was staged; nothing of the folder's outputs."""
@@ -99,7 +101,7 @@ class RunFolder:
         """Refuse a folder that is not a run folder, or that is another input's; touches nothing."""
         marker = self.root / RUN_MARKER
         if self.root.exists() and not self.root.is_dir():
-            raise RunFolderError(f"cannot write {self.root}: it is a file")
+            raise RunFolderError(f"cannot write {self.root}: it is a file: choose another --output")
         for folder in (self.staging, self.root / "media"):
             if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
                 raise RunFolderError(f"{folder} is a file, where a run needs a folder: move it away")

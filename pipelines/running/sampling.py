@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from schemas.input_record import InvalidRecord, parse_record
 from schemas.records import Draft, RawRecord
 from schemas.text import excerpt
-from stages.ingest_records import DUPLICATE_ID, MediaRoots, assemble, check_medium
+from stages.ingest_records import DUPLICATE_ID, MEDIA_MISSING, MEDIA_NOT_ALLOWED, MediaRoots, assemble, check_medium
 from stages.plumbing.stage import Reject
 from stages.sources.base import RowSettings, Source
 from stages.sources.registry import read_source
@@ -16,6 +16,8 @@ from vision.clips import VideoSettings
 from vision.media import MediaStore
 
 SAMPLED_RECORDS = 50
+_OF_FILES = (MEDIA_MISSING, MEDIA_NOT_ALLOWED)
+"""Reasons whose details name a file each, and are one problem."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ def sample_records(
         found = itertools.chain.from_iterable(read_source(source, rows, store) for source in sources)
         drafts: dict[str, Draft] = {}
         numbers: dict[tuple[str, str], list[int]] = {}
+        first_of: dict[str, str] = {}
         read = 0
         for raw in itertools.islice(found, SAMPLED_RECORDS):
             read += 1
@@ -56,7 +59,8 @@ def sample_records(
                 draft = _draft(raw, store, video)
             except (InvalidRecord, Reject) as error:
                 reason = error.reason if isinstance(error, Reject) else error.reason.value
-                numbers.setdefault((reason, error.detail), []).append(raw.number)
+                detail = first_of.setdefault(reason, error.detail) if reason in _OF_FILES else error.detail
+                numbers.setdefault((reason, detail), []).append(raw.number)
                 continue
             if draft.id in drafts:
                 numbers.setdefault((DUPLICATE_ID, f"id: {excerpt(draft.id)} is repeated"), []).append(raw.number)

@@ -30,11 +30,15 @@ class NothingHere(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """One thing that a worker reads: ``kind`` is the name of its format; rows are numbered from ``first_number``."""
+    """One thing that a worker reads: ``kind`` is the name of its format; rows are numbered from ``first_number``.
+
+    ``records`` is how many there are, where finding it has told that already.
+    """
 
     kind: str
     path: str
     first_number: int = 1
+    records: int | None = field(default=None, compare=False)
 
     def share_of(self, limit: int | None) -> int | None:
         """How many of an input's first ``limit`` records can be this source's (None: all of its own)."""
@@ -97,7 +101,7 @@ class Format(abc.ABC):
 
     def count(self, source: Source) -> int | None:
         """How many records the source has; None where that cannot be told without reading them with their media."""
-        return None
+        return source.records
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
         """The media field of each record as the input has it (a path, a mapping with ``path``, or a list of them).

@@ -18,6 +18,9 @@ from vision.media import MediaStore
 if TYPE_CHECKING:
     import datasets
 
+_FILE_ENDS = (".csv", ".json", ".jsonl", ".parquet", ".zip", ".txt", ".png", ".jpg", ".jpeg")
+"""A name that is not here and ends so is not taken for the id of a data set."""
+_HUB_ID = re.compile(r"([A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*", re.ASCII)
 _CHATTY = ("huggingface_hub", "huggingface_hub.utils._http", "datasets")
 
 
@@ -30,12 +33,16 @@ class DataSets(Format):
     def find(self, name: str, path: Path, rows: RowSettings) -> Input:
         """Raises InputError also for a split or a name that the data set does not have."""
         root = str(path.resolve())
-        is_here = path.is_dir() and any(path.iterdir())
-        if not is_here and (path.is_absolute() or name.startswith(".") or name.count("/") > 1):
+        if path.is_file():
+            raise NothingHere(f"a {path.suffix} file is not read" if path.suffix else "the file is not read")
+        is_here = path.is_dir()
+        if is_here and not any(path.iterdir()):
+            raise NothingHere("the folder is empty")
+        if not is_here and (not _HUB_ID.fullmatch(name) or name.endswith(_FILE_ENDS)):
             raise NothingHere("it is not a Hugging Face data set id")
-        source = Source(self.name, root if is_here else name)
+        columns, records = _known(root if is_here else name, rows)
+        source = Source(self.name, root if is_here else name, records=records)
         fingerprint = hashlib.sha256(name.encode()).hexdigest()
-        columns = _columns(source.path, rows)
         return Input(name, (source,), root, fingerprint, columns)  # an id's root is no folder: its rows name no file
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
@@ -50,14 +57,24 @@ def open_data_set(path: str, rows: RowSettings) -> "datasets.IterableDataset":
     """
     import datasets
 
-    if not any((Path(path) / name).is_file() for name in ("state.json", "dataset_dict.json")):
+    saved = _saved(path, rows)
+    if saved is None:
         return datasets.load_dataset(path, rows.name or None, split=rows.split, streaming=True)
-    saved = datasets.load_from_disk(path)
-    if isinstance(saved, datasets.DatasetDict):
-        if rows.split not in saved:
-            raise ValueError(f"Bad split: {rows.split}. Available splits: {sorted(map(str, saved))}")
-        saved = saved[rows.split]
     return saved.to_iterable_dataset()
+
+
+def _saved(path: str, rows: RowSettings) -> "datasets.Dataset | None":
+    """The split of a data set that ``save_to_disk`` wrote, mapped from its files; None for one that it did not."""
+    import datasets
+
+    if not any((Path(path) / name).is_file() for name in ("state.json", "dataset_dict.json")):
+        return None
+    saved = datasets.load_from_disk(path)
+    if not isinstance(saved, datasets.DatasetDict):
+        return saved
+    if rows.split not in saved:
+        raise ValueError(f"Bad split: {rows.split}. Available splits: {sorted(map(str, saved))}")
+    return saved[rows.split]
 
 
 def own_image(value: Any, data_set: str) -> Any:
@@ -81,12 +98,18 @@ def own_image(value: Any, data_set: str) -> Any:
     return {"bytes": _read_url(path), "path": path} if _is_inside(archive or path, data_set) else value
 
 
-def _columns(name: str, rows: RowSettings) -> frozenset[str]:
-    """The columns of a data set, none where they are not known before it is read."""
+def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
+    """The columns of a data set, none where they are not known before it is read, and how many rows it says it has."""
     for chatty in _CHATTY:
         logging.getLogger(chatty).setLevel(logging.CRITICAL)  # its retries would come before the one line of an error
     try:
-        return frozenset(open_data_set(name, rows).features or ())
+        saved = _saved(name, rows)
+        if saved is not None:
+            return frozenset(saved.features), saved.num_rows
+        opened = open_data_set(name, rows)
+        splits = opened.info.splits or {}
+        told = splits[rows.split].num_examples if rows.split in splits else None
+        return frozenset(opened.features or ()), told or None  # 0 stands for a number that nobody has told
     except Exception as error:  # the library raises many kinds, its own and its HTTP client's
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         if isinstance(error, ValueError):
@@ -95,7 +118,7 @@ def _columns(name: str, rows: RowSettings) -> frozenset[str]:
         if Path(name).is_absolute():
             raise NothingHere(f"no data set: {reason}") from error
         raise InputError(
-            f"{name} is neither a file or folder here nor a data set that can be reached: {reason}"
+            f"{name} is neither a file or folder here nor a data set that can be reached: correct --input ({reason})"
         ) from error
 
 

@@ -40,13 +40,14 @@ class JsonLines(Format):
     name = "jsonl"
 
     def find(self, name: str, path: Path, rows: RowSettings) -> Input:
-        """The one file. Raises InputError for a JSON document, whose lines would all be bad records."""
+        """The one file. Raises InputError for what is not lines of JSON, which would all be bad records."""
         if path.is_dir() and (path / RECORDS_FILE).is_file():
             path = path / RECORDS_FILE
         elif not (path.is_file() and path.suffix in (".jsonl", ".json")):
             raise NothingHere(f"no {RECORDS_FILE}")
         try:
-            _refuse_other_files(path)
+            refuse_other_files(path)
+            _refuse_documents(path)
             with path.open("rb") as stream:
                 fingerprint = lines_fingerprint(stream)
         except OSError as error:  # such as a link to a device
@@ -89,24 +90,37 @@ def lines_fingerprint(lines: Iterable[bytes]) -> str:
     return f"{total % 2**256:064x}"
 
 
-def _refuse_other_files(path: Path) -> None:
-    """Refuse what is packed or not UTF-8, one JSON array, and one object over many lines: every line of such a file
-    would be a bad record.
-    """
+def refuse_other_files(path: Path, expected: str = "JSON Lines") -> None:
+    """Refuse what is packed or not UTF-8: every line of such a file would be a bad record."""
     with path.open("rb") as stream:
         head = stream.read(4)
-        for magic, what, remedy in _OTHER_FILES:
-            if head.startswith(magic):
-                raise InputError(f"{path} is {what}, and JSON Lines in UTF-8 is expected: {remedy}")
-        if b"\0" in head:  # half of each character of JSON, or more, in the encodings with wider units
-            raise InputError(f"{path} is {_UTF_16[0]}, and JSON Lines in UTF-8 is expected: {_UTF_16[1]}")
-        stream.seek(0)
+    for magic, what, remedy in _OTHER_FILES:
+        if head.startswith(magic):
+            raise InputError(f"{path} is {what}, and {expected} in UTF-8 is expected: {remedy}")
+    if b"\0" in head:  # half of each character of JSON, or more, in the encodings with wider units
+        raise InputError(f"{path} is {_UTF_16[0]}, and {expected} in UTF-8 is expected: {_UTF_16[1]}")
+
+
+def is_array(path: Path) -> bool:
+    """Whether a file is seen to be one JSON array of objects, rather than lines."""
+    first = _first_line(path)
+    return first == b"[" or first == b"[]" or (first.startswith(b"[") and first[1:].lstrip().startswith(b"{"))
+
+
+def _refuse_documents(path: Path) -> None:
+    """Refuse one JSON array, and one object over many lines: every line of such a file would be a bad record."""
+    if is_array(path):
+        raise InputError(f"{path} is a JSON array, and its name promises one object a line: rename it to .json")
+    if _first_line(path) == b"{":
+        remedy = "make it JSON Lines, one object a line, or an array in a .json file"
+        raise InputError(f"{path} is one JSON object over many lines: {remedy}")
+
+
+def _first_line(path: Path) -> bytes:
+    """The first line that is not blank, without the blanks around it."""
+    with path.open("rb") as stream:
         first = next((line.strip() for line in stream if line.strip(BYTE_ORDER_MARK + b" \t\r\n")), b"")
-    first = first.removeprefix(BYTE_ORDER_MARK).lstrip()
-    if first in (b"[", b"{") or (first.startswith(b"[") and first[1:].lstrip().startswith(b"{")):
-        raise InputError(
-            f"{path} is a JSON document; JSON Lines is expected, one object a line, as `jq -c '.[]'` makes of an array"
-        )
+    return first.removeprefix(BYTE_ORDER_MARK).lstrip()
 
 
 def _keys(path: Path, rows: RowSettings) -> frozenset[str]:

@@ -1,6 +1,6 @@
 """The input formats that there are. A new one is a file of its own beside this one, and one line here.
 
-A format from outside this repository is added where its module is imported: ``FORMATS.insert(0, Csv())``.
+A format from outside this repository is added where its module is imported: ``FORMATS.insert(0, Xml())``.
 """
 
 from collections.abc import Iterator
@@ -10,9 +10,11 @@ from stages.sources.base import Format, RowSettings, Source
 from stages.sources.hf_datasets import DataSets
 from stages.sources.jsonl import JsonLines
 from stages.sources.parquet import Parquet
+from stages.sources.tables import Tables
 from vision.media import MediaStore
 
 FORMATS: list[Format] = [
+    Tables(),
     JsonLines(),
     Parquet(),
     DataSets(),

@@ -212,14 +212,14 @@ def test_a_scorer_that_there_is_not_is_refused_with_those_that_there_are() -> No
 
 
 @pytest.mark.usefixtures("ran")
-def test_angles_from_a_csv_file_under_a_constant_policy(folder: Path) -> None:
+def test_angles_from_a_tsv_file_under_a_constant_policy(folder: Path) -> None:
     run = folder / "runs/blind"
     ends = {row["id"]: row["pass_rate"] for row in rows(run, "rl")}
     assert ends == {"q1": 1.0, "q3": 1.0}
     rejected = {row["id"]: (row["reason"], row["detail"]) for row in rows(run, "rejected")}
     assert rejected == {
         "q2": ("too_hard", "pass rate 0.00 over 4 attempts"),
-        "q4": ("invalid_record", "answer: 'upwards' is no angle in degrees"),
+        "q4": ("invalid_record", "answer: 'upwards' is not an angle in degrees"),
     }
     assert "Answer with an angle in degrees." in next(row["problem"] for row in rows(run, "rl") if row["id"] == "q1")
     assert "boxes or angle" in (run / "README.md").read_text("utf-8")

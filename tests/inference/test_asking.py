@@ -207,6 +207,7 @@ def test_a_budget_beyond_the_servers_context_is_asked_for_once_and_the_problem_i
     server.say(GOOD)
     assert ask(models_settings(repair_attempts=1), text_prompt())[0] is True
     count = len(server.seen)
+    assert server.seen[-1].body["max_tokens"] == 99, "the server has no room for the budget that it refused"
     assert "I think that" in server.seen[-1].body["messages"][-1]["content"][-1]["text"]
     assert ask(models_settings(repair_attempts=1), text_prompt())[0] is True
     assert len(server.seen) == count, "a second run sends nothing"

@@ -65,12 +65,14 @@ REFUSED: list[tuple[str, str, dict[str, str], str]] = [
     ("detector", "openai", {"family": "molmo2", "frame": "px"}, "roles.detector: the family molmo2 of 'e' can only"),
     ("pointer", "classical", {"family": "gemini"}, "endpoints.e.family: the kind classical points and boxes in its"),
     ("judge", "vlm", {}, "endpoints.e.kind: unknown kind 'vlm'"),
+    ("judge", "openai", {}, "endpoints.e.base_url is not set: say where the server answers, such as http://127"),
 ]
 
 
 @pytest.mark.parametrize(("role", "kind", "changes"), ALLOWED)
 def test_roles_that_their_endpoints_can_play(role: str, kind: str, changes: dict[str, str]) -> None:
-    check_access({"e": EndpointSettings(kind, "m", **changes)}, {role: "e"})  # type: ignore[arg-type]
+    there = {"base_url": "http://127.0.0.1:8000/v1"} if kind == "openai" else {}
+    check_access({"e": EndpointSettings(kind, "m", **there, **changes)}, {role: "e"})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("role", "kind", "changes", "said"), REFUSED)

@@ -66,9 +66,11 @@ def said(status: int, message: str) -> tuple[int, dict[str, Any]]:
 
 
 @contextmanager
-def serving(answer: Answer, listed: tuple[int, dict[str, Any]] = LISTED, port: int = 0) -> Iterator[Any]:
+def serving(
+    answer: Answer, listed: tuple[int, dict[str, Any]] = LISTED, port: int = 0, kind: type[Handler] = Handler
+) -> Iterator[Any]:
     """A server on this machine; ``url`` is its base URL and ``seen`` the chat requests."""
-    with Http(("127.0.0.1", port), Handler) as http:
+    with Http(("127.0.0.1", port), kind) as http:
         server: Any = http
         server.answer, server.listed, server.seen, server.counting = answer, listed, [], threading.Lock()
         server.url = f"http://127.0.0.1:{http.server_port}/v1"

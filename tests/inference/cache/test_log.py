@@ -66,7 +66,7 @@ def test_logprobs_stand_only_where_there_are_some() -> None:
     ],
 )
 def test_an_entry_that_cannot_be_kept_is_refused(entry: CacheEntry) -> None:
-    with pytest.raises(ValueError, match=r"no text|surrogates|no count|Out of range"):
+    with pytest.raises(ValueError, match=r"not a text|surrogates|not a count|Out of range"):
         line(Logged(entry, 1.0))
 
 

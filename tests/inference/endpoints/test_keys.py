@@ -96,7 +96,7 @@ def test_what_cannot_be_a_key_is_refused_unseen(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv(NAME, value)
     (tmp_path / "key").write_text(value)
     for given in (settings(api_key_env=NAME), settings(api_key_file=str(tmp_path / "key"))):
-        with pytest.raises(ValueError, match=r"endpoint 'm': .* holds no key") as caught:
+        with pytest.raises(ValueError, match=r"endpoint 'm': .* does not hold a key") as caught:
             api_key(given)
         assert "sk-" not in str(caught.value)
 

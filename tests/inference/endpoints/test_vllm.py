@@ -31,7 +31,7 @@ def test_its_cache_keys_are_those_of_its_server(tmp_path: Path, seed: int | None
 def test_the_check_looks_for_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = tmp_path / "vllm"
     monkeypatch.setenv("GROUNDTRACE_VLLM", str(command))
-    with pytest.raises(VllmServerError, match="no executable file"):
+    with pytest.raises(VllmServerError, match="not an executable file"):
         runtime().submit(opened(tmp_path).check()).result()
     command.write_text("#!/bin/sh\n")
     command.chmod(0o755)

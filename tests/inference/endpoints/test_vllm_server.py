@@ -189,7 +189,7 @@ def test_a_second_start_of_the_same_model_is_refused_while_the_first_runs(tmp_pa
         ({"serve_args": ("--api-key", "sk-recognisable")}, "--api-key, for secrets"),
         ({"serve_args": ("--api_key=sk-recognisable",)}, "--api-key, for secrets"),
         ({"base_url": "http://gpu-7:8000/v1"}, "can't be at gpu-7"),
-        ({"model": "--help"}, "is no model"),
+        ({"model": "--help"}, "is not a model"),
     ],
 )
 def test_settings_that_cannot_be_served(
@@ -238,7 +238,7 @@ def test_the_executable_is_the_named_one_else_beside_python_else_on_the_path(
 def test_a_named_executable_must_be_one(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "run.toml").touch()
     monkeypatch.setenv("GROUNDTRACE_VLLM", str(tmp_path / name))
-    with pytest.raises(VllmServerError, match="no executable file"):
+    with pytest.raises(VllmServerError, match="not an executable file"):
         find_vllm()
 
 

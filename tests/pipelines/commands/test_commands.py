@@ -191,6 +191,7 @@ def test_validate_says_what_is_there_and_writes_nothing(
         "endpoint coarse (policy): embedded, colour, strength 0.75",
         "endpoint colour (judge, pointer, teacher): embedded, colour, strength 0",
         "endpoint edges (detector, segmenter): embedded, edges, strength 0",
+        "note: no model is named: the embedded engine plays all roles, and it reads drawn shapes, not photographs",
         "note: the judge is the teacher's endpoint",
     ]
     assert err == ""

@@ -64,3 +64,14 @@ def test_a_file_is_not_overwritten(questions: Path, tmp_path: Path, capsys: pyte
 def test_what_is_no_input_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["init", str(tmp_path / "none.parquet")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_what_has_to_be_filled_in_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "my data").mkdir()
+    path = tmp_path / "my data/q.csv"
+    path.write_text("Filename;Prompt;Verdict\na.png;How many?;2\n", "utf-8")
+    assert main(["init", str(path), "--output", str(tmp_path / "my.toml")]) == 0
+    said = capsys.readouterr().out
+    assert "my.toml: fill in answer, name your model, then: beam validate grounded_cot --input '" in said
+    columns = tomllib.loads((tmp_path / "my.toml").read_text("utf-8"))["input"]["columns"]
+    assert columns == {"question": "Prompt", "media": "Filename"}

@@ -9,10 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipelines.running.forecast import count_records
 from pipelines.running.inputs import Input, InputError, find_input
 from pipelines.running.run_folder import RunFolder
 from stages.sources import hf_datasets
 from stages.sources.base import RowSettings, Source
+from stages.sources.registry import read_source
 from vision.hashing import sha256_bytes
 from vision.media import MediaNotAllowed, MediaStore
 
@@ -86,7 +88,8 @@ def test_a_folder_named_from_here_is_no_data_set_id(here: Path, monkeypatch: pyt
 
 def test_rows_from_the_hub_name_no_file_here(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(here)
-    monkeypatch.setattr(hf_datasets, "open_data_set", lambda name, rows: SimpleNamespace(features=None))
+    unknown = SimpleNamespace(features=None, info=SimpleNamespace(splits=None))
+    monkeypatch.setattr(hf_datasets, "open_data_set", lambda name, rows: unknown)
     found = find_input("org/name")
     assert found.sources == (Source("datasets", "org/name"),)
     assert not Path(found.media_root).exists()
@@ -94,7 +97,7 @@ def test_rows_from_the_hub_name_no_file_here(here: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("name", ["nowhere", "nowhere/records.jsonl", "empty", "shards/*.csv", "nowhere.parquet"])
 def test_nothing_to_read(name: str, here: Path) -> None:
-    with pytest.raises(InputError, match=r"no records\.jsonl and no \.parquet file there"):
+    with pytest.raises(InputError, match=r"no \.csv file and no records\.jsonl and no \.parquet file there"):
         find_input(str(here / name))
 
 
@@ -124,15 +127,19 @@ RECORDS = [{"id": "a", "choices": ["x", "y"]}, {"id": "b"}]
 
 @pytest.mark.parametrize("indent", [None, 0, 2, "\t"])
 @pytest.mark.parametrize("before", ["", "\ufeff", "\n \n"])
-def test_a_json_array_is_not_lines(indent: int | str | None, before: str, here: Path) -> None:
-    (here / "own.json").write_text(before + json.dumps(RECORDS, indent=indent), "utf-8")
-    with pytest.raises(InputError, match=r"own\.json is a JSON document; JSON Lines is expected, one object a line"):
-        find_input(str(here / "own.json"))
+def test_a_json_array_is_a_table_by_its_name(indent: int | str | None, before: str, here: Path) -> None:
+    text = before + json.dumps(RECORDS, indent=indent)
+    (here / "own.json").write_text(text, "utf-8")
+    found = find_input(str(here / "own.json"))
+    assert (found.sources[0].kind, found.sources[0].records, found.columns) == ("table", 2, {"id", "choices"})
+    (here / "own.jsonl").write_text(text, "utf-8")
+    with pytest.raises(InputError, match=r"own\.jsonl is a JSON array, .*: rename it to \.json"):
+        find_input(str(here / "own.jsonl"))
 
 
 def test_one_object_over_many_lines_is_no_line(here: Path) -> None:
     (here / "data/records.jsonl").write_text(json.dumps(RECORDS[0], indent=1))
-    with pytest.raises(InputError, match="JSON Lines is expected"):
+    with pytest.raises(InputError, match="one JSON object over many lines: make it JSON Lines"):
         find_input(str(here / "data"))
 
 
@@ -236,9 +243,34 @@ def test_a_column_of_one_shard_is_one_of_the_input(here: Path) -> None:
     assert len(find_input(str(here / "shards"), RowSettings(columns={"question": "query"})).sources) == 3
 
 
+@pytest.mark.parametrize(("name", "split", "records"), [("saved", "train", 7), ("parts", "test", 2), ("few", "", 3)])
+def test_a_saved_data_set_knows_its_length(name: str, split: str, records: int, tmp_path: Path) -> None:
+    saved = datasets.Dataset.from_dict({"query": [f"{number}?" for number in range(7)]})
+    saved.save_to_disk(tmp_path / "saved")
+    datasets.DatasetDict({"train": saved, "test": saved.select(range(2))}).save_to_disk(tmp_path / "parts")
+    saved.filter(lambda row: row["query"] < "3").save_to_disk(tmp_path / "few")
+    rows = RowSettings(split=split)
+    found = find_input(str(tmp_path / name), rows)
+    assert count_records(found.sources) == records
+    assert count_records(found.sources, limit=2) == 2
+    read = list(read_source(found.sources[0], rows, MediaStore(found.media_root, str(tmp_path / "run"))))
+    assert len(read) == records
+
+
+@pytest.mark.parametrize(("told", "records"), [(None, None), ({}, None), ({"train": 0}, None), ({"train": 9}, 9)])
+def test_a_data_set_on_the_hub_may_say_its_length(
+    told: dict[str, int] | None, records: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    splits = None if told is None else {name: SimpleNamespace(num_examples=number) for name, number in told.items()}
+    opened = SimpleNamespace(features=None, info=SimpleNamespace(splits=splits))
+    monkeypatch.setattr(hf_datasets, "open_data_set", lambda name, rows: opened)
+    assert count_records(find_input("org/name").sources) == records
+
+
 def test_a_split_that_the_data_set_lacks(asked: Path) -> None:
     (asked / "csv").mkdir()
-    (asked / "csv/rows.csv").write_text("query,gold\nHow many?,3\n")
+    for part in ("train", "test"):
+        (asked / f"csv/{part}.csv").write_text("query,gold\nHow many?,3\n")
     for name in ("parts", "csv"):
         with pytest.raises(InputError, match=r"with input\.split = 'trian': Bad split: trian\. Available splits: \["):
             find_input(str(asked / name), RowSettings(split="trian"))
@@ -248,7 +280,9 @@ def test_a_split_that_the_data_set_lacks(asked: Path) -> None:
 def test_a_folder_that_datasets_cannot_read(asked: Path) -> None:
     (asked / "notes").mkdir()
     (asked / "notes/a.xyz").write_text("?")
-    with pytest.raises(InputError, match=r"notes: no records\.jsonl and no \.parquet file there, and no data set: "):
+    with pytest.raises(
+        InputError, match=r"notes: no \.csv file and no records\.jsonl and no \.parquet file there, and no data set: "
+    ):
         find_input(str(asked / "notes"))
 
 

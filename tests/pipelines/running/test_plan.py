@@ -114,7 +114,7 @@ def test_a_dag_that_ends_every_record(build: Callable[..., Ends]) -> None:
     ("build", "said"),
     [
         (_no_rejected, "the recipe mine loses what the stage noop rejects: list it in Ends(rejected=…)"),
-        (_no_kept, "the recipe mine loses what the stage noop keeps: no stage takes it and it is no end"),
+        (_no_kept, "the recipe mine loses what the stage noop keeps: no stage takes it and it is not an end"),
         (_no_ends, "the recipe mine: build returned list instead of Ends"),
         (_unlisted, "the recipe mine wires the stage clean and does not list it in stages"),
     ],

@@ -8,7 +8,7 @@ from vision.media import MediaStore
 
 
 def test_every_format_has_a_name_of_its_own() -> None:
-    assert [each.name for each in FORMATS] == ["jsonl", "parquet", "datasets"]
+    assert [each.name for each in FORMATS] == ["table", "jsonl", "parquet", "datasets"]
     assert [format_of(Source(each.name, "x")) for each in FORMATS] == FORMATS
 
 

@@ -1,0 +1,92 @@
+"""CSV and JSON arrays: which rows they hold, and what is said of files that are not what they seem."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.json_lines import parse_object
+from stages.sources.base import InputError, NothingHere, RowSettings
+from stages.sources.tables import Tables
+from vision.media import MediaStore
+
+ROWS = RowSettings(columns={"question": "query", "media": "photo"}, constants={"license": "MIT"})
+
+
+def records(path: Path, rows: RowSettings = ROWS) -> list[dict[str, Any]]:
+    found = Tables().find(str(path), path, rows)
+    [source] = found.sources
+    read = list(Tables().records(source, rows, MediaStore(found.media_root, str(path.parent / "run"))))
+    assert Tables().count(source) == len(read) == read[-1].number
+    return [parse_object(record.text) for record in read]
+
+
+def written(path: Path, text: str, encoding: str = "utf-8") -> Path:
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+@pytest.mark.parametrize("before", ["", "\ufeff", "\r\n"])
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_csv_file(separator: str, before: str, tmp_path: Path) -> None:
+    lines = ["query, photo ,answer,", '"How many, ""in all""?",a b.jpg,3,x', '"Two\nlines?",é/[1].png,,', "", ",,,"]
+    text = before + "\r\n".join(line.replace(",", separator) for line in lines).replace("many" + separator, "many,")
+    first, second = records(written(tmp_path / "q.csv", text))
+    asked = f'How many, "in all"{"?"}' if separator == "," else 'How many, "in all"?'
+    assert first == {"id": "row-1", "license": "MIT", "question": asked, "media": ["input:a b.jpg"], "answer": "3"}
+    assert (second["question"], second["media"]) == ("Two\nlines?", ["input:é/[1].png"])
+    assert "answer" not in second
+
+
+def test_cells_that_are_lists(tmp_path: Path) -> None:
+    cells = ["How many?", '["a.png", "b.png"]', '["1", "2"]', "[1"]
+    line = ",".join('"' + cell.replace('"', '""') + '"' for cell in cells)
+    [found] = records(written(tmp_path / "q.csv", f"query,photo,choices,answer\n{line}\n"))
+    assert (found["media"], found["choices"]) == (["input:a.png", "input:b.png"], ["1", "2"])
+    assert found["answer"] == "[1"
+
+
+def test_a_json_array(tmp_path: Path) -> None:
+    rows = [{"query": "How many?", "photo": ["a.png"], "answer": 3}, {"query": "Is it?", "answer": True}]
+    first, second = records(written(tmp_path / "q.json", json.dumps(rows, indent=1)))
+    assert (first["answer"], first["media"], second["answer"]) == (3, ["input:a.png"], True)
+
+
+def test_what_validate_looks_at(tmp_path: Path) -> None:
+    path = written(tmp_path / "q.csv", "query,photo,answer\nHow many?,a.png,3\nWhat?,,a cat\n")
+    [source] = Tables().find(str(path), path, ROWS).sources
+    assert list(Tables().media(source, ROWS)) == ["a.png"]
+    assert [row["answer"] for row in Tables().answers(source, ROWS)] == ["3", "a cat"]
+
+
+def test_what_is_another_formats(tmp_path: Path) -> None:
+    for path in (tmp_path, written(tmp_path / "q.json", '{"id": "a"}\n'), tmp_path / "none.csv"):
+        with pytest.raises(NothingHere):
+            Tables().find(str(path), path, ROWS)
+
+
+BAD = [
+    (
+        "q.csv",
+        b"query,answer\nRed, blue or green?,red\n",
+        "line 2: 3 cells below a header of 2: put a cell that holds ','",
+    ),
+    ("q.csv", b'query,answer\n"How many?,3\n', "cannot be read as CSV (unexpected end of data): correct it there"),
+    ("q.csv", b"query,answer,answer\nHow many?,3,4\n", "two columns are named answer: rename one"),
+    ("q.csv", "query\nWie groß?\n".encode("latin-1"), "is not UTF-8 text (at byte 13): save it as UTF-8"),
+    ("q.csv", "query\nHow many?\n".encode("utf-16"), "a table in UTF-8 is expected: `iconv"),
+    ("q.csv", b"PK\x03\x04 a workbook", "is a zip archive"),
+    ("q.json", b'[\n{"query": "How many?",}\n]', "is not JSON: "),
+    ("q.json", b'[{"query": "How many?"}, 3]', "entry 2 of its array is not an object"),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "message"), BAD, ids=[message[:30] for _, _, message in BAD])
+def test_files_that_are_refused(name: str, data: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(InputError) as refused:
+        Tables().find(name, tmp_path / name, ROWS)
+    assert message in str(refused.value)
+    assert str(tmp_path / name) in str(refused.value)
+    assert "\n" not in str(refused.value)
