@@ -96,7 +96,7 @@ def test_what_was_paid_survives_failed_runs_and_reruns(
     figures = json.loads((tmp_path / "run/run.json").read_text("utf-8"))["paid"]
     assert figures.pop("requests") > RECORDS, "those that were refused count too"
     assert figures == {"usd": paid, "tokens": 2000 * RECORDS, "runs": 3}
-    assert f"paid for this output in 3 run(s), failed and stopped ones among them: ${paid:.2f}" in " ".join(
+    assert f"paid for this output in 3 runs, failed and stopped ones among them: ${paid:.2f}" in " ".join(
         (tmp_path / "run/report.html").read_text("utf-8").replace("Paid", "paid").split()
     )
     assert main(["inspect", str(tmp_path / "run")]) == 0

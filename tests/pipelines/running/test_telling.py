@@ -54,10 +54,15 @@ def test_a_run_that_fails_after_a_finished_one(data: Path, tmp_path: Path, run_b
     assert "too <long>" in told
     assert "What to do Change what the line above names" in told
     assert f"untouched: {RECORDS} SFT rows, 0 RL rows, 0 rejected, from {data}. See its report." in told
-    assert "By this run: 6 requests, 2,000 tokens, $0.04. By all 2 runs of this folder: " in told
+    assert told.endswith("By this run: 6 requests, 2,000 tokens, $0.04."), "the run before it paid nothing"
     page = (tmp_path / "run/failed.html").read_text("utf-8")
     assert "None of it was put in place" in page
     assert "call_failed" in page.split('id="rejections"')[1], "what the run had made is told of in full"
+
+    with serving(lambda *_: said(400, "too <long>")) as server:
+        assert run_beam(data, tmp_path / "run", *asking(server.url, max_concurrency=1, **PRICES)).code == 2
+    both = "By this run: 5 requests, 0 tokens, $0.00. By all 3 runs of this folder: 11 requests, 2,000 tokens, $0.04."
+    assert banner(tmp_path / "run").endswith(both)
 
     again = run_beam(data, tmp_path / "run", *ALL_SFT)
     assert again.code == 0, again.err
