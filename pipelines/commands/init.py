@@ -62,7 +62,7 @@ def starting_config(data: str, name: str) -> str:
     Raises :class:`stages.sources.base.InputError` for an input that cannot be read.
     """
     found = find_input(data)
-    check_questions(found)
+    check_questions(found, RowSettings())
     total = count_records(found.sources)
     records = "an unknown number of records" if total is None else counted(total, "record")
     lines = [

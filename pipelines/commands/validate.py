@@ -31,7 +31,7 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     plan = make_plan(
         RunArguments(parsed.pipeline, parsed.input, ".", parsed.config, parsed.overrides, beam_options=beam_options)
     )
-    check_questions(plan.input)
+    check_questions(plan.input, plan.settings.input)
     ends = check_wiring(plan)
     say(f"pipeline: {plan.recipe.name}")
     total = count_records(plan.context.sources)

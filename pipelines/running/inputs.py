@@ -35,7 +35,7 @@ def check_fields(found: Input, rows: RowSettings) -> None:
 
     Raises :class:`InputError`.
     """
-    check_questions(found)
+    check_questions(found, rows)
     if not found.columns:
         return
     are_rows = all(source.kind != "jsonl" for source in found.sources)
@@ -48,9 +48,9 @@ def check_fields(found: Input, rows: RowSettings) -> None:
         )
 
 
-def check_questions(found: Input) -> None:
+def check_questions(found: Input, rows: RowSettings) -> None:
     """Refuse a folder of images alone, which no column map makes questions. Raises :class:`InputError`."""
-    if found.columns == {"image"}:
+    if found.columns == {"image"} and "question" not in rows.constants:
         raise InputError(
             f"{found.name} holds images and no questions: list them in one .csv file in that folder, "
             "with the columns image, question and answer, and name that file"

@@ -19,6 +19,7 @@ from stages.sources.jsonl import RECORDS_FILE, is_array, lines_fingerprint, refu
 from stages.sources.rows import media_column, row_fields, row_records
 from vision.media import MediaStore
 
+METADATA_FILE = "metadata.csv"
 _SEPARATORS = ",;\t"
 _LISTS = ("choices", "boxes", "media")
 """Fields whose cell may be a JSON list."""
@@ -30,11 +31,12 @@ class Tables(Format):
     name = "table"
 
     def find(self, name: str, path: Path, rows: RowSettings) -> Input:
-        """The one file, or a folder's only one.
+        """The one file, or a folder's only one; ``metadata.csv`` is part of a folder that ``datasets`` reads.
 
         Raises InputError for rows that do not fit their header, and for a file that is not what its name says.
         """
-        if path.is_dir() and len(held := [*path.glob("*.csv")]) == 1 and not (path / RECORDS_FILE).exists():
+        held = [file for file in path.glob("*.csv") if file.name != METADATA_FILE] if path.is_dir() else []
+        if len(held) == 1 and not (path / RECORDS_FILE).exists():
             [path] = held
         if not path.is_file() or not (path.suffix == ".csv" or (path.suffix == ".json" and is_array(path))):
             raise NothingHere("no .csv file")

@@ -50,7 +50,7 @@ def test_no_rows_are_told_with_their_reasons(data: Path, tmp_path: Path, run_bea
     assert ran.code == 0, ran.err
     lines = ran.out.splitlines()
     start = "  call_failed: 4 (most often: bad_request: HTTP 400: too \\x1b[31mlong: xxx"
-    assert [line for line in lines if line.startswith(start) and line.endswith("x…)") and len(line) < 140]
+    assert [line for line in lines if line.startswith(start) and line.endswith("x…)") and len(line) < 200]
     assert "no rows: all records were rejected, 4 of 4 as call_failed" in lines
     details = json.loads((tmp_path / "run/run.json").read_text("utf-8"))["details"]
     assert details["attempt"]["call_failed"].startswith("bad_request: HTTP 400: too ")

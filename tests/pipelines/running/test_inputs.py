@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.running.forecast import count_records
-from pipelines.running.inputs import Input, InputError, find_input
+from pipelines.running.inputs import Input, InputError, check_questions, find_input
 from pipelines.running.run_folder import RunFolder
 from stages.sources import hf_datasets
 from stages.sources.base import RowSettings, Source
@@ -300,3 +300,10 @@ def test_a_folder_of_links_is_the_root_of_its_media(here: Path) -> None:
         assert store.open_bytes("input:a.png") == b"png"
         with pytest.raises(MediaNotAllowed):
             store.open_bytes("input:../own.jsonl")
+
+
+def test_images_alone_are_questions_where_the_config_gives_one() -> None:
+    found = Input("photos", (), "/photos", "", frozenset({"image"}))
+    with pytest.raises(InputError, match="photos holds images and no questions"):
+        check_questions(found, RowSettings())
+    check_questions(found, RowSettings(constants={"question": "How many people are there?"}))

@@ -90,3 +90,11 @@ def test_files_that_are_refused(name: str, data: bytes, message: str, tmp_path: 
     assert message in str(refused.value)
     assert str(tmp_path / name) in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_the_metadata_of_an_image_folder_is_left_to_datasets(tmp_path: Path) -> None:
+    written(tmp_path / "metadata.csv", "file_name,question\na.png,How many?\n")
+    with pytest.raises(NothingHere):
+        Tables().find(str(tmp_path), tmp_path, RowSettings())
+    written(tmp_path / "questions.csv", "media,question\na.png,How many?\n")
+    assert len(records(tmp_path, RowSettings())) == 1
