@@ -197,7 +197,8 @@ def test_inputs_that_are_none(name: str, message: str, tmp_path: Path, run_beam:
 
 
 def test_a_parquet_file_with_damaged_pages(good: Path, tmp_path: Path, run_beam: RunBeam) -> None:
-    rows = [{"id": f"q{n}", "question": f"How many {n}?", "image": (good / "a.png").read_bytes()} for n in range(50)]
+    fields = {"answer": "3", "source": "s", "license": "MIT", "image": (good / "a.png").read_bytes()}
+    rows = [fields | {"id": f"q{n}", "question": f"How many {n}?"} for n in range(50)]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
     data = bytearray((tmp_path / "rows.parquet").read_bytes())
     data[4:200] = bytes(byte ^ 255 for byte in data[4:200])
