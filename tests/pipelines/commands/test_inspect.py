@@ -213,7 +213,7 @@ def test_a_run_without_rows_or_shards(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, "it is no run folder"),
+        ({}, "it is not a run folder: give the one"),
         ({"input.json": "{}"}, "repeat its `beam run`"),
         ({"run.json": "{"}, "damaged"),
         ({"run.json": "[]"}, "damaged"),
