@@ -62,9 +62,13 @@ def ending_of(error: BaseException) -> Ending:
 
 
 def line_of(error: BaseException) -> str:
-    """The line of the error's ending, with what its run has cost and where it is told of."""
-    notes = [note for note in getattr(error, "__notes__", ()) if isinstance(note, RunNote)]
-    return " ".join([ending_of(error).line, *(f"({note})" for note in notes)])
+    """The line of the error's ending, with what its run has cost and where it is told of.
+
+    An error that shows the end of a log has several lines, and the note one of its own.
+    """
+    line = ending_of(error).line
+    notes = [f"({note})" for note in getattr(error, "__notes__", ()) if isinstance(note, RunNote)]
+    return ("\n" if "\n" in line else " ").join([line, *notes])
 
 
 def _user_error(error: BaseException | None) -> str:

@@ -54,3 +54,6 @@ def test_the_line_has_the_notes_of_the_run_and_no_others() -> None:
     error.add_note("from a library")
     error.add_note(RunNote("paid $0.10"))
     assert line_of(error) == "no file a (paid $0.10)"
+    error = UserError("it ended:\nthe end of its log")
+    error.add_note(RunNote("paid $0.10"))
+    assert line_of(error) == "it ended:\nthe end of its log\n(paid $0.10)"
