@@ -1,7 +1,7 @@
 """Conclusions in so many words, against the gold answer."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from schemas.records import Question
@@ -87,6 +87,7 @@ def test_conclusions_come_in_order_with_their_places() -> None:
 
 
 @given(st.text(), st.sampled_from([COUNT, VALUE, TRUE, FALSE, CHOICE]))
+@example("0\r", COUNT)
 def test_any_text_is_read(reasoning: str, question: Question) -> None:
     for each in conclusions(reasoning, question):
         assert reasoning[each.start : each.end] == each.said
