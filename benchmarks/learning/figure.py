@@ -22,7 +22,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
 
 from benchmarks.learning.pool import ARMS, MENDED, RIGHT_ONLY, UNFILTERED, VERIFIED, WHOLE_POOL  # noqa: E402
-from benchmarks.learning.report import CONTROL, EARLY, GRPO  # noqa: E402
+from benchmarks.learning.report import CONTROL, EARLY, EQ9, GRPO, LATE, LATE_CONTROL  # noqa: E402
 
 COLOURS = {
     VERIFIED: "#1f57b4",
@@ -33,7 +33,11 @@ COLOURS = {
     EARLY: "#999",
     GRPO: "#2a8c4a",
     CONTROL: "#b9b9b9",
+    EQ9: "#7cc295",
+    LATE: "#2a8c4a",
+    LATE_CONTROL: "#b9b9b9",
 }
+REINFORCED = (EARLY, GRPO, CONTROL, EQ9, LATE, LATE_CONTROL)
 SHOWN = ("accuracy", "points in gold boxes")
 
 
@@ -41,13 +45,14 @@ def main(arguments: Sequence[str]) -> int:
     """Draw the figure."""
     results, out = json.loads(Path(arguments[0]).read_text("utf-8")), Path(arguments[1])
     matplotlib.rcParams.update({"svg.hashsalt": "learning", "svg.fonttype": "none", "font.size": 9})
+    widths = _bars(results, ARMS), _bars(results, REINFORCED)
     figure, (left, right) = plt.subplots(
-        1, 2, figsize=(10, 3.6), layout="constrained", sharey=True, width_ratios=(_bars(results, ARMS), 3.4)
+        1, 2, figsize=(max(10, sum(widths)), 3.6), layout="constrained", sharey=True, width_ratios=widths
     )
     _draw(left, results, ARMS)
-    _draw(right, results, (EARLY, GRPO, CONTROL))
+    _draw(right, results, REINFORCED)
     left.set(title="one pool, filtered in several ways", ylabel="held out, sampled", ylim=(0, 1))
-    right.set(title="GRPO and its control")
+    right.set(title="GRPO and its controls")
     figure.savefig(out, metadata={"Date": None})
     return 0
 
