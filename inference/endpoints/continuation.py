@@ -31,7 +31,8 @@ async def score(
     Each is conditioned on ``messages``, on the reply's beginning ``continuation.given`` and on the tokens before it.
     Raises ValueError when the text is empty, and CallError when the server can't do this (``UNSUPPORTED``: no such
     fields, no tokenizer, a template that changes the turn), when it answers in another form or gives a log-probability
-    that is no number or minus infinity (``GARBLED``), or as ``post`` does. Its message may quote the server at length.
+    that is not a number or minus infinity (``GARBLED``), or as ``post`` does. Its message may quote the server at
+    length.
     """
     if not continuation.text:
         raise ValueError("an empty continuation has no log-probability")

@@ -10,8 +10,8 @@ from schemas.run_summary import RunSummary
 
 
 def calls_to_expect(plan: Plan) -> float | None:
-    """Those of the whole run; None where no such run stands in the run folder or beside it, or the input's size is not
-    known.
+    """How many calls the whole run will make; None where no such run stands in the run folder or beside it, or where
+    the input's size is not known.
     """
     earlier, total = _earlier_run(plan), count_records(plan.context.sources, plan.context.limit)
     return expected_calls(earlier, total, plan.recipe, plan.settings) if earlier and total else None

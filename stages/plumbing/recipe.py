@@ -97,7 +97,7 @@ class Recipe:
         return _with_repairs({name for ask in self.asks for name in ask.prompts})
 
     def prompts_sent(self, models: ModelsSettings, settings: Any, clips: bool = True) -> tuple[str, ...]:
-        """Those of its prompts that a run with these models and this config may send, sorted.
+        """The prompts that a run with these models and this config may send, sorted.
 
         ``clips`` False: the input is known to have none.
         """

@@ -12,7 +12,7 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from schemas.json_lines import BYTE_ORDER_MARK, NotAnObject, parse_object
+from schemas.json_lines import BYTE_ORDER_MARK
 from schemas.records import RawRecord
 from stages.sources.base import Format, Input, InputError, NothingHere, RowSettings, Source
 from stages.sources.jsonl import RECORDS_FILE, is_array, lines_fingerprint, refuse_other_files
@@ -78,9 +78,9 @@ def _rows(path: str, data: bytes) -> list[dict[str, Any]]:
 
 def _objects(path: str, text: str) -> list[dict[str, Any]]:
     try:
-        found = parse_object(f'{{"rows": {text}}}')["rows"]
-    except NotAnObject as error:
-        raise InputError(f"{path} is {error}: correct it there") from error
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON: {error}: correct it there") from error
     for number, row in enumerate(found, 1):
         if not isinstance(row, dict):
             raise InputError(f'{path}: entry {number} of its array is not an object such as {{"question": …}}')

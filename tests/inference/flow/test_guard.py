@@ -52,6 +52,8 @@ def test_what_another_process_was_answered_counts(tmp_path: Path) -> None:
     for _ in range(NEVER_ANSWERED):
         other.ended(BROKEN)
     other.ended(DENIED)
+    with pytest.raises(RunStopped):  # where nobody was answered it is the endpoint's
+        guard_of(tmp_path / "alone", there).ended(DENIED)
 
 
 def test_one_request_may_be_refused_and_a_row_of_them_may_not(tmp_path: Path) -> None:

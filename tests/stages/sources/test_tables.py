@@ -98,3 +98,10 @@ def test_the_metadata_of_an_image_folder_is_left_to_datasets(tmp_path: Path) -> 
         Tables().find(str(tmp_path), tmp_path, RowSettings())
     written(tmp_path / "questions.csv", "media,question\na.png,How many?\n")
     assert len(records(tmp_path, RowSettings())) == 1
+
+
+@pytest.mark.parametrize("behind", [', "rows": []', "]", "} {", '\n[{"question": "another"}]'])
+def test_an_array_is_the_whole_file(behind: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "q.json", '[{"question": "How many?"}]' + behind)
+    with pytest.raises(InputError, match=r"q\.json is not JSON: Extra data"):
+        Tables().find(str(path), path, RowSettings())
