@@ -1,10 +1,12 @@
-# make setup · make demo · make test · make lint · make bench · make learn — each sets up first what it needs.
+# make setup · make demo · make demo-recipes · make test · make lint · make bench · make learn — each sets up first what it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup demo test lint bench learn test-browser test-trl test-vllm setup-vllm clean
+RECIPES := judge_think_answer dual_stream rubric_curriculum crop_and_answer
+
+.PHONY: setup demo demo-recipes test lint bench learn test-browser test-trl test-vllm setup-vllm clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -19,6 +21,11 @@ setup: $(VENV)/.all  ## everything but the vLLM server's own environment
 
 demo: $(VENV)/.core  ## the main pipeline on a bundled sample: no key, no GPU, no torch
 	$(BIN)/beam run pipelines/grounded_cot.py --input data/sample --output runs/demo
+
+demo-recipes: $(RECIPES:%=demo-%)  ## the other papers' pipelines, likewise
+
+demo-%: $(VENV)/.core
+	$(BIN)/beam run pipelines/$*.py --input data/sample --output runs/demo-$*
 
 test: $(VENV)/.all  ## the fast tests, on two processes
 	$(BIN)/python -m pytest -n 2 --dist loadfile

@@ -130,7 +130,7 @@ def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, 
             known = ", ".join(sorted(endpoints))
             raise ValueError(f"roles.{role} must be one of {known}, got {name!r}: add a section [endpoints.{name}]")
         if role in COORDINATE_ROLES:
-            _check_coordinates(role, name, endpoints[name])
+            check_coordinates(role, name, endpoints[name])
         if kind_of(endpoints[name].kind).needs_url and not endpoints[name].base_url:
             raise ValueError(
                 f"endpoints.{name}.base_url is not set: say where the server answers, such as http://127.0.0.1:8000/v1"
@@ -140,11 +140,16 @@ def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, 
 COORDINATE_ROLES = ("pointer", "detector")
 """The roles whose replies hold coordinates in the frame of their model's family.
 
-A segmenter is told and replies pixels in our own form, and a teacher repeats the pixels that it is told.
+A segmenter is told and replies pixels in our own form, and a teacher repeats the pixels that it is told; a recipe whose
+teacher boxes by its own sight checks it too.
 """
 
 
-def _check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
+def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
+    """Raises ValueError for an endpoint of a role that writes coordinates which says nothing of how it does, or cannot.
+
+    Its message begins with the key to change.
+    """
     family = settings.model_family
     if kind_of(settings.kind).own_form:
         if family.name != DEFAULT:

@@ -15,6 +15,7 @@ from typing import Annotated
 import apache_beam as beam
 
 from pipelines.running.settings import RunSettings
+from rewards.mined_rubrics import rubrics_json
 from rewards.rubrics import RubricSettings
 from schemas.config import settings
 from stages.attempt_questions import AttemptQuestions, AttemptSettings
@@ -25,7 +26,7 @@ from stages.draw_questions import CutToTarget, DrawQuestions
 from stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty
 from stages.generate_traces import GenerateTraces, TraceSettings
 from stages.ingest_records import IngestRecords
-from stages.mine_rubrics import RUBRIC_CANDIDATES, RUBRIC_JUDGE, MineRubrics, rubrics_json
+from stages.mine_rubrics import RUBRIC_CANDIDATES, RUBRIC_JUDGE, MineRubrics
 from stages.open_multiple_choice import OpenMultipleChoice
 from stages.plumbing.recipe import Ends, Recipe, RunContext
 from stages.point_entities import PointEntities
@@ -81,7 +82,7 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
         sft=ends["sft"],
         rl=mined["kept"],
         rejected=[stage["rejected"] for stage in (*stages, *plain, verified)],
-        artifacts={"rubrics.json": mined["mined"] | "RubricsJson" >> beam.Map(rubrics_json)},
+        artifacts={"rubrics.json": mined["mined"] | "RubricsJson" >> beam.Map(rubrics_json, settings.rubrics)},
     )
 
 

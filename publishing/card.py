@@ -19,17 +19,20 @@ import pyarrow.parquet as pq
 
 from prompts.loader import PromptError, load_prompt
 from publishing.columns import columns_in_use
+from publishing.diversity import balances
 from publishing.figures import (
     BATCH_ROWS,
     columns_of,
     open_tables,
     pass_rates,
+    read_rubrics,
     rejections,
     role_costs,
     shown_flows,
     used_columns,
 )
 from publishing.front_matter import filled_sets, front_matter
+from publishing.judge_agreement import judge_rows
 from schemas.run_summary import RunSummary
 from stages.plumbing.malloc import release_memory
 
@@ -85,6 +88,7 @@ def write_card(staging: Path, summary: RunSummary) -> None:
             "sources": sources,
             "prompts": _prompts(staging, summary),
             "rates": pass_rates(tables, summary),
+            "balances": balances(staging, tables, sets),
             "unscored": _unscored(tables, columns_of(staging, "sft")) if "scores" in used.get("sft", ()) else {},
             "attempts": tables.execute(
                 "SELECT min(k), max(k) FROM (SELECT k FROM sft UNION ALL SELECT k FROM rl)"
@@ -100,7 +104,7 @@ def write_card(staging: Path, summary: RunSummary) -> None:
         lstrip_blocks=True,
         finalize=_cell,
     )
-    environment.filters["code"] = _code
+    environment.filters |= {"code": _code, "share": _share}
     template = resources.files("data_cards").joinpath("card.md.jinja").read_text("utf-8")
     text = environment.from_string(template).render(
         front=Raw(front_matter(name, summary, {row.licence for row in sources})),
@@ -113,7 +117,10 @@ def write_card(staging: Path, summary: RunSummary) -> None:
         flows=shown_flows(summary),
         rejections=rejections(summary),
         players=players,
+        judges=judge_rows(staging),
         columns=columns_in_use(staging, used),
+        rubrics=read_rubrics(staging),
+        measured=_measured,
         **counted,
     )
     (staging / "README.md").write_text(text, "utf-8", errors="backslashreplace")
@@ -202,6 +209,19 @@ def _cell(value: object) -> object:
         return "–" if value is None else value
     text = " ".join(value.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKDOWN.sub(r"\\\1", text)
+
+
+def _share(value: float | None) -> str | None:
+    return None if value is None else f"{value:.3f}"
+
+
+def _measured(row: Mapping[str, object], name: str) -> str | None:
+    """A rate of a rubric with its interval, where the file has one."""
+    value, interval = row.get(name), row.get(f"{name}_interval")
+    if not isinstance(value, int | float):
+        return None
+    span = f" ({interval[0]:.3f} to {interval[1]:.3f})" if isinstance(interval, list) else ""
+    return f"{value:.3f}{span}"
 
 
 def _code(text: str) -> Raw:

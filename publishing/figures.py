@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -104,6 +105,15 @@ def read_summary(run: Path) -> RunSummary:
         return RunSummary.from_fields(json.loads(file.read_text("utf-8")))
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise InspectError(f"{file} is damaged ({type(error).__name__}): repeat the run") from error
+
+
+def read_rubrics(run: Path) -> Any:
+    """What mining found (:func:`rewards.mined_rubrics.rubrics_json`); None where the run mined no rubrics.
+
+    A file of earlier code has neither intervals nor reasons.
+    """
+    file = run / "rubrics.json"
+    return json.loads(file.read_text("utf-8")) if file.is_file() else None
 
 
 def columns_of(run: Path, name: str) -> pa.Schema:

@@ -11,8 +11,9 @@ import cv2
 
 from schemas.responses.response import parse_boxes, parse_points
 from schemas.responses.tags import Tag, format_number, scan_tags
-from vision.decode import Pixels, UndecodableMedia, decode_image
+from vision.decode import UndecodableMedia, decode_image
 from vision.media import MediaMissing, MediaNotAllowed, MediaStore
+from vision.samples import Pixels
 
 MAX_SIDE_PX = 640
 MAX_IMAGES = 3

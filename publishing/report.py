@@ -3,7 +3,6 @@
 The rows shown are those whose ids hash lowest: the same run shows the same rows.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 
-from publishing.figures import open_tables, pass_rates, rejections, role_costs, shown_flows
+from publishing.diversity import balances
+from publishing.figures import open_tables, pass_rates, read_rubrics, rejections, role_costs, shown_flows
 from publishing.gallery import MAX_IMAGES, Entry, ImageRoom, ShardRow, entry_of, rejected_entry
 from publishing.pages import render
 from schemas.run_summary import RunSummary
@@ -52,11 +52,11 @@ def report_page(staging: Path, run_root: Path, summary: RunSummary, store: Media
     release_memory()
     with open_tables(staging, summary) as tables:
         rates, examples = pass_rates(tables, summary), _examples(tables)
+        spread = balances(staging, tables, summary.sets)
         ids = {side: _lowest_ids(tables, side, SHOWN_ROWS[side]) for side in summary.sets}
     rows = {side: _rows_of(staging / side, wanted) for side, wanted in ids.items()}
     columns = [row[name] or [] for side in rows.values() for row in side for name in ("images", "overlays")]
     room = ImageRoom(sum(min(len(images), MAX_IMAGES) for images in columns) + len(examples))
-    rubrics = staging / "rubrics.json"
     return render(
         "report.html.jinja",
         name=run_root.name,
@@ -66,7 +66,8 @@ def report_page(staging: Path, run_root: Path, summary: RunSummary, store: Media
         examples={why: _shown(staging, found, room, store) for why, found in examples.items()},
         rates=rates,
         costs=role_costs(summary),
-        rubrics=json.loads(rubrics.read_text("utf-8")) if rubrics.is_file() else None,
+        balances=spread,
+        rubrics=read_rubrics(staging),
         galleries={side: [entry_of(row, room) for row in found] for side, found in rows.items()},
         **about,
     )

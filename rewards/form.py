@@ -9,9 +9,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rewards.written_places import place_in_prose, place_in_words
 from schemas.answers.grading import grade_answer
 from schemas.answers.registry import answer_type_named
 from schemas.answers.wrapping import unled
+from schemas.question_text import BOXES, JUDGE, POINTS, TEXTUAL
 from schemas.records import Question
 from schemas.responses.boxed import all_boxed
 from schemas.responses.conclusions import contradiction
@@ -27,11 +29,13 @@ class Form:
         points: it may point.
         boxes: it may hold boxes.
         reasoning: its think section must hold words.
+        judged: it begins with a judge section, which leaves the answer to a box at the end.
     """
 
     points: bool = False
     boxes: bool = False
     reasoning: bool = True
+    judged: bool = False
 
 
 GROUNDED_FORM = Form(points=True)
@@ -40,9 +44,13 @@ BOXED_FORM = Form(boxes=True)
 """Reasoning with boxes (iVGR's grounded stream)."""
 TEXTUAL_FORM = Form()
 """Reasoning in words alone."""
+JUDGED_FORM = Form(reasoning=False, judged=True)
+"""A judgement, then reasoning in words alone, which is empty for a simple question (SAIL-RL's traces)."""
 DIRECT_FORM = Form(points=True, boxes=True, reasoning=False)
 """The sections alone, of which the reasoning may be empty (SAIL-RL's simple questions, CodeDance): what else a response
 holds earns nothing there."""
+FORMS = {POINTS: GROUNDED_FORM, JUDGE: JUDGED_FORM, BOXES: BOXED_FORM, TEXTUAL: TEXTUAL_FORM}
+"""What a trace must look like that was asked for in a form, by the form's name."""
 
 _OPENED = re.compile(r"[<‹＜]\s*(?:point|box|boxe)s?\b", re.IGNORECASE)
 _CLOSED = re.compile(r"<\s*/\s*(?:point|box|boxe)s?\s*>", re.IGNORECASE)
@@ -60,19 +68,15 @@ _EXPLAINS = re.compile(r"\b(?:because|since|therefore|hence|thus)\b|\w[.;!?]\s+\
 MAX_ANSWERS, MAX_LABELS = 16, 64
 """How many different answers a response may put forward in boxes, and how many labels it may point at."""
 _ANSWER = re.compile(r"<answer\s*>(.*)</answer\s*>", re.DOTALL | re.IGNORECASE)
+_STATED = re.compile(r"\banswer\s*(?:is|must be|would be|[:=])\s*([^.;:\n]{1,80})", re.IGNORECASE)
 _BOX_MARKS = re.compile(r"</?boxed>|<\|(?:begin|end)_of_box\|>|\\+boxed|[${}*]")
 _AXIS = re.compile(r"[xy][0-9]{0,4}")
-_NUMBER = r"\s*-?\d{1,5}(?:\.\d{1,6})?\s*(?:px|pixels?)?\s*"
-_PLACE = re.compile(
-    rf"[(\[]{_NUMBER},{_NUMBER}(?:,{_NUMBER},{_NUMBER})?[)\]]"
-    rf"|\bx\d{{0,3}}\s*[=:]\s*[\"'“”`]?{_NUMBER}[\"'“”`]?[,;]?\s*(?:and\s+)?y\d{{0,3}}\s*[=:]\s*[\"'“”`]?{_NUMBER}",
-    re.IGNORECASE,
-)
 _OF_COORDINATES = re.compile(
     r"\b(?:coordinates?|coordinate plane|ordered pairs?|axis|axes|graph|function|vertex|vertices|vector|matrix|"
     r"interval|tuple|slope|equation|origin)\b|[(\[]\s*-?[\d.]+\s*,\s*-?[\d.]+\s*[)\]]",
     re.IGNORECASE,
 )
+_OF_AXES = re.compile(r"\b(?:[xy]|charts?|plots?|diagrams?|histograms?)\b", re.IGNORECASE)
 
 
 def form_fault(text: str, response: Response, question: Question, form: Form) -> str | None:
@@ -88,9 +92,20 @@ def form_fault(text: str, response: Response, question: Question, form: Form) ->
 def _sections(text: str, response: Response, question: Question, form: Form) -> str | None:
     if not response.has_format:
         return "the sections are not as asked for"
+    if form.judged and (response.judge is None or _ANSWER.search(text) is not None):
+        return "the sections are not as asked for: a judge section, a think section and a box"
+    if form.judged and _answers_already(response.judge or "", question):
+        return "the judge section gives the answer"
     if form.reasoning and not any(map(str.isalpha, _without_tags(response.think or ""))):
         return "there is no reasoning"
     return None
+
+
+def _answers_already(judge: str, question: Question) -> bool:
+    """Whether a judge section holds a box, or says in so many words what the answer is."""
+    said = (match.group(1) for match in _STATED.finditer(judge))
+    kind, choices = question.answer_type, question.choices
+    return bool(all_boxed(judge)) or any(grade_answer(each, question.answer, kind, choices).value == 1 for each in said)
 
 
 def _tags(text: str, response: Response, question: Question, form: Form) -> str | None:
@@ -122,11 +137,15 @@ def _tags(text: str, response: Response, question: Question, form: Form) -> str 
 
 def _places(text: str, response: Response, question: Question, form: Form) -> str | None:
     """Positions are given in tags alone, but for questions that are about coordinates."""
-    asked = "\n".join([question.question, question.answer, *(question.choices or ())])
-    if _OF_COORDINATES.search(asked):
+    if _is_of_coordinates(question):
         return None
-    found = _PLACE.search(prose_of(text))
-    return None if found is None else f"coordinates stand outside of tags: {found.group()!r}"
+    found = place_in_prose(prose_of(text))
+    return None if found is None else f"coordinates stand outside of tags: {found!r}"
+
+
+def _is_of_coordinates(question: Question) -> bool:
+    asked = "\n".join([question.question, question.answer, *(question.choices or ())])
+    return _OF_COORDINATES.search(asked) is not None
 
 
 def _answers(text: str, response: Response, question: Question, form: Form) -> str | None:
@@ -156,7 +175,16 @@ def _beside_boxes(section: str, boxed: Sequence[str]) -> str:
     return unled(_BOX_MARKS.sub(" ", section)).strip(" .:")
 
 
-_CHECKS = (_sections, _tags, _places, _answers)
+def _written_out(text: str, response: Response, question: Question, form: Form) -> str | None:
+    """No coordinates stand in the words either, where what is pointed at or boxed is checked, or nothing may be."""
+    if form == DIRECT_FORM or _is_of_coordinates(question):
+        return None
+    prose = prose_of(text) if form.points or form.boxes else text
+    found = place_in_words(prose, is_of_axes=_OF_AXES.search(question.question) is not None)
+    return None if found is None else f"coordinates stand in words: {found!r}"
+
+
+_CHECKS = (_sections, _tags, _places, _written_out, _answers)
 
 
 def _without_tags(text: str) -> str:

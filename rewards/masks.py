@@ -47,12 +47,12 @@ def pair(places_px: Sequence[tuple[float, float]], masks: Sequence[Mask]) -> Pai
     options = [[index for index, mask in enumerate(masks) if mask.holds(*place)] for place in places_px]
     # Positions on the same masks are alike, so that the sorted ones are the same for every order of positions.
     on = sorted(filter(None, options))
-    taken = _matched(on)
+    taken = matched(on)
     crowded = {held[0] for number, held in enumerate(on) if number not in taken}
     return Pairing(len(places_px), len(masks), len(masks) - len(taken), len(crowded), len(options) - len(on))
 
 
-def _matched(options: Sequence[Sequence[int]]) -> dict[int, int]:
+def matched(options: Sequence[Sequence[int]]) -> dict[int, int]:
     """A maximum matching by augmenting paths: for positions by number one mask of their options, each mask once.
 
     A position whose masks are all taken gets one where those that have them can move on, one after another, to a mask

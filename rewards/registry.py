@@ -3,6 +3,8 @@
 from rewards.scorer import Scorer
 from rewards.scorers import (
     boxes,
+    boxes_counted,
+    boxes_located,
     consistency,
     counting,
     format,
@@ -24,6 +26,17 @@ SCORERS: tuple[Scorer, ...] = (
     reasoning.SCORER,
 )
 """Those that verify traces unless a recipe says otherwise, in the order in which their verdicts stand."""
+
+STREAM_SCORERS: tuple[Scorer, ...] = (
+    outcome.SCORER,
+    format.SCORER,
+    boxes.OF_TRACES,
+    boxes_located.SCORER,
+    boxes_counted.SCORER,
+    temporal.SCORER,
+    reasoning.SCORER,
+)
+"""Those that verify traces of iVGR's two streams: those of boxes apply to what was asked for with boxes."""
 
 TRAINING: tuple[Scorer, ...] = (
     boxes.SCORER,

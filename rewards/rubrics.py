@@ -1,17 +1,20 @@
 """Rubrics (RuCL §3.2): judged with applicability apart from score, then filtered and stratified by the figures."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import PositiveInt
 
 from inference.grounding import BadReply, json_object
+from rewards.outcome_rubrics import asks_for_right_answer
+from rewards.rubric_pool import default_pool
+from schemas.coding import record
 from schemas.config import Share, settings
 from schemas.records import Rubric
 
 EASY, HARD = "easy", "hard"
+TEACHER, DEFAULT = "teacher", "default"
 
 
 @settings
@@ -22,7 +25,12 @@ class RubricSettings:
     the table.
     """
 
-    max_rubrics: Annotated[PositiveInt, "rubrics that the teacher may propose"] = 20
+    pool: Annotated[
+        Literal["teacher", "default"],
+        "where the candidates come from: the teacher, or the default ones (rewards/rubric_pool.yaml), which are also "
+        "taken where roles.teacher is empty",
+    ] = "teacher"
+    max_rubrics: Annotated[PositiveInt, "candidates, at most"] = 20
     examples: Annotated[PositiveInt, "questions that the teacher sees"] = 4
     sample: Annotated[PositiveInt, "questions on which the rubrics are judged"] = 200
     min_applicability: Annotated[Share, "a rubric that applies to fewer of them is dropped"] = 0.99
@@ -38,59 +46,51 @@ class RubricScore:
     score: int | None
 
 
-def candidates_of_reply(text: str, max_rubrics: int) -> tuple[Rubric, ...]:
-    """Returns the teacher's candidates, unmeasured, without those that ask for the right answer.
+@record
+class Candidates:
+    """The rubrics to be measured, unmeasured yet, and ``apart`` those that ask for the right answer.
 
-    Raises BadReply when the form is wrong, none is given or left, or ids repeat.
+    ``pool`` is where they come from: ``teacher`` or ``default``.
+    """
+
+    rubrics: tuple[Rubric, ...]
+    apart: tuple[Rubric, ...]
+    pool: str
+
+
+def default_candidates(max_rubrics: int) -> Candidates:
+    """The first ``max_rubrics`` of the default pool."""
+    return _sorted_out(default_pool()[:max_rubrics], DEFAULT)
+
+
+def _sorted_out(rubrics: tuple[Rubric, ...], pool: str) -> Candidates:
+    apart = tuple(rubric for rubric in rubrics if asks_for_right_answer(rubric))
+    return Candidates(tuple(rubric for rubric in rubrics if rubric not in apart), apart, pool)
+
+
+def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
+    """Returns the teacher's candidates, those that ask for the right answer apart.
+
+    Raises BadReply when the form is wrong, none is given or left, or ids or wordings repeat: what stands twice pays
+    twice.
     """
     rows = json_object(text).get("rubrics")
     if not isinstance(rows, list) or not rows:
         raise BadReply("no rubrics")
     names = ("id", "description", "criteria")
     for row in rows:
-        if not isinstance(row, dict) or not all(isinstance(row.get(name), str) and row[name] for name in names):
+        if not isinstance(row, dict) or not all(isinstance(row.get(name), str) and row[name].strip() for name in names):
             raise BadReply(f"rubric without id, description or criteria: {row!r:.120}")
-    rubrics = tuple(Rubric(row["id"], row["description"], row["criteria"], 0.0, None, "") for row in rows[:max_rubrics])
-    if len({rubric.id for rubric in rubrics}) < len(rubrics):
+    said = [{name: " ".join(row[name].split()) for name in names} for row in rows[:max_rubrics]]
+    rubrics = tuple(Rubric(**each, applicability=0.0, pass_rate=None, stratum="") for each in said)
+    if len({rubric.id.lower() for rubric in rubrics}) < len(rubrics):
         raise BadReply("two rubrics have the same id")
-    kept = tuple(rubric for rubric in rubrics if not asks_for_right_answer(rubric))
-    if not kept:
+    if len({(rubric.description.lower(), rubric.criteria.lower()) for rubric in rubrics}) < len(rubrics):
+        raise BadReply("two rubrics say the same")
+    candidates = _sorted_out(rubrics, TEACHER)
+    if not candidates.rubrics:
         raise BadReply("each rubric asks whether the final answer is right, which is graded elsewhere")
-    return kept
-
-
-_ANSWER = r"(?:final )?(?:answers?|responses?|solutions?|conclusions?|choices?|options?|predictions?)"
-_RIGHT = r"(?:correct|right|true|accurate|wrong|incorrect|inaccurate)"
-_ABOUT_ANSWER = re.compile(
-    r"\bground[ -]?truths?\b|\banswer key\b|\bgold(?:en)?[ -](?:standard|label)s?\b"
-    # "the correct answer", "the reference solution", but not "the correct form of answer" or "the right answer type"
-    rf"|\b(?:{_RIGHT}|gold(?:en)?|reference|expected|actual|target|provided|given|known|official) {_ANSWER}\b"
-    r"(?! (?:form|format|type|unit|kind|style|tags?)\b)"
-    r"|\b(?:correct|right|true|expected) final (?:number|value|result|count)\b"
-    # "the final answer is right", "correctness of the answer", "answer accuracy", "answers the question correctly"
-    rf"|\b{_ANSWER} (?:(?:is|are|was|be|being|must be|should be) )?(?:fully |factually |objectively )?{_RIGHT}\b"
-    rf"|\b(?:correctness|accuracy|rightness) of (?:the |its )?{_ANSWER}\b|\b{_ANSWER} (?:correctness|accuracy)\b"
-    r"|\b(?:answer(?:s|ed)?|solve[sd]?) the (?:question|problem|task) (?:correctly|accurately|right)\b"
-    r"|\b(?:correctly|accurately) (?:answer(?:s|ed)?|solve[sd]?) the (?:question|problem|task)\b"
-    r"|标准答案|参考答案|正确答案",
-    re.IGNORECASE,
-)
-_LEFT_ASIDE = re.compile(
-    r"\b(?:regardless of|no matter|irrespective of|independent(?:ly)? of|whether or not|even (?:if|when|where)|"
-    r"leav(?:e|ing) aside|not (?:about|on) whether|rather than)\b[^.;:,]*",
-    re.IGNORECASE,
-)
-
-
-def asks_for_right_answer(rubric: Rubric) -> bool:
-    """Returns whether the rubric asks if the final answer is right, by what it says of gold, correct or reference ones.
-
-    The outcome is rewarded apart (RuCL Eq. 4; Table 6 keeps its candidate 20, the gold-answer check, apart too), and a
-    rubric that repeats it would pay for the answer in place of the reasoning. That the conclusion follows from the
-    reasoning, or has the form that was asked for, is not meant; nor is what a rubric says to leave aside.
-    """
-    said = ". ".join((rubric.id, rubric.description, rubric.criteria)).replace("_", " ").replace("-", " ")
-    return _ABOUT_ANSWER.search(_LEFT_ASIDE.sub(" ", " ".join(said.split()))) is not None
+    return candidates
 
 
 def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore, ...]:

@@ -45,6 +45,7 @@ class Scorer:
 
 
 LOCATABLE: Need = (lambda case: case.locatable, "no endpoint is configured that finds objects")
+ASKED_FOR_BOXES: Need = (lambda case: case.form.boxes, "no boxes were asked for")
 NO_CLIPS: Need = (lambda case: not case.clips, "the points of a clip are scored with its times")
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 _IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 _TURN = pa.struct([("role", pa.string()), ("content", pa.string())])
+_STREAM_PROMPT = pa.struct([("stream", pa.string()), ("content", pa.string())])
 _POINT = pa.struct(
     [
         ("label", pa.string()),
@@ -75,14 +76,20 @@ _COMMON = [
     ("points", pa.list_(_POINT)),
     ("boxes", pa.list_(_BOX)),
     ("gold_boxes", pa.list_(_BOX)),
+    ("boxes_source", pa.string()),
     ("scores", _SCORES),
     ("entities", pa.list_(pa.string())),
     ("pointable", pa.list_(pa.string())),
     ("pass_rate", pa.float64()),
     ("k", pa.int32()),
     ("attempts", pa.list_(_ATTEMPT)),
+    ("crop_attempts", pa.list_(_ATTEMPT)),
+    ("crop_pass_rate", pa.float64()),
     ("complexity", pa.string()),
+    ("complexity_reason", pa.string()),
+    ("domain", pa.string()),
     ("streams", pa.list_(pa.string())),
+    ("stream_prompts", pa.list_(_STREAM_PROMPT)),
     ("rubrics", pa.list_(_RUBRIC)),
     ("stratum", pa.string()),
     ("turns", pa.list_(_TURN)),

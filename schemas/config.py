@@ -182,15 +182,27 @@ def _apply(values: dict[str, Any], override: str) -> None:
     values[last] = value
 
 
-def _with_defaults(cls: type, values: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The values with the named entries that the defaults hold; an entry that stands in both is changed key by key.
+def default_of(field: "dataclasses.Field[Any]", holder: Any = None) -> Any:
+    """What a field holds where nothing is given: what ``holder``, a default of its class, has in it, else the field's
+    own default; ``MISSING`` where it has none.
+    """
+    if holder is not None:
+        return getattr(holder, field.name)
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+
+
+def _with_defaults(cls: type, values: Mapping[str, Any], where: str, holder: Any = None) -> dict[str, Any]:
+    """The values with what the defaults hold beside them: the named entries, of which one that stands in both is
+    changed key by key, and what ``holder``, the section by default, has otherwise than its class.
 
     Raises :class:`ConfigError` for a key that was renamed.
     """
     for old, new in ChainMap(*(vars(base).get("RENAMED", {}) for base in cls.__mro__)).items():
         if _holds(values, old.split(".")):
             raise ConfigError(f"{where}{old} is now {where}{new}")
-    filled = dict(values)
+    kept = {} if holder is None else _plain(holder)
+    own = {field.name for field in dataclasses.fields(cls) if default_of(field, holder) != default_of(field)}
+    filled = {name: value for name, value in kept.items() if name in own} | dict(values)
     hints = typing.get_type_hints(cls)
     for field in dataclasses.fields(cls):
         given = values.get(field.name)
@@ -199,12 +211,16 @@ def _with_defaults(cls: type, values: Mapping[str, Any], where: str) -> dict[str
         section, several = section_class(hints[field.name])
         below = f"{where}{field.name}."
         if several:
-            default = {} if field.default_factory is dataclasses.MISSING else field.default_factory()
+            default = default_of(field, holder)
+            default = default if isinstance(default, Mapping) else {}
             filled[field.name] = dict(default) | {
                 name: _entry(section, entry, default.get(name), f"{below}{name}.") for name, entry in given.items()
             }
         elif section:
-            filled[field.name] = _with_defaults(section, given, below)
+            default = default_of(field, holder)
+            filled[field.name] = _with_defaults(
+                section, given, below, default if isinstance(default, section) else None
+            )
     return filled
 
 

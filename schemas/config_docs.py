@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from schemas.config import section_class
+from schemas.config import default_of, section_class
 
 LINE_CHARS = 120
 PLAIN = ("integer", "number", "text", "true or false", "list (text)")
@@ -68,8 +68,10 @@ def commented_defaults(cls: type) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def sections(cls: type, path: str = "") -> Iterator[Section]:
-    """The sections of a config of that class, each before those below it."""
+def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[Section]:
+    """The sections of a config of that class, each before those below it. ``holder`` is the section by default, where
+    that is not simply one of its class.
+    """
     shape = TypeAdapter(cls).json_schema()
     plain, annotated = typing.get_type_hints(cls), typing.get_type_hints(cls, include_extras=True)
     keys: list[Key] = []
@@ -80,11 +82,11 @@ def sections(cls: type, path: str = "") -> Iterator[Section]:
         meaning = next((each for each in metadata if isinstance(each, str)), "")
         section, _ = section_class(plain[field.name])
         takes = shape["properties"][field.name]
-        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        default = default_of(field, holder)
         if isinstance(default, Mapping):
             below += _named(section, place, meaning, takes, default)
         elif section is not None:
-            below += sections(section, place)
+            below += sections(section, place, default if isinstance(default, section) else None)
         else:
             required = default is dataclasses.MISSING
             shown = "" if required or default is None else json.dumps(default, ensure_ascii=False)

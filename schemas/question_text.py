@@ -6,10 +6,32 @@ from schemas.records import MediaRef, Question
 from schemas.responses.image_mentions import INSTRUCTION
 from schemas.responses.times import format_moment
 
+POINTS, JUDGE, BOXES, TEXTUAL, PLAIN = "points", "judge", "boxes", "textual", "plain"
+"""The forms in which a response may be asked for: reasoning that points (Argos), judge-think-answer (SAIL-RL),
+reasoning with boxes and in words alone (iVGR's streams), and reasoning of whatever kind (RuCL)."""
+
 TRACE_INSTRUCTION = (
     "Think inside <think> and </think>, and point at the things that you rely on as "
     '<points x1="X" y1="Y" alt="label">label</points>. Then give only the final answer inside <answer> and </answer>.'
 )
+INSTRUCTIONS = {
+    POINTS: TRACE_INSTRUCTION,
+    JUDGE: (
+        "Say inside <judge> and </judge> whether this question needs reasoning or can be answered directly. Then "
+        "reason inside <think> and </think>, and leave that empty where the question can be answered directly. Then "
+        "give only the final answer inside \\boxed{}."
+    ),
+    BOXES: (
+        "Think inside <think> and </think>, and give the box of each object that you rely on as "
+        '<box alt="label">[x1, y1, x2, y2]</box>. Then give only the final answer inside <answer> and </answer>.'
+    ),
+    TEXTUAL: (
+        "Think inside <think> and </think>, in words alone, without coordinates. Then give only the final answer "
+        "inside <answer> and </answer>."
+    ),
+    PLAIN: "Reason inside <think> and </think>. Then give only the final answer inside <answer> and </answer>.",
+}
+"""How to respond in each form; as the user's turn of a shard says it."""
 
 
 CLIP_INSTRUCTION = (
@@ -34,20 +56,26 @@ def image_hints(question: Question) -> list[str]:
     return [INSTRUCTION] if several else []
 
 
-def trace_instruction(question: Question) -> str:
-    """Returns how to reason, point and answer, with which image or frame a point is in where that must be said."""
-    of_clip = [CLIP_INSTRUCTION] if any(medium.frames for medium in question.media) else []
-    return " ".join([TRACE_INSTRUCTION, *image_hints(question), *of_clip])
+def instruction(question: Question, form: str = POINTS) -> str:
+    """Returns how to respond in that form: how to reason and answer, and, where coordinates are asked for, which image
+    or frame they are in where that must be said. Raises KeyError for a form that there is none of.
+    """
+    said = [INSTRUCTIONS[form]]
+    if form in (POINTS, BOXES):
+        said += image_hints(question)
+    if form == POINTS and any(medium.frames for medium in question.media):
+        said.append(CLIP_INSTRUCTION)
+    return " ".join(said)
 
 
-def user_text(question: Question) -> str:
-    """Returns the user's turn: one ``<image>`` per image or frame, the question, its choices, and the form of the
-    answer.
+def user_text(question: Question, form: str = POINTS) -> str:
+    """Returns the user's turn: one ``<image>`` per image or frame, the question, its choices, how to respond, and the
+    form of the answer.
 
     Each frame of a clip follows its number and time, as the teacher saw it.
     """
     parts = [_marks(question.media) + question.question, lettered_choices(question)]
-    parts.append(f"{trace_instruction(question)} {answer_format(question)}")
+    parts.append(f"{instruction(question, form)} {answer_format(question)}")
     return "\n".join(part for part in parts if part)
 
 

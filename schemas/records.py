@@ -74,7 +74,7 @@ class Question:
     """A validated input record. ``choices`` is None unless it is asked with them (multiple choice).
 
     ``opened_choices`` keeps the choices of a question that is asked without them.
-    ``gold_boxes`` come from the input; no stage reads them before the shards are written.
+    ``gold_boxes`` come from the input (None: it says nothing of boxes); no model is shown them.
     """
 
     id: str
@@ -110,6 +110,12 @@ class Attempt:
     correct: bool | None
     method: str
     reason: str
+
+
+def rate_of(attempts: tuple[Attempt, ...]) -> float | None:
+    """Returns the share of the scored attempts that are right; None when none was scored."""
+    k = sum(attempt.correct is not None for attempt in attempts)
+    return pass_rate(sum(attempt.correct is True for attempt in attempts), k) if k else None
 
 
 @record
@@ -183,7 +189,15 @@ class Draft:
 
     ``entities`` are the noun phrases to point at (None: nobody was asked for them), ``events`` what happens in its
     clips, ``points`` what the pointer found for the entities (numbered from 1 in order), ``overlays`` the drawn media,
-    ``traces`` the teacher's, ``best`` the index of the kept one.
+    ``traces`` the teacher's, ``best`` the index of the kept one. What only some recipes add:
+
+    - ``form``: in which form responses are asked for, one of :data:`schemas.question_text.INSTRUCTIONS`;
+    - ``complexity``: ``simple`` or ``complex``, with the judge's reason (SAIL-RL);
+    - ``domain``: the class by which rows are mixed, such as ``stem`` and ``general``;
+    - ``streams``: in which streams it is asked, ``grounded`` and ``textual`` (iVGR);
+    - ``crop_attempts``: the policy's answers with crops of the images beside these (iVGR §3.4), whose crops are the
+      ``overlays``;
+    - ``pseudo_boxes``: what a detector found where the record has no gold boxes, in pixels (iVGR).
     """
 
     question: Question
@@ -196,6 +210,13 @@ class Draft:
     rubrics: tuple[Rubric, ...] | None = None
     calls: tuple[Call, ...] = ()
     events: tuple[Event, ...] = ()
+    form: str = "points"
+    complexity: str | None = None
+    complexity_reason: str | None = None
+    domain: str | None = None
+    streams: tuple[str, ...] = ()
+    pseudo_boxes: tuple[Box, ...] | None = None
+    crop_attempts: tuple[Attempt, ...] = ()
 
     @property
     def id(self) -> str:
@@ -207,6 +228,15 @@ class Draft:
         """The entities that the pointer found."""
         found = {point.label for point in self.points}
         return tuple(entity for entity in self.entities or () if entity in found)
+
+    @property
+    def reference_boxes(self) -> tuple[Box, ...]:
+        """The boxes that responses are held against: the record's own, or else a detector's; of clips none, whose boxes
+        would need frames."""
+        if any(medium.frames for medium in self.question.media):
+            return ()
+        gold = self.question.gold_boxes
+        return (self.pseudo_boxes or ()) if gold is None else gold
 
     @property
     def usage(self) -> Usage:
@@ -221,8 +251,7 @@ class Draft:
     @property
     def pass_rate(self) -> float | None:
         """Share of the scored attempts that are right; None when none was scored."""
-        k = self.scored_attempts
-        return pass_rate(sum(attempt.correct is True for attempt in self.attempts), k) if k else None
+        return rate_of(self.attempts)
 
 
 @record

@@ -1,9 +1,12 @@
 """Text that UTF-8 can hold, that a terminal only shows, or that is compared loosely; and values in messages."""
 
 import math
+import re
 import sys
 from collections.abc import Sequence
 from typing import TextIO
+
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|\w+")
 
 
 def counted(number: int, thing: str, things: str = "") -> str:
@@ -50,3 +53,8 @@ def excerpt(value: object) -> str:
     """Returns the value as a message shows it: its ``repr``, cut to 80 characters."""
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def words_in(text: str) -> list[str]:
+    """Returns the words and numbers of a text in order; each Chinese, Japanese or Korean character is one."""
+    return _WORD.findall(text)

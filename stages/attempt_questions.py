@@ -5,6 +5,7 @@ In: drafts. Out: drafts with k attempts, each right, wrong or unscored, or a rej
 mark its own. These attempts are also the initial rollouts of Argos App. C.1.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
@@ -12,7 +13,8 @@ from typing import Annotated
 from pydantic import PositiveInt
 
 from inference.asking import Asks
-from inference.request import Sampling, Temperature
+from inference.caller import Caller
+from inference.request import Completion, Sampling, Temperature
 from inference.session import Session
 from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt
@@ -20,7 +22,7 @@ from rewards.scorers import outcome
 from rewards.scorers.outcome import needs_judge, score_outcome
 from schemas.config import settings
 from schemas.messages import shown
-from schemas.question_text import answer_format, lettered_choices, trace_instruction
+from schemas.question_text import POINTS, answer_format, instruction, lettered_choices
 from schemas.records import Attempt, Draft, Question, Verdict
 from schemas.responses.prose import stated_answer
 from stages.plumbing.calling import CallingStage, Work
@@ -50,21 +52,21 @@ class AttemptSettings:
         return Sampling(self.k, self.temperature, max_tokens=self.max_tokens)
 
 
-def attempt_prompt(question: Question, settings: AttemptSettings) -> RenderedPrompt:
-    """What the policy is asked."""
+def attempt_prompt(question: Question, settings: AttemptSettings, form: str = POINTS) -> RenderedPrompt:
+    """What the policy is asked; as trained, in that form."""
     said = {
         "question": question.question,
         "choices": lettered_choices(question),
         "answer_format": answer_format(question),
     }
     if settings.as_trained:
-        said["instruction"] = trace_instruction(question)
+        said["instruction"] = instruction(question, form)
     return load_prompt(TRAINED_PROMPT if settings.as_trained else PROMPT).render(
         {"original": shown(question.media)}, **said
     )
 
 
-async def attempt(draft: Draft, session: Session, settings: AttemptSettings, judged: bool) -> Draft:
+async def attempt(draft: Draft, session: Session, settings: AttemptSettings, judged: bool, form: str = POINTS) -> Draft:
     """The draft with k answers of the policy, graded, equal ones once.
 
     Raises :class:`Reject` with too few graded; before asking where the gold answer is free text and there is no judge:
@@ -73,26 +75,35 @@ async def attempt(draft: Draft, session: Session, settings: AttemptSettings, jud
     question = draft.question
     if not judged and needs_judge(question):
         raise Reject(UNGRADABLE, "the gold answer is free text, and roles.judge names no endpoint that reads it")
-    prompt = attempt_prompt(question, settings)
+    prompt = attempt_prompt(question, settings, form)
     sampling = settings.sampling
     answered = await session.generate("policy", prompt, sampling)
+    attempts = await graded(question, answered.completions, session if judged else None)
+    require_graded(attempts, settings, answered.call.keys[0])
+    return replace(draft, attempts=attempts)
+
+
+async def graded(question: Question, completions: Sequence[Completion], caller: Caller | None) -> tuple[Attempt, ...]:
+    """The completions as graded attempts, in order, equal answers graded once; ``caller`` reaches a judge, if any."""
     attempts: list[Attempt] = []
-    graded: dict[str | None, Verdict] = {}
-    for completion in answered.completions:
+    found: dict[str | None, Verdict] = {}
+    for completion in completions:
         predicted = stated_answer(completion.text)
-        if predicted not in graded:
-            graded[predicted] = await score_outcome(question, predicted, session if judged else None)
-        verdict = graded[predicted]
+        if predicted not in found:
+            found[predicted] = await score_outcome(question, predicted, caller)
+        verdict = found[predicted]
         correct = None if verdict.value is None else verdict.value >= 1
         method, _, reason = verdict.reason.partition(": ")
         attempts.append(Attempt(completion.text, predicted, correct, method, reason))
-    attempted = replace(draft, attempts=tuple(attempts))
-    if attempted.scored_attempts < settings.k_min:
-        unscored = next(attempt for attempt in attempts if attempt.correct is None)
-        scored = f"{attempted.scored_attempts} of {settings.k} attempts could be graded"
-        detail = f"{scored}: {unscored.method}: {unscored.reason}"
-        raise Reject(UNGRADABLE, detail, answered.call.keys[0])
-    return attempted
+    return tuple(attempts)
+
+
+def require_graded(attempts: Sequence[Attempt], settings: AttemptSettings, key: str) -> None:
+    """Raises :class:`Reject` where fewer than ``k_min`` attempts could be graded; ``key`` is the first reply's."""
+    unscored = [attempt for attempt in attempts if attempt.correct is None]
+    if len(attempts) - len(unscored) < settings.k_min:
+        scored = f"{len(attempts) - len(unscored)} of {settings.k} attempts could be graded"
+        raise Reject(UNGRADABLE, f"{scored}: {unscored[0].method}: {unscored[0].reason}", key)
 
 
 def _as_trained(settings: AttemptSettings) -> bool:
@@ -105,7 +116,7 @@ def _in_own_words(settings: AttemptSettings) -> bool:
 
 STAGE = Stage(
     "attempt",
-    "the policy answers each question several times, and the answers are graded",
+    "the policy answers each question as often as attempt.k says, and the answers are graded",
     reasons={UNGRADABLE: "fewer attempts could be graded than attempt.k_min"},
     asks=(
         Asks("policy", (PROMPT,), when=_in_own_words),
@@ -118,12 +129,13 @@ STAGE = Stage(
 
 @dataclass
 class AttemptQuestions(CallingStage):
-    """Attempts every question; see the module."""
+    """Attempts every question; see the module. ``form`` is that of the shards' user turns, for ``as_trained``."""
 
     settings: AttemptSettings
     models: ModelsSettings
+    form: str = POINTS
     stage = STAGE
 
     def work(self) -> Work:
         """See :func:`attempt`."""
-        return partial(attempt, settings=self.settings, judged=self.models.judges_text)
+        return partial(attempt, settings=self.settings, judged=self.models.judges_text, form=self.form)

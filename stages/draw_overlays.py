@@ -14,12 +14,12 @@ from schemas.records import Draft, MediaRef, Overlay
 from stages.ingest_records import MediaRoots
 from stages.plumbing.stage import DraftStage, Stage, Work
 from vision.clips import encode_frame
-from vision.decode import Pixels
 from vision.frame_overlay import draw_on_frames, stable_ids
 from vision.frames import Frame
 from vision.hashing import sha256_bytes
 from vision.media import MediaStore
 from vision.overlay import Mark, draw_overlay, encode_png
+from vision.samples import Pixels
 
 
 def mark_numbers(points: Sequence[Point]) -> tuple[int, ...]:

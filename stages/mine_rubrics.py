@@ -1,15 +1,17 @@
 """Rubric mining (RuCL §3.2): candidates from the teacher once a run, judged on a sample, filtered and stratified.
 
-In: the drafts of the RL side, with attempts. Out: ``kept``, the same drafts with the run's rubrics, and ``mined``, one
-:class:`MinedRubrics` for the run. The sample is the questions
+In: the drafts of the RL side. Out: ``kept``, the same drafts with the run's rubrics, and ``mined``, one
+:class:`rewards.mined_rubrics.MinedRubrics` for the run. The sample is the questions with attempts
 whose ids hash lowest; the rollout judged of each is its first attempt. A reply that fails is listed as a problem and
 left out of the statistics; it never counts as a score.
+
+The candidates are the teacher's (§3.2 gives it task category, image, question and gold answer of some examples; ours
+sees an attempt at each too) or those of the default pool. Rubrics that ask for the right answer are kept apart.
 """
 
 import itertools
-import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -22,10 +24,14 @@ from inference.session import Session
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
 from rewards.judge_guard import question_text
+from rewards.mined_rubrics import MinedRubrics
 from rewards.rubrics import (
+    TEACHER,
+    Candidates,
     RubricScore,
     RubricSettings,
     candidates_of_reply,
+    default_candidates,
     measure,
     stratify,
 )
@@ -35,11 +41,11 @@ from schemas.coding import record
 from schemas.messages import Part, TextPart, shown
 from schemas.ordering import order_key
 from schemas.quoting import quote
-from schemas.records import Call, Draft, Rejected, Rubric
+from schemas.records import Call, Draft, Rejected
 from stages.plumbing.calling import CallModels
 from stages.plumbing.stage import REJECTED, DraftStage, Stage, apply
 
-CANDIDATES_PROMPT = "rubric_candidates.v2"
+CANDIDATES_PROMPT = "rubric_candidates.v3"
 
 
 @record
@@ -56,54 +62,57 @@ class RubricTask:
 
     id: str
     draft: Draft
-    rubrics: tuple[Rubric, ...]
+    candidates: Candidates
     calls: tuple[Call, ...]
 
 
 @dataclass(frozen=True)
 class Judged:
-    """The scores of one attempt."""
+    """The scores of one attempt, and whether its answer is right (None: not graded)."""
 
-    rubrics: tuple[Rubric, ...]
+    candidates: Candidates
     scores: tuple[RubricScore, ...]
     calls: tuple[Call, ...]
-
-
-@dataclass(frozen=True)
-class MinedRubrics:
-    """What mining found: the rubrics kept, all candidates as measured, and what went wrong on the way."""
-
-    kept: tuple[Rubric, ...] = ()
-    candidates: tuple[Rubric, ...] = ()
-    judged: int = 0
-    problems: tuple[str, ...] = ()
-    calls: tuple[Call, ...] = field(default=())
+    correct: bool | None = None
 
 
 async def propose_rubrics(sample: RubricSample, session: Session, settings: RubricSettings) -> tuple[RubricTask, ...]:
     """Asks the teacher for candidates, with the images of its examples; returns one judging task for each draft.
 
-    A teacher that takes one image a request is shown one example.
+    A teacher that takes one image a request is shown one example. Without a teacher, or where the settings say so, the
+    candidates are those of the default pool, and nobody is asked.
     """
+    if settings.pool == TEACHER and session.models.settings.has_role("teacher"):
+        candidates = await _ask_teacher(sample, session, settings)
+    else:
+        candidates = default_candidates(settings.max_rubrics)
+    return tuple(RubricTask(draft.id, draft, candidates, tuple(session.calls)) for draft in sample.drafts)
+
+
+async def _ask_teacher(sample: RubricSample, session: Session, settings: RubricSettings) -> Candidates:
     shows_several = session.models.settings.endpoint("teacher").multi_image
     parts, mark = examples_of(sample.drafts[: settings.examples if shows_several else 1])
     prompt = load_prompt(CANDIDATES_PROMPT).render(
         {"examples": parts}, max_rubrics=str(settings.max_rubrics), mark=mark
     )
-    rubrics, _ = await ask_for(
+    candidates, _ = await ask_for(
         session,
         "teacher",
         prompt,
         Sampling(max_tokens=8192),
         lambda reply: candidates_of_reply(reply.text, settings.max_rubrics),
     )
-    return tuple(RubricTask(draft.id, draft, rubrics, tuple(session.calls)) for draft in sample.drafts)
+    return candidates
 
 
 def examples_of(drafts: Sequence[Draft]) -> tuple[list[Part], str]:
-    """Returns each draft's media, question, answer and first attempt, the texts quoted, and the quotation's mark."""
-    names = ("QUESTION", "CORRECT ANSWER", "ATTEMPT")
-    texts = [(question_text(d.question), d.question.answer, d.attempts[0].text) for d in drafts]
+    """Returns each draft's media, kind of task, question, answer and first attempt, the texts quoted, and the
+    quotation's mark.
+
+    The kind of task (§3.2: task category) is what is known of it: the source's name and the answer type.
+    """
+    names = ("KIND OF TASK", "QUESTION", "CORRECT ANSWER", "ATTEMPT")
+    texts = [(_kind_of_task(d), question_text(d.question), d.question.answer, d.attempts[0].text) for d in drafts]
     quoted = quote(*itertools.chain.from_iterable(texts))
     shown_texts, parts = iter(quoted.texts), list[Part]()
     for number, draft in enumerate(drafts, 1):
@@ -112,10 +121,15 @@ def examples_of(drafts: Sequence[Draft]) -> tuple[list[Part], str]:
     return parts, quoted.mark
 
 
+def _kind_of_task(draft: Draft) -> str:
+    return f"{draft.question.source}, {draft.question.answer_type}"
+
+
 async def judge_attempt(task: RubricTask, session: Session) -> Judged:
     """Ask the judge for applicability and score of each candidate on the draft's first attempt."""
-    judged = await judge_rubrics(task.draft.question, task.draft.attempts[0].text, task.rubrics, session)
-    return Judged(task.rubrics, tuple(each.score for each in judged), task.calls)
+    attempt = task.draft.attempts[0]
+    judged = await judge_rubrics(task.draft.question, attempt.text, task.candidates.rubrics, session)
+    return Judged(task.candidates, tuple(each.score for each in judged), task.calls, attempt.correct)
 
 
 def summarise(judged: Iterable[Judged], failures: Iterable[Rejected], settings: RubricSettings) -> MinedRubrics:
@@ -124,27 +138,18 @@ def summarise(judged: Iterable[Judged], failures: Iterable[Rejected], settings: 
     problems = tuple(sorted(f"{failure.stage} {failure.id}: {failure.detail}" for failure in failures))
     if not rows:
         return MinedRubrics(problems=problems)
-    measured = measure(rows[0].rubrics, (row.scores for row in rows))
-    return MinedRubrics(stratify(measured, settings), measured, len(rows), problems, rows[0].calls)
-
-
-def rubrics_json(mined: MinedRubrics) -> str:
-    """The content of ``rubrics.json``: every candidate as measured, whether it was kept, and what went wrong."""
-    kept = {rubric.id: rubric.stratum for rubric in mined.kept}
-    rows = [
-        {
-            "id": rubric.id,
-            "description": rubric.description,
-            "criteria": rubric.criteria,
-            "applicability": rubric.applicability,
-            "pass_rate": rubric.pass_rate,
-            "kept": rubric.id in kept,
-            "stratum": kept.get(rubric.id),
-        }
-        for rubric in mined.candidates
-    ]
-    return json.dumps(
-        {"judged": mined.judged, "rubrics": rows, "problems": mined.problems}, indent=1, ensure_ascii=False
+    candidates, graded = rows[0].candidates, [row.correct for row in rows if row.correct is not None]
+    measured = measure(candidates.rubrics, (row.scores for row in rows))
+    return MinedRubrics(
+        stratify(measured, settings),
+        measured,
+        len(rows),
+        problems,
+        rows[0].calls,
+        candidates.apart,
+        candidates.pool,
+        len(graded),
+        sum(graded),
     )
 
 
@@ -161,16 +166,24 @@ def _id_key(draft: Draft) -> str:
     return order_key(draft.id)
 
 
+def _is_attempted(draft: Draft) -> bool:
+    return bool(draft.attempts)
+
+
 def _with_rubrics(draft: Draft, found: MinedRubrics) -> Draft:
     return replace(draft, rubrics=found.kept, calls=draft.calls + found.calls)
 
 
+def _asks_teacher(settings: RubricSettings) -> bool:
+    return settings.pool == TEACHER
+
+
 RUBRIC_CANDIDATES = Stage(
     "rubric_candidates",
-    "the teacher proposes criteria, once for the run",
-    asks=(Asks("teacher", (CANDIDATES_PROMPT,)),),
+    "the teacher proposes criteria, once for the run, or those of the default pool are taken",
+    asks=(Asks("teacher", (CANDIDATES_PROMPT,), required=False, when=_asks_teacher),),
     settings=RubricSettings,
-    max_calls=lambda settings: 1,
+    max_calls=lambda settings: int(_asks_teacher(settings)),
 )
 RUBRIC_JUDGE = Stage(
     "rubric_judge",
@@ -193,6 +206,7 @@ class MineRubrics(DraftStage):
         """``kept`` drafts, ``mined``, and ``rejected``, which is empty: what fails here is a problem of the run's."""
         sample = (
             drafts
+            | "Attempted" >> beam.Filter(_is_attempted).with_output_types(Draft)
             | "SampleById" >> beam.combiners.Top.Smallest(self.settings.sample, key=_id_key)
             | "AsSample" >> beam.FlatMap(_as_sample)
         )

@@ -29,10 +29,15 @@ _META = re.compile(r"\b(?:none|all|both|neither|any|cannot|can't|not)\b", re.IGN
 _BLANK = re.compile(r"_{2,}|\(\s*\)|\.{3,}|…|\bis\s*[:.]?\s*$")
 
 
+def names_no_other(choices: tuple[str, ...]) -> bool:
+    """Whether each choice is an answer of its own, and none speaks of the others, such as "all of these"."""
+    return not any(_META.search(choice) for choice in choices)
+
+
 def can_be_opened(question: Question) -> bool:
     """Whether the gold answer can be given without seeing the choices."""
     choices = question.choices
-    if choices is None or any(_META.search(choice) for choice in choices):
+    if choices is None or not names_no_other(choices):
         return False
     if _REFERS_TO_CHOICES.search(question.question) or _BLANK.search(question.question):
         return False
@@ -65,14 +70,15 @@ def open_question(draft: Draft, judged: bool = True) -> Draft:
         return draft
     text = without_options(question.question, question.choices)
     answer_type = "numeric" if _NUMBER.fullmatch(question.answer.strip()) else "text"
-    if not text or not _only_gold_is_right(question.answer, answer_type, question.choices, judged):
+    if not text or not only_gold_is_right(question.answer, answer_type, question.choices, judged):
         return draft
     opened = replace(question, question=text, choices=None, opened_choices=question.choices, answer_type=answer_type)
     return replace(draft, question=opened)
 
 
-def _only_gold_is_right(gold: str, answer_type: str, choices: tuple[str, ...], judged: bool) -> bool:
-    """Whether every wrong choice would be graded as wrong, or be left to a judge who is there."""
+def only_gold_is_right(gold: str, answer_type: str, choices: tuple[str, ...], judged: bool) -> bool:
+    """Whether the gold answer would be graded as right without the choices, and every other choice as wrong or, where
+    ``judged``, be left to a judge."""
     values = {choice: grade_answer(choice, gold, answer_type, None).value for choice in choices}
     wrong = {0.0, None} if judged else {0.0}
     return values.pop(gold) == 1.0 and wrong.issuperset(values.values())

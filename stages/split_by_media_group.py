@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import apache_beam as beam
-from apache_beam.pvalue import PCollection, TaggedOutput
+from apache_beam.pvalue import TaggedOutput
 
 from schemas.coding import record
 from schemas.config import Share, settings
@@ -132,7 +132,7 @@ class SplitByMediaGroup(DraftStage):
     settings: SplitSettings
     stage = STAGE
 
-    def expand(self, drafts: PCollection | tuple[PCollection, PCollection]) -> Any:
+    def expand(self, drafts: Any) -> Any:
         """``sft``, ``rl`` and ``rejected``."""
         chosen, all_drafts = drafts if isinstance(drafts, tuple) else (drafts, None)
         uses = chosen | "MediaOfEach" >> beam.Map(_use).with_output_types(tuple[str, Use])

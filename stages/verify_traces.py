@@ -9,7 +9,7 @@ lie off their objects before the score falls below 0.7. ``floors`` stand under s
 and all at 0 is the paper's rule.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar
@@ -18,7 +18,8 @@ from inference.asking import Asks
 from inference.session import Session
 from inference.settings import ModelsSettings
 from rewards.aggregate import GateSettings
-from rewards.case import case_of
+from rewards.case import Context, case_of
+from rewards.form import FORMS
 from rewards.locating import ObjectMasks, Served, served_by
 from rewards.registry import SCORERS
 from rewards.scorer import Scorer, check_names, check_served
@@ -154,13 +155,17 @@ async def verify(
 ) -> Draft:
     """The draft with its traces scored, equal ones once, and the best one chosen.
 
-    Raises :class:`Reject` where none is good enough.
+    Where a detector's boxes stand for gold ones, scorers take them for these. Raises :class:`Reject` where none is good
+    enough.
     """
-    masks = ObjectMasks(draft.question, session, served)
+    question = draft.question if draft.pseudo_boxes is None else replace(draft.question, gold_boxes=draft.pseudo_boxes)
+    masks = ObjectMasks(question, session, served)
+    form, context = FORMS[draft.form], Context(complexity=draft.complexity)
     scored: dict[str, Trace] = {}
     for trace in draft.traces:
         if trace.text not in scored:
             case = case_of(trace, masks, draft.entities or (), draft.pointable)
+            case = replace(case, form=form, context=context)
             verified = await verify_case(case, settings.gate, scorers, settings.planner)
             scored[trace.text] = replace(trace, verdicts=verified.verdicts, score=verified.score)
     traces = tuple(replace(scored[trace.text], index=trace.index) for trace in draft.traces)
@@ -174,16 +179,38 @@ async def verify(
     return replace(draft, traces=traces, best=best)
 
 
+@dataclass(frozen=True)
+class _Runs:
+    """Whether a config lets a scorer run, which then asks ``when`` it says; a value, for descriptions are compared."""
+
+    scorer: str
+    when: Callable[[VerifySettings], bool] | None
+
+    def __call__(self, settings: VerifySettings) -> bool:
+        return self.scorer not in settings.gate.skip and (self.when is None or self.when(settings))
+
+
 def _is_planned(settings: VerifySettings) -> bool:
     return settings.planner == "judge"
+
+
+def _checked(scorers: Sequence[Scorer]) -> str:
+    """What the scorers look at, for people."""
+    if any(scorer.is_grounding for scorer in scorers):
+        return "answer, grounding and reasoning"
+    *names, last = (scorer.name.replace("_", " ") for scorer in scorers)
+    return f"{', '.join(names)} and {last}" if names else last
 
 
 def describe(scorers: Sequence[Scorer]) -> Stage:
     """What the stage says of itself with these scorers; a recipe with scorers of its own lists this description."""
     planning = Asks("judge", (PLAN_PROMPT,), required=False, when=_is_planned)
+    scoring = [
+        replace(ask, required=False, when=_Runs(scorer.name, ask.when)) for scorer in scorers for ask in scorer.asks
+    ]
     return Stage(
         "verify",
-        "traces are scored for answer, grounding and reasoning; the best one is kept if it is good enough",
+        f"traces are scored for {_checked(scorers)}; the best one is kept if it is good enough",
         reasons={
             WRONG_ANSWER: "no trace reached the gold answer",
             MALFORMED: "the best right trace is not of the form asked for, or concludes otherwise",
@@ -191,7 +218,7 @@ def describe(scorers: Sequence[Scorer]) -> Stage:
             LOW_REASONING: "the best right and grounded trace does not support its answer",
             UNVERIFIABLE: "what no trace can do without could not be checked",
         },
-        asks=(*(replace(ask, required=False) for scorer in scorers for ask in scorer.asks), planning),
+        asks=(*scoring, planning),
         settings=VerifySettings,
         scores=tuple(scorer.name for scorer in scorers),
         failures=(UNVERIFIABLE,),

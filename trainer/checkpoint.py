@@ -32,12 +32,12 @@ def _random_state() -> dict[str, Any]:
 
 @dataclass
 class Progress:
-    """Where a run stands: steps done, rows taken up, what the loop itself remembers (numbers and strings only), and the
-    state of random numbers, as it is when this is made.
+    """Where a run stands: steps done, the place in the data (:data:`trainer.drawing.Position`), what the loop itself
+    remembers (numbers and strings only), and the state of random numbers, as it is when this is made.
     """
 
     step: int = 0
-    position: int = 0
+    position: int | tuple[int, ...] = 0
     memory: dict[str, Any] = field(default_factory=dict)
     random: dict[str, Any] = field(default_factory=_random_state, compare=False)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from schemas.extras import MissingExtra, require_extra
 
 _EXAMPLES = """examples:
+  trainer grpo --config ivgr --data runs/q --output runs/ivgr --set model.path=runs/sft/model
   trainer sft  --config sft.toml  --data runs/q --output runs/sft
   trainer grpo --config grpo.toml --data runs/q --output runs/grpo --set model.path=runs/sft/model
   trainer eval --config grpo.toml --data data/sample --output runs/eval --set model.path=runs/grpo/model
@@ -60,12 +61,22 @@ def make_parser() -> argparse.ArgumentParser:
         ("eval", "sample answers to a run's rl/ shards, or to a folder with records.jsonl, and score them"),
     ):
         command = commands.add_parser(name, help=does, allow_abbrev=False)
-        command.add_argument("--config", required=True, metavar="FILE", help="a TOML config")
+        command.add_argument(
+            "--config", required=True, metavar="FILE", help="a TOML config, or argos, sail_rl, ivgr or rucl"
+        )
         command.add_argument("--data", required=True, type=Path, metavar="RUN", help="a run folder, or its shards")
         command.add_argument("--output", required=True, type=Path, metavar="OUT", help="made if missing, else resumed")
         command.add_argument(
             "--set", action="append", default=[], metavar="a.b=c", dest="overrides", help="override one key"
         )
+        if name == "eval":
+            command.add_argument(
+                "--crops",
+                action="append_const",
+                const="eval.crops=true",
+                dest="overrides",
+                help="answer with crops of what the model boxes in a first pass, and without",
+            )
     command = commands.add_parser("export", help="make a plain model folder of a checkpoint", allow_abbrev=False)
     command.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a step's folder in OUT/checkpoints")
     command.add_argument("out", type=Path, metavar="OUT", help="the model's folder, which must not hold anything yet")

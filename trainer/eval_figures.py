@@ -21,29 +21,46 @@ SHOWN_QUESTIONS, SHOWN_ANSWERS = 24, 2
 
 @dataclass(frozen=True)
 class Answered:
-    """One question with its sampled answers."""
+    """One question with its sampled answers, in words with so many ``crops`` of its images; None for any other way."""
 
     row: TrainingRow
     rollouts: tuple[Rollout, ...]
     scored: tuple[Scored, ...]
+    crops: int | None = None
 
     @property
     def outcomes(self) -> list[float]:
-        """Those of its answers that were scored."""
+        """The outcomes of the answers that were scored."""
         return [each.outcome for each in self.scored if each.outcome is not None]
 
 
 def figures(answered: Sequence[Answered], ks: Sequence[int]) -> dict[str, Any]:
-    """The figures over all questions, by source and by answer type; a figure without data is null."""
+    """The figures over all questions, by source and by answer type, and by stream where questions are asked in streams;
+    a figure without data is null.
+
+    Where questions are answered with crops and without, these are the figures with crops; those without stand beside.
+    """
+    with_crops = [each for each in answered if each.crops is not None]
+    plain = [each for each in answered if each.crops is None]
+    if with_crops and plain:
+        return figures(with_crops, ks) | {"without_crops": _figures(plain, ks), "crops": _crops(with_crops)}
     parts: dict[str, Callable[[Answered], str]] = {
         "source": lambda a: a.row.source,
         "answer_type": lambda a: a.row.question.answer_type,
     }
+    if any(each.row.context.stream for each in answered):
+        parts["stream"] = lambda a: a.row.context.stream or "none"
     report: dict[str, Any] = {"all": _figures(answered, ks)}
     for name, key in parts.items():
         values = sorted({key(each) for each in answered})
         report[name] = {value: _figures([each for each in answered if key(each) == value], ks) for value in values}
     return report
+
+
+def _crops(answered: Sequence[Answered]) -> dict[str, Any]:
+    """How many questions had crops, and how many crops these had."""
+    counts = [float(each.crops) for each in answered if each.crops]
+    return {"questions": len(counts), "mean": mean(counts)}
 
 
 def _figures(answered: Sequence[Answered], ks: Sequence[int]) -> dict[str, Any]:

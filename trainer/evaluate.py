@@ -1,22 +1,22 @@
 """Evaluation: sampled answers to every question of a run's shards or of a folder of records, scored as in training."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from trainer.drawing import Room
+from trainer.crops import ExaminerWithCrops
+from trainer.drawing import Drawn, LeftOut, Room
 from trainer.eval_figures import Answered, figures, mean, page
+from trainer.examiner import Examiner
 from trainer.gallery import as_line
-from trainer.grpo import answer_text
-from trainer.model import VisionLanguageModel, load_model
+from trainer.model import load_model
 from trainer.monitor import Monitor
 from trainer.records import Records
 from trainer.reward import Reward, check_recipe
 from trainer.rollouts import make_sampler
-from trainer.sample import BadRow, Sample
-from trainer.sampling import Rollout
+from trainer.sample import BadRow
 from trainer.settings import TrainerSettings
-from trainer.shards import ShardError, Shards, TrainingRow, prompt_sample, side_of
+from trainer.shards import ShardError, Shards, side_of
 
 QUESTIONS_AT_ONCE = 128
 SHOWN = ("accuracy",)
@@ -30,18 +30,21 @@ def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
     """
     vlm = load_model(settings.model)
     vlm.model.requires_grad_(False)
-    rows = Records(data) if (data / "records.jsonl").is_file() else _shards(data, output)
-    check_recipe(settings.reward, rows.gives)
+    rows = Records(data, settings.eval.form) if (data / "records.jsonl").is_file() else _shards(data, output)
+    check_recipe(settings.reward, lambda name: rows.gives(name) or (settings.eval.crops and name == "stream"))
     sampler = make_sampler(vlm, settings.rollout, str(output / "served"))
     reward = Reward(settings.reward, output)
+    examiner = (ExaminerWithCrops if settings.eval.crops else Examiner)(vlm, sampler, reward, settings)
     answered: list[Answered] = []
+    done = 0
     with Monitor(output, "eval", settings, str(data), settings.eval.questions or len(rows)) as monitor:
         monitor.resume_at(0)
         sampler.sync()
         try:
-            for chunk in _chunks(_usable(vlm, rows, settings, monitor.leave_out)):
-                answered += _answer(vlm, sampler.sample, reward, chunk, settings, len(answered))
-                monitor.log(len(answered) - 1, {"accuracy": mean([o for a in answered for o in a.outcomes])}, SHOWN)
+            for chunk in _chunks(_usable(examiner, rows, settings, monitor.leave_out)):
+                answered += examiner.answer([each for prompts in chunk for each in prompts], settings.seed + done)
+                done += len(chunk)
+                monitor.log(done - 1, {"accuracy": mean([o for a in answered for o in a.outcomes])}, SHOWN)
         finally:
             reward.close()
     report = figures(answered, settings.eval.k)
@@ -55,52 +58,37 @@ def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
 def _lines(answered: Sequence[Answered]) -> Iterator[str]:
     for each in answered:
         for scored, rollout in zip(each.scored, each.rollouts, strict=True):
-            line = {"id": each.row.id, "gold": each.row.question.answer, "tokens": len(rollout.ids), **as_line(scored)}
-            yield json.dumps(line, ensure_ascii=False)
+            line = {"id": each.row.id, "gold": each.row.question.answer, "tokens": len(rollout.ids)}
+            cropped = {} if each.crops is None else {"crops": each.crops}
+            yield json.dumps(line | cropped | as_line(scored, each.row.context.stream), ensure_ascii=False)
 
 
-def _answer(
-    vlm: VisionLanguageModel,
-    sample: Callable[[Sequence[Sample], int, int], list[list[Rollout]]],
-    reward: Reward,
-    chunk: Sequence[tuple[TrainingRow, Sample]],
-    settings: TrainerSettings,
-    done: int,
-) -> list[Answered]:
-    rows, prompts = [row for row, _ in chunk], [prompt for _, prompt in chunk]
-    rollouts = sample(prompts, settings.eval.samples, settings.seed + done)
-    texts = [[answer_text(vlm, rollout) for rollout in group] for group in rollouts]
-    scored = reward.score(vlm, rows, prompts, texts)
-    return [Answered(row, tuple(r), tuple(s)) for row, r, s in zip(rows, rollouts, scored, strict=True)]
-
-
-def _usable(
-    vlm: VisionLanguageModel, rows: Rows, settings: TrainerSettings, left_out: Callable[[str, str], None]
-) -> Iterator[tuple[TrainingRow, Sample]]:
-    """The rows that can be asked, up to ``eval.questions``."""
+def _usable(examiner: Examiner, rows: Rows, settings: TrainerSettings, left_out: LeftOut) -> Iterator[list[Drawn]]:
+    """The prompts of each row that can be asked, one or several, up to ``eval.questions`` rows."""
     count, room = 0, Room(settings.batch.max_tokens, settings.rollout.max_new_tokens)
     for index in range(len(rows)):
         if settings.eval.questions and count == settings.eval.questions:
             return
         try:
-            row = rows[index]
-            prompt = prompt_sample(vlm, row)
+            prompts = examiner.prompts(rows[index])
         except BadRow as error:
             left_out(f"row {index}", str(error))
             continue
-        if (reason := room.refusal(prompt)) is not None:
-            left_out(f"row {index}", reason)
+        refusals = [reason for _, prompt in prompts if (reason := room.refusal(prompt)) is not None]
+        if refusals or not prompts:
+            left_out(f"row {index}", refusals[0] if refusals else "it is not asked in any of eval.streams")
             continue
         count += 1
-        yield row, prompt
+        yield prompts
     if not count:
         raise ShardError("no question can be asked; left_out.jsonl says why")
 
 
-def _chunks(rows: Iterator[tuple[TrainingRow, Sample]]) -> Iterator[list[tuple[TrainingRow, Sample]]]:
-    chunk: list[tuple[TrainingRow, Sample]] = []
-    for row in rows:
-        chunk.append(row)
+def _chunks(rows: Iterator[list[Drawn]]) -> Iterator[list[list[Drawn]]]:
+    """The prompts of the rows to ask at once."""
+    chunk: list[list[Drawn]] = []
+    for prompts in rows:
+        chunk.append(prompts)
         if len(chunk) == QUESTIONS_AT_ONCE:
             yield chunk
             chunk = []

@@ -23,15 +23,16 @@ def save_rollouts(folder: Path, groups: Sequence[Group]) -> None:
             drawn = overlay_png(group.row, scored.text)
             if drawn is not None:
                 (folder / name).write_bytes(drawn)
-            line = {"id": group.row.id, "gold": group.row.question.answer, **as_line(scored)}
+            line = {"id": group.row.id, "gold": group.row.question.answer, **as_line(scored, group.row.context.stream)}
             lines.append(json.dumps(line | {"overlay": name if drawn else None}, ensure_ascii=False))
     (folder / "rollouts.jsonl").write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
 
-def as_line(scored: Scored) -> dict[str, object]:
-    """A scored response as plain fields."""
+def as_line(scored: Scored, stream: str | None = None) -> dict[str, object]:
+    """A scored response as plain fields, with the stream that it was asked for in where there is one."""
     verdicts = {verdict.name: {"value": verdict.value, "reason": verdict.reason} for verdict in scored.verdicts}
-    return {"reward": scored.reward, "text": scored.text, "verdicts": verdicts}
+    asked = {} if stream is None else {"stream": stream}
+    return {**asked, "reward": scored.reward, "text": scored.text, "verdicts": verdicts}
 
 
 def overlay_png(row: TrainingRow, text: str) -> bytes | None:

@@ -8,7 +8,7 @@ import contextlib
 import copy
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,10 @@ import torch
 
 from rewards.recipes.base import Memory
 from rewards.scorers.outcome import needs_judge
+from schemas.config import ConfigError
+from schemas.text import counted
 from trainer.collate import Batch, collate, micro_batches
-from trainer.drawing import Draws, Encode, Room, first_samples
+from trainer.drawing import Drawn, Draws, Encode, Room, first_samples
 from trainer.encode import with_response
 from trainer.gallery import save_rollouts
 from trainer.group import Group, Scored
@@ -26,13 +28,16 @@ from trainer.loss import Clipping, advantages, clip_high_at, overlong_penalty, p
 from trainer.memory import available_bytes, estimate, refuse_if_too_large, rows_like
 from trainer.model import VisionLanguageModel, load_model
 from trainer.optimiser import NotFinite, Optimiser
+from trainer.plan import Part, parts_of, read_plan, said_of
 from trainer.policy import Scores, score
 from trainer.reward import Reward, check_judge, check_recipe, reads_text
 from trainer.rollouts import make_sampler
 from trainer.sample import BadRow, Sample
 from trainer.sampling import Rollout, Sampler
-from trainer.settings import TrainerSettings
-from trainer.shards import Shards, TrainingRow, prompt_sample
+from trainer.settings import RewardSettings, TrainerSettings
+from trainer.shards import Shards, TrainingRow
+from trainer.step_metrics import idle_because, summary
+from trainer.streams import prompt_samples
 from trainer.training import Training
 
 SEEDS_PER_STEP = 1000
@@ -63,22 +68,21 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
     vlm = load_model(settings.model)
     shards, room = Shards(data, "rl", output / "rows"), Room(settings.batch.max_tokens, settings.rollout.max_new_tokens)
     check_recipe(settings.reward, shards.gives)
-    if (left_out := check_judge(settings.reward, shards)) is not None:
-        print(f"trainer: {left_out}", file=sys.stderr)
-    encode = _encoder(vlm, reads_text(settings.reward))
+    parts = _parts(settings, data, shards)
+    encode = _encoder(vlm, settings.reward)
     rows = rows_like(first_samples(shards, encode, room))
     refuse_if_too_large(estimate(vlm.model, settings, rows, is_grpo=True), available_bytes())
     reference = copy.deepcopy(vlm.model).requires_grad_(False).eval() if grpo.kl_beta > 0 else None
-    steps = grpo.steps_for(len(shards))
+    steps = grpo.steps_for(shards.prompts)
     optimiser = Optimiser(vlm.model, settings.optimiser, steps * grpo.updates_per_rollout)
     sampler = make_sampler(vlm, settings.rollout, str(output / "served"))
     reward = Reward(settings.reward, output)
     with (
         contextlib.closing(reward),
-        Training("grpo", settings, data, output, shards, optimiser, steps) as training,
+        Training("grpo", settings, data, output, shards, optimiser, steps, said_of(parts)) as training,
     ):
         reward.memory = Memory.of_plain(training.progress.memory)
-        draws = Draws(shards, encode, settings.seed, room, training.monitor.leave_out)
+        draws = Draws(shards, encode, settings.seed, room, training.monitor.leave_out, parts)
         draws.position = training.progress.position
         trainee = Trainee(vlm, optimiser, sampler, reward, draws, reference, settings)
         shown = ("reward", *reward.recipe.shown, "entropy", "logprob_gap", "lr", "tokens_per_s")
@@ -94,13 +98,33 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
     return output / "model"
 
 
-def _encoder(vlm: VisionLanguageModel, is_read: bool) -> Encode:
-    """Rows to prompts; ``is_read``: a judge reads answers that are free text."""
+def _parts(settings: TrainerSettings, data: Path, shards: Shards) -> tuple[Part, ...]:
+    """The parts of the data's batch plan, if it has one; says what is left out of the data.
 
-    def encode(row: TrainingRow) -> Sample:
+    Raises ShardError for a plan that is none, and ConfigError for steps too small for a row.
+    """
+    parts, notes = parts_of(read_plan(data), shards)
+    most = max(map(len, shards.streams), default=1)
+    if most > settings.grpo.prompts_per_step:
+        raise ConfigError(f"grpo.prompts_per_step must be at least {most}: a row is asked in {most} streams")
+    told = [check_judge(settings.reward, shards), *notes]
+    if detected := shards.count_detected():
+        told.append(f"{counted(detected, 'row')} of {len(shards)} with a detector's boxes for gold ones")
+    for note in filter(None, told):
+        print(f"trainer: {note}", file=sys.stderr)
+    return parts
+
+
+def _encoder(vlm: VisionLanguageModel, settings: RewardSettings) -> Encode:
+    """Rows to prompts, one for each stream that a row is asked in."""
+    is_read, in_streams = reads_text(settings), "stream" in settings.make_recipe().needs
+
+    def encode(row: TrainingRow) -> list[Drawn]:
         if not is_read and needs_judge(row.question):
             raise BadRow(f"{row.id}: the gold answer is free text, and no judge of reward.roles reads it")
-        return prompt_sample(vlm, row)
+        if in_streams and not row.streams:
+            raise BadRow(f"{row.id}: it has no streams, which reward.recipe = {settings.recipe!r} needs")
+        return prompt_samples(vlm, row)
 
     return encode
 
@@ -123,17 +147,6 @@ def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float
     return sampled, metrics
 
 
-def idle_because(metrics: Mapping[str, float | None]) -> str:
-    """Why a step with these metrics had no gradient, should it have had none."""
-    if metrics["reward"] is None:
-        return "no rollout was scored"
-    if not metrics["groups_kept"]:
-        return "no group has answers that differ in what they earn"
-    if metrics["loss"] is None:
-        return "every rollout that could teach was cut off at rollout.max_new_tokens or not scored"
-    return "the rewards within each group are alike"
-
-
 def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group]]:
     """All groups sampled for a step, and those to learn from.
 
@@ -149,6 +162,8 @@ def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group
         if not wanted:
             break
         groups = sample_groups(trainee, wanted, trainee.settings.seed + step * SEEDS_PER_STEP + draw)
+        if not groups:  # what is still wanted has no room for the next row, which is asked in more streams
+            break
         sampled += groups
         by_reward = trainee.reward.recipe.samples_by_reward
         kept += [group for group in groups if not grpo.dynamic_sampling or group.teaches(by_reward)]
@@ -156,19 +171,15 @@ def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group
 
 
 def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
-    """The next ``count`` questions with a group of scored rollouts each."""
+    """The next ``count`` prompts with a group of scored rollouts each; a question in two streams has two of them."""
     drawn = trainee.draws.take(count)
+    if not drawn:
+        return []
     rows, prompts = [row for row, _ in drawn], [prompt for _, prompt in drawn]
     rollouts = trainee.sampler.sample(prompts, trainee.settings.grpo.group_size, seed)
-    texts = [[answer_text(trainee.vlm, rollout) for rollout in group] for group in rollouts]
+    texts = [[trainee.vlm.text_of(rollout.ids) for rollout in group] for group in rollouts]
     scored = trainee.reward.score(trainee.vlm, rows, prompts, texts)
     return [Group(*parts) for parts in zip(rows, prompts, map(tuple, rollouts), map(tuple, scored), strict=True)]
-
-
-def answer_text(vlm: VisionLanguageModel, rollout: Rollout) -> str:
-    """What a rollout says, without the token that ends it."""
-    ids = rollout.ids[:-1] if rollout.ids and rollout.ids[-1] in vlm.end_ids else rollout.ids
-    return vlm.tokenizer.decode(ids, skip_special_tokens=False)
 
 
 def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) -> list[Sample]:
@@ -274,26 +285,3 @@ def _clipping(trainee: Trainee, step: int) -> Clipping:
     steps = trainee.optimiser.steps // grpo.updates_per_rollout
     high = clip_high_at(step, steps, grpo.clip_high, grpo.clip_high_end)
     return Clipping(grpo.clip_low, high, grpo.importance_cap)
-
-
-def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str]) -> dict[str, float | None]:
-    """Means over all sampled rollouts that scored, and counts; ``shown`` are the verdicts to give means of.
-
-    Dropped groups count here: they are the policy's too.
-    """
-    scored = [each for group in sampled for each in group.scored]
-    rollouts = [rollout for group in sampled for rollout in group.rollouts]
-    return {
-        "reward": _mean([each.reward for each in scored]),
-        **{name: _mean([each.value(name) for each in scored]) for name in shown},
-        "unscored": float(sum(each.reward is None for each in scored)),
-        "truncated": _mean([float(rollout.is_truncated) for rollout in rollouts]),
-        "response_tokens": _mean([float(len(rollout.ids)) for rollout in rollouts]),
-        "groups_sampled": float(len(sampled)),
-        "groups_kept": float(len(kept)),
-    }
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None

@@ -29,8 +29,9 @@ FREE_OF_ENDPOINTS = {
 """The same, of each of ``reward.endpoints``."""
 
 
-def identity(command: str, settings: TrainerSettings, shards: Shards) -> dict[str, Any]:
-    """The command, the data, and each setting that counts by its dotted key; plain values that two runs compare.
+def identity(command: str, settings: TrainerSettings, shards: Shards, plan: str = "") -> dict[str, Any]:
+    """The command, the data with its batch plan, and each setting that counts by its dotted key; plain values that two
+    runs compare.
 
     A model's folder stands there in full, so that it is the same from wherever the command is given; endpoints that
     play no role do not.
@@ -42,7 +43,8 @@ def identity(command: str, settings: TrainerSettings, shards: Shards) -> dict[st
     values["reward"]["endpoints"] = {name: v for name, v in values["reward"]["endpoints"].items() if name in played}
     kept = {name: value for name, value in values.items() if name not in UNUSED[command]}
     data = f"{len(shards)} rows, ids sha256 {shards.sha256[:12]}"
-    return {"command": command, "data": data, **dict(_leaves(kept, ()))}
+    planned = {"batch_plan": plan} if plan else {}
+    return {"command": command, "data": data, **planned, **dict(_leaves(kept, ()))}
 
 
 def difference(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:

@@ -16,8 +16,8 @@ from inference.families.registry import trainable_families
 from schemas.coordinates import CoordinateFrame, ResizeRule
 from schemas.errors import UserError
 from schemas.extras import require_extra
+from schemas.responses.speech import Speech
 from trainer import attention
-from trainer.coordinates import Speech
 from trainer.sample import BadRow, EncodedImage
 from trainer.settings import ModelSettings
 
@@ -64,6 +64,11 @@ class VisionLanguageModel:
     def device(self) -> torch.device:
         """Where the model is."""
         return self.model.device
+
+    def text_of(self, ids: Sequence[int]) -> str:
+        """What a response says, without the token that ends it."""
+        kept = ids[:-1] if ids and ids[-1] in self.end_ids else ids
+        return self.tokenizer.decode(kept, skip_special_tokens=False)
 
     def encode_image(self, image: Image.Image, key: str) -> EncodedImage:
         """An upright RGB image as the vision tower takes it. Raises BadRow for one that it cannot take."""

@@ -2,20 +2,26 @@
 
 from pathlib import Path
 
+from rewards.case import GROUNDED, Context
+from rewards.case import TEXTUAL as TEXTUAL_STREAM
 from schemas.input_record import InvalidRecord, parse_record
 from schemas.json_lines import read_lines
-from schemas.question_text import user_text
+from schemas.question_text import BOXES, POINTS, TEXTUAL, user_text
 from schemas.records import MediaRef, Question, RawRecord
 from trainer.sample import BadRow
 from trainer.shards import ShardError, TrainingRow, labels_of
 from vision.media import HEAD_BYTES, MediaStore, sniff_kind
 
+STREAMS = {BOXES: GROUNDED, TEXTUAL: TEXTUAL_STREAM}
+"""The streams of iVGR that these forms are."""
+
 
 class Records:
     """The records of a folder, by index; a record is checked and its images are read when it is asked for."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raises ShardError when the folder holds no records."""
+    def __init__(self, folder: Path, form: str = POINTS) -> None:
+        """``form`` is that of the responses that are asked for. Raises ShardError when the folder holds no records."""
+        self._form = form
         self._store = MediaStore(str(folder), str(folder))
         with (folder / "records.jsonl").open("rb") as stream:
             self._lines = list(read_lines(stream))
@@ -26,8 +32,10 @@ class Records:
         return len(self._lines)
 
     def gives(self, name: str) -> bool:
-        """No record has a field of a :class:`rewards.case.Context`; see :meth:`trainer.shards.Shards.gives`."""
-        return False
+        """No record has a field of a :class:`rewards.case.Context` but its stream, which the form says; see
+        :meth:`trainer.shards.Shards.gives`.
+        """
+        return name == "stream" and self._form in STREAMS
 
     def __getitem__(self, index: int) -> TrainingRow:
         """The record as a row. Raises BadRow for one that is not valid, shows a video, or whose media are missing."""
@@ -52,5 +60,6 @@ class Records:
             gold_boxes=record.boxes,
         )
         named = labels_of(record.boxes or ())
-        messages = ({"role": "user", "content": user_text(question)},)
-        return TrainingRow(record.id, record.source, messages, images, question, named, named)
+        messages = ({"role": "user", "content": user_text(question, self._form)},)
+        context = Context(stream=STREAMS.get(self._form))
+        return TrainingRow(record.id, record.source, messages, images, question, named, named, context=context)

@@ -9,6 +9,7 @@ the reply cache), and stops when it has waited long enough.
 
 import asyncio
 import hashlib
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,7 +20,7 @@ from inference.errors import Failure
 from inference.runtime import runtime
 from inference.session import Session
 from inference.settings import ModelsSettings
-from rewards.case import case_of
+from rewards.case import Case, case_of
 from rewards.locating import ObjectMasks, served_by
 from rewards.recipes.base import Earned, Judged, Memory
 from schemas.config import ConfigError
@@ -31,9 +32,12 @@ from trainer.model import VisionLanguageModel
 from trainer.sample import EncodedImage, Sample
 from trainer.settings import RewardSettings
 from trainer.shards import FrameOf, Shards, TrainingRow, sizes_of
+from trainer.streams import together
 from vision.decode import decode_image
 from vision.media import MediaStore
 
+Asked = tuple[TrainingRow, Question, list[str]]
+"""A prompt's row, its question with media, and the responses in original pixels."""
 FIRST_WAIT_S = 2.0
 MAX_WAIT_S = 60.0
 
@@ -107,6 +111,8 @@ class Reward:
     ) -> list[list[Scored]]:
         """The scores of each row's responses, in order; ``texts`` are as the model wrote them.
 
+        The streams of one question, which stand side by side, are scored together.
+
         Raises JudgesDown when endpoints do not answer for ``wait_s``.
         """
         questions = [self._question(row, prompt.images) for row, prompt in zip(rows, prompts, strict=True)]
@@ -130,22 +136,23 @@ class Reward:
         """Close the reply cache and the connections."""
         runtime().close(self._models)
 
-    async def _all(
-        self, asked: Sequence[tuple[TrainingRow, Question, list[str]]], session: Session
-    ) -> list[list[Scored]]:
-        return list(
-            await asyncio.gather(*(self._group(row, question, texts, session) for row, question, texts in asked))
-        )
+    async def _all(self, asked: Sequence[Asked], session: Session) -> list[list[Scored]]:
+        parts = [[asked[place] for place in places] for places in together([row for row, _, _ in asked])]
+        found = await asyncio.gather(*(self._question_of(part, session) for part in parts))
+        return [scored for part in found for scored in part]
 
-    async def _group(self, row: TrainingRow, question: Question, texts: list[str], session: Session) -> list[Scored]:
-        masks = ObjectMasks(question, session, self._served)
-        traces = [read_trace(index, text, question.media) for index, text in enumerate(texts)]
-        cases = [case_of(trace, masks, row.entities, row.pointable) for trace in traces]
-        cases = [replace(case, context=row.context) for case in cases]
-        earned = await self.recipe.score(cases, self.memory)
+    async def _question_of(self, asked: Sequence[Asked], session: Session) -> list[list[Scored]]:
+        """The scores of one question's responses, for each prompt that it was asked in."""
+        masks = ObjectMasks(asked[0][1], session, self._served)
+        groups = [_cases(row, texts, masks) for row, _, texts in asked]
+        cases = [case for group in groups for case in group]
+        earned = iter(zip(cases, await self.recipe.score(cases, self.memory), strict=True))
         return [
-            Scored(each.reward, each.outcome, case.text, each.verdicts)
-            for case, each in zip(cases, earned, strict=True)
+            [
+                Scored(each.reward, each.outcome, case.text, each.verdicts)
+                for case, each in itertools.islice(earned, len(group))
+            ]
+            for group in groups
         ]
 
     def learn(self, groups: Sequence[Group]) -> None:
@@ -171,6 +178,11 @@ class Reward:
         uri = self._media.write_drawn(data, suffix if suffix.isalnum() and suffix.isascii() else "bin")
         sha256, turned = hashlib.sha256(data).hexdigest(), decode_image(data).orientation
         return MediaRef(uri, "image", sha256, "", "", image.width, image.height, turned, len(data))
+
+
+def _cases(row: TrainingRow, texts: Sequence[str], masks: ObjectMasks) -> list[Case]:
+    traces = [read_trace(index, text, masks.question.media) for index, text in enumerate(texts)]
+    return [replace(case_of(trace, masks, row.entities, row.pointable), context=row.context) for trace in traces]
 
 
 def media_of(refs: Sequence[MediaRef], frames: Sequence[FrameOf]) -> tuple[MediaRef, ...]:

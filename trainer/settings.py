@@ -13,6 +13,8 @@ from inference.settings import EndpointSettings, FrameName, Role
 from rewards.recipes.base import Recipe
 from rewards.recipes.registry import RECIPES, make_recipe
 from schemas.config import ConfigError, OneOf, Share, settings
+from schemas.question_text import INSTRUCTIONS, POINTS
+from vision.crops import CropSettings
 
 
 @settings
@@ -90,10 +92,12 @@ class GrpoSettings:
     steps: Annotated[PositiveInt | None, "rounds of rollouts"] = None
     epochs: Annotated[
         PositiveFloat | None,
-        "passes over the rows at prompts_per_step a round, rounded up to whole rounds; what dynamic_sampling draws "
-        "besides is not counted",
+        "passes over the rows' prompts at prompts_per_step a round, rounded up to whole rounds; what dynamic_sampling "
+        "draws besides is not counted",
     ] = None
-    prompts_per_step: Annotated[PositiveInt, "questions of a step"] = 16
+    prompts_per_step: Annotated[
+        PositiveInt, "questions of a step; one that is asked in several streams counts once for each"
+    ] = 16
     group_size: Annotated[int, Field(ge=2), "rollouts of each question"] = 8
     clip_low: Annotated[float, Field(ge=0, lt=1), "the ratio is clipped below 1 minus this"] = 0.2
     clip_high: Annotated[NonNegativeFloat, "the ratio is clipped above 1 plus this"] = 0.28
@@ -125,9 +129,11 @@ class GrpoSettings:
     def __post_init__(self) -> None:
         _check_length(self)
 
-    def steps_for(self, rows: int) -> int:
-        """The rounds over so many rows. Raises ConfigError where neither ``steps`` nor ``epochs`` is set."""
-        return _steps(self, "grpo", rows, self.prompts_per_step)
+    def steps_for(self, prompts: int) -> int:
+        """The rounds over rows with so many prompts. Raises ConfigError where neither ``steps`` nor ``epochs`` is
+        set.
+        """
+        return _steps(self, "grpo", prompts, self.prompts_per_step)
 
 
 def _check_length(section: SftSettings | GrpoSettings) -> None:
@@ -210,6 +216,17 @@ class EvalSettings:
     samples: Annotated[PositiveInt, "answers to each question"] = 4
     questions: Annotated[NonNegativeInt, "how many of the first questions (0: all)"] = 0
     k: Annotated[tuple[PositiveInt, ...], "each k of pass@k, at most samples"] = (1, 4)
+    form: Annotated[str, OneOf(tuple(INSTRUCTIONS)), "in which form the questions of a folder of records are asked"] = (
+        POINTS
+    )
+    streams: Annotated[
+        tuple[str, ...], "in which streams to ask rows that have some, such as textual (empty: in each of theirs)"
+    ] = ()
+    crops: Annotated[
+        bool,
+        "answer in words with crops of what the model boxes in a first pass, and without; the same as --crops",
+    ] = False
+    crop: CropSettings = field(default_factory=CropSettings)
 
     def __post_init__(self) -> None:
         if max(self.k, default=0) > self.samples:

@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 from trainer.collate import collate, micro_batches
-from trainer.drawing import Draws, Room, first_samples
+from trainer.drawing import Drawn, Draws, Room, first_samples
 from trainer.loss import sft_loss
 from trainer.memory import available_bytes, estimate, refuse_if_too_large, rows_like
 from trainer.model import VisionLanguageModel, load_model
@@ -28,8 +28,8 @@ def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
     vlm = load_model(settings.model)
     shards, room = Shards(data, "sft", output / "rows"), Room(settings.batch.max_tokens)
 
-    def encode(row: TrainingRow) -> Sample:
-        return sft_sample(vlm, row)
+    def encode(row: TrainingRow) -> list[Drawn]:
+        return [(row, sft_sample(vlm, row))]
 
     rows = rows_like(first_samples(shards, encode, room))
     refuse_if_too_large(estimate(vlm.model, settings, rows), available_bytes())

@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from rewards.case import COMPLEX, SIMPLE, Context
+from rewards.case import COMPLEX, GROUNDED, SIMPLE, TEXTUAL, Context
 from schemas.answers.registry import answer_type_named
 from schemas.errors import UserError
 from schemas.geometry import Box
@@ -28,6 +29,10 @@ from vision.decode import UndecodableMedia, decode_image
 
 CONTEXT = ("complexity", "rubrics")
 """Columns that say more of a question, for the rewards that need it; null or absent where a recipe has none."""
+STREAMS = ("streams", "stream_prompts")
+"""Columns that say in which streams a question is asked, and in which words; likewise (iVGR §3.2)."""
+BOXES_SOURCE = "boxes_source"
+"""The column that says where ``gold_boxes`` are from."""
 POINTABLE = ("entities", "pointable")
 """Columns that say what can be pointed at; where they are absent or null it is what the gold boxes name."""
 COMMON = ("id", "source", "license", "images", "question", "answer", "answer_type", "choices", "gold_boxes", "attempts")
@@ -46,7 +51,8 @@ class TrainingRow:
 
     ``images`` are (bytes, name) pairs, ``frames`` say what they show where there are clips; ``entities`` are the things
     that the question speaks of, ``pointable`` those of them that are in the images. ``context`` is what some rewards
-    need beside the question.
+    need beside the question. ``streams`` are the streams that it is asked in with the user turn of each; where there
+    are any, they stand for the ``messages`` of an RL row (:func:`trainer.streams.asked`).
     """
 
     id: str
@@ -58,6 +64,7 @@ class TrainingRow:
     pointable: tuple[str, ...] = ()
     frames: tuple[FrameOf, ...] = ()
     context: Context = field(default_factory=Context)
+    streams: tuple[tuple[str, str], ...] = ()
 
 
 class Shards:
@@ -78,7 +85,8 @@ class Shards:
         missing = [name for name in NEEDED[side] if name not in rows.column_names]
         if missing:
             raise ShardError(f"{files[0].parent} has no column {missing[0]!r}; {side} shards have it")
-        kept = [*NEEDED[side], *(name for name in ("frames", *POINTABLE, *CONTEXT) if name in rows.column_names)]
+        told = ("frames", *POINTABLE, *CONTEXT, *(STREAMS if side == "rl" else ()), BOXES_SOURCE)
+        kept = [*NEEDED[side], *(name for name in told if name in rows.column_names)]
         images = datasets.List(datasets.Image(decode=False))
         try:
             self._rows = rows.select_columns(kept).cast_column("images", images)
@@ -92,7 +100,28 @@ class Shards:
 
     def gives(self, name: str) -> bool:
         """Whether any row has this field of a :class:`rewards.case.Context`."""
-        return name in CONTEXT and name in self._rows.column_names and any(self._rows[name])
+        if name == "stream":
+            return any(self.streams)
+        return name in CONTEXT and self._has(name) and any(self._rows[name])
+
+    @cached_property
+    def streams(self) -> list[tuple[str, ...]]:
+        """The streams that each row is asked in; none for a row that is asked once, in the words of its prompt."""
+        if not self._has("streams"):
+            return [()] * len(self)
+        return [tuple(streams or ()) for streams in self._rows["streams"]]
+
+    @property
+    def prompts(self) -> int:
+        """How many prompts all rows have: one, or one for each stream."""
+        return sum(max(1, len(streams)) for streams in self.streams)
+
+    def count_detected(self) -> int:
+        """How many rows have a detector's boxes for gold ones."""
+        return sum(source == "detector" for source in self._rows[BOXES_SOURCE]) if self._has(BOXES_SOURCE) else 0
+
+    def _has(self, column: str) -> bool:
+        return column in self._rows.column_names
 
     def count_free_text(self) -> int:
         """How many rows have a gold answer that none but a judge can tell in other words. No image is read."""
@@ -135,9 +164,22 @@ def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None) -
     named = labels_of(boxes)
     told = [fields.get(name) for name in POINTABLE]
     entities, pointable = (named if phrases is None else tuple(phrases) for phrases in told)
+    context, streams = _context(fields), _streams(fields)
     return TrainingRow(
-        question.id, question.source, said, images, question, entities, pointable, frames, _context(fields)
+        question.id, question.source, said, images, question, entities, pointable, frames, context, streams
     )
+
+
+def _streams(fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The streams of a row with their prompts; raises TypeError where a stream has none, or there is no such stream."""
+    streams = tuple(fields.get("streams") or ())
+    found = {prompt["stream"]: prompt["content"] for prompt in fields.get("stream_prompts") or ()}
+    for stream in streams:
+        if stream not in (GROUNDED, TEXTUAL):
+            raise TypeError(f"streams are {GROUNDED} and {TEXTUAL}, got {stream!r}")
+        if not isinstance(found.get(stream), str):
+            raise TypeError(f"stream_prompts has no prompt of the stream {stream}")
+    return tuple((stream, found[stream]) for stream in streams)
 
 
 def _context(fields: Mapping[str, Any]) -> Context:
@@ -195,9 +237,11 @@ def sft_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
     return encode_messages(vlm, row.id, messages, images)
 
 
-def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
-    """A row's turns up to the answer, as a sample to continue. Raises BadRow."""
-    images = encoded_images(vlm, row)
+def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow, images: tuple[EncodedImage, ...] | None = None) -> Sample:
+    """A row's turns up to the answer, as a sample to continue; ``images`` are the row's where they are encoded
+    already. Raises BadRow.
+    """
+    images = encoded_images(vlm, row) if images is None else images
     turns = row.messages[:-1] if row.messages[-1]["role"] == "assistant" else row.messages
     return encode_prompt(vlm, row.id, [_in_frame(vlm, row, turn, images) for turn in turns], images)
 

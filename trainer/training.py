@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from trainer.checkpoint import CheckpointError, Progress, checkpoints, load_checkpoint, save_checkpoint
+from trainer.drawing import Position
 from trainer.identity import identity
 from trainer.monitor import Monitor
 from trainer.optimiser import NotFinite, Optimiser
@@ -47,12 +48,16 @@ class Training:
         shards: Shards,
         optimiser: Optimiser,
         steps: int,
+        plan: str = "",
     ) -> None:
-        """Takes up the last checkpoint where there is one. Raises CheckpointError before anything is written."""
+        """Takes up the last checkpoint where there is one. ``plan`` is the batch plan that rows are drawn by.
+
+        Raises CheckpointError before anything is written.
+        """
         self.steps = steps
         self._log, self._max_idle_steps = settings.log, settings.max_idle_steps
         self._folder, self._optimiser = output / FOLDER, optimiser
-        self._identity = identity(command, settings, shards)
+        self._identity = identity(command, settings, shards, plan)
         found = checkpoints(self._folder)
         self.progress = load_checkpoint(found[-1], optimiser, self._identity) if found else Progress()
         if self.progress.step > steps:
@@ -92,7 +97,7 @@ class Training:
         self,
         metrics: Mapping[str, float | None],
         shown: tuple[str, ...],
-        position: int,
+        position: Position,
         memory: Mapping[str, Any] | None = None,
         idle: str = "the gradient is 0",
     ) -> None:

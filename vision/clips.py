@@ -12,10 +12,10 @@ from pydantic import Field, PositiveInt
 
 from schemas.config import settings
 from schemas.records import FrameRef, MediaRef
-from vision.decode import Pixels
 from vision.frames import Clip, sample_frames
 from vision.hashing import dhash, pixel_sha256, sha256_bytes
 from vision.media import MediaStore
+from vision.samples import Pixels
 
 JPEG_QUALITY = 95
 

@@ -20,20 +20,15 @@ from typing import Literal
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 from PIL import ExifTags, Image, UnidentifiedImageError
 
-Pixels = NDArray[np.uint8]
-"""``(H, W, 3)`` uint8 RGB, upright."""
-Samples = NDArray[np.integer | np.floating]
-"""What a decoder hands over: grey, BGR or BGRA of any depth."""
+from vision.samples import Pixels, Samples, to_rgb, upright
 
 Kind = Literal["empty", "truncated", "corrupt", "not_an_image", "too_large", "too_small", "animated", "unsupported"]
 
 _FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "AVIF", "BMP", "TIFF", "PPM")  # MPO comes in through JPEG
 _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8\xff"
-STRIPE_BYTES = 32 * 2**20
 _JPEG_END = b"\xff\xd9"
 _KNOWN = (_JPEG, _PNG, b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
 _UNSUPPORTED = (
@@ -181,7 +176,7 @@ def _decode_png(data: bytes, limits: Limits) -> tuple[Pixels, int, str] | None:
     if header.has_exif:
         with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
             orientation = _orientation(image)
-    return _upright(_to_rgb(samples), orientation), orientation, "PNG"
+    return upright(to_rgb(samples), orientation), orientation, "PNG"
 
 
 def _decode_with_pillow(data: bytes, limits: Limits) -> tuple[Pixels, int, str]:
@@ -197,11 +192,11 @@ def _decode_with_pillow(data: bytes, limits: Limits) -> tuple[Pixels, int, str]:
         if name == "JPEG" and image.mode in ("RGB", "L") and _ends_like_jpeg(data):
             pixels = _by_opencv(data, cv2.IMREAD_COLOR_RGB)
             if pixels is not None and pixels.shape[1::-1] == image.size:
-                return _upright(pixels.astype(np.uint8, copy=False), orientation), orientation, name
+                return upright(pixels.astype(np.uint8, copy=False), orientation), orientation, name
         image.load()
         _check_size(*image.size, _pixel_bytes(image), limits)
         # Pillow turns some TIFFs upright by itself and then drops the tag: apply only what is left.
-        return _upright(_flattened(image, data), _orientation(image)), orientation, name
+        return upright(_flattened(image, data), _orientation(image)), orientation, name
 
 
 def _by_opencv(data: bytes, flags: int) -> Samples | None:
@@ -219,7 +214,7 @@ def _flattened(image: Image.Image, data: bytes) -> Pixels:
     """The loaded image as 8-bit RGB on white."""
     mode = image.mode
     if mode.startswith("I;16") or (mode == "I" and image.format == "PPM"):
-        return _to_rgb(np.asarray(image).clip(0, 65535).astype(np.uint16))
+        return to_rgb(np.asarray(image).clip(0, 65535).astype(np.uint16))
     if mode in ("I", "F", "LAB"):
         raise UndecodableMedia("unsupported", f"samples of type {mode} have no defined black and white")
     bits = _tiff_bits(image)
@@ -227,10 +222,10 @@ def _flattened(image: Image.Image, data: bytes) -> Pixels:
         deep = _by_opencv(data, cv2.IMREAD_UNCHANGED)  # Pillow would keep the high bytes only
         if deep is None or deep.dtype != np.uint16 or deep.shape[1::-1] != image.size:
             raise UndecodableMedia("unsupported", f"TIFF with samples of {bits} bits")
-        return _to_rgb(deep)
+        return to_rgb(deep)
     if image.has_transparency_data:
         rgba = np.array(image.convert("RGBA"))
-        return _to_rgb(cv2.cvtColor(rgba, cv2.COLOR_RGBA2BGRA))
+        return to_rgb(cv2.cvtColor(rgba, cv2.COLOR_RGBA2BGRA))
     return np.array(image.convert("RGB"))
 
 
@@ -246,35 +241,6 @@ def _pixel_bytes(image: Image.Image) -> int:
     return wide * {"P": 3, "PA": 4}.get(image.mode, len(image.getbands()))
 
 
-def _to_rgb(samples: Samples) -> Pixels:
-    """OpenCV's sample order (grey, BGR or BGRA; 8 or 16 bits) to 8-bit RGB, transparency on white.
-
-    Large images are done in stripes, since the steps between take several times the samples' room.
-    """
-    rows = max(1, STRIPE_BYTES // max(1, samples[:1].nbytes))
-    if len(samples) <= rows:
-        return _stripe_to_rgb(samples)
-    pixels = np.empty((*samples.shape[:2], 3), np.uint8)
-    for first in range(0, len(samples), rows):
-        pixels[first : first + rows] = _stripe_to_rgb(samples[first : first + rows])
-    return pixels
-
-
-def _stripe_to_rgb(samples: Samples) -> Pixels:
-    if samples.dtype == np.uint16:
-        samples = ((samples.astype(np.uint32) + 128) // 257).astype(np.uint8)
-    if samples.ndim == 2:
-        return cv2.cvtColor(samples, cv2.COLOR_GRAY2RGB).astype(np.uint8, copy=False)
-    if samples.shape[2] == 3:
-        return cv2.cvtColor(samples, cv2.COLOR_BGR2RGB).astype(np.uint8, copy=False)
-    rgb = cv2.cvtColor(samples, cv2.COLOR_BGRA2RGB).astype(np.uint8, copy=False)
-    alpha = samples[:, :, 3]
-    if alpha.min() == 255:
-        return rgb
-    weight = alpha.astype(np.uint16)[:, :, None]
-    return ((rgb * weight + 255 * (255 - weight) + 127) // 255).astype(np.uint8)
-
-
 def _orientation(image: Image.Image) -> int:
     """The EXIF orientation, 1 where there is none, it is unreadable or outside 1-8."""
     try:
@@ -282,17 +248,6 @@ def _orientation(image: Image.Image) -> int:
     except Exception:  # broken EXIF does not make an image unreadable
         return 1
     return value if isinstance(value, int) and 1 <= value <= 8 else 1
-
-
-def _upright(pixels: Pixels, orientation: int) -> Pixels:
-    """Undo the camera's rotation and mirroring (EXIF 2.32, tag 274)."""
-    if orientation in (5, 6, 7, 8):
-        pixels = pixels.transpose(1, 0, 2)
-    if orientation in (3, 4, 7, 8):
-        pixels = pixels[::-1]
-    if orientation in (2, 3, 6, 7):
-        pixels = pixels[:, ::-1]
-    return np.ascontiguousarray(pixels)
 
 
 def _check_size(width: int, height: int, pixel_bytes: int, limits: Limits) -> None:

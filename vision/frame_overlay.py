@@ -17,9 +17,9 @@ import numpy as np
 
 from schemas.geometry import Point
 from schemas.responses.times import format_moment
-from vision.decode import Pixels
 from vision.frames import Frame
 from vision.overlay import MAX_FONT_PX, MIN_FONT_PX, Mark, draw_overlay, lettering
+from vision.samples import Pixels
 
 _FONT_SHARE: Final = 0.022  # of the side of a square of the image's area
 _PLATE: Final = 0.82  # opacity of the black behind the caption

@@ -29,8 +29,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 import numpy as np
 
 from schemas.extras import require_extra
-from vision.decode import Pixels, UndecodableMedia
+from vision.decode import UndecodableMedia
 from vision.media import HEAD_BYTES, sniff_kind
+from vision.samples import Pixels
 
 if TYPE_CHECKING:
     from av import VideoFrame, VideoStream

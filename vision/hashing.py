@@ -12,7 +12,7 @@ from typing import Final
 import cv2
 import numpy as np
 
-from vision.decode import Pixels
+from vision.samples import Pixels
 
 MAX_LOCAL_DIFFERENCE: Final = 64
 MAX_MEAN_DIFFERENCE: Final = 6.0

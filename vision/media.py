@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Final, Literal
 
 from schemas.files import write_atomically
-from vision.decode import DEFAULT_LIMITS, Limits, Pixels, UndecodableMedia, decode_image
+from vision.decode import DEFAULT_LIMITS, Limits, UndecodableMedia, decode_image
 from vision.hashing import sha256_bytes
 from vision.recent import Recent
+from vision.samples import Pixels
 
 HEAD_BYTES: Final = 512
 """How many leading bytes :func:`sniff_kind` wants."""

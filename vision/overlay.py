@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from vision.decode import Pixels
+from vision.samples import Pixels
 
 Floats = NDArray[np.float64]
 BoxMark = tuple[int, str, float, float, float, float]

@@ -28,7 +28,6 @@ from benchmarks.learning.learn import SHARE  # noqa: E402
 from benchmarks.learning.report import EARLY, GRPO  # noqa: E402
 from benchmarks.learning.training import Model  # noqa: E402
 from schemas.config import load_config  # noqa: E402
-from trainer.grpo import answer_text  # noqa: E402
 from trainer.model import VisionLanguageModel, load_model  # noqa: E402
 from trainer.records import Records  # noqa: E402
 from trainer.rollouts import TransformersSampler  # noqa: E402
@@ -115,7 +114,7 @@ def generated(vlm: VisionLanguageModel, settings: TrainerSettings, data: Path, w
     with torch.inference_mode():
         found = TransformersSampler(vlm, settings.rollout).sample([prompt_sample(vlm, row) for row in asked], 1, 0)
     for row, (rollout,) in zip(asked, found, strict=True):
-        yield row.id, answer_text(vlm, rollout)
+        yield row.id, vlm.text_of(rollout.ids)
 
 
 if __name__ == "__main__":

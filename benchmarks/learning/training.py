@@ -15,7 +15,7 @@ from PIL import Image
 from benchmarks.learning.pool import Entry, rows_of, select, write_rows
 from benchmarks.learning.tiny_model import make_tiny_model
 from schemas.coordinates import CoordinateFrame
-from trainer.coordinates import Speech
+from schemas.responses.speech import Speech
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -14,6 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from inference.endpoints import classical_dual_stream, classical_judged
+from inference.endpoints.classical_crop_and_answer import answer_with_crops, attempt_with_boxes, is_one_image
 from inference.endpoints.classical_judge import candidate_rubrics, judge_answer, judge_reasoning, judge_rubrics
 from inference.endpoints.classical_sight import (
     Scene,
@@ -32,7 +34,7 @@ from prompts.loader import RenderedPrompt
 from vision.media import MediaStore
 from vision.recent import Recent
 
-ENGINE_REVISION = "3"
+ENGINE_REVISION = "4"
 _SCENES_KEPT = 256
 
 Handler = Callable[[RenderedPrompt, Scene, np.random.Generator, float], str]
@@ -44,10 +46,14 @@ HANDLERS: dict[str, dict[str, Handler]] = {
         "propose": propose,
         "point": point_at,
         "trace": trace,
+        "attempt_with_boxes": attempt_with_boxes,
+        "answer_with_crops": answer_with_crops,
         "judge_answer": judge_answer,
         "judge_reasoning": judge_reasoning,
         "rubric_candidates": candidate_rubrics,
         "rubric_judge": judge_rubrics,
+        **classical_judged.HANDLERS,
+        **classical_dual_stream.HANDLERS,
     },
     "edges": {"detect": detect_boxes, "segment": segment_boxes, "segment_points": segment_points},
 }
@@ -92,8 +98,8 @@ class ClassicalEndpoint:
         if not prompt.media:
             return Scene(None)
         images = {part.sha256 for part in prompt.media}
-        if len(images) > (2 if prompt.name.startswith("trace.") else 1):
-            return Scene(None)  # an original and its overlay are one image; several are beyond this engine
+        if len(images) > (2 if prompt.name.startswith("trace.") else 1) and not is_one_image(prompt):
+            return Scene(None)  # an original and its overlay or crops are one image; several are beyond this engine
         part = prompt.media[0]
         return self._scenes.of(part.sha256, lambda: Scene(functools.partial(self._media.pixels, part.uri)))
 

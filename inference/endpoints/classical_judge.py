@@ -1,7 +1,8 @@
 """The embedded engine as judge: only what arithmetic on text and pixels can decide; the rest is not applicable.
 
 Its rubrics are the foundational ones that RuCL's Table 1 names as presence, target, answer type and conclusion, and
-grounding; coherence of the steps is proposed too, and declared not applicable, since the engine cannot judge it.
+grounding and the form of the response; coherence of the steps is proposed too, and declared not applicable, since the
+engine cannot judge it.
 """
 
 import json
@@ -30,7 +31,12 @@ RUBRICS = (
     (
         "answer_type",
         "The final answer has the form that the question asks for.",
-        "1 when a number, yes or no, or choice, else 0.",
+        "1 when a number where a number is asked for, and yes or no likewise, else 0.",
+    ),
+    (
+        "one_final_part",
+        "Reasoning and final part stand apart in the form that was asked for.",
+        "1 when there is one final part behind the reasoning and nothing after it, else 0.",
     ),
     (
         "conclusion",
@@ -54,19 +60,20 @@ def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generato
 
 
 def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """For a counting question, whether the answer is the number of places pointed at; else whether the reasoning says
-    in so many words that it is the answer; otherwise it cannot judge.
+    """For a counting question, whether the answer is the number of places pointed at or boxed, unless there are none
+    and the reasoning concludes in words; else whether it says in so many words that it is the answer; otherwise it
+    cannot judge.
     """
     reasoning, predicted = prompt.variable("reasoning"), prompt.variable("predicted")
     number, side = read_numerals(predicted).single, polarity(predicted)
-    if isinstance(question_of(prompt), CountQuery) and number is not None:
-        places = {(point.x, point.y) for point in parse_response(reasoning).points}
-        supports = "yes" if number.value == len(places) else "no"
-        return json.dumps({"reason": f"{len(places)} points for the answer {predicted}", "supports": supports})
     kind, plain = ("bool", "yes" if side else "no") if side is not None else ("text", predicted)
     kind = "numeric" if side is None and number is not None else kind
     asked = Question("", "", "", (), prompt.variable("question"), plain, kind)
-    stated = conclusions(reasoning, asked)
+    stated, response = conclusions(reasoning, asked), parse_response(reasoning)
+    places = {(point.x, point.y) for point in response.points} | {box.centre for box in response.boxes}
+    if isinstance(question_of(prompt), CountQuery) and number is not None and (places or not stated):
+        supports = "yes" if number.value == len(places) else "no"
+        return json.dumps({"reason": f"{len(places)} places for the answer {predicted}", "supports": supports})
     if not stated:
         return json.dumps({"reason": "no conclusion is stated", "supports": "cannot_judge"})
     supports = "yes" if all(each.right for each in stated) else "no"
@@ -99,6 +106,10 @@ def judge_rubrics(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generato
 
 def _score(rubric: str, prompt: RenderedPrompt, scene: Scene, response: Response) -> bool | None:
     """Whether the rubric is met; None when it does not apply or this engine cannot tell."""
+    if rubric == "one_final_part":
+        return response.has_format
+    if rubric == "answer_type":
+        return _has_kind(response.answer, prompt.variable("answer"))
     query = question_of(prompt)
     if query is None or scene.shapes is None:
         return None
@@ -114,14 +125,19 @@ def _score(rubric: str, prompt: RenderedPrompt, scene: Scene, response: Response
             reading = read_scene(prompt, scene, scene.shapes)
             wanted = {shape.label for shape in reading.evidence} if reading else set()
             return all(_fits(point.label, prompt) or point.label in wanted for point in response.points)
-        case "answer_type":
-            number = reads and (response.answer or "").isdecimal()
-            return number if isinstance(query, CountQuery) else reads
         case "conclusion":
             if not isinstance(query, CountQuery):
                 return None
             return reads and response.answer == str(len(set(response.points)))
     return None
+
+
+def _has_kind(answer: str | None, gold: str) -> bool | None:
+    """Whether an answer is a number or a yes or no, as the gold one is; None where the gold one is neither."""
+    said = "" if answer is None else answer
+    if read_numerals(gold).single is not None:
+        return read_numerals(said).single is not None
+    return None if polarity(gold) is None else polarity(said) is not None
 
 
 def _fits(label: str, prompt: RenderedPrompt) -> bool:

@@ -3,17 +3,17 @@
 ``paid-<process>.jsonl`` has one line for each request that cost something or took tokens: what it took is known there
 even when the run is stopped or killed. ``failed-<process>.jsonl`` has one for each try that failed.
 ``reached-<endpoint>`` says that a server has answered this run; ``away-<endpoint>-<process>`` that a process waits for
-one.
+one. In file names a digest stands for an endpoint, whose name may be longer than a file's.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from urllib.parse import quote
 
 from schemas.usage import Usage
 
@@ -77,11 +77,11 @@ class RunNotes:
 
     def reached(self, endpoint: str) -> None:
         """Note that the endpoint's server has answered."""
-        self._write(f"reached-{quote(endpoint, safe='')}", "")
+        self._write(f"reached-{_digest(endpoint)}", "")
 
     def was_reached(self, endpoint: str) -> bool:
         """Whether any process of the run has noted that the endpoint's server answered."""
-        return (self._root / f"reached-{quote(endpoint, safe='')}").exists()
+        return (self._root / f"reached-{_digest(endpoint)}").exists()
 
     def away(self, endpoint: str, said: str) -> None:
         """Note that this process waits for the endpoint's server; ``said`` is for a person to read."""
@@ -92,7 +92,7 @@ class RunNotes:
         (self._root / self._away(endpoint)).unlink(missing_ok=True)
 
     def _away(self, endpoint: str) -> str:
-        return f"away-{quote(endpoint, safe='')}-{self._process}"
+        return f"away-{_digest(endpoint)}-{self._process}"
 
     def _write(self, name: str, text: str) -> None:
         with self._lock:
@@ -107,6 +107,10 @@ class RunNotes:
             for handle in self._handles.values():
                 os.close(handle)
             self._handles.clear()
+
+
+def _digest(endpoint: str) -> str:
+    return hashlib.sha256(endpoint.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def waiting(root: str) -> list[str]:

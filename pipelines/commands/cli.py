@@ -2,7 +2,8 @@
 
 Exit codes: 0 done; 1 the run failed (records unaccounted for, or an error while running); 2 something has to be
 changed first (the command, the config, the input, or an endpoint that refuses or mostly fails); 3 stopped, since a
-server stayed away, and the same command goes on; 130 interrupted, and so it does. Outputs are replaced with 0 only.
+server stayed away, and the same command goes on; 130 interrupted, and so it does; 141 nobody reads what it prints.
+Outputs are replaced with 0 only.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import shtab
 
 from pipelines.commands.cache.command import add_cache_parser
 from pipelines.commands.dispatch import COMMANDS, dispatch
+from pipelines.commands.streams import written_out
 from pipelines.running.endings import ending_of, line_of
 from pipelines.running.interrupts import is_interrupt
 from schemas.text import printable, say
@@ -56,7 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO if verbose else logging.ERROR, format="%(name)s: %(message)s")
     logging.getLogger("apache_beam").setLevel(logging.INFO if verbose else logging.CRITICAL)
     try:
-        return _run_command(arguments, beam_options)
+        with written_out():
+            return _run_command(arguments, beam_options)
     except BaseException as error:
         if not is_interrupt(error):
             raise

@@ -5,16 +5,21 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from pipelines.commands.streams import end_if_nobody_reads
 from pipelines.running.endings import ending_of, line_of
 from pipelines.running.interrupts import is_interrupt
 from schemas.text import say
 
 
 def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
-    """Run the parsed command; returns the exit code. Raises what Ctrl-C led to, and with --verbose other failures."""
+    """Run the parsed command; returns the exit code. Raises what Ctrl-C led to, and with --verbose other failures;
+    SystemExit where nobody reads the output any more.
+    """
     try:
         return _act(parsed, beam_options)
     except Exception as error:
+        if isinstance(error, BrokenPipeError):
+            end_if_nobody_reads()
         ending = ending_of(error)
         if is_interrupt(error) or (parsed.verbose and ending.is_defect):
             raise

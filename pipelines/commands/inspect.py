@@ -20,6 +20,7 @@ from rich.text import Text
 
 from pipelines.commands.tables import Figures, print_table, value_text
 from pipelines.running.spending import Spending
+from publishing.diversity import balances
 from publishing.figures import (
     InspectError,
     funnel,
@@ -56,8 +57,9 @@ def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     return 0
 
 
-def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> list[Figures]:
-    """The run's figures: funnel, rejections, difficulty where attempts were graded, calls and cost by role."""
+def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[Figures]:
+    """The run's figures: funnel, rejections, difficulty where attempts were graded, the spread of the rows over what
+    describes them, calls and cost by role."""
     stages = [(f"({f.name})" if f.side else f.name, f.read, f.kept, f.rejected) for f in funnel(summary)]
     tables = [
         Figures("funnel", ("stage", "in", "kept", "rejected"), stages),
@@ -71,10 +73,29 @@ def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> li
     if bars:
         rates = [attrgetter("label", *summary.sets, "rejected")(bar) for bar in bars]
         tables.append(Figures("difficulty", ("pass rate", *summary.sets, "rejected"), rates))
+    tables += _spread(connection, summary, run)
     counts_of = attrgetter("calls", "requests", "cached", "retries", "tokens_in", "tokens_out")
     rows = [(c.role, c.model, *counts_of(c.usage), round(c.usage.cost_usd, 6) or 0) for c in role_costs(summary)]
     columns = ("role", "model", "calls", "requests", "cached", "retries", "tokens in", "tokens out", "USD")
     return [*tables, Figures("calls and cost by role", columns, rows)]
+
+
+def _spread(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[Figures]:
+    """How many classes of each property there are and how even they are, and the rows in each class."""
+    found, sets = balances(run, connection, summary.sets), summary.sets
+    if not found:
+        return []
+    even = [(b.name, b.distinct, *(_rounded(b.evenness[name]) for name in sets)) for b in found]
+    classes = [(b.name, each) for b in found for each in (*b.classes, *([b.others] if b.others else []))]
+    rows = [(name, each.label, *(getattr(each, side) for side in sets)) for name, each in classes]
+    return [
+        Figures("diversity", ("property", "classes", *(f"evenness {name}" for name in sets)), even),
+        Figures("balance", ("property", "class", *sets), rows),
+    ]
+
+
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, 3)
 
 
 def _print_run(console: Console, run: Path, sql: str | None) -> None:
@@ -97,7 +118,7 @@ def _write_run(run: Path, sql: str | None, as_csv: bool) -> None:
     with open_tables(run, summary) as connection:
         try:
             if sql is None:
-                tables = {table.title: table.as_objects() for table in figures_of(connection, summary)}
+                tables = {table.title: table.as_objects() for table in figures_of(connection, summary, run)}
                 print(json.dumps(summary.to_fields() | {"tables": tables}, indent=1, ensure_ascii=False))
             else:
                 columns, rows = _query(connection, sql)
@@ -136,7 +157,7 @@ def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summ
     ends = [*(f"{counts.rows(name)} {name}" for name in sets), f"{counts.rejected_records} rejected"]
     head = f"{printable(' · '.join(facts))}\n{counted(counts.input, 'record')}: {', '.join(ends)}"
     console.print(Text(head), soft_wrap=True)
-    for table in figures_of(connection, summary):
+    for table in figures_of(connection, summary, run):
         print_table(console, table.title, table.columns, table.rows)
     paid = Spending(run).total()  # with what runs paid that have failed or were stopped since
     if paid.runs:

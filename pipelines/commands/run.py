@@ -68,6 +68,7 @@ def summary_text(summary: RunSummary, output: str) -> str:
         f"{counted(counts.input, 'record')}: {', '.join(ends)}",
         *(f"  {reason}: {records}{_detail(summary, reason)}" for reason, records in counts.by_reason.most_common()),
         *_no_rows(summary),
+        *_nothing_from(summary),
         f"model calls: {usage.requests} sent, {replies} from the cache, ${usage.cost_usd:.2f}, {summary.wall_s:.1f} s",
         *_paid(summary),
         *_replaced(summary, output),
@@ -94,10 +95,17 @@ def _no_rows(summary: RunSummary) -> list[str]:
     return [f"no rows: all records were rejected, {records} of {counts.input} as {reason}{_advice(counts, reason)}"]
 
 
+def _nothing_from(summary: RunSummary) -> list[str]:
+    """A line for each stage that looks at a sample and got nothing out of its calls."""
+    return [
+        f"{name}: none of its {counted(told.read, 'call')} gave anything; the run's files say why"
+        for name, told in summary.stages.items()
+        if told.is_sample and told.read and not told.kept
+    ]
+
+
 def _advice(counts: Counts, reason: str) -> str:
     """What to do where one reason leaves no rows."""
-    if sum(counts.rejected.get("ingest", {}).values()) == counts.input:
-        return ": correct the records, of which `beam validate` shows the first"
     band = {"too_hard": "low", "too_easy": "high"}.get(reason)
     return f": to see traces all the same, add --set difficulty.include_{band}=true" if band else ""
 

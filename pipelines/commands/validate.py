@@ -88,9 +88,10 @@ def _look_at_records(plan: Plan) -> bool:
             say(f"  {line}")
     if sample.drafts:
         question = sample.drafts[0].question
-        say(f"one record as its row asks it ({question.id}, gold answer {question.answer}):")
-        for line in user_text(question).splitlines():
-            say(f"  {line}")
+        for form in plan.recipe.forms:
+            say(f"one record as its row asks it ({question.id}, gold answer {question.answer}):")
+            for line in user_text(question, form).splitlines():
+                say(f"  {line}")
     return bool(sample.drafts)
 
 

@@ -1,6 +1,7 @@
 """Whether a run has failed: where a stage could not do its work, its outputs mean nothing."""
 
 from collections import Counter
+from operator import itemgetter
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -11,10 +12,13 @@ from pipelines.running.loading import PipelineError
 from schemas.errors import UserError
 from schemas.run_summary import RunSummary
 from schemas.text import printable
+from stages.ingest_records import STAGE as INGEST_STAGE
 from stages.plumbing.recipe import Recipe
 from stages.plumbing.stage import CALL_FAILED
+from stages.sources.base import InputError
 
 MAX_DETAIL_CHARS = 200
+INGEST = INGEST_STAGE.name
 MIN_FAILED = 5
 """Fewer records than this are no sign of anything, but where not one call was answered."""
 
@@ -36,6 +40,21 @@ def stop_of(error: BaseException) -> Exception | None:
         seen.add(id(each))
         each = each.__cause__ or each.__context__
     return None
+
+
+def check_records(summary: RunSummary) -> None:
+    """Raises InputError for an input without a record that can be used; what a run makes of it is no output."""
+    counts = summary.counts
+    if not counts.input:
+        raise InputError(f"{summary.input} has no records: nothing was replaced")
+    reasons = counts.rejected.get(INGEST, {})
+    if sum(reasons.values()) == counts.input:
+        reason, records = max(reasons.items(), key=itemgetter(1))
+        raise InputError(
+            f"{summary.input}: all records were rejected, {records} of {counts.input} as {reason} "
+            f"({summary.detail_of(reason)}). Nothing was replaced: correct the records, of which `beam validate` shows "
+            "the first"
+        )
 
 
 def check_failures(recipe: Recipe, summary: RunSummary, staging: Path, max_failed: float) -> None:

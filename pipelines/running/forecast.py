@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from schemas.intervals import CONFIDENCE, wilson
 from schemas.run_summary import RunSummary
 from schemas.text import counted
 from schemas.usage import Usage
-from stages.plumbing.recipe import Recipe, max_calls
+from stages.plumbing.recipe import Recipe, max_calls, max_kept
 from stages.plumbing.stage import Stage
 from stages.sources.base import Source
 from stages.sources.registry import format_of
 
 NAMESPACE = "forecast"
-CONFIDENCE = 0.95
 
 
 def count_records(sources: Sequence[Source], limit: int | None = None) -> int | None:
@@ -91,15 +91,6 @@ def _within(t: float, degrees: int) -> float:
     return (angle + math.sin(angle) * total) * 2 / math.pi if odd else math.sin(angle) * total
 
 
-def wilson(hits: int, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Wilson's score interval of a share: ``hits`` of ``n``."""
-    z = statistics.NormalDist().inv_cdf(0.5 + confidence / 2)
-    share, weight = hits / n, z * z / n
-    middle = (share + weight / 2) / (1 + weight)
-    half = z * math.sqrt(share * (1 - share) / n + weight / (4 * n)) / (1 + weight)
-    return max(0.0, middle - half), min(1.0, middle + half)
-
-
 def measured(counters: Mapping[tuple[str, str], int]) -> dict[str, float]:
     """The figures that a preview's run.json keeps: records, and of their calls and worth sum and sum of squares."""
     millionths = {"worth_usd": 1e6, "worth_usd_squared": 1e12}
@@ -110,7 +101,8 @@ def measured(counters: Mapping[tuple[str, str], int]) -> dict[str, float]:
 def forecast_text(summary: RunSummary, total: int | None, recipe: Recipe, settings: Any) -> str:
     """What an input of ``total`` records would take and give, from the previewed ones.
 
-    The calls of stages that look at a sample grow up to what the stage says; every other call grows with the records.
+    The calls of stages that look at a sample grow up to what the stage says, those behind a stage that draws a sample
+    up to what that many records take; every other call grows with the records.
     Prices are those of the calls as if all were sent, so a preview from the cache forecasts the same. The interval of
     calls and cost is Student's for the sum over the records not seen, that of the yield Wilson's for a share; with few
     records they are wide, and say so by being wide.
@@ -131,6 +123,9 @@ def forecast_text(summary: RunSummary, total: int | None, recipe: Recipe, settin
         calls = _shifted(calls, side.calls * factor)
         cost = _shifted(cost, side.worth_usd * factor)
         known += Usage(calls=side.calls, worth_usd=side.worth_usd)
+    for usage, factor in _drawn_calls(summary, total / seen, recipe, settings):
+        calls = _shifted(calls, usage.calls * (factor - total / seen))
+        cost = _shifted(cost, usage.worth_usd * (factor - total / seen))
     share = known.worth_usd / cost[0] if cost[0] else known.calls / calls[0] if calls[0] else 0.0
     lines = [f"forecast for {counted(total, 'record')} from {seen}, at the prices of the config"]
     lines.append(f"  calls: {calls[0]:.0f} (95 %: {calls[1]:.0f} to {_number(calls[2])})")
@@ -150,7 +145,8 @@ def expected_calls(summary: RunSummary, total: int, recipe: Recipe, settings: An
     factor = total / summary.counts.input
     of_records = summary.usage.calls - sum(side.calls for _, side in sides)
     of_samples = (side.calls * _growth(side.calls, factor, max_calls(stage, settings)) for stage, side in sides)
-    return of_records * factor + sum(of_samples)
+    of_drawn = sum(usage.calls * (growth - factor) for usage, growth in _drawn_calls(summary, factor, recipe, settings))
+    return of_records * factor + of_drawn + sum(of_samples)
 
 
 def _side_calls(summary: RunSummary, recipe: Recipe) -> list[tuple[Stage, Usage]]:
@@ -164,9 +160,26 @@ def _side_calls(summary: RunSummary, recipe: Recipe) -> list[tuple[Stage, Usage]
     ]
 
 
-def _growth(calls: int, records: float, most: int | None) -> float:
-    """By how much a sample stage's calls grow when the records grow by a factor."""
-    return min(records, max(1.0, most / calls)) if calls and most is not None else records
+def _drawn_calls(summary: RunSummary, records: float, recipe: Recipe, settings: Any) -> list[tuple[Usage, float]]:
+    """The calls of the stages that only a sample of the records reaches, and by how much they grow when the records
+    grow by a factor.
+    """
+    most, found = None, list[tuple[Usage, float]]()
+    for stage in recipe.stages:
+        told = summary.stages.get(stage.name)
+        if most is not None and told is not None and told.read and not stage.is_sample:
+            growth = _growth(told.read, records, most)
+            found += [
+                (role.stages[stage.name], growth) for role in summary.ledger.values() if stage.name in role.stages
+            ]
+        bound = None if told is None else max_kept(stage, settings)
+        most = most if bound is None else bound
+    return found
+
+
+def _growth(seen: int, records: float, most: int | None) -> float:
+    """By how much what was ``seen`` of a sample, its calls or records, grows when the records grow by a factor."""
+    return min(records, max(1.0, most / seen)) if seen and most is not None else records
 
 
 def _shifted(interval: tuple[float, float, float], by: float) -> tuple[float, float, float]:

@@ -24,7 +24,7 @@ def find_input(name: str, rows: RowSettings = AS_IT_IS) -> Input:
         found = _ask_formats(name, local_path(name), rows)
     except OSError as error:
         raise InputError(f"cannot read the input {name}: {error.strerror or error}") from error
-    except ValueError as error:  # such as a pattern with ** in a wrong place
+    except (ValueError, RuntimeError) as error:  # such as a pattern with ** in a wrong place, or a link to itself
         raise InputError(f"cannot read the input {name}: {error}") from error
     _check_columns(rows, found)
     return found

@@ -16,7 +16,7 @@ from pipelines.running.budget import RunBudget
 from pipelines.running.forecast import count_records
 from pipelines.running.inputs import Input, check_fields, find_input
 from pipelines.running.loading import PipelineError, load_recipe
-from pipelines.running.run_folder import RunFolder, RunFolderError, local_path, named_folder
+from pipelines.running.run_folder import RunFolder, RunFolderError, named_folder, real_path
 from pipelines.running.runner import OptionError
 from publishing.figures import InspectError, read_summary
 from schemas.config import ConfigError, given_values, load_config
@@ -95,7 +95,7 @@ def _cache_path(named: str | None, folder: RunFolder) -> str:
         return str(folder.cache_path)
     if "://" in named:
         return f"{named.rstrip('/')}/replies.sqlite"
-    return str(local_path(named).resolve() / "replies.sqlite")
+    return str(real_path(named) / "replies.sqlite")
 
 
 def _check_roles(recipe: Recipe, settings: Any) -> None:

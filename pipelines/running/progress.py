@@ -19,7 +19,7 @@ from rich.text import Text
 
 from inference.flow.notes import waiting
 from pipelines.running.so_far import NotesReader, SoFar
-from schemas.text import counted
+from schemas.text import counted, say
 from stages.plumbing.metrics import StageProgress, board
 from stages.plumbing.recipe import Recipe
 
@@ -107,11 +107,11 @@ def _print_lines(stop: threading.Event, view: RunView) -> None:
         if not ended and time.monotonic() < next_s and bool(waits) == waited:
             continue
         for line in waits or (["the servers are back"] if waited and not ended else []):
-            print(view.part + line, file=sys.stderr, flush=True)
+            say(view.part + line, file=sys.stderr)
         waited, next_s = bool(waits), time.monotonic() + LINE_EVERY_S
         line = view.line()
         if line and line != shown:
-            print(view.part + line, file=sys.stderr, flush=True)
+            say(view.part + line, file=sys.stderr)
             shown = line
         if ended:
             return
@@ -182,10 +182,14 @@ def progress_table(stages: dict[str, StageProgress], before: StagesBefore, title
 
 
 def progress_line(stages: dict[str, StageProgress], before: StagesBefore) -> str:
-    """The board's latest stage in one line; empty before the first."""
+    """The board in one line, empty before the first stage: the first stage that waits for replies, or else the latest.
+
+    Those behind one that waits have done all that reached them, which says nothing of how far the run is.
+    """
     if not stages:
         return ""
-    name, progress = next(reversed(stages.items()))
+    name = next((name for name, each in stages.items() if each.in_flight), next(reversed(stages)))
+    progress = stages[name]
     total = total_of(name, stages, before)
     of = f"/{total}" if total is not None else ""
     calls = sum(p.requests for p in stages.values()), sum(p.cached for p in stages.values())

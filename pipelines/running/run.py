@@ -17,7 +17,7 @@ from pipelines.running.changes import replaced_by
 from pipelines.running.counts import agreements, ledger, metric_counters, unbalanced, written_counts
 from pipelines.running.earlier import calls_to_expect
 from pipelines.running.errors import ConservationError
-from pipelines.running.failures import check_failures, most_frequent_details, stop_of
+from pipelines.running.failures import check_failures, check_records, most_frequent_details, stop_of
 from pipelines.running.forecast import count_records, measured
 from pipelines.running.loading import PipelineError, recipe_file
 from pipelines.running.outputs import write_ends
@@ -40,7 +40,7 @@ from stages.plumbing.packing import packing
 from stages.plumbing.recipe import Recipe
 from stages.plumbing.rows import RowContext, has_extra_scores
 from stages.plumbing.stage import BUDGET
-from stages.sources.base import RUN_MARKER, InputError
+from stages.sources.base import RUN_MARKER
 
 
 def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
@@ -79,6 +79,7 @@ def _execute(plan: Plan, arguments: RunArguments, local: bool, spending: Spendin
         summary = _summarise(plan, waves, arguments, time.monotonic() - started)
         staging, config = plan.folder.staging, to_toml(plan.settings)
         summary = made.summary = replace(summary, details=most_frequent_details(staging))
+        check_records(summary)
         check_failures(plan.recipe, summary, staging, plan.settings.max_failed)
         replaced = replaced_by(plan.folder.root, summary, config, (staging / RUN_MARKER).exists())
         summary = replace(summary, replaced=replaced)
@@ -160,8 +161,6 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
     counters = joined_counters([wave.counters for wave in waves])
     sft, rl, rejected = waves[-1].written
     read = counters.get(("stage/ingest", "in"), 0)
-    if not read:
-        raise InputError(f"{plan.input.name} has no records: nothing was replaced")
     problem = unbalanced(read, sft, rl, rejected)
     if problem:
         raise ConservationError(problem)

@@ -8,6 +8,7 @@ RUN/failed.html  why the last run did not finish; gone when the next one begins
 
 import contextlib
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -102,11 +103,12 @@ class RunFolder:
         marker = self.root / RUN_MARKER
         if self.root.exists() and not self.root.is_dir():
             raise RunFolderError(f"cannot write {self.root}: it is a file: choose another --output")
-        for folder in (self.staging, self.root / "media"):
+        for folder in (self.staging, self.root / "media", self.root / "ledger"):
             if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
                 raise RunFolderError(f"{folder} is a file, where a run needs a folder: move it away")
-        if (self.root / ".lock").is_dir():
-            raise RunFolderError(f"{self.root / '.lock'} is a folder, where a run needs a file: move it away")
+        for file in (self.root / ".lock", self.root / FAILED_PAGE):
+            if file.is_dir() and not file.is_symlink():
+                raise RunFolderError(f"{file} is a folder, where a run needs a file: move it away")
         if not marker.exists():
             if self.root.exists() and any(not _is_ours(entry.name) for entry in self.root.iterdir()):
                 raise RunFolderError(f"{self.root} is not empty and not a run folder: choose another --output")
@@ -196,10 +198,15 @@ def local_path(name: str) -> Path:
         return Path(name)
 
 
+def real_path(name: str) -> Path:
+    """The same without links. Those that lead back to themselves stay, and nothing can be written there."""
+    return Path(os.path.realpath(local_path(name)))  # Path.resolve raises RuntimeError for them
+
+
 def named_folder(name: str) -> RunFolder:
     """The run folder that ``--output`` names. Raises :class:`RunFolderError` for a URL."""
     if "://" in name:
         raise RunFolderError(
             f"cannot write {name}: a run folder has to be on a disk that all workers see; name a folder there"
         )
-    return RunFolder(local_path(name).resolve())
+    return RunFolder(real_path(name))

@@ -1,10 +1,15 @@
 """What a run has taken so far: the sums of what its processes note while it lasts (:mod:`inference.flow.notes`)."""
 
+import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
+from inference.flow.notes import FailedTry, Paid
+from schemas.text import printable
+
+Note = TypeVar("Note", Paid, FailedTry)
 HTTP_TOO_MANY_REQUESTS = 429
 
 
@@ -34,21 +39,25 @@ class NotesReader:
     def read(self) -> SoFar:
         """The sums up to now."""
         for path in sorted(self._root.glob("paid-*.jsonl")) if self._root else ():
-            for paid in self._new_lines(path):
-                self._sums.requests += paid["requests"]
-                self._sums.tokens += paid["tokens_in"] + paid["tokens_out"]
-                self._sums.usd += paid["cost_usd"]
+            for paid in self._new_lines(path, Paid):
+                self._sums.requests += paid.requests
+                self._sums.tokens += paid.tokens_in + paid.tokens_out
+                self._sums.usd += paid.cost_usd
         for path in sorted(self._root.glob("failed-*.jsonl")) if self._root else ():
-            for failed in self._new_lines(path):
+            for failed in self._new_lines(path, FailedTry):
                 self._sums.failed_tries += 1
-                self._sums.rate_limited += failed["status"] == HTTP_TOO_MANY_REQUESTS
-                self._sums.last_error = f"{failed['endpoint']}: {failed['said']}"
+                self._sums.rate_limited += failed.status == HTTP_TOO_MANY_REQUESTS
+                self._sums.last_error = printable(f"{failed.endpoint}: {failed.said}")
         return self._sums
 
-    def _new_lines(self, path: Path) -> list[dict[str, Any]]:
-        """The whole lines that were added since the last look."""
+    def _new_lines(self, path: Path, kind: type[Note]) -> list[Note]:
+        """The notes in the whole lines that were added since the last look; none of a line that a full disk cut."""
         with path.open("rb") as file:
             file.seek(self._read_bytes.get(path, 0))
             whole = file.read().rpartition(b"\n")
         self._read_bytes[path] = self._read_bytes.get(path, 0) + len(whole[0]) + len(whole[1])
-        return [json.loads(line) for line in whole[0].splitlines()]
+        found: list[Note] = []
+        for line in whole[0].splitlines():
+            with contextlib.suppress(ValueError, TypeError):
+                found.append(kind(**json.loads(line)))
+        return found

@@ -54,7 +54,8 @@ def _told(error: BaseException, plan: Plan, spending: Spending, output: str, sum
         write_failure(root, failure, plan.folder.staging, summary, plan.context.roots.store())
         page = f"report: {Path(output) / FAILED_PAGE}"
     except Exception as broken:  # whatever is wrong with the page, the user is to hear why the run failed
-        page = f"no report of it could be written: {broken}"
+        said = " ".join(str(broken).split()) or type(broken).__name__
+        page = f"no report of it could be written: {said}"
     return RunNote("; ".join([*paid, page]))
 
 

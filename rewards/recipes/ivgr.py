@@ -48,7 +48,8 @@ class Ivgr(Recipe):
     """Eq. 1 and 2 for grounded responses, Eq. 3 for textual ones, each in [0, 3] with the paper's weights.
 
     A response of no known stream is unscored. Without gold boxes a question has no reference, and its textual
-    responses no consistency reward (App. B).
+    responses no consistency reward (App. B); so it is for a question that is asked in words alone, which has no
+    grounded responses and never had any.
     """
 
     name: ClassVar[str] = "ivgr"
@@ -73,7 +74,8 @@ class Ivgr(Recipe):
             earned[index] = self._of(grounded_stream, (*shared[index], placed))
         kept = memory.references.get(cases[0].question.id) if cases else None
         best = _better(kept, *(self._reference(cases[index].text, earned[index]) for index in grounded))
-        agreed = await asyncio.gather(*(self._consistency(cases[index], best) for index in textual))
+        is_dual = bool(grounded) or kept is not None
+        agreed = await asyncio.gather(*(self._consistency(cases[index], best, is_dual) for index in textual))
         for index, verdict in zip(textual, agreed, strict=True):
             earned[index] = self._of(textual_stream, (*shared[index], verdict))
         return earned
@@ -86,8 +88,10 @@ class Ivgr(Recipe):
         gold = cases[0].question.gold_boxes or () if cases else ()
         return boxes.score_group([case.boxes for case in cases], gold, self.settings.boxes)
 
-    async def _consistency(self, case: Case, best: Reference | None) -> Verdict:
-        """Whether the reasoning describes what the best reference does."""
+    async def _consistency(self, case: Case, best: Reference | None, is_dual: bool) -> Verdict:
+        """Whether the reasoning describes what the best reference does; not applicable where there can be none."""
+        if not is_dual:
+            return Verdict(consistency.NAME, None, "the question is asked in words alone")
         scorer = consistency_scorer(self.settings.judgements, self.settings.max_apart)
         context = replace(case.context, reference=None if best is None else best.text)
         return await verdict_of(scorer, replace(case, context=context))

@@ -17,12 +17,13 @@ Deviations from Eq. 2, which leaves these cases open or pays for more boxes ther
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rewards.case import Case
-from rewards.scorer import Scorer
+from rewards.scorer import ASKED_FOR_BOXES, Scorer
 from schemas.geometry import Box
 from schemas.records import Verdict
 
@@ -183,4 +184,7 @@ SCORER = Scorer(
     _score,
     needs=((lambda case: bool(case.question.gold_boxes), "no gold boxes"),),
 )
-"""For training only: curation does not read gold boxes."""
+"""For rewards."""
+OF_TRACES = replace(SCORER, needs=(ASKED_FOR_BOXES, *SCORER.needs), floor=0.5, is_grounding=True)
+"""For curation that is allowed to read gold boxes: traces that were asked for with boxes. Precise boxes on some of the
+gold ones reach the floor: inputs mark more than what an answer rests on."""

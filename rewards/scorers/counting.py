@@ -19,7 +19,7 @@ from inference.grounding import BadReply
 from rewards import locating
 from rewards.case import Case
 from rewards.masks import Pairing, distinct, on_pixels, pair
-from rewards.scorer import LOCATABLE, NO_CLIPS, Scorer
+from rewards.scorer import LOCATABLE, NO_CLIPS, Need, Scorer
 from schemas.answers.numerals import read_numerals
 from schemas.answers.registry import answer_type_named
 from schemas.geometry import Point
@@ -119,16 +119,16 @@ def _verdict(pairings: Sequence[Pairing], answer: int) -> Verdict:
     return Verdict(NAME, total.value, f"{total.points} points for {total.instances} instances{named}", evidence)
 
 
+ABOUT_A_COUNT: tuple[Need, ...] = (
+    NO_CLIPS,
+    (lambda case: answer_type_named(case.question.answer_type).is_number, "the answer is not a number"),
+    (lambda case: counted_words(case.question.question) is not None, "the question does not ask how many"),
+)
 SCORER = Scorer(
     NAME,
     "the question asks for a count",
     score_counting,
-    needs=(
-        NO_CLIPS,
-        (lambda case: answer_type_named(case.question.answer_type).is_number, "the answer is not a number"),
-        (lambda case: counted_words(case.question.question) is not None, "the question does not ask how many"),
-        (lambda case: bool(case.points) or bool(case.pointable), "nothing to point at"),
-    ),
+    needs=(*ABOUT_A_COUNT, (lambda case: bool(case.points) or bool(case.pointable), "nothing to point at")),
     means=(LOCATABLE,),
     asks=locating.ASKS,
     floor=1.0,

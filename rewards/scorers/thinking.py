@@ -6,7 +6,7 @@ of them the verdict has failed.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from inference.asking import Asks
 from inference.caller import Answered, Caller
@@ -20,6 +20,7 @@ from schemas.responses.response import Response
 
 NAME = "thinking"
 LOGIC, GROUNDING, CONSISTENCY = "thinking_logic", "thinking_grounding", "thinking_consistency"
+ASPECTS = (LOGIC, GROUNDING, CONSISTENCY)
 LOGIC_PROMPT, GROUNDING_PROMPT = "judge_logic.v2", "judge_grounding.v2"
 CONSISTENCY_PROMPT = "judge_think_consistency.v2"
 
@@ -56,8 +57,11 @@ def thinking_of(aspects: Sequence[Verdict]) -> Verdict:
     return Verdict(NAME, None if failed else sum(values) / len(values), said, failed=failed)
 
 
-async def score_aspects(question: Question, response: Response, caller: Caller) -> tuple[Verdict, Verdict, Verdict]:
-    """Returns d1, d2 and d3 of a response with reasoning, each 1, 0 or failed: logic, grounding, consistency.
+async def score_aspects(
+    question: Question, response: Response, caller: Caller, wanted: Collection[str] = ASPECTS
+) -> tuple[Verdict, ...]:
+    """Returns d1, d2 and d3 of a response with reasoning, each 1, 0 or failed: logic, grounding, consistency; of these
+    the ``wanted`` ones.
 
     A response without an answer has nothing that its reasoning leads to: d3 is 0. Raises BudgetUsedUp, once no question
     is under way any more.
@@ -66,17 +70,18 @@ async def score_aspects(question: Question, response: Response, caller: Caller) 
     media = {"original": shown(question.media)}
     logical = JudgeTask(LOGIC_PROMPT, texts, _reader("sound"), asked, media)
     grounded = JudgeTask(GROUNDING_PROMPT, texts, _reader("true_to_sources"), asked, media)
-    answers = await asyncio.gather(
-        judge(LOGIC, logical, caller),
-        judge(GROUNDING, grounded, caller),
-        _consistency(asked, response, caller),
-        return_exceptions=True,
-    )
+    judging = {
+        LOGIC: lambda: judge(LOGIC, logical, caller),
+        GROUNDING: lambda: judge(GROUNDING, grounded, caller),
+        CONSISTENCY: lambda: _consistency(asked, response, caller),
+    }
+    answers = await asyncio.gather(*(judging[name]() for name in ASPECTS if name in wanted), return_exceptions=True)
+    verdicts = list[Verdict]()
     for answer in answers:
         if isinstance(answer, BaseException):
             raise answer
-    logic, grounding, consistency = answers
-    return logic, grounding, consistency  # type: ignore[return-value]
+        verdicts.append(answer)
+    return tuple(verdicts)
 
 
 async def _consistency(asked: dict[str, str], response: Response, caller: Caller) -> Verdict:

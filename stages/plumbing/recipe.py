@@ -14,6 +14,7 @@ from apache_beam.pvalue import PCollection
 from inference.asking import PROMPT as REPAIR_PROMPT
 from inference.asking import Asks
 from inference.settings import ModelsSettings
+from schemas.question_text import POINTS
 from stages.draw_questions import Draw
 from stages.ingest_records import MediaRoots
 from stages.plumbing.stage import Stage
@@ -63,6 +64,7 @@ class Recipe:
         stages: the descriptions of its stages, in the order in which records pass them; those that look at a sample
             come last.
         makes: for the data card, what its rows are, in one or two sentences.
+        forms: in which forms its rows ask their questions (:data:`schemas.question_text.INSTRUCTIONS`).
     """
 
     name: str
@@ -70,6 +72,7 @@ class Recipe:
     build: Callable[[beam.Pipeline, RunContext, Any], Ends]
     stages: tuple[Stage, ...]
     makes: str = ""
+    forms: tuple[str, ...] = (POINTS,)
 
     def __post_init__(self) -> None:
         names = [stage.name for stage in self.stages]
@@ -130,6 +133,13 @@ def max_calls(stage: Stage, settings: Any) -> int | None:
     if stage.max_calls is None:
         return None
     return stage.max_calls(settings if stage.settings is None else section_of(settings, stage.settings))
+
+
+def max_kept(stage: Stage, settings: Any) -> int | None:
+    """The most records that a stage keeps that draws a sample, in a run of that config; None for other stages."""
+    if stage.max_kept is None:
+        return None
+    return stage.max_kept(settings if stage.settings is None else section_of(settings, stage.settings))
 
 
 def section_of(settings: Any, kind: type) -> Any:

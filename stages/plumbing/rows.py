@@ -4,13 +4,15 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from schemas.arrow import REJECTED_SCHEMA
-from schemas.question_text import user_text
-from schemas.records import Draft, Question, Rejected, Trace
+from schemas.question_text import BOXES, TEXTUAL, user_text
+from schemas.records import Attempt, Draft, Question, Rejected, Trace, rate_of
 
 Row = dict[str, object]
 SCORES = ("outcome", "spatial", "temporal", "reasoning")
 """The scorers whose values have a field of their own in ``scores``."""
-UNSTORED = ("format", "counting")
+STREAM_FORMS = {"grounded": BOXES, "textual": TEXTUAL}
+"""In which form each stream is asked for (iVGR §3.2)."""
+UNSTORED = ("format", "counting", "think_section")
 """Scorers that decide what is kept and whose values stand in no row."""
 
 
@@ -50,17 +52,23 @@ def sft_row(draft: Draft, context: RowContext) -> Row:
     if context.other_traces:
         row["other_traces"] = [_trace(other) for other in draft.traces if other.index != trace.index]
     row["messages"] = [
-        {"role": "user", "content": user_text(draft.question)},
+        {"role": "user", "content": user_text(draft.question, draft.form)},
         {"role": "assistant", "content": trace.text},
     ]
     return row
 
 
 def rl_row(draft: Draft, context: RowContext) -> Row:
-    """The row of a draft of the RL side, with verl's and EasyR1's columns."""
+    """The row of a draft of the RL side, with verl's and EasyR1's columns.
+
+    A draft with streams has the prompt of each; the one prompt that other trainers read is that of the last, which is
+    how the model is asked after training.
+    """
     question = draft.question
-    text = user_text(question)
+    prompts = {stream: user_text(question, STREAM_FORMS[stream]) for stream in draft.streams}
+    text = [user_text(question, draft.form), *prompts.values()][-1]
     row = _common(draft, context)
+    row["stream_prompts"] = [{"stream": name, "content": prompt} for name, prompt in prompts.items()] or None
     row["rubrics"] = None if draft.rubrics is None else [asdict(rubric) for rubric in draft.rubrics]
     row["prompt"] = [{"role": "user", "content": text}]
     row["data_source"] = question.source
@@ -112,8 +120,12 @@ def _asked(draft: Draft) -> Row:
         "entities": draft.entities,
         "pass_rate": draft.pass_rate,
         "k": draft.scored_attempts if draft.attempts else None,
-        "attempts": [{"text": a.text, "answer": a.answer, "correct": a.correct} for a in draft.attempts] or None,
+        "attempts": _attempts(draft.attempts),
     }
+
+
+def _attempts(attempts: tuple[Attempt, ...]) -> list[Row] | None:
+    return [{"text": each.text, "answer": each.answer, "correct": each.correct} for each in attempts] or None
 
 
 def _common(draft: Draft, context: RowContext) -> Row:
@@ -126,8 +138,22 @@ def _common(draft: Draft, context: RowContext) -> Row:
         "frames": _frames(question),
         "overlays": [overlay.uri for overlay in draft.overlays],
         "pointable": None if draft.entities is None else draft.pointable,
+        "crop_attempts": _attempts(draft.crop_attempts),
+        "crop_pass_rate": rate_of(draft.crop_attempts),
+        "complexity": draft.complexity,
+        "complexity_reason": draft.complexity_reason,
+        "domain": draft.domain,
+        "streams": draft.streams or None,
+        **_boxes_to_learn(draft),
         "lineage": _lineage(draft, context),
     }
+
+
+def _boxes_to_learn(draft: Draft) -> Row:
+    """Where the boxes that a reward is to hold responses against come from, and a detector's where gold has none."""
+    if draft.question.gold_boxes is None and draft.pseudo_boxes is not None:
+        return {"gold_boxes": [asdict(box) for box in draft.pseudo_boxes], "boxes_source": "detector"}
+    return {"boxes_source": None if draft.question.gold_boxes is None else "gold"}
 
 
 def _frames(question: Question) -> list[Row] | None:

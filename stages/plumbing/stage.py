@@ -52,6 +52,8 @@ class Stage:
         settings: the class of its settings, by which its section of a config is found; None where it has none.
         max_calls: for a stage that looks at a sample of the records and passes none on: the most calls that a run
             makes, given its settings, however many records there are. None for a stage that records pass.
+        max_kept: for a stage that draws a sample of the records: the most that it keeps, given its settings. What the
+            stages behind it ask does not grow beyond that; those that leave it otherwise are asked nothing.
         joins: it takes records of several stages, so that what the one before it keeps is not the number it will see.
         for_target: it does something only in a run that is to end with an exact number of rows.
         scores: the names of the verdicts that it adds to traces.
@@ -64,6 +66,7 @@ class Stage:
     asks: tuple[Asks, ...] = ()
     settings: type | None = None
     max_calls: Callable[[Any], int] | None = None
+    max_kept: Callable[[Any], int] | None = None
     joins: bool = False
     for_target: bool = False
     scores: tuple[str, ...] = ()

@@ -6,9 +6,9 @@ Media are paths from the file's folder. A line is handed on as it stands, so tha
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from apache_beam.io.filesystems import FileSystems
 
@@ -20,6 +20,7 @@ from vision.media import MediaStore
 
 RECORDS_FILE = "records.jsonl"
 MAX_LINES_FOR_KEYS = 1000
+PIECE_BYTES = 2**20
 _UTF_16 = ("UTF-16 or UTF-32 text, or no text", "`iconv -f UTF-16 -t UTF-8` converts the first")
 _OTHER_FILES = (
     (b"\x1f\x8b", "packed with gzip", "unpack it with `gunzip` first"),
@@ -82,11 +83,23 @@ class JsonLines(Format):
                 yield row_fields(record, rows)
 
 
-def lines_fingerprint(lines: Iterable[bytes]) -> str:
-    """A digest of a file's lines that does not depend on their order or line ends, as 64 hex digits."""
-    total = 0
-    for line in lines:
-        total += int.from_bytes(hashlib.sha256(line.rstrip(b"\r\n")).digest(), "big")
+def lines_fingerprint(stream: BinaryIO) -> str:
+    """A digest of a file's lines that does not depend on their order or line ends, as 64 hex digits.
+
+    A line may be as long as the file: it is read in pieces.
+    """
+    total, digest, ends, is_begun = 0, hashlib.sha256(), b"", False
+    while piece := stream.readline(PIECE_BYTES):
+        if text := piece.rstrip(b"\r\n"):
+            digest.update(ends + text)
+            ends = b""
+        ends += piece[len(text) :]
+        is_begun = not piece.endswith(b"\n")
+        if not is_begun:
+            total += int.from_bytes(digest.digest(), "big")
+            digest, ends = hashlib.sha256(), b""
+    if is_begun:
+        total += int.from_bytes(digest.digest(), "big")
     return f"{total % 2**256:064x}"
 
 
@@ -119,7 +132,8 @@ def _refuse_documents(path: Path) -> None:
 def _first_line(path: Path) -> bytes:
     """The first line that is not blank, without the blanks around it."""
     with path.open("rb") as stream:
-        first = next((line.strip() for line in stream if line.strip(BYTE_ORDER_MARK + b" \t\r\n")), b"")
+        lines = iter(lambda: stream.readline(PIECE_BYTES), b"")  # one line may be the whole file
+        first = next((line.strip() for line in lines if line.strip(BYTE_ORDER_MARK + b" \t\r\n")), b"")
     return first.removeprefix(BYTE_ORDER_MARK).lstrip()
 
 

@@ -59,14 +59,17 @@ def _as_text(value: object) -> str:
 
 
 def _media_uri(item: Any, store: MediaStore) -> Any:
-    """The URI of a row's medium: a path under the input, or its bytes written to the run folder."""
+    """The URI of a row's medium: a path under the input, or its bytes written to the run folder. Anything else, such as
+    bytes that are text (JSON has no others), is left for the record's checker to refuse.
+    """
     if isinstance(item, str):
         return f"input:{item}"
     if isinstance(item, Mapping):
-        if item.get("bytes") is not None:
-            return store.write_drawn(item["bytes"], _extension(item.get("path") or ""))
-        if isinstance(item.get("path"), str):
-            return f"input:{item['path']}"
+        data, path = item.get("bytes"), item.get("path")
+        if isinstance(data, bytes):
+            return store.write_drawn(data, _extension(path if isinstance(path, str) else ""))
+        if data is None and isinstance(path, str):
+            return f"input:{path}"
     if isinstance(item, bytes):
         return store.write_drawn(item, "bin")
     return item

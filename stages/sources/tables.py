@@ -1,26 +1,34 @@
 """Tables in one text file: CSV with a header (also with ``;`` or tabs between cells), and a JSON array of objects.
 
-Media are paths from the file's folder. A table is read whole: larger data is better kept as JSON Lines or Parquet.
+Media are paths from the file's folder. A table is read through once before a run, so that what is wrong with it is said
+then.
 """
 
+import codecs
 import csv
 import io
+import itertools
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from apache_beam.io.filesystems import FileSystems
 
-from schemas.json_lines import BYTE_ORDER_MARK
 from schemas.records import RawRecord
 from stages.sources.base import Format, Input, InputError, NothingHere, RowSettings, Source
+from stages.sources.json_arrays import CHUNK_CHARS, NotAnArray, array_entries
 from stages.sources.jsonl import RECORDS_FILE, is_array, lines_fingerprint, refuse_other_files
 from stages.sources.rows import media_column, row_fields, row_records
 from vision.media import MediaStore
 
 METADATA_FILE = "metadata.csv"
+MAX_CELL_CHARS = 2**24
+"""As long as a cell can be; without a bound a quote that nobody closed would be read as one cell to the file's end."""
+csv.field_size_limit(MAX_CELL_CHARS)
 _SEPARATORS = ",;\t"
+_QUOTED = re.compile(r'"[^"]*"?')
 _LISTS = ("choices", "boxes", "media")
 """Fields whose cell may be a JSON list."""
 
@@ -41,79 +49,103 @@ class Tables(Format):
         if not path.is_file() or not (path.suffix == ".csv" or (path.suffix == ".json" and is_array(path))):
             raise NothingHere("no .csv file")
         refuse_other_files(path, "a table")
-        data = path.read_bytes()
-        found = _rows(str(path), data)
+        records, columns = 0, set[str]()
+        for row in _rows(str(path)):
+            records += 1
+            columns.update(row)
+        with path.open("rb") as stream:
+            fingerprint = lines_fingerprint(stream)
         folder = path.parent.resolve()  # not that of the file's target: snapshots from the hub are folders of links
-        columns = frozenset(name for row in found for name in row)
-        source = Source(self.name, str(folder / path.name), records=len(found))
-        return Input(name, (source,), str(folder), lines_fingerprint(io.BytesIO(data)), columns)
+        source = Source(self.name, str(folder / path.name), records=records)
+        return Input(name, (source,), str(folder), fingerprint, frozenset(columns))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
         """One record for each row."""
-        with FileSystems.open(source.path) as stream:
-            found = _rows(source.path, stream.read())
-        return row_records((_with_lists(row, rows) for row in found), source, rows, store)
+        return row_records((_with_lists(row, rows) for row in _rows(source.path)), source, rows, store)
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
         """The media column."""
-        for row in _rows(source.path, Path(source.path).read_bytes()):
+        for row in _rows(source.path):
             column = media_column(rows, row)
             if column is not None and row[column] is not None:
                 yield _with_lists(row, rows)[column]
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
         """The columns that hold them."""
-        for row in _rows(source.path, Path(source.path).read_bytes()):
+        for row in _rows(source.path):
             yield row_fields(_with_lists(row, rows), rows)
 
 
-def _rows(path: str, data: bytes) -> list[dict[str, Any]]:
-    try:
-        text = data.removeprefix(BYTE_ORDER_MARK).decode("utf-8")
-    except UnicodeDecodeError as error:
-        remedy = "save it as UTF-8 (in Excel: CSV UTF-8)"
-        raise InputError(f"{path} is not UTF-8 text (at byte {error.start}): {remedy}") from error
-    return _objects(path, text) if path.endswith(".json") else _cells(path, text)
+def _rows(path: str) -> Iterator[dict[str, Any]]:
+    """The rows of the file, of which a few are held at a time. Raises InputError where it comes to what is none."""
+    with FileSystems.open(path) as stream, io.TextIOWrapper(stream, "utf-8-sig", newline="") as text:
+        try:
+            yield from array_entries(text) if path.endswith(".json") else _cells(path, text)
+        except NotAnArray as error:
+            raise InputError(f"{path} is not a JSON array of objects {error}: correct it there") from error
+        except UnicodeDecodeError as error:
+            remedy = "save it as UTF-8 (in Excel: CSV UTF-8)"
+            raise InputError(f"{path} is not UTF-8 text (at byte {_first_odd_byte(path)}): {remedy}") from error
 
 
-def _objects(path: str, text: str) -> list[dict[str, Any]]:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON: {error}: correct it there") from error
-    for number, row in enumerate(found, 1):
-        if not isinstance(row, dict):
-            raise InputError(f'{path}: entry {number} of its array is not an object such as {{"question": …}}')
-    return found
+def _first_odd_byte(path: str) -> int:
+    """The place of the first byte that is not of UTF-8 text; the length of a file that ends within a character."""
+    decoder, passed = codecs.getincrementaldecoder("utf-8")(), 0
+    with FileSystems.open(path) as stream:
+        while chunk := stream.read(CHUNK_CHARS):
+            held = len(decoder.getstate()[0])
+            try:
+                decoder.decode(chunk)
+            except UnicodeDecodeError as error:
+                return passed - held + error.start
+            passed += len(chunk)
+    return passed
 
 
-def _cells(path: str, text: str) -> list[dict[str, Any]]:
-    """The rows below the header; an empty cell is None."""
-    first_line = text.lstrip("\r\n").partition("\n")[0]
-    separator = max(_SEPARATORS, key=first_line.count)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+def _cells(path: str, text: TextIO) -> Iterator[dict[str, Any]]:
+    """The rows below the header; an empty cell is None. Rows of blanks are passed over."""
+    first_lines: list[str] = []
+    while line := text.readline():
+        first_lines.append(line)
+        if line.strip():
+            break
+    number = 0
     header: list[str] = []
-    found: list[dict[str, Any]] = []
+    separator = _separator(line)
     try:
+        reader = csv.reader(itertools.chain(first_lines, text), delimiter=separator, strict=True)
         for cells in reader:
-            if not any(cells):
+            number = reader.line_num
+            if not any(cell.strip() for cell in cells):
                 continue
-            if not header:
-                header = [name.strip() for name in cells]
-                if twice := next((name for name in header if name and header.count(name) > 1), ""):
-                    raise InputError(f"{path}: two columns are named {twice}: rename one")
-                continue
-            if len(cells) != len(header):
-                raise InputError(
-                    f"{path}, line {reader.line_num}: {len(cells)} cells below a header of {len(header)}: "
-                    f'put a cell that holds {separator!r} in "double quotes"'
-                )
-            found.append({name: cell or None for name, cell in zip(header, cells, strict=True) if name})
+            if header:
+                _check_length(f"{path}, line {number}", cells, header, separator)
+                yield {name: cell or None for name, cell in zip(header, cells, strict=True) if name}
+            else:
+                header = _header(path, cells)
     except csv.Error as error:
-        raise InputError(
-            f"{path}, line {reader.line_num}, cannot be read as CSV ({error}): correct it there"
-        ) from error
-    return found
+        raise InputError(f"{path}, line {number + 1}, cannot be read as CSV ({error}): correct it there") from error
+
+
+def _separator(first_line: str) -> str:
+    """The sign that stands most often in the header; one within quotes separates nothing."""
+    return max(_SEPARATORS, key=_QUOTED.sub("", first_line).count)
+
+
+def _header(path: str, cells: Sequence[str]) -> list[str]:
+    header = [name.strip() for name in cells]
+    if twice := next((name for name in header if name and header.count(name) > 1), ""):
+        raise InputError(f"{path}: two columns are named {twice}: rename one")
+    return header
+
+
+def _check_length(where: str, cells: Sequence[str], header: Sequence[str], separator: str) -> None:
+    if len(cells) == len(header):
+        return
+    remedy = f'put a cell that holds {separator!r} in "double quotes"'
+    if len(cells) < len(header):
+        remedy = f"put a {separator!r} for each cell that is empty, or take the line out"
+    raise InputError(f"{where}: {len(cells)} cells below a header of {len(header)}: {remedy}")
 
 
 def _with_lists(row: Mapping[str, Any], rows: RowSettings) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from schemas.config import section_class
 from trainer.settings import TrainerSettings
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [*sorted((ROOT / "docs").glob("*.md")), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md"))]
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md"))]
 FOLDERS = {*(path.parent.name for path in ROOT.glob("*/__init__.py")), "benchmarks", "data", "docs", "tests"}
 SUFFIXES = ("py", "md", "yaml", "toml", "jinja", "svg", "txt", "jsonl")
 OF_A_READER = {"prompts/short_trace.v1.yaml", "prompts/spot.v1.yaml"}

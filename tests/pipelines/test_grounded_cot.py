@@ -94,7 +94,7 @@ def test_gold_boxes_are_only_carried_along(done: Path, tmp_path: Path) -> None:
     assert sent(run(without, tmp_path / "run", "--cache", str(done / "cache"))) == 0
     for side in ("sft", "rl"):
         kept, bare = rows(done / "run", side), rows(tmp_path / "run", side)
-        assert [row | {"gold_boxes": None} for row in kept] == bare
+        assert [row | {"gold_boxes": None, "boxes_source": None} for row in kept] == bare
 
 
 def test_kept_points_lie_on_the_gold_objects(done: Path) -> None:

@@ -157,7 +157,7 @@ MISTAKES = {
     ),
     "a misspelt recipe": (
         "run grounded_cto --input good --output run",
-        ["there is no pipeline grounded_cto", "(grounded_cot)"],
+        ["there is no pipeline grounded_cto", "grounded_cot, "],
     ),
     "a recipe with a typo": ("run first/typo.py --input good --output run", ["typo.py cannot be imported: ", "line 1"]),
     "a recipe that raises": (
@@ -281,4 +281,7 @@ def test_what_to_do_about_records_that_are_all_rejected(home: Path, run_beam: Ca
     shutil.rmtree(home / "photos")
     (home / "good/a.png").unlink()
     ran = run_beam("good", home / "run")
-    assert "no rows: all records were rejected, 1 of 1 as media_missing: correct the records" in ran.out
+    ran.check_refused(2, "good: all records were rejected, 1 of 1 as media_missing (")
+    assert "Nothing was replaced: correct the records, of which `beam validate` shows the first" in ran.err
+    assert {path.name for path in (home / "run").iterdir()}.isdisjoint(("sft", "rl", "rejected", "run.json"))
+    assert "media_missing" in (home / "run/failed.html").read_text("utf-8").split('id="rejections"')[1]

@@ -248,3 +248,31 @@ def test_the_summary_is_only_read(tmp_path: Path) -> None:
     before = json.dumps(summary)
     write_card(tmp_path, RunSummary.from_fields(summary))
     assert (json.dumps(summary), (tmp_path / "README.md").read_text("utf-8")) == (before, text)
+
+
+def test_the_rubrics_of_the_run_and_the_spread_of_its_rows(tmp_path: Path) -> None:
+    figures = {"applicability": 1.0, "applicability_interval": [0.98, 1.0], "pass_rate": 0.75}
+    kept = {"id": "seen", "kept": True, "stratum": "hard", "reason": None, "uncertain": True} | figures
+    apart = {"id": "right", "kept": False, "stratum": None, "reason": "asks_for_right_answer", "uncertain": False}
+    rows = [kept | {"uncertain_about": ["filter"]}, apart | dict.fromkeys(figures)]
+    (tmp_path / "rubrics.json").write_text(
+        json.dumps({"judged": 9, "confidence": 0.95, "rubrics": rows, "problems": []}), "utf-8"
+    )
+    _, text, _ = write_staging(tmp_path, [], [row_of(1, "drawn", "MIT"), row_of(2, "drawn", "MIT")], sets=["rl"])
+    assert table(text, "rubric") == [
+        ["seen", "1.000 (0.980 to 1.000)", "0.750", "hard", "yes; uncertain: filter"],
+        ["right", "–", "–", "–", "no: asks\\_for\\_right\\_answer"],
+    ]
+    assert ["source", "1", "–"] in table(text, "property")
+    assert "No rubric was kept" not in text
+    assert "The judge's verdicts come from the model that was the teacher too." in text
+
+
+def test_a_run_whose_rubrics_all_fall_says_so(tmp_path: Path) -> None:
+    (tmp_path / "rubrics.json").write_text(json.dumps({"judged": 0, "rubrics": [], "problems": []}), "utf-8")
+    _, text, _ = write_staging(tmp_path, [], [row_of(1, "drawn", "MIT")])
+    assert "No rubrics were measured" in text
+    assert "**No rubric was kept:**" in text
+    (tmp_path / "rubrics.json").unlink()
+    _, text, _ = write_staging(tmp_path / "none", [], [row_of(1, "drawn", "MIT")])
+    assert "## Rubrics" not in text, "the recipe has none"

@@ -226,6 +226,29 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
     assert [image["src"][:11] for image in page.named("img") if image["src"]] == ["data:image/"] * 2
 
 
+def test_what_the_intervals_leave_open_is_said(tmp_path: Path) -> None:
+    measured = {"applicability_interval": [0.981, 1.0], "pass_rate_interval": [0.7, 0.82]}
+    open_one = RUBRIC | measured | {"kept": True, "uncertain": True, "uncertain_about": ["filter", "stratum"]}
+    apart = RUBRIC | {"id": "answer", "applicability": None, "pass_rate": None, "kept": False, "stratum": None}
+    rubrics = {"judged": 9, "confidence": 0.95, "pool": "teacher", "problems": []} | {
+        "rubrics": [open_one, apart | {"reason": "asks_for_right_answer", "uncertain": False, "uncertain_about": []}],
+        "right_answers": {"graded": 8, "pass_rate": 0.5, "pass_rate_interval": [0.2, 0.8]},
+    }
+    (tmp_path / "rubrics.json").write_text(json.dumps(rubrics), "utf-8")
+    words = Page(make_page(tmp_path, [row_of("q1", messages=trace("t"))])).words
+    for shown in ("0.981 to 1.000", "0.700 to 0.820", "uncertain: filter, stratum", "no: asks_for_right_answer"):
+        assert shown in words
+    assert "0.500 0.200 to 0.800 is right" in " ".join(words.split())
+    assert "No rubric was kept" not in words
+
+
+def test_the_spread_of_the_rows(tmp_path: Path) -> None:
+    words = " ".join(Page(make_page(tmp_path, [row_of("q1", messages=trace("t"))], [row_of("q2")])).words.split())
+    assert "Balance and diversity" in words
+    assert "answer type: 1 class" in words
+    assert "complexity:" not in words, "no row has any"
+
+
 @pytest.mark.parametrize("rubrics", [None, {"judged": 0, "rubrics": [], "problems": []}])
 def test_an_empty_run(tmp_path: Path, rubrics: dict[str, Any] | None) -> None:
     if rubrics is not None:
@@ -239,6 +262,7 @@ def test_an_empty_run(tmp_path: Path, rubrics: dict[str, Any] | None) -> None:
         assert shown in page.words
     assert ("No rubrics" in page.words) is (rubrics is not None)
     assert "Difficulty" not in page.words
+    assert "Balance" not in page.words
 
 
 def test_a_recipe_without_a_set_speaks_of_none(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewards.form import BOXED_FORM, DIRECT_FORM, GROUNDED_FORM, TEXTUAL_FORM, Form, form_fault
+from rewards.form import BOXED_FORM, DIRECT_FORM, GROUNDED_FORM, JUDGED_FORM, TEXTUAL_FORM, Form, form_fault
 from schemas.records import Question
 from schemas.responses.response import parse_response
 
@@ -20,6 +20,58 @@ def fault(text: str, form: Form = GROUNDED_FORM, question: Question = COUNT) -> 
 
 def response(think: str, answer: str = "2") -> str:
     return f"<think>{think}</think>\n<answer>{answer}</answer>"
+
+
+BOX_TEXTS = [
+    BOX,
+    '<box alt="dog">[10,20,30,40]</box>',
+    "&lt;box&gt;[10,20,30,40]&lt;/box&gt;",
+    '‹box alt="dog">[10,2000,30,40]‹/box>',
+    "<bbox>10,20,30,40</bbox>",
+    "<|box_start|>(10,20),(30,40)<|box_end|>",
+    '"bbox_2d": [10, 20, 30, 40]',
+    "[10, 20, 30, 40]",
+    "(0.1, 0.2, 0.3, 0.4)",
+    "[10 20 30 40]",
+    "[10;20;30;40]",
+    "{10, 20, 30, 40}",
+    "[10,20,30,40",
+    "［10，20，30，40］",
+    "[x1, y1, x2, y2]",
+    "bounding box 10, 20, 30, 40",
+    "box: 10 20 30 40",
+    "box at 10/20/30/40",
+    "x1=10, y1=20, x2=30, y2=40",
+    "xmin: 10, ymin: 20, xmax: 30, ymax: 40",
+    "left=10 top=20 right=30 bottom=40",
+    "coordinates 10, 20",
+    "pixel 10, 20",
+    "10px from the left and 20 px from the top",
+    POINT,
+]
+"""Coordinates as a response of words alone must not hold them."""
+
+
+@pytest.mark.parametrize("written", BOX_TEXTS)
+def test_words_alone_carry_no_box_text(written: str) -> None:
+    for think in (f"One {written} is yellow, another too.", f"There are two: {written}"):
+        assert fault(response(think), TEXTUAL_FORM) is not None
+
+
+@pytest.mark.parametrize(
+    "think",
+    [
+        "In box 1 there are 2 dogs, in box 2 3 dogs.",
+        "The boxes hold 3, 4 and 5 items, the bars are 3, 5, 7, 9 high.",
+        "The left bar is 10 and the right bar is 20. Left: 3, right: 5.",
+        "The sequence 2 4 6 8 goes on, in a 3-4-5 triangle.",
+        "Box 1: 3 items, box 2: 4 items; the corner is 3-4 metres away.",
+        "The picture is 640 pixels wide and dated 12/05/2020 10:30.",
+        "Region 4 has 5 people, (2 + 3 + 4 + 5) in all.",
+    ],
+)
+def test_numbers_that_are_no_places_may_stand_in_words(think: str) -> None:
+    assert fault(response(think), TEXTUAL_FORM) is None
 
 
 @pytest.mark.parametrize(
@@ -106,3 +158,19 @@ def test_a_flood_of_answers_or_labels_is_a_fault() -> None:
     assert "more than 16 answers" in (fault(response(f"I see {boxes}.")) or "")
     points = " ".join(f'<points x1="1" y1="2" alt="a{number}">a{number}</points>' for number in range(65))
     assert "more than 64 labels" in (fault(response(f"I see {points}.")) or "")
+
+
+@pytest.mark.parametrize(
+    ("judge", "tail", "says"),
+    [
+        ("This needs reasoning.", "\\boxed{2}", None),
+        ("The answer is not seen at a glance, so this needs reasoning.", "\\boxed{2}", None),
+        ("This needs reasoning.", "<answer>2</answer>", "a box"),
+        ("This needs reasoning; the answer is 2.", "\\boxed{2}", "gives the answer"),
+        ("This needs reasoning. \\boxed{2}", "\\boxed{2}", "gives the answer"),
+    ],
+)
+def test_a_judge_section_leaves_the_answer_to_the_box(judge: str, tail: str, says: str | None) -> None:
+    found = fault(f"<judge>{judge}</judge><think>One here, one there.</think>{tail}", JUDGED_FORM)
+    assert found is None if says is None else says in (found or "")
+    assert "a box" in (fault(response("One here, one there."), JUDGED_FORM) or "")

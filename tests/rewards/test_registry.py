@@ -4,7 +4,7 @@ import pytest
 
 from inference.settings import ROLES
 from prompts.loader import load_prompt
-from rewards.registry import SCORERS, TRAINING, scorers_named
+from rewards.registry import SCORERS, STREAM_SCORERS, TRAINING, scorers_named
 from rewards.scorer import Scorer
 
 ALL = (*SCORERS, *TRAINING)
@@ -13,6 +13,8 @@ ALL = (*SCORERS, *TRAINING)
 def test_names_are_unique_and_the_outcome_comes_first() -> None:
     assert [scorer.name for scorer in SCORERS] == ["outcome", "format", "spatial", "counting", "temporal", "reasoning"]
     assert len({scorer.name for scorer in ALL}) == len(ALL)
+    assert len({scorer.name for scorer in STREAM_SCORERS}) == len(STREAM_SCORERS)
+    assert STREAM_SCORERS[:2] == SCORERS[:2]
 
 
 def test_a_scorer_by_its_name() -> None:
@@ -21,7 +23,7 @@ def test_a_scorer_by_its_name() -> None:
         scorers_named("beauty")
 
 
-@pytest.mark.parametrize("scorer", ALL, ids=lambda scorer: scorer.name)
+@pytest.mark.parametrize("scorer", (*ALL, *STREAM_SCORERS), ids=lambda scorer: scorer.name)
 def test_what_a_scorer_says_of_itself(scorer: Scorer) -> None:
     assert scorer.why
     assert scorer.floor is None or 0 <= scorer.floor <= 1

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference.grounding import BadReply
+from rewards.outcome_rubrics import asks_for_right_answer
 from rewards.rubrics import (
     RubricScore,
     RubricSettings,
-    asks_for_right_answer,
     candidates_of_reply,
     measure,
     scores_of_reply,
@@ -125,10 +125,10 @@ def row(name: str = "a", **changes: object) -> dict[str, object]:
 
 def test_candidates() -> None:
     text = "```json\n" + json.dumps({"rubrics": [row("a"), row("b"), row("c")]}) + "\n```"
-    assert candidates_of_reply(text, 20) == tuple(
-        Rubric(name, f"what {name}", f"when {name}", 0.0, None, "") for name in "abc"
-    )
-    assert [each.id for each in candidates_of_reply(text, 2)] == ["a", "b"]
+    found = candidates_of_reply(text, 20)
+    assert found.rubrics == tuple(Rubric(name, f"what {name}", f"when {name}", 0.0, None, "") for name in "abc")
+    assert (found.apart, found.pool) == ((), "teacher")
+    assert [each.id for each in candidates_of_reply(text, 2).rubrics] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,8 @@ def test_rucl_a_rubric_does_not_ask_for_the_right_answer(changes, asks) -> None:
     )
     assert asks_for_right_answer(rubric) is asks
     reply = json.dumps({"rubrics": [row(**changes), row("kept")]})
-    assert len(candidates_of_reply(reply, 20)) == (1 if asks else 2)
+    found = candidates_of_reply(reply, 20)
+    assert (len(found.rubrics), len(found.apart)) == ((1, 1) if asks else (2, 0))
 
 
 def test_rucl_rubrics_that_all_ask_for_the_right_answer_are_a_bad_reply() -> None:
@@ -254,3 +255,17 @@ def test_rucl_a_score_counts_only_where_the_rubric_applies() -> None:
 def test_scores_of_the_wrong_form(text) -> None:
     with pytest.raises(BadReply):
         scores_of_reply(text, RUBRICS)
+
+
+@pytest.mark.parametrize(
+    ("second", "says"),
+    [
+        ({"id": " A ", "description": "other", "criteria": "other"}, "same id"),
+        ({"id": "b", "description": "What", "criteria": "when  so"}, "say the same"),
+        ({"id": "b", "description": " ", "criteria": "when so"}, "without id"),
+    ],
+)
+def test_rucl_a_candidate_that_stands_twice_or_says_nothing_is_a_bad_reply(second: dict[str, str], says: str) -> None:
+    first = {"id": "a", "description": "what", "criteria": "when so"}
+    with pytest.raises(BadReply, match=says):
+        candidates_of_reply(json.dumps({"rubrics": [first, second]}), 20)

@@ -296,6 +296,47 @@ def test_a_section_that_is_built_by_the_check_of_another(values: dict[str, Any],
     assert str(caught.value) == said
 
 
+@settings
+class Band:
+    """Two ends, and what they are called."""
+
+    low: float = 0.0
+    high: float = 1.0
+    names: Mapping[str, float] = field(default_factory=lambda: {"own": 1.0}, hash=False)
+
+
+@settings
+class Nested:
+    """A band in a section."""
+
+    band: Band = field(default_factory=lambda: Band(low=0.1, names={"theirs": 2.0}))
+
+
+@settings
+class Recipe:
+    """Sections whose defaults are not those of their classes."""
+
+    band: Band = field(default_factory=lambda: Band(low=0.2, high=0.4))
+    nested: Nested = field(default_factory=lambda: Nested(band=Band(high=0.9)))
+    plain: Nested = field(default_factory=Nested)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        ([], Recipe()),
+        (["band.high=0.5"], Recipe(band=Band(low=0.2, high=0.5))),
+        (["band.low=0.0"], Recipe(band=Band(low=0.0, high=0.4))),
+        (["band.names.own=3.0"], Recipe(band=Band(low=0.2, high=0.4, names={"own": 3.0}))),
+        (["nested.band.low=0.3"], Recipe(nested=Nested(Band(low=0.3, high=0.9)))),
+        (["plain.band.high=0.8"], Recipe(plain=Nested(Band(low=0.1, high=0.8, names={"theirs": 2.0})))),
+        (["plain.band.names.own=3.0"], Recipe(plain=Nested(Band(low=0.1, names={"theirs": 2.0, "own": 3.0})))),
+    ],
+)
+def test_what_a_recipe_sets_otherwise_stays_beside_a_key_that_is_given(overrides: list[str], expected: Recipe) -> None:
+    assert load_config(Recipe, None, overrides) == expected
+
+
 def test_a_named_entry_is_changed_key_by_key() -> None:
     found = build(Whole, {"named": {"a": {"high": 5}, "b": {"low": 2}}, "parts": [{"tags": ["x"]}], "limit": 3})
     assert found.named == {"a": Section(1, 5), "b": Section(2)}

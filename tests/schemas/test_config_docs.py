@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field, NonNegativeFloat, PositiveInt
 
+from pipelines.dual_stream import Settings as DualStream
 from pipelines.grounded_cot import Settings
 from schemas.config import NonEmpty, OneOf, Share, load_config, settings
 from schemas.config_docs import commented_defaults, config_reference, sections
@@ -166,6 +167,7 @@ def test_the_commented_defaults() -> None:
     [
         (Whole, ["path=x"], Whole("x")),
         (Settings, [], Settings()),
+        (DualStream, [], DualStream()),
         (TrainerSettings, ["model.path=x"], TrainerSettings(ModelSettings("x"))),
     ],
 )

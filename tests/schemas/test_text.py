@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.text import alternatives, counted, dollars, excerpt, folded, printable, say, storable
+from schemas.text import alternatives, counted, dollars, excerpt, folded, printable, say, storable, words_in
 
 
 @given(st.text(st.characters()))
@@ -69,3 +69,11 @@ def test_an_excerpt_is_at_most_80_characters() -> None:
 )
 def test_dollars(usd: float, words: str) -> None:
     assert dollars(usd) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("", []), (" … !", []), ("Two cars, 3.", ["Two", "cars", "3"]), ("红色 car", ["红", "色", "car"])],
+)
+def test_words_in(text: str, words: list[str]) -> None:
+    assert words_in(text) == words

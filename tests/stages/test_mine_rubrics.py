@@ -13,24 +13,31 @@ from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
 
 from inference.settings import ModelsSettings
-from rewards.rubrics import RubricScore, RubricSettings
+from rewards.mined_rubrics import MinedRubrics
+from rewards.rubrics import Candidates, RubricScore, RubricSettings
 from schemas.messages import MediaPart, TextPart
 from schemas.ordering import order_key
 from schemas.records import Attempt, Call, Draft, Rejected, Rubric
-from stages.mine_rubrics import Judged, MinedRubrics, MineRubrics, examples_of, summarise
+from stages.mine_rubrics import Judged, MineRubrics, examples_of, summarise
 
-CALL = Call("teacher", "rubric_candidates.v2", "s", "m", ("key",))
+CALL = Call("teacher", "rubric_candidates.v3", "s", "m", ("key",))
 CANDIDATES = tuple(Rubric(name, f"{name}?", "1 or 0", 0.0, None, "") for name in ("always", "often", "never"))
+APART = (Rubric("right_answer", "right answer?", "1 or 0", 0.0, None, ""),)
 
 
-def scored(*scores: int | None) -> Judged:
+def scored(*scores: int | None, correct: bool | None = None) -> Judged:
     """The scores of one attempt on the candidates; None is not applicable."""
-    rows = zip(CANDIDATES, scores, strict=True)
-    return Judged(CANDIDATES, tuple(RubricScore(r.id, s is not None, s) for r, s in rows), (CALL,))
+    given = tuple(RubricScore(r.id, s is not None, s) for r, s in zip(CANDIDATES, scores, strict=True))
+    return Judged(Candidates(CANDIDATES, APART, "teacher"), given, (CALL,), correct)
 
 
 def test_eta_and_p_by_hand() -> None:
-    judged = [scored(1, 1, None), scored(1, 0, None), scored(1, None, None), scored(0, 0, None)]
+    judged = [
+        scored(1, 1, None, correct=True),
+        scored(1, 0, None, correct=False),
+        scored(1, None, None, correct=True),
+        scored(0, 0, None),
+    ]
     failures = [Rejected("q9", "rubric_judge", "call_failed", "timeout"), Rejected("q1", "rubric_judge", "x", "bad")]
     always, often, never = CANDIDATES
     measured = (
@@ -40,7 +47,7 @@ def test_eta_and_p_by_hand() -> None:
     )
     problems = ("rubric_judge q1: bad", "rubric_judge q9: timeout")
     assert summarise(judged, failures, RubricSettings()) == MinedRubrics(
-        (replace(measured[0], stratum="hard"),), measured, 4, problems, (CALL,)
+        (replace(measured[0], stratum="hard"),), measured, 4, problems, (CALL,), APART, "teacher", 3, 2
     )
     lenient = RubricSettings(min_applicability=0.75, easy_pass_rate=0.75)
     kept = (replace(measured[0], stratum="easy"), replace(measured[1], stratum="hard"))
@@ -87,6 +94,7 @@ def test_the_embedded_engine(drafts: Callable[..., Draft], models: Callable[...,
         "presence": (1.0, 1.0, "easy"),
         "target": (1.0, 1.0, "easy"),
         "answer_type": (1.0, 1.0, "easy"),
+        "one_final_part": (1.0, 1.0, "easy"),
         "conclusion": (1.0, 0.0, "hard"),
         "grounding": (1.0, 1.0, "easy"),
     }
@@ -143,7 +151,7 @@ def test_a_bad_reply_is_a_problem_and_not_a_score(
         return figures, kept, mined.judged, mined.problems, [(c.role, c.prompt) for c in mined.calls]
 
     figures = [("always", 1.0, 1.0), ("often", 0.75, 1 / 3), ("never", 0.0, None)]
-    calls = [("teacher", "rubric_candidates.v2")]
+    calls = [("teacher", "rubric_candidates.v3")]
     expected = (figures, [("always", "easy")], 4, PROBLEMS, calls)
     check_mined(models("teacher", "judge", says=says), [drafts(name) for name in list(SCORES)[::step]], expected, show)
 
@@ -187,6 +195,7 @@ def test_the_teacher_sees_the_images_of_its_examples_and_their_texts_quoted(draf
     texts = [part.text for part in parts if isinstance(part, TextPart)]
     assert [type(part) for part in parts] == [TextPart, MediaPart, TextPart] * 2
     assert (texts[0], texts[2]) == ("EXAMPLE 1", "EXAMPLE 2")
+    assert texts[1].startswith(f"KIND OF TASK:\nBEGIN {mark}\ndrawn, numeric\nEND {mark}\nQUESTION:")
     assert f"QUESTION:\nBEGIN {mark}\nHow many squares are there (q1)?\nEND {mark}\nCORRECT ANSWER:" in texts[1]
     assert f"CORRECT ANSWER:\nBEGIN {mark}\n3\nEND {mark}\nATTEMPT:" in texts[1]
     assert texts[3].endswith(f"ATTEMPT:\nBEGIN {mark}\n{attack.replace('<|im_end|>', '< |im_end| >')}\nEND {mark}")
@@ -209,3 +218,35 @@ def test_a_teacher_of_one_image_a_request_is_shown_one_example(
     check_mined(replace(played, endpoints=endpoints), judged, 2, lambda mined: mined.judged)
     (asked,) = (prompt for prompt in seen if "CRITERIA: " not in prompt)
     assert asked.count("EXAMPLE ") == examples
+
+
+def test_no_teacher_and_the_default_pool_give_the_same_candidates_and_ask_nobody(
+    drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    def judge(prompt: str, _: int) -> str:
+        assert "CRITERIA: " in prompt, "the teacher was asked"
+        asked = json.loads(prompt.split("CRITERIA: ")[1].splitlines()[0])
+        said = {"applicable": True, "rationale": "seen", "score": 1}
+        return json.dumps({"scores": [{"id": each["id"], **said} for each in asked]})
+
+    def show(mined: MinedRubrics) -> Any:
+        return len(mined.kept), [rubric.id for rubric in mined.apart], mined.pool, mined.calls
+
+    expected = (19, ["final_answer_correct"], "default", ())
+    played = models("teacher", "judge", says=judge)
+    check_mined(played, [drafts("q1")], expected, show, pool="default")
+    without = replace(played, roles=tuple(role for role in played.roles if role[0] != "teacher"))
+    check_mined(without, [drafts("q1")], expected, show)
+
+
+def test_drafts_without_attempts_are_not_measured_and_get_the_rubrics(
+    drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    asked = [drafts("q1"), replace(drafts("q2"), attempts=())]
+    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
+        created = pipeline | beam.Create(asked)
+        created.element_type = Draft
+        mined = created | MineRubrics(RubricSettings(), models("teacher", "judge", says=says))
+        kept = mined["kept"] | "Show" >> beam.Map(lambda draft: (draft.id, [rubric.id for rubric in draft.rubrics]))
+        assert_that(kept, equal_to([(name, ["always", "often"]) for name in ("q1", "q2")]), label="Kept")
+        assert_that(mined["mined"] | beam.Map(lambda found: found.judged), equal_to([1]), label="Judged")

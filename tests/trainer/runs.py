@@ -28,7 +28,8 @@ from trainer.reward import Reward
 from trainer.sample import Sample
 from trainer.sampling import Rollout, Sampler
 from trainer.settings import RewardSettings, TrainerSettings
-from trainer.shards import Shards, TrainingRow, prompt_sample
+from trainer.shards import Shards, TrainingRow
+from trainer.streams import prompt_samples
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
 TIMES = ("rollout_s", "wall_s", "tokens_per_s")
@@ -155,7 +156,7 @@ def trainee_of(
     draws: Any = None
     if data is not None:
         shards = Shards(data, "rl", output / "rows")
-        draws = Draws(shards, lambda row: prompt_sample(vlm, row), settings.seed, Room(512), lambda row, why: None)
+        draws = Draws(shards, lambda row: prompt_samples(vlm, row), settings.seed, Room(512), lambda row, why: None)
     return Trainee(vlm, optimiser, sampler, Reward(settings.reward, output), draws, reference, settings)
 
 

@@ -28,7 +28,11 @@ def drawer(tmp_path: Path, row: Row, write_shards: Callable[..., Path], qwen3: V
         told: list[tuple[str, str]] = []
         shards = Shards(tmp_path, "sft", tmp_path / "cache")
         draws = Draws(
-            shards, lambda found: sft_sample(qwen3, found), seed, Room(max_tokens), lambda *why: told.append(why)
+            shards,
+            lambda found: [(found, sft_sample(qwen3, found))],
+            seed,
+            Room(max_tokens),
+            lambda *why: told.append(why),
         )
         return draws, told
 

@@ -59,7 +59,8 @@ def test_a_complexity_that_there_is_none_of_makes_a_bad_row(shards: Any) -> None
         ([{"rubrics": []}], set()),
         ([{}, {"complexity": "complex"}], {"complexity"}),
         ([{"rubrics": RUBRICS, "complexity": "simple"}], {"complexity", "rubrics"}),
-        ([{"streams": ["grounded", "textual"]}], set()),
+        ([{}, {"streams": ["grounded", "textual"]}], {"stream"}),
+        ([{"streams": []}], set()),
     ],
 )
 def test_which_fields_any_row_has(shards: Any, changes: list[dict[str, Any]], given: set[str]) -> None:

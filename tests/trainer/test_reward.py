@@ -13,7 +13,7 @@ from schemas.config import ConfigError
 from schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule, from_px
 from schemas.records import MediaRef
 from schemas.responses.response import parse_points
-from trainer.coordinates import Speech
+from schemas.responses.speech import Speech
 from trainer.group import Scored
 from trainer.model import VisionLanguageModel
 from trainer.reward import Reward, check_recipe, media_of

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 import torch
 
-from trainer import grpo, sft, training
+from trainer import sft, training
 from trainer.checkpoint import checkpoints, read_checkpoint
 from trainer.optimiser import Optimiser
 from trainer.reward import JudgesDown
 from trainer.sampling import SamplerError
+from trainer.step_metrics import idle_because
 from trainer.stopping import Stopped, Stops
 
 from .runs import Command, lines_of, metrics_of
@@ -236,4 +237,4 @@ IDLE = [
 
 @pytest.mark.parametrize(("metrics", "said"), IDLE)
 def test_why_nothing_was_learnt(metrics: dict[str, float | None], said: str) -> None:
-    assert said in grpo.idle_because(metrics)
+    assert said in idle_because(metrics)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from schemas.geometry import Point
-from vision.decode import Pixels
 from vision.frame_overlay import draw_on_frames, stable_ids
 from vision.frames import Frame
 from vision.overlay import MIN_FONT_PX, Mark, draw_overlay
+from vision.samples import Pixels
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from vision import overlay
-from vision.decode import Pixels, decode_image
+from vision.decode import decode_image
 from vision.overlay import MIN_FONT_PX, BoxMark, Mark, draw_overlay, encode_png
+from vision.samples import Pixels
 
 GOLDEN = Path(__file__).parent / "golden"
 

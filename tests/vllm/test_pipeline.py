@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.vllm
 
 ROOT = Path(__file__).resolve().parents[2]
-RECORDS = 24
+RECORDS, SAMPLES = 24, 4
 
 
 @pytest.fixture
@@ -42,6 +42,7 @@ def config(vllm_server: VllmServer, tmp_path: Path) -> Path:
         judge = "tiny"
 
         [attempt]
+        k = {SAMPLES}
         max_tokens = 96
 
         [propose]
@@ -75,7 +76,8 @@ def test_noise_is_too_hard_and_every_record_is_accounted_for(config: Path, tmp_p
     assert summary["counts"]["input"] == ends(summary) == RECORDS
     assert summary["counts"]["rejected"]["difficulty"]["too_hard"] > RECORDS / 2
     policy = summary["ledger"]["policy"]
-    assert policy["requests"] < 2 * RECORDS, "the four samples of a question come with one request"
+    # A sample that came back empty is asked for again, and how many do so is chance.
+    assert RECORDS <= policy["requests"] < SAMPLES * RECORDS, "the four samples of a question come with one request"
     assert policy["tokens_out"] > 0
 
     again = run(config, tmp_path / "run")

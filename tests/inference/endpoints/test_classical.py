@@ -157,21 +157,21 @@ def test_judge_reasoning(engine, medium, predicted, supports) -> None:
 
 @pytest.mark.parametrize("limit", [1, 3, 20])
 def test_rubric_candidates(engine, limit) -> None:
-    prompt = load_prompt("rubric_candidates.v2").render({"examples": []}, mark="m", max_rubrics=str(limit))
-    assert 1 <= len(candidates_of_reply(engine("teacher", prompt).text, limit)) <= limit
+    prompt = load_prompt("rubric_candidates.v3").render({"examples": []}, mark="m", max_rubrics=str(limit))
+    assert 1 <= len(candidates_of_reply(engine("teacher", prompt).text, limit).rubrics) <= limit
 
 
 @pytest.mark.parametrize("question", [COUNT, "What is the man doing?"])
 def test_rubric_judge(engine, medium, question) -> None:
-    candidates = load_prompt("rubric_candidates.v2").render({"examples": []}, mark="m", max_rubrics="20")
-    rubrics = candidates_of_reply(engine("teacher", candidates).text, 20)
+    candidates = load_prompt("rubric_candidates.v3").render({"examples": []}, mark="m", max_rubrics="20")
+    rubrics = candidates_of_reply(engine("teacher", candidates).text, 20).rubrics
     listed = json.dumps([{"id": each.id} for each in rubrics] + [{"id": "unknown"}])
     prompt = show(
         "rubric_judge.v3",
         medium(scene()),
         question=question,
         answer="2",
-        attempt=f"{POINTS}<answer>2</answer>",
+        attempt=f"<think>{POINTS}</think><answer>2</answer>",
         mark="0123456789abcdef",
         rubrics=listed,
     )
@@ -183,7 +183,28 @@ def test_rubric_judge(engine, medium, question) -> None:
     if question == COUNT:
         assert (scores["presence"], scores["grounding"], scores["target"], scores["conclusion"]) == (1, 1, 1, 0)
     else:
-        assert set(scores.values()) == {None}
+        assert {name for name, score in scores.items() if score is not None} == {"answer_type", "one_final_part"}
+    assert (scores["answer_type"], scores["one_final_part"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("gold", "attempt", "answer_type", "one_final_part"),
+    [
+        ("2", "<think>Two.</think><answer>2</answer>", 1, 1),
+        ("2", "<think>Two.</think><answer>cannot read</answer>", 0, 1),
+        ("2", "It is 2.", 0, 0),
+        ("yes", "<think>Seen.</think><answer>no</answer>", 1, 1),
+        ("yes", "<think>Seen.</think><answer>2</answer>", 0, 1),
+        ("red", "<think>Seen.</think><answer>red</answer>", None, 1),
+        ("2", "<answer>2</answer><think>Two.</think><answer>3</answer>", 1, 0),
+    ],
+)
+def test_rubrics_of_form_need_no_eyes(engine, medium, gold, attempt, answer_type, one_final_part) -> None:
+    listed = json.dumps([{"id": name} for name in ("answer_type", "one_final_part")])
+    fields = {"question": "What is the man doing?", "answer": gold, "attempt": attempt, "rubrics": listed}
+    prompt = show("rubric_judge.v3", medium(scene()), mark="0123456789abcdef", **fields)
+    found = json_object(engine("judge", prompt).text)["scores"]
+    assert [each["score"] for each in found] == [answer_type, one_final_part]
 
 
 def test_samples_are_deterministic(engine, medium) -> None:

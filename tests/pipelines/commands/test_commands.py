@@ -185,7 +185,7 @@ def test_validate_says_what_is_there_and_writes_nothing(
     assert lines[4].startswith("one record as its row asks it (")
     prompts = next(line for line in lines if line.startswith("prompts: "))
     sent = ("answer_after_reasoning.v1", "attempt.v1", "detect.v2", "judge_answer.v3", "judge_reasoning.v3", "point.v1")
-    sent += ("propose.v2", "repair.v2", "rubric_candidates.v2", "rubric_judge.v3", "segment.v1", "segment_points.v1")
+    sent += ("propose.v2", "repair.v2", "rubric_candidates.v3", "rubric_judge.v3", "segment.v1", "segment_points.v1")
     assert prompts == f"prompts: {', '.join((*sent, 'trace.v1'))}"
     assert lines[lines.index(prompts) + 1 :] == [
         "endpoint coarse (policy): embedded, colour, strength 0.75",
@@ -204,6 +204,7 @@ def test_validate_says_what_is_there_and_writes_nothing(
         ("attempt.as_trained=true", "attempt_as_trained.v1", "attempt.v1"),
         ("verify.planner=judge", "plan_scorers.v2", "trace_video.v1"),
         ("roles.segmenter=", "detect.v2", "segment.v1"),
+        ('verify.gate.skip=["reasoning"]', "judge_answer.v3", "judge_reasoning.v3"),
     ],
 )
 def test_validate_lists_the_prompts_that_this_config_sends(

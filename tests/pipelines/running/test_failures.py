@@ -69,14 +69,8 @@ ALL_SFT = ("--set", "split.sft_ratio=1.0")
 
 
 @pytest.fixture
-def data(tmp_path: Path, write_records: Callable[..., Path], write_scene: Callable[..., Path]) -> Path:
-    """Questions about as many images, no two of them alike."""
-    colours = ("red", "blue", "yellow", "black")
-    for number in range(RECORDS):
-        squares = [colours[number // 4**place % 4] for place in range(3)]
-        write_scene(tmp_path / f"data/{number}.png", squares, width=160 + 8 * number)
-    rows = [{"id": f"q{number}", "media": f"{number}.png"} for number in range(RECORDS)]
-    return write_records(tmp_path / "data", rows)
+def data(tmp_path: Path, write_questions: Callable[[Path, int], Path]) -> Path:
+    return write_questions(tmp_path / "data", RECORDS)
 
 
 FAILING = {

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,30 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.grounded_cot import RECIPE, Settings
-from pipelines.running.forecast import Sums, count_records, expected_calls, forecast_text, measured, t_quantile, wilson
+from pipelines.rubric_curriculum import RECIPE as RUCL
+from pipelines.rubric_curriculum import SampledRubrics
+from pipelines.rubric_curriculum import Settings as Rucl
+from pipelines.running.forecast import Sums, count_records, expected_calls, forecast_text, measured, t_quantile
 from rewards.rubrics import RubricSettings
-from schemas.run_summary import Counts, RoleLedger, RunSummary
+from schemas.run_summary import Counts, RoleLedger, RunSummary, StageFigures
 from schemas.usage import Usage
 from stages.sources.base import Source
-
-# n/(n + z²) and its complement at the ends; the others stand in Newcombe, Stat. Med. 17 (1998), tables I and II.
-SHARES = [
-    (0, 2, 0.0, 0.6576),
-    (2, 2, 0.3424, 1.0),
-    (0, 10, 0.0, 0.2775),
-    (10, 10, 0.7225, 1.0),
-    (5, 10, 0.2366, 0.7634),
-    (81, 263, 0.2553, 0.3662),
-    (15, 148, 0.0624, 0.1605),
-    (0, 20, 0.0, 0.1611),
-    (1, 29, 0.0061, 0.1718),
-]
-
-
-@pytest.mark.parametrize(("hits", "n", "low", "high"), SHARES)
-def test_wilsons_interval(hits: int, n: int, low: float, high: float) -> None:
-    assert wilson(hits, n) == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
-
 
 # Two-sided 95 % quantiles of Student's t, as in any printed table.
 QUANTILES = [
@@ -152,6 +137,19 @@ def test_the_calls_of_a_run_by_an_earlier_one() -> None:
     """A record's calls grow with the records, whoever is asked; candidates are asked for once a run."""
     ran = summary(5, 5, 10, [], [], attempt=side(40, 0.0), trace=side(25, 0.0), rubric_candidates=side(1, 0.0))
     assert expected_calls(ran, 1000, RECIPE, Settings()) == 6501
+
+
+def test_what_only_a_sample_of_the_records_is_asked_grows_up_to_the_sample() -> None:
+    """RuCL attempts 64 of 1,000 questions, of which the preview has attempted all 10."""
+    ran = summary(0, 10, 10, [1] * 10, [0.5] * 10, attempt=side(10, 5.0))
+    ran = replace(ran, stages={name: StageFigures(10, 10) for name in ("sample", "attempt")})
+    settings = Rucl(rubrics=SampledRubrics(sample=64))
+    lines = forecast_text(ran, 1000, RUCL, settings).splitlines()
+    assert lines[1] == "  calls: 64 (95 %: 64 to 64)"
+    assert lines[2].startswith("  cost: $32.00 (")
+    assert expected_calls(ran, 1000, RUCL, settings) == 64
+    everything = replace(ran, stages={"attempt": StageFigures(10, 10)})
+    assert expected_calls(everything, 1000, RUCL, settings) == 1000, "the run drew no sample"
 
 
 def test_the_records_of_an_input(tmp_path: Path) -> None:

@@ -199,6 +199,13 @@ def test_a_home_folder_is_expanded(name: str, here: Path, monkeypatch: pytest.Mo
     assert find_input(f"~/{name}").sources == find_input(str(here / name)).sources
 
 
+@pytest.mark.parametrize("name", ["loop", "loop.csv", "loop.csv/records.jsonl"])
+def test_a_link_to_itself_is_no_input(name: str, here: Path) -> None:
+    (here / name.partition("/")[0]).symlink_to(name.partition("/")[0])
+    with pytest.raises(InputError, match="loop"):
+        find_input(str(here / name))
+
+
 def test_a_link_is_followed(here: Path) -> None:
     (here / "link").symlink_to(here / "data")
     linked, direct = find_input(str(here / "link")), find_input(str(here / "data"))

@@ -77,6 +77,13 @@ STAGES = {
 }
 
 
+def test_a_stage_that_waits_is_shown_before_those_that_it_keeps_waiting() -> None:
+    behind = {"difficulty": StageProgress(kept=1), "split": StageProgress(kept=1)}
+    line = "attempt: 2/40 done, 1 rejected; calls sent 8, from the cache 6, in flight 6"
+    before = {"ingest": STAGES["ingest"], "clean": STAGES["clean"], "draw": StageProgress(kept=40)}
+    assert progress_line(before | {"attempt": STAGES["attempt"]} | behind, BEFORE) == line
+
+
 def test_the_latest_stage_in_one_line() -> None:
     assert progress_line({}, BEFORE) == ""
     line = "clean: 6/8 done, 1 rejected; calls sent 3, from the cache 4"

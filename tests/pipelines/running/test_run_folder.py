@@ -224,9 +224,29 @@ def test_a_url_is_no_run_folder(name: str) -> None:
         named_folder(name)
 
 
-@pytest.mark.parametrize(("name", "is_folder"), [(".staging", False), ("media", False), (".lock", True)])
+@pytest.mark.parametrize("name", ["loop", "loop/run"])
+def test_a_link_to_itself_is_no_run_folder(name: str, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(RunFolderError, match=r"^cannot write .*loop.*: choose another"):
+        named_folder(str(tmp_path / name)).prepare("data", "aa", resume=True)
+
+
+FOREIGN = [(".staging", False), ("media", False), ("ledger", False), (".lock", True), ("failed.html", True)]
+
+
+@pytest.mark.parametrize(("name", "is_folder"), FOREIGN)
 def test_something_else_in_the_place_of_its_own_is_named(name: str, is_folder: bool, tmp_path: Path) -> None:
     (tmp_path / "input.json").write_text('{"input": "data", "fingerprint": "aa"}')
     (tmp_path / name).mkdir() if is_folder else (tmp_path / name).write_text("mine")
     with pytest.raises(RunFolderError, match=rf"^{tmp_path / name} is a .*: move it away$"):
         RunFolder(tmp_path).prepare("data", "aa", resume=True)
+
+
+def test_a_link_in_the_place_of_the_failed_page_is_taken_away_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    folder = RunFolder(tmp_path / "run")
+    folder.prepare("data", "aa", resume=True)
+    (tmp_path / "run/failed.html").symlink_to(tmp_path / "mine")
+    folder.prepare("data", "aa", resume=True)
+    assert not (tmp_path / "run/failed.html").is_symlink()
+    assert (tmp_path / "mine").is_dir()

@@ -30,15 +30,8 @@ def held(run: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def data(
-    tmp_path_factory: pytest.TempPathFactory, write_records: Callable[..., Path], write_scene: Callable[..., Path]
-) -> Path:
-    """Questions about as many images, no two of them alike."""
-    folder, colours = tmp_path_factory.mktemp("data"), ("red", "blue", "yellow", "black")
-    for number in range(RECORDS):
-        squares = [colours[number // 4**place % 4] for place in range(3)]
-        write_scene(folder / f"{number}.png", squares, width=160 + 8 * number)
-    return write_records(folder, [{"id": f"q{number}", "media": f"{number}.png"} for number in range(RECORDS)])
+def data(tmp_path_factory: pytest.TempPathFactory, write_questions: Callable[[Path, int], Path]) -> Path:
+    return write_questions(tmp_path_factory.mktemp("data"), RECORDS)
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """What a run has taken so far, read from its notes while they grow."""
 
+import json
 from pathlib import Path
 
 from inference.flow.notes import RunNotes
@@ -34,6 +35,22 @@ def test_a_line_that_is_being_written_is_read_when_it_is_whole(tmp_path: Path) -
     with notes.open("a", encoding="utf-8") as file:
         file.write('"said": "busy"}\n')
     assert reader.read() == SoFar(failed_tries=1, last_error="far: busy")
+
+
+def test_a_line_that_a_full_disk_cut_is_left_out(tmp_path: Path) -> None:
+    reader, notes = NotesReader(str(tmp_path)), RunNotes(str(tmp_path))
+    whole = '{"endpoint": "far", "status": 503, "said": "busy"}\n'
+    (tmp_path / "failed-1.jsonl").write_text('{"endpoint": "fa' + whole + "3\n{}\n" + whole, "utf-8")
+    (tmp_path / "paid-1.jsonl").write_bytes(b'\xff\n{"id": 3}\n')
+    notes.paid("policy", Usage(requests=1, tokens_in=30), 0.5)
+    notes.close()
+    assert reader.read() == SoFar(1, 30, 0.5, failed_tries=1, last_error="far: busy")
+
+
+def test_what_a_server_says_is_only_shown(tmp_path: Path) -> None:
+    said = {"endpoint": "a\nb", "status": 500, "said": "\x1b[2J\u202e"}
+    (tmp_path / "failed-1.jsonl").write_text(json.dumps(said) + "\n", "utf-8")
+    assert NotesReader(str(tmp_path)).read().last_error == r"a\nb: \x1b[2J\u202e"
 
 
 def test_a_run_without_notes_has_taken_nothing() -> None:

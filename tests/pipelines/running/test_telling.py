@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pipelines.running import run as running
+from pipelines.running import telling
 from pipelines.running.telling import cost_of
 from schemas.run_summary import PaidFigures
 
@@ -19,12 +20,8 @@ PRICES = {"usd_per_million_tokens_in": 10.0, "usd_per_million_tokens_out": 30.0}
 
 
 @pytest.fixture
-def data(tmp_path: Path, write_records: Callable[..., Path], write_scene: Callable[..., Path]) -> Path:
-    """Questions about as many images, no two of them alike."""
-    for number in range(RECORDS):
-        write_scene(tmp_path / f"data/{number}.png", ["red", "blue", "black"], width=160 + 8 * number)
-    rows = [{"id": f"q{number}", "media": f"{number}.png"} for number in range(RECORDS)]
-    return write_records(tmp_path / "data", rows)
+def data(tmp_path: Path, write_questions: Callable[[Path, int], Path]) -> Path:
+    return write_questions(tmp_path / "data", RECORDS)
 
 
 def banner(run: Path) -> str:
@@ -111,6 +108,24 @@ def test_a_page_that_cannot_be_written_hides_nothing(data: Path, tmp_path: Path,
         ran = run_beam(data, tmp_path / "run", *asking(server.url))
     ran.check_refused(2, "HTTP 401: Incorrect key")
     assert "no report of it could be written: " in ran.err
+
+
+@pytest.mark.parametrize(("broken", "said"), [(ValueError("1\n 2"), "1 2"), (MemoryError(), "MemoryError")])
+def test_a_page_that_cannot_be_made_is_told_on_the_one_line(
+    broken: Exception,
+    said: str,
+    data: Path,
+    tmp_path: Path,
+    run_beam: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def write(*_: object) -> None:
+        raise broken
+
+    monkeypatch.setattr(telling, "write_failure", write)
+    (data / "records.jsonl").write_text("no record\n")
+    bad = run_beam(data, tmp_path / "run")
+    bad.check_refused(2, f"the first (no report of it could be written: {said})")
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_ivgr_eq4_the_reference_of_a_group(run, group, memory, grounded, referen
     assert caller.asked[0][1].variable("first") == reference
 
 
-@pytest.mark.parametrize("grounded", [[], [WRONG], [POOR], [NONE]])
+@pytest.mark.parametrize("grounded", [[WRONG], [POOR], [NONE], [WRONG, POOR]])
 def test_ivgr_3_3_without_a_reference_consistency_is_0(run, group, grounded) -> None:
     caller, cases = group(("textual", WORDS), *(("grounded", text) for text in grounded))
     assert run(RECIPE.score(cases, Memory()))[0].reward == 2.0
@@ -108,9 +108,10 @@ def test_a_judge_that_fails_leaves_the_response_unscored(run, group) -> None:
     assert (grounded.reward, textual.reward) == (3.0, None)
 
 
-def test_ivgr_app_b_without_gold_boxes_there_is_no_consistency(run, group) -> None:
-    """Two terms of two, on the scale of three."""
-    caller, cases = group(("textual", WORDS), gold=None)
+@pytest.mark.parametrize("gold", [None, GOLD])
+def test_ivgr_app_b_a_question_asked_in_words_alone_has_no_consistency(run, group, gold) -> None:
+    """Two terms of two, on the scale of three, with gold boxes as without."""
+    caller, cases = group(("textual", WORDS), gold=gold)
     assert run(RECIPE.score(cases, Memory()))[0].reward == 3.0
     assert caller.asked == []
 

@@ -64,6 +64,7 @@ COMMON: dict[str, Any] = {
     "answer_type": "numeric",
     "choices": None,
     "gold_boxes": [{"label": "dog", "x1": 0, "y1": 0, "x2": 9, "y2": 9, "media_index": 0}],
+    "boxes_source": "gold",
     "entities": ("dog", "cat"),
     "pointable": ("dog",),
     "pass_rate": 1.0,
@@ -72,6 +73,12 @@ COMMON: dict[str, Any] = {
         {"text": "t1", "answer": "3", "correct": True},
         {"text": "t2", "answer": None, "correct": None},
     ],
+    "crop_attempts": None,
+    "crop_pass_rate": None,
+    "complexity": None,
+    "complexity_reason": None,
+    "domain": None,
+    "streams": None,
     "lineage": {
         "prompts": [
             {"id": "attempt.v1", "sha256": "s1"},
@@ -132,6 +139,7 @@ def test_an_rl_row(draft: Draft) -> None:
     rubric = {"id": "r1", "description": "d", "criteria": "c", "applicability": 1.0, "pass_rate": 0.5}
     assert rl_row(draft, CONTEXT) == COMMON | {
         "rubrics": [rubric | {"stratum": "hard"}],
+        "stream_prompts": None,
         "prompt": [{"role": "user", "content": ASKED}],
         "data_source": "drawn",
         "ability": "numeric",
@@ -139,6 +147,38 @@ def test_an_rl_row(draft: Draft) -> None:
         "extra_info": {"index": "q", "split": "train"},
         "problem": ASKED,
     }
+
+
+def test_a_judged_draft_is_asked_in_its_own_form(draft: Draft) -> None:
+    judged = replace(draft, form="judge", complexity="simple", complexity_reason="one glance", domain="stem")
+    for row in (sft_row(judged, CONTEXT), rl_row(judged, CONTEXT)):
+        assert (row["complexity"], row["complexity_reason"], row["domain"]) == ("simple", "one glance", "stem")
+        turns: Any = row["messages"] if "messages" in row else row["prompt"]
+        assert "<judge>" in turns[0]["content"]
+        assert "<points" not in turns[0]["content"]
+
+
+def test_a_draft_of_two_streams_is_one_row_with_both_prompts(draft: Draft) -> None:
+    row = rl_row(replace(draft, streams=("grounded", "textual")), CONTEXT)
+    prompts: Any = row["stream_prompts"]
+    assert [prompt["stream"] for prompt in prompts] == ["grounded", "textual"]
+    assert row["streams"] == ("grounded", "textual")
+    grounded, textual = (prompt["content"] for prompt in prompts)
+    assert "<box" in grounded
+    assert "<box" not in textual
+    assert row["prompt"] == [{"role": "user", "content": textual}]
+    assert row["problem"] == textual
+
+
+def test_a_detectors_boxes_stand_where_gold_has_none_and_say_so(draft: Draft) -> None:
+    found = (Box("dog", 1, 2, 3, 4),)
+    boxed = replace(draft, pseudo_boxes=found)
+    assert rl_row(boxed, CONTEXT)["gold_boxes"] == COMMON["gold_boxes"]
+    bare = replace(boxed, question=replace(boxed.question, gold_boxes=None))
+    row = rl_row(bare, CONTEXT)
+    assert row["gold_boxes"] == [{"label": "dog", "x1": 1, "y1": 2, "x2": 3, "y2": 4, "media_index": 0}]
+    assert row["boxes_source"] == "detector"
+    assert rl_row(replace(bare, pseudo_boxes=None), CONTEXT)["boxes_source"] is None
 
 
 def test_a_question_that_nobody_attempted_has_no_attempts_and_no_k(draft: Draft) -> None:

@@ -56,6 +56,14 @@ def test_embedded_images_are_filed_once(path: str | None, tmp_path: Path, store:
     assert [file.read_bytes() for file in (tmp_path / "run" / "media").iterdir()] == [image]
 
 
+TEXT_FOR_BYTES = [{"bytes": "iVBORw0KGgo="}, {"bytes": [137, 80]}, {"bytes": "x", "path": "a.png"}, {"path": 3}]
+
+
+@pytest.mark.parametrize("medium", TEXT_FOR_BYTES)
+def test_media_that_json_cannot_hold_are_left_to_the_records_checker(medium: Any, store: MediaStore) -> None:
+    assert media({"image": medium}, store) == [medium]
+
+
 def test_media_in_their_other_forms(store: MediaStore, image: bytes) -> None:
     embedded, digest = {"bytes": image, "path": "a.png"}, sha256_bytes(image)
     assert media({"images": [embedded, {"bytes": None, "path": "b.png"}]}, store) == [

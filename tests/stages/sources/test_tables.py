@@ -8,7 +8,7 @@ import pytest
 
 from schemas.json_lines import parse_object
 from stages.sources.base import InputError, NothingHere, RowSettings
-from stages.sources.tables import Tables
+from stages.sources.tables import MAX_CELL_CHARS, Tables
 from vision.media import MediaStore
 
 ROWS = RowSettings(columns={"question": "query", "media": "photo"}, constants={"license": "MIT"})
@@ -37,6 +37,21 @@ def test_a_csv_file(separator: str, before: str, tmp_path: Path) -> None:
     assert first == {"id": "row-1", "license": "MIT", "question": asked, "media": ["input:a b.jpg"], "answer": "3"}
     assert (second["question"], second["media"]) == ("Two\nlines?", ["input:é/[1].png"])
     assert "answer" not in second
+
+
+def test_a_separator_within_quotes_separates_nothing(tmp_path: Path) -> None:
+    [found] = records(written(tmp_path / "q.csv", '"query";"a, b, and c";photo\nHow many?;x;a.png\n'))
+    assert (found["question"], found["media"]) == ("How many?", ["input:a.png"])
+
+
+def test_a_long_cell_is_a_cell(tmp_path: Path) -> None:
+    [found] = records(written(tmp_path / "q.csv", f"query,photo\n{'long ' * 100_000},a.png\n"))
+    assert len(found["question"]) == 500_000
+
+
+def test_rows_of_blanks_are_no_records(tmp_path: Path) -> None:
+    found = records(written(tmp_path / "q.csv", " , \nquery,photo\nHow many?,a.png\n , \n  \n\t\nWhat?,b.png\n"))
+    assert [record["question"] for record in found] == ["How many?", "What?"]
 
 
 def test_cells_that_are_lists(tmp_path: Path) -> None:
@@ -77,8 +92,18 @@ BAD = [
     ("q.csv", "query\nWie groß?\n".encode("latin-1"), "is not UTF-8 text (at byte 13): save it as UTF-8"),
     ("q.csv", "query\nHow many?\n".encode("utf-16"), "a table in UTF-8 is expected: `iconv"),
     ("q.csv", b"PK\x03\x04 a workbook", "is a zip archive"),
-    ("q.json", b'[\n{"query": "How many?",}\n]', "is not JSON: "),
-    ("q.json", b'[{"query": "How many?"}, 3]', "entry 2 of its array is not an object"),
+    ("q.csv", b'query\nx\n"How many?\n\n\n', "line 3, cannot be read as CSV (unexpected end of data)"),
+    (
+        "q.csv",
+        b"query,answer\nHow many?\n",
+        "line 2: 1 cells below a header of 2: put a ',' for each cell that is empty",
+    ),
+    ("q.csv", b"x" * (MAX_CELL_CHARS + 1), "line 1, cannot be read as CSV (field larger than"),
+    ("q.csv", b"query\n" + b"a" * 2**20 + b"\xe2\x82x\n", f"is not UTF-8 text (at byte {2**20 + 6})"),
+    ("q.csv", b"query\n" + b"a" * 2**21 + b"\xff\n", f"is not UTF-8 text (at byte {2**21 + 6})"),
+    ("q.json", b'[{"query": "\xff"}]', "is not UTF-8 text (at byte 12)"),
+    ("q.json", b'[\n{"query" "How many?"}\n]', "is not a JSON array of objects (line 2, entry 1): "),
+    ("q.json", b'[{"query": "How many?"}, 3]', "(line 1, entry 2): no object such as"),
 ]
 
 
@@ -103,5 +128,5 @@ def test_the_metadata_of_an_image_folder_is_left_to_datasets(tmp_path: Path) -> 
 @pytest.mark.parametrize("behind", [', "rows": []', "]", "} {", '\n[{"question": "another"}]'])
 def test_an_array_is_the_whole_file(behind: str, tmp_path: Path) -> None:
     path = written(tmp_path / "q.json", '[{"question": "How many?"}]' + behind)
-    with pytest.raises(InputError, match=r"q\.json is not JSON: Extra data"):
+    with pytest.raises(InputError, match=r"more text stands behind the array|neither a comma nor \] stands behind it"):
         Tables().find(str(path), path, RowSettings())

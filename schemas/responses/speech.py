@@ -11,7 +11,7 @@ from schemas.coordinates import (
     QWEN25_IMAGE,
     CoordinateFrame,
     OutOfFrame,
-    ResizeRule,
+    Resize,
     box_from_px,
     box_to_px,
     from_px,
@@ -32,7 +32,7 @@ class Speech:
 
     frame: CoordinateFrame
     decimals: int = 0
-    rule: ResizeRule = QWEN25_IMAGE
+    rule: Resize = QWEN25_IMAGE
 
     def to_model(self, text: str, sizes: Sequence[Size]) -> str:
         """A text in original pixels as the model would write it; ``sizes`` are width and height of each still image,

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from schemas.coordinates import CoordinateFrame, OutOfFrame, ResizeRule
 from schemas.responses.response import parse_boxes, parse_points
+from schemas.responses.speech import Speech
 from schemas.responses.tags import format_box_tag, format_points_tag
-from trainer.coordinates import Speech
 
 SPEECHES = {
     CoordinateFrame.MOLMO100: Speech(CoordinateFrame.MOLMO100, 1),

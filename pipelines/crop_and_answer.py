@@ -1,0 +1,81 @@
+"""Answering with crops (iVGR §3.4): a policy's test-time workflow on questions with known answers, graded both ways.
+
+ingest → clean → attempt in words alone → grounded pass → crops of its boxes → answer in words with crops → rl shards
+Every question is answered without and with crops, so that the rows hold both pass rates, and ``crops.json`` both
+accuracies. It measures a policy and teaches nothing: no question is filtered by how hard it is, and there is no SFT
+side. ``trainer eval --crops`` takes the same steps with a model that it has loaded itself.
+
+Its defaults beyond the paper: four answers each way at temperature 1, a margin of a tenth around each box, crops of at
+least 56 px, at most 8 of an image (:mod:`vision.crops`).
+"""
+
+from dataclasses import field
+
+import apache_beam as beam
+
+from inference.endpoint import check_coordinates
+from pipelines.running.settings import RunSettings
+from schemas.config import settings
+from schemas.question_text import TEXTUAL
+from stages.answer_with_crops import AnswerWithCrops, compared, crops_json, summed
+from stages.attempt_questions import AttemptQuestions, AttemptSettings
+from stages.clean_questions import CleanQuestions, CleanSettings
+from stages.cut_crops import CutCrops
+from stages.ground_questions import GroundQuestions, GroundSettings
+from stages.ingest_records import IngestRecords
+from stages.plumbing.recipe import Ends, Recipe, RunContext
+from vision.clips import VideoSettings
+from vision.crops import CropSettings
+
+
+@settings
+class Settings(RunSettings):
+    """The config of this pipeline: one section a stage. The policy's endpoint says how it writes coordinates."""
+
+    video: VideoSettings = field(default_factory=VideoSettings)
+    clean: CleanSettings = field(default_factory=CleanSettings)
+    attempt: AttemptSettings = field(default_factory=lambda: AttemptSettings(as_trained=True))
+    ground: GroundSettings = field(default_factory=GroundSettings)
+    crop: CropSettings = field(default_factory=CropSettings)
+
+    def __post_init__(self) -> None:
+        RunSettings.__post_init__(self)
+        if policy := self.roles.get("policy"):
+            check_coordinates("policy", policy, self.endpoints[policy])
+
+
+def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
+    """Wire the stages."""
+    ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, run.roots, run.limit, settings.video)
+    cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)
+    attempted = cleaned.kept | "Attempt" >> AttemptQuestions(settings.attempt, run.models, TEXTUAL)
+    grounded = attempted.kept | "Ground" >> GroundQuestions(settings.ground, run.models)
+    cropped = grounded.kept | "Crop" >> CutCrops(settings.crop, run.roots)
+    answered = cropped.kept | "Answer" >> AnswerWithCrops(settings.attempt, run.models)
+    found = answered.kept | "Compare" >> beam.Map(compared) | "Sum" >> beam.CombineGlobally(summed)
+    return Ends(
+        rl=answered.kept,
+        rejected=[stage["rejected"] for stage in (ingested, cleaned, attempted, grounded, cropped, answered)],
+        artifacts={"crops.json": found | "CropsJson" >> beam.Map(crops_json)},
+    )
+
+
+RECIPE = Recipe(
+    name="crop_and_answer",
+    settings=Settings,
+    build=build,
+    stages=(
+        IngestRecords.stage,
+        CleanQuestions.stage,
+        AttemptQuestions.stage,
+        GroundQuestions.stage,
+        CutCrops.stage,
+        AnswerWithCrops.stage,
+    ),
+    makes=(
+        "The `rl` set holds every question that a policy was measured on, with its answers in words alone: `attempts` "
+        "on the original images, `crop_attempts` with crops of what it boxed beside them (`overlays`). `crops.json` "
+        "has the accuracy of both."
+    ),
+    forms=(TEXTUAL,),
+)

@@ -1,0 +1,138 @@
+"""Rubrics for a curriculum of rewards (RuCL §3.2, §4.1): questions for GRPO with criteria that were measured on them.
+
+ingest → clean → deduplicate → decontaminate → sample
+→ the sample: attempt → candidates from the teacher or the default pool → judge → η, p, filter, strata
+→ the sample and the others: rl shards, each row with the run's rubrics; rubrics.json holds what was measured
+
+``open_choices`` adds a stage before the sample. ``attempt_all`` attempts every question in its place, and then drops
+those outside a band of pass rates, where ``difficulty`` has one.
+Defaults are the paper's numbers. What differs, and why, stands in docs/recipes/rubric_curriculum.md.
+"""
+
+from dataclasses import field, replace
+from functools import partial
+from typing import Annotated
+
+import apache_beam as beam
+from pydantic import PositiveInt
+
+from pipelines.running.settings import RunSettings
+from rewards.mined_rubrics import rubrics_json
+from rewards.rubrics import RubricSettings
+from schemas.config import settings
+from schemas.question_text import PLAIN
+from schemas.records import Draft
+from stages.attempt_questions import AttemptQuestions, AttemptSettings
+from stages.clean_questions import CleanQuestions, CleanSettings
+from stages.decontaminate_questions import DecontaminateQuestions, DecontaminateSettings
+from stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty
+from stages.ingest_records import IngestRecords
+from stages.mine_rubrics import RUBRIC_CANDIDATES, RUBRIC_JUDGE, MineRubrics
+from stages.open_multiple_choice import OpenMultipleChoice
+from stages.plumbing.recipe import Ends, Recipe, RunContext
+from stages.remove_duplicates import DedupSettings, RemoveDuplicates
+from stages.sample_questions import SampleQuestions
+from vision.clips import VideoSettings
+
+
+@settings
+class OneAttempt(AttemptSettings):
+    """The base policy's attempts: one at each question of the sample (RuCL §3.2).
+
+    More are worth their cost where ``attempt_all`` is set and ``difficulty`` has a band.
+    """
+
+    k: Annotated[PositiveInt, "attempts at each question"] = 1
+    k_min: Annotated[PositiveInt, "a question with fewer graded attempts is rejected as ungradable"] = 1
+
+
+@settings
+class AnyDifficulty(DifficultySettings):
+    """The band of pass rates: by default every question stays, as the paper trains on its data set as it is (§4.1)."""
+
+    include_low: Annotated[bool, "keep a pass rate of exactly low"] = True
+    include_high: Annotated[bool, "keep a pass rate of exactly high"] = True
+
+
+@settings
+class SampledRubrics(RubricSettings):
+    """How rubrics are mined (RuCL §4.1): 20 candidates, measured on N = 2,000 questions, kept from η = 0.99 on.
+
+    The paper's Table 1 splits easy from hard at a pass rate that it does not name; 0.8 reproduces the table.
+    """
+
+    sample: Annotated[PositiveInt, "questions that are attempted, and on which the rubrics are judged"] = 2000
+
+
+@settings
+class Settings(RunSettings):
+    """The config of this pipeline: one section a stage."""
+
+    video: VideoSettings = field(default_factory=VideoSettings)
+    clean: CleanSettings = field(default_factory=CleanSettings)
+    dedup: DedupSettings = field(default_factory=DedupSettings)
+    decontaminate: DecontaminateSettings = field(default_factory=DecontaminateSettings)
+    open_choices: Annotated[bool, "turn multiple choice into open questions where the answer allows it"] = False
+    attempt_all: Annotated[
+        bool, "attempt every question and not only the sample, so that rows have pass rates and difficulty can filter"
+    ] = False
+    attempt: OneAttempt = field(default_factory=OneAttempt)
+    difficulty: AnyDifficulty = field(default_factory=AnyDifficulty)
+    rubrics: SampledRubrics = field(default_factory=SampledRubrics)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.difficulty != AnyDifficulty() and not self.attempt_all:
+            raise ValueError("difficulty has a band, which needs attempts at every question: set attempt_all = true")
+
+
+def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
+    """Wire the stages."""
+    models, roots = run.models, run.roots
+    ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit, settings.video)
+    cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)
+    unique = cleaned.kept | "Deduplicate" >> RemoveDuplicates(settings.dedup, roots)
+    clear = unique.kept | "Decontaminate" >> DecontaminateQuestions(settings.decontaminate, roots)
+    done, questions, others = [ingested, cleaned, unique, clear], clear.kept, []
+    if settings.open_choices:
+        done.append(questions | "OpenChoices" >> OpenMultipleChoice(judged=models.judges_text))
+        questions = done[-1].kept
+    if not settings.attempt_all:
+        drawn = questions | "Sample" >> SampleQuestions(settings.rubrics.sample, models.judges_text)
+        done, questions, others = [*done, drawn], drawn["kept"], [drawn["others"]]
+    done.append(questions | "Attempt" >> AttemptQuestions(settings.attempt, models, PLAIN))
+    if settings.attempt_all:
+        done.append(done[-1].kept | "Difficulty" >> FilterByDifficulty(settings.difficulty))
+    mined = (
+        [done[-1].kept, *others] | "Questions" >> beam.Flatten() | "Rubrics" >> MineRubrics(settings.rubrics, models)
+    )
+    return Ends(
+        rl=mined["kept"] | "AskPlainly" >> beam.Map(partial(replace, form=PLAIN)).with_output_types(Draft),
+        rejected=[stage["rejected"] for stage in (*done, mined)],
+        artifacts={"rubrics.json": mined["mined"] | "RubricsJson" >> beam.Map(rubrics_json, settings.rubrics)},
+    )
+
+
+RECIPE = Recipe(
+    name="rubric_curriculum",
+    settings=Settings,
+    build=build,
+    stages=(
+        IngestRecords.stage,
+        CleanQuestions.stage,
+        RemoveDuplicates.stage,
+        DecontaminateQuestions.stage,
+        OpenMultipleChoice.stage,
+        SampleQuestions.stage,
+        AttemptQuestions.stage,
+        FilterByDifficulty.stage,
+        RUBRIC_CANDIDATES,
+        RUBRIC_JUDGE,
+    ),
+    makes=(
+        "The `rl` set holds questions with verifiable answers for reinforcement learning. Each row carries the run's "
+        "rubrics, criteria for the reasoning that were measured on attempts of the policy: easy ones to be rewarded "
+        "first, and hard ones once the easy ones are met. `rubrics.json` holds what was measured of all candidates."
+    ),
+    forms=(PLAIN,),
+)

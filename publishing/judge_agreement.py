@@ -1,0 +1,35 @@
+"""How far the judges of a run agree with planted faults, from its ``judges.json``, for the data card."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class JudgeRow:
+    """One judge: its agreement on clean and on faulty texts, as the card shows it."""
+
+    judge: str
+    clean: str
+    planted: str
+    unjudged: int
+
+
+def judge_rows(staging: Path) -> list[JudgeRow]:
+    """The judges of the run; none where it measured none."""
+    file = staging / "judges.json"
+    if not file.is_file():
+        return []
+    judges = json.loads(file.read_text("utf-8"))["judges"]
+    return [
+        JudgeRow(name, _shown(said["clean"]), _shown(said["planted"]), said["all"]["unjudged"])
+        for name, said in judges.items()
+    ]
+
+
+def _shown(figures: dict[str, object]) -> str:
+    """A share as ``9 of 10 (0.60 to 0.98)``."""
+    match figures:
+        case {"judged": int(judged), "agree": int(agree), "interval": [float(low), float(high)]}:
+            return f"{agree} of {judged} ({low:.2f} to {high:.2f})"
+    return "none judged"

@@ -1,0 +1,149 @@
+"""Coordinates that a response writes out in its prose, where no scorer sees them.
+
+:func:`place_in_prose` finds a position that stands outside of tags, which no response may hold; :func:`place_in_words`
+finds coordinates in any spelling, which a response of words alone may not hold (iVGR §3.2, the textual stream). The
+second is stricter: "at 120, 45" is a place there, and a model that is trained on the trace would learn to write it.
+
+What is looked for are numbers in the company of what makes them coordinates: brackets, names of axes, sides and
+corners, a preposition of place before a bare pair, pixels or shares of the width and height. Numbers alone are never
+enough, so that counts, tables, dates and sums stay words. Digits of other scripts, full-width signs, invisible
+characters, LaTeX, hedges ("about", "≈", "±2") and quotes are put aside first (:func:`plain`).
+"""
+
+import re
+import unicodedata
+
+_HEDGES = re.compile(
+    r"\s{0,3}±\s*\d{1,5}(?:\.\d{1,6})?|\b(?:about|around|approximately|approx\.?|roughly|circa|ca\.)(?=\s*[-~≈\d])|[~≈≃]"
+    r"|\\(?:left|right|approx|sim|quad)(?![a-z])|\\[()\[\],;!: ]|\\(?:begin|end)\{[a-z]{0,8}matrix\*?\}"
+)
+_SIGNS = {
+    ord(sign): to
+    for signs, to in (
+        ("−–—", "-"),
+        ("⟨〈《「『【〔", "("),
+        ("⟩〉》」』】〕", ")"),
+        ("、&", ","),
+        ("×", "x"),
+        ("→∈", "="),
+    )
+    for sign in signs
+} | dict.fromkeys(map(ord, "$\"'“”‘’`*"))
+"""Signs that stand for another one: dashes, brackets, and what separates numbers; quotes are left out."""
+
+_FIGURE = r"-?(?:\d{1,5}(?:\.\d{1,6})?|\.\d{1,6})(?:e[+-]?\d{1,2})?"
+_UNIT = r"(?:\s*(?:px|pixels?|%))?"
+_NUMBER = rf"\s*{_FIGURE}\s*(?:px|pixels?)?\s*"
+_PLACE = re.compile(
+    rf"[(\[]{_NUMBER},{_NUMBER}(?:,{_NUMBER},{_NUMBER})?[)\]]"
+    rf"|\bx\d{{0,3}}\s*[=:]\s*{_NUMBER}[,;]?\s*(?:and\s+)?y\d{{0,3}}\s*[=:]\s*{_NUMBER}",
+    re.IGNORECASE,
+)
+
+_COMMA = r"\s*[,;]\s*"
+_PAIR = rf"{_FIGURE}{_UNIT}\s*(?:[,;|]|\s/\s)\s*{_FIGURE}{_UNIT}"
+_LOOSE_PAIR = rf"{_FIGURE}{_UNIT}(?:\s*[,;/|x]\s*|\s+(?:and|y|und|et|by)?\s*){_FIGURE}"
+_NO_LIST = r"(?!\.?\d|,\d{3}\b|\s*,?\s*(?:and|or|&)\s*\d|\s*[,;/-]\s*\d|\s+(?:are|stand|remain|more|others?)\b)"
+"""Behind a pair: it is no part of a longer list, of a date or of a number with thousands."""
+_NO_THOUSANDS = r"(?!\d{1,3}(?:,\d{3})+(?![\d]))"
+_NUMERAL = (
+    r"(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|"
+    r"(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundred)\b"
+)
+_SAID = r"(?:(?:of|is|are|at|equals|from|between|ranges?|spans?|runs?|goes|lies|value)\b\W{0,3}){0,4}"
+_X, _Y = (
+    rf"\b(?:c|c_|cent(?:er|re)_?)?{axis}(?:_?[012c]|_?min|_?max|[ _-]?coordinates?|[ _-]?positions?|_?cent(?:er|re))?"
+    rf"(?![\w'-])\s*[=:>-]{{0,2}}\s*{_SAID}(?:{_FIGURE}|{_NUMERAL})"
+    for axis in ("[xu]", "[yv]")
+)
+_CORNER = (
+    r"(?:(?:top|upper|bottom|lower)[ _-]?(?:left|right)|(?:left|right)[ _-](?:top|upper|bottom|lower)"
+    r"|[左右][上下]角?|[上下][左右]角?)"
+)
+_SPOT = (
+    r"(?:\b(?:coordinates?|coordonn[ée]es|coordenadas|koordinaten|coordinate|pixels?|location|position|"
+    r"cent(?:er|re)d?|midpoint|point|coordinate pair)\b|坐标|座標|像素|位置|中心点?|좌표)"
+)
+_SIDE = r"(?:[xy]?[ _]?(?:min|max)|[xy][ _]?[12]|left|top|right|bottom|width|height)"
+_ACROSS, _DOWN = r"(?:left|right|width|across|horizontal\w*)", r"(?:top|bottom|height|down|vertical\w*)"
+_SHARE = rf"{_FIGURE}\s*(?:%|percent)\s+(?:\w+\s+){{0,3}}"
+_RANGE = rf"{_FIGURE}\s*(?:-|\.\.|to)\s*{_FIGURE}"
+_IN_WORDS = re.compile(
+    "|".join(
+        (
+            # Four numbers in brackets, or behind the name of a box; two in brackets with another sign between them.
+            rf"[(\[{{]\s*{_FIGURE}(?:[\s,;/-]{{1,3}}{_FIGURE}){{3}}",
+            rf"\b(?:b?box(?:es)?|bound(?:ing|ed)|corners?|region)\b[^.\n\d]{{0,24}}{_FIGURE}(?:[\s,;/-]{{1,3}}{_FIGURE}){{3}}",
+            rf"\bbounding box\b[^.\n\d]{{0,24}}{_FIGURE}(?:[\s,]{{1,3}}(?:and\s+)?{_FIGURE}){{3}}",
+            rf"\[\s*{_FIGURE}\s*:\s*{_FIGURE}\s*,\s*{_FIGURE}\s*:\s*{_FIGURE}\s*\]",
+            rf"[(\[]\s*{_FIGURE}{_UNIT}(?:\s*[;|]\s*|\s+){_FIGURE}{_UNIT}\s*[)\]]",
+            rf"<\s*{_FIGURE}{_COMMA}{_FIGURE}\s*>|\|\s*{_FIGURE}{_COMMA}{_FIGURE}\s*\|",
+            # Two or four behind a word of place; several pairs in a row; a pair of the picture.
+            rf"\b(?:at|near)\s+(?:the\s+)?[(\[{{,]?\s*{_NO_THOUSANDS}{_PAIR}(?:{_COMMA}{_PAIR})?{_NO_LIST}",
+            rf"\b(?:at|near)\s+{_FIGURE}\s*(?:x|by)\s*{_FIGURE}(?!\s*(?:px|pixels?|grid|resolution|cells?|matrix))",
+            rf"@\s*[(\[]?\s*{_PAIR}",
+            rf"\bfrom\s+{_PAIR}\s+(?:to|until)\s+{_PAIR}",
+            rf"{_SPOT}[是为在]?\W{{0,3}}(?:(?:are|is|at|of|lies)\b\W{{0,3}}){{0,2}}{_LOOSE_PAIR}{_NO_LIST}",
+            rf"\bcoordinates?\b\W{{0,3}}(?:(?:are|is|at|of)\b\W{{0,3}}){{0,2}}{_NUMERAL}",
+            rf"{_CORNER}[^.;\n\d]{{0,24}}{_LOOSE_PAIR}{_NO_LIST}",
+            r"(?<![\d.,])\d{2,4}(?:,\s?|\s)\d{2,4}(?:\s*;\s*|\s+(?:-|to)\s+)(?:\w+\s+){0,2}\d{2,4}(?:,\s?|\s)\d{2,4}(?![\d.,]*\d)",
+            rf"(?:\b(?:bei|situé[es]*\s+[àa]|está\s+en|точке)\s+|[在于]){_PAIR}{_NO_LIST}(?!\s*[年月日点時时岁])",
+            rf"{_PAIR}\W{{1,3}}(?:(?:in|of)\s+(?:the\s+)?(?:image|picture|photo|pixels?)\b)",
+            # Sides and edges.
+            rf"\b{_SIDE}\s*[=:]?\s*{_FIGURE}\W{{1,4}}{_SIDE}\s*[=:]?\s*{_FIGURE}\W{{1,4}}{_SIDE}\b",
+            r"[(\[]\s*x_?1\s*,\s*y_?1\b|\b(?:xyxy|xywh|cxcywh)\b",
+            rf"\b(?:left|right|top|bottom|upper|lower)\s+(?:edge|side|border|boundary)\s+(?:\w+\s+)?at\s+{_FIGURE}",
+            rf"[(\[,{{]\s*left\s*[=:]?\s*{_FIGURE}\s*,\s*top\s*[=:]?\s*{_FIGURE}\s*[)\],}}]",
+            rf"\bleft\s+(?:is|=)\s*{_FIGURE}\W{{1,4}}(?:and\s+)?top\s+(?:is|=)\s*{_FIGURE}",
+            # Pixels and shares from an edge, ranges along both sides, rows and columns of pixels.
+            rf"{_FIGURE}\s*(?:px|pixels?)\s+(?:in\s+)?(?:from|off|to)\s+the\s+(?:left|right|top|bottom)",
+            rf"{_FIGURE}\s*(?:px|pixels?)\s+(?:right|left|down|up|across|below|above)\b",
+            rf"{_SHARE}{_ACROSS}\b[^.\n]{{0,30}}?{_SHARE}{_DOWN}\b|{_SHARE}{_DOWN}\b[^.\n]{{0,30}}?{_SHARE}{_ACROSS}\b",
+            rf"{_RANGE}\s*(?:px|pixels?)?\s*(?:horizontally|vertically|in\s+[xy]\b)",
+            rf"{_RANGE}\s*x\s*{_RANGE}",
+            r"\bpixels?\b[^.\n\d]{0,20}\b(?:row|column)\s+\d+\W{1,5}(?:column|row)\s+\d+",
+            r"\b\d{1,4}(?:st|nd|rd|th)\s+(?:pixel|column\s+of\s+pixels)\b",
+            r"\brow\s+index\s+\d+\W{1,5}col(?:umn)?\s+index\s+\d+|\br\s*=\s*\d+\W{1,3}c\s*=\s*\d+",
+            r"\b(?:row\s+\d{3,5}\W{1,5}column\s+\d+|column\s+\d{3,5}\W{1,5}row\s+\d+)",
+        )
+    ),
+    re.IGNORECASE,
+)
+
+_ON_AXES = re.compile(rf"{_X}[^.\n]{{0,40}}?{_Y}|{_Y}[^.\n]{{0,40}}?{_X}", re.IGNORECASE)
+"""Numbers of both axes, which a question of charts or unknowns may be about."""
+
+
+def plain(text: str) -> str:
+    """Returns the text with ASCII digits and one spelling of what can stand around and between numbers."""
+    text = "".join(_plain_sign(sign) for sign in unicodedata.normalize("NFKC", text))
+    return _HEDGES.sub(" ", text).translate(_SIGNS)
+
+
+def _plain_sign(sign: str) -> str:
+    if sign.isascii():
+        return sign
+    if unicodedata.category(sign) == "Cf":
+        return ""
+    digit = unicodedata.digit(sign, None)
+    return sign if digit is None else str(digit)
+
+
+def place_in_prose(prose: str) -> str | None:
+    """Returns the first position that the prose gives, in brackets or by its axes; None where there is none."""
+    return _first(_PLACE, plain(prose))
+
+
+def place_in_words(text: str, is_of_axes: bool = False) -> str | None:
+    """Returns the first coordinates in the text, in whatever spelling; None where there are none.
+
+    Where the question is about axes or unknowns called x and y, their values are no coordinates of the image.
+    """
+    said = plain(text)
+    found = _first(_IN_WORDS, said)
+    return found if found is not None or is_of_axes else _first(_ON_AXES, said)
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str | None:
+    found = pattern.search(text)
+    return None if found is None else found.group()

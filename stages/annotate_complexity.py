@@ -1,0 +1,90 @@
+"""Complexity (SAIL-RL §3.2, App. A.1): does a question need reasoning, or can it be answered directly?
+
+In: drafts. Out: drafts labelled ``simple`` or ``complex`` with the judge's reason, which are asked in the
+judge-think-answer form from here on; or a rejection where the judge cannot say. The judge sees image and question, not
+the gold answer. Deviation: the paper's annotator labels and compares a response in one call while training (App. C);
+here each question has one label, which the traces follow and the reward compares with.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated
+
+from pydantic import PositiveInt
+
+from inference.asking import Asks
+from inference.caller import Answered
+from inference.grounding import BadReply, json_object
+from inference.request import Sampling
+from inference.session import Session
+from inference.settings import ModelsSettings
+from rewards.case import COMPLEX, SIMPLE
+from rewards.judge import JudgeTask, ask_judge, reason_of
+from rewards.judge_guard import question_text
+from schemas.config import settings
+from schemas.messages import shown
+from schemas.question_text import JUDGE
+from schemas.records import Draft
+from stages.plumbing.calling import CallingStage, Work
+from stages.plumbing.stage import Reject, Stage
+
+UNJUDGED = "unjudged"
+PROMPT = "judge_complexity.v1"
+CANNOT = "cannot_judge"
+
+
+@settings
+class ComplexitySettings:
+    """How the judge is asked for the complexity."""
+
+    max_tokens: Annotated[PositiveInt, "new tokens of a reply"] = 2048
+
+
+def read_complexity(reply: Answered) -> tuple[str, str]:
+    """The label (or ``cannot_judge``) and its reason. Raises BadReply for any other reply."""
+    fields = json_object(reply.text)
+    label = fields.get("complexity")
+    if not isinstance(label, str) or label not in (SIMPLE, COMPLEX, CANNOT):
+        raise BadReply(f"complexity: expected {SIMPLE}, {COMPLEX} or {CANNOT}, got {label!r:.80}")
+    reason = " ".join(reason_of(fields).split())
+    if not reason:
+        raise BadReply("reason: expected one sentence, got none")
+    return label, reason
+
+
+async def annotate(draft: Draft, session: Session, settings: ComplexitySettings) -> Draft:
+    """The draft with its complexity. Raises :class:`Reject` where the judge cannot say."""
+    question = draft.question
+    task = JudgeTask(
+        PROMPT,
+        {"question": question_text(question)},
+        read_complexity,
+        media={"original": shown(question.media)},
+        sampling=Sampling(max_tokens=settings.max_tokens),
+    )
+    label, reason = await ask_judge(task, session)
+    if label == CANNOT:
+        raise Reject(UNJUDGED, reason, session.calls[-1].keys[0])
+    return replace(draft, complexity=label, complexity_reason=reason, form=JUDGE)
+
+
+STAGE = Stage(
+    "complexity",
+    "the judge says of each question whether it needs reasoning (complex) or can be answered directly (simple)",
+    reasons={UNJUDGED: "the judge cannot say"},
+    asks=(Asks("judge", (PROMPT,)),),
+    settings=ComplexitySettings,
+)
+
+
+@dataclass
+class AnnotateComplexity(CallingStage):
+    """Labels every question; see the module."""
+
+    settings: ComplexitySettings
+    models: ModelsSettings
+    stage = STAGE
+
+    def work(self) -> Work:
+        """See :func:`annotate`."""
+        return partial(annotate, settings=self.settings)

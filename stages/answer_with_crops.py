@@ -1,0 +1,120 @@
+"""Answers with crops (iVGR §3.4, third step): the policy answers in words alone, its images and their crops before it.
+
+In: drafts with attempts without crops, and crops or none. Out: drafts with as many graded answers with crops, or a
+rejection when a call failed or too few could be graded. Without crops there is nothing to show besides: the attempts
+without them stand for those with them, and nothing is asked.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
+
+from inference.asking import Asks
+from inference.session import Session
+from inference.settings import ModelsSettings
+from prompts.loader import RenderedPrompt, load_prompt
+from rewards.scorers import outcome
+from schemas.crop_text import crop_hint
+from schemas.messages import media_part, shown
+from schemas.question_text import TEXTUAL, answer_format, instruction, lettered_choices
+from schemas.records import Attempt, Draft
+from stages.attempt_questions import UNGRADABLE, AttemptSettings, graded, require_graded
+from stages.plumbing.calling import CallingStage, Work
+from stages.plumbing.stage import Stage
+
+PROMPT = "answer_with_crops.v1"
+
+
+def crops_prompt(draft: Draft) -> RenderedPrompt:
+    """What the policy is asked about a draft with crops."""
+    question = draft.question
+    return load_prompt(PROMPT).render(
+        {"original": shown(question.media), "crops": [media_part(crop) for crop in draft.overlays]},
+        hint=crop_hint(len(question.media), len(draft.overlays)),
+        question=question.question,
+        choices=lettered_choices(question),
+        instruction=instruction(question, TEXTUAL),
+        answer_format=answer_format(question),
+    )
+
+
+async def answer(draft: Draft, session: Session, settings: AttemptSettings, judged: bool) -> Draft:
+    """The draft with its answers with crops. Raises :class:`stages.plumbing.stage.Reject` with too few graded."""
+    if not draft.overlays:
+        return replace(draft, crop_attempts=draft.attempts)
+    answered = await session.generate("policy", crops_prompt(draft), settings.sampling)
+    attempts = await graded(draft.question, answered.completions, session if judged else None)
+    require_graded(attempts, settings, answered.call.keys[0])
+    return replace(draft, crop_attempts=attempts)
+
+
+STAGE = Stage(
+    "answer_with_crops",
+    "the policy answers again in words alone, with the crops beside the images, and the answers are graded",
+    reasons={UNGRADABLE: "fewer answers with crops could be graded than attempt.k_min"},
+    asks=(Asks("policy", (PROMPT,)), *outcome.ASKS),
+    settings=AttemptSettings,
+)
+
+
+@dataclass
+class AnswerWithCrops(CallingStage):
+    """Answers every draft with its crops; see the module."""
+
+    settings: AttemptSettings
+    models: ModelsSettings
+    stage = STAGE
+
+    def work(self) -> Work:
+        """See :func:`answer`."""
+        return partial(answer, settings=self.settings, judged=self.models.judges_text)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Sums over questions: right and graded answers without and with crops.
+
+    ``better`` and ``worse`` are the questions of which the share of right answers rose and fell; ``cropped`` those that
+    had crops, ``crops`` how many in all.
+    """
+
+    questions: int = 0
+    cropped: int = 0
+    crops: int = 0
+    right_without: int = 0
+    graded_without: int = 0
+    right_with: int = 0
+    graded_with: int = 0
+    better: int = 0
+    worse: int = 0
+
+
+def compared(draft: Draft) -> Comparison:
+    """One question as a :class:`Comparison`."""
+    (right, of), (right_with, of_with) = _counts(draft.attempts), _counts(draft.crop_attempts)
+    without, beside = right * of_with, right_with * of
+    count = len(draft.overlays)
+    return Comparison(
+        1, int(count > 0), count, right, of, right_with, of_with, int(beside > without), int(beside < without)
+    )
+
+
+def _counts(attempts: tuple[Attempt, ...]) -> tuple[int, int]:
+    return sum(each.correct is True for each in attempts), sum(each.correct is not None for each in attempts)
+
+
+def summed(comparisons: Iterable[Comparison]) -> Comparison:
+    """The sums of several; in any order the same."""
+    found = list(comparisons)
+    return Comparison(*(sum(getattr(each, field.name) for each in found) for field in fields(Comparison)))
+
+
+def crops_json(comparison: Comparison) -> str:
+    """The content of ``crops.json``: the accuracy without and with crops (null: nothing was graded), and the sums."""
+    c = comparison
+    accuracies = {
+        "accuracy_without_crops": c.right_without / c.graded_without if c.graded_without else None,
+        "accuracy_with_crops": c.right_with / c.graded_with if c.graded_with else None,
+    }
+    return json.dumps(accuracies | asdict(c), indent=1) + "\n"

@@ -1,0 +1,73 @@
+"""Domains (SAIL-RL App. A.1, RL Data Curation): is a question a STEM problem or a general one?
+
+In: drafts. Out: drafts with the domain ``stem`` or ``general``. A source that the config lists has its domain. The
+paper's STEM set holds maths, puzzles, science, OCR and counting with "verifiable reward", by their data sets; its
+general set "conversational and factual questions". Where the source is not listed, a rule takes the place of the data
+set's name: what is counted or calculated (a number as the answer) and what speaks of maths or science is ``stem``, the
+rest is ``general``. So questions answered by yes or no are general ones: half of the attempts at them are right by
+chance, and a pass rate over four says little of how hard they are.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Annotated, Literal
+
+from schemas.answers.registry import answer_type_named
+from schemas.config import settings
+from schemas.records import Draft, Question
+from stages.plumbing.stage import DraftStage, Route, Stage, Work
+
+Domain = Literal["stem", "general"]
+STEM: Domain = "stem"
+GENERAL: Domain = "general"
+_SCIENCE = re.compile(
+    r"\b(?:calculat\w+|comput(?:e|ed)|equations?|solve"
+    r"|perimeter|circumference|area of|volume of|radius|diameter|angles?"
+    r"|degrees|hypotenuse|polygon|parallel|perpendicular|tangent|slope|derivative|integral|matrix|vectors?|probability"
+    r"|theorem|proof|prove|velocity|acceleration|force|voltage|current|resistance|circuit|magnet\w*|electrons?|protons?"
+    r"|molecul\w+|atoms?|chemical|reaction|solution of|enzymes?|genes?|genotype|phenotype|alleles?|dna|cells?|species"
+    r"|organisms?|photosynthesis|tectonic|thermal energy|kinetic)\b|\bf\s*\(\s*x\s*\)|\\(?:frac|sqrt|angle)|[²³√π∠°]",
+    re.IGNORECASE,
+)
+
+
+@settings
+class DomainSettings:
+    """The domains of sources that are known by name."""
+
+    sources: Annotated[Mapping[str, Domain], "the domain of each source, by the records' source"] = field(
+        default_factory=dict, hash=False
+    )
+
+
+def domain_of(question: Question, settings: DomainSettings) -> Domain:
+    """The domain of a question; see the module."""
+    listed = settings.sources.get(question.source)
+    if listed is not None:
+        return listed
+    is_counted = answer_type_named(question.answer_type).is_number
+    return STEM if is_counted or _SCIENCE.search(question.question) else GENERAL
+
+
+def assign(draft: Draft, settings: DomainSettings) -> Route:
+    """The draft with its domain, by the output of that name."""
+    domain = domain_of(draft.question, settings)
+    return Route(domain, replace(draft, domain=domain))
+
+
+STAGE = Stage("domain", "questions are STEM problems or general ones, by source or by rule", settings=DomainSettings)
+
+
+@dataclass
+class AssignDomain(DraftStage):
+    """Sorts the questions; see the module. They leave by ``stem`` and ``general``."""
+
+    settings: DomainSettings
+    stage = STAGE
+    routes = (STEM, GENERAL)
+
+    def work(self) -> Work:
+        """See :func:`assign`."""
+        return partial(assign, settings=self.settings)

@@ -1,0 +1,75 @@
+"""The stream of each cold-start question: reasoning with boxes, or in words alone (iVGR §4.1).
+
+In: drafts of the SFT side. Out: drafts with the form of their stream, or a rejection. A hash of the id decides before
+the teacher is asked: no question is paid for in both streams, and no other question can move it. The shares are those
+of the ratio (32 to 3 in the paper, of 35,000), which :class:`stages.keep_ratio.KeepRatio` then meets exactly.
+
+A grounded trace is held against boxes; a question of that stream without any is rejected, since nothing would tell
+whether its boxes are complete. Of questions without boxes the textual stream takes its share, and the rest serves the
+RL side only, as in the paper, whose cold-start set has boxes throughout.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated
+
+from schemas.config import PositiveWeight, settings
+from schemas.ordering import unit_hash
+from schemas.question_text import BOXES, TEXTUAL
+from schemas.records import Draft
+from stages.plumbing.stage import DraftStage, Reject, Stage, Work
+
+NO_BOXES = "no_boxes"
+
+
+@settings
+class ColdStartSettings:
+    """The ratio of the two streams among SFT rows."""
+
+    grounded: Annotated[PositiveWeight, "weight of traces with boxes"] = 32.0
+    textual: Annotated[PositiveWeight, "weight of traces in words alone"] = 3.0
+    seed: Annotated[int, "another seed is another assignment"] = 0
+
+    @property
+    def ratio(self) -> dict[str, float]:
+        """The weights by the form of a row."""
+        return {BOXES: self.grounded, TEXTUAL: self.textual}
+
+
+def form_of(question_id: str, settings: ColdStartSettings) -> str:
+    """The form in which the teacher's trace of a question is asked for."""
+    share = settings.grounded / (settings.grounded + settings.textual)
+    return BOXES if unit_hash(question_id, settings.seed, "stream") < share else TEXTUAL
+
+
+def assign(draft: Draft, settings: ColdStartSettings) -> Draft:
+    """The draft with its form. Raises :class:`Reject` for a grounded one without boxes."""
+    form = form_of(draft.id, settings)
+    if form == BOXES and not draft.reference_boxes:
+        raise Reject(NO_BOXES, "neither the record nor the detector has boxes to hold a grounded trace against")
+    return replace(draft, form=form)
+
+
+def form_of_draft(draft: Draft) -> str:
+    """The class of a draft by which the ratio is kept."""
+    return draft.form
+
+
+STAGE = Stage(
+    "assign",
+    "each question of the SFT side gets one stream by a hash of its id: reasoning with boxes, or in words alone",
+    reasons={NO_BOXES: "of the grounded stream, and nobody has boxes to hold its trace against"},
+    settings=ColdStartSettings,
+)
+
+
+@dataclass
+class AssignStream(DraftStage):
+    """Assigns the streams; see the module."""
+
+    settings: ColdStartSettings
+    stage = STAGE
+
+    def work(self) -> Work:
+        """See :func:`assign`."""
+        return partial(assign, settings=self.settings)

@@ -1,0 +1,82 @@
+"""Diversity of general questions (SAIL-RL App. A.1): of questions that are nearly the same, only so many are kept.
+
+In: drafts. Out: of each kind at most ``max_alike``, those whose ids hash lowest; the others are rejected as over_quota.
+Two questions are of one kind where source, answer and wording are the same but for numbers, case, spaces and
+punctuation. The paper does not say how it keeps its general questions diverse.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import apache_beam as beam
+from apache_beam.pvalue import PCollection
+from pydantic import PositiveInt
+
+from schemas.answers.number_words import WORDS
+from schemas.config import settings
+from schemas.ordering import order_key
+from schemas.quoting import visible
+from schemas.records import Draft, Question
+from stages.plumbing.metrics import count_in
+from stages.plumbing.stage import DraftStage, Reject, Stage, apply, kept_output, rejected_output
+
+OVER_QUOTA = "over_quota"
+_TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+")
+
+
+@settings
+class AlikeSettings:
+    """How many questions of one kind are kept."""
+
+    max_alike: Annotated[PositiveInt, "questions of one source, wording and answer"] = 10
+
+
+def template_of(text: str) -> str:
+    """The wording of a question: its words in lower case, with ``#`` for each number."""
+    words = (match.group().lower() for match in _TOKEN.finditer(visible(text)))
+    return " ".join("#" if word[0].isdigit() or word in WORDS else word for word in words)
+
+
+def kind_of(question: Question) -> str:
+    """Equal for questions of one kind."""
+    return order_key("\x00".join((question.source, template_of(question.question), question.answer.strip().lower())))
+
+
+class _Cap(beam.DoFn):
+    def __init__(self, settings: AlikeSettings) -> None:
+        self._settings = settings
+
+    def process(self, group: tuple[str, Iterable[Draft]]) -> Iterator[object]:
+        """Emit the first drafts of one kind, and a rejection for each of the others."""
+        for place, draft in enumerate(sorted(group[1], key=lambda draft: order_key(draft.id))):
+            count_in(STAGE.name)
+            if place < self._settings.max_alike:
+                yield kept_output(STAGE, draft)
+                continue
+            why = Reject(OVER_QUOTA, f"one of more than {self._settings.max_alike} questions alike")
+            yield rejected_output(STAGE.rejected(draft, why, draft.calls))
+
+
+STAGE = Stage(
+    "alike",
+    "of general questions that differ in little more than numbers, only some are kept",
+    reasons={OVER_QUOTA: "left over by a quota or ratio"},
+    settings=AlikeSettings,
+)
+
+
+@dataclass
+class CapAlike(DraftStage):
+    """Keeps some of each kind; see the module."""
+
+    settings: AlikeSettings
+    stage = STAGE
+
+    def expand(self, drafts: PCollection) -> Any:
+        """``kept`` and ``rejected``."""
+        keyed = drafts | "KeyByKind" >> beam.Map(lambda draft: (kind_of(draft.question), draft)).with_output_types(
+            tuple[str, Draft]
+        )
+        return apply(keyed | "OfOneKind" >> beam.GroupByKey(), "Cap", _Cap(self.settings))

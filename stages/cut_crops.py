@@ -1,0 +1,47 @@
+"""Crops (iVGR §3.4, second step): of each image what the policy boxed, and the smallest part around all of it.
+
+In: drafts with a grounded trace, or with none. Out: drafts with a drawn medium for each crop, in the order of the
+images; none where nothing was boxed. Crops are written once to the run folder under their own hash; only the reference
+travels. What is done with small, outlying and too many boxes: :mod:`vision.crops`.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from schemas.records import Draft, Overlay
+from stages.ingest_records import MediaRoots
+from stages.plumbing.stage import DraftStage, Stage, Work
+from vision.crops import Crop, CropSettings, crops_of, cut
+from vision.hashing import sha256_bytes
+from vision.media import MediaStore
+from vision.overlay import encode_png
+
+
+def crop(draft: Draft, store: MediaStore, settings: CropSettings) -> Draft:
+    """The draft with the crops of its trace's boxes cut and written."""
+    media = draft.question.media
+    sizes = [None if medium.frames else (medium.width, medium.height) for medium in media]
+    boxes = draft.traces[0].boxes if draft.traces else ()
+    crops = crops_of(boxes, sizes, settings)
+    return replace(draft, overlays=tuple(_filed(each, media[each.media_index].uri, store) for each in crops))
+
+
+def _filed(each: Crop, uri: str, store: MediaStore) -> Overlay:
+    data = encode_png(cut(store.pixels(uri), each))
+    return Overlay(each.media_index, store.write_drawn(data, "png"), sha256_bytes(data), len(data))
+
+
+STAGE = Stage("crop", "what the policy boxed is cut out of the images", settings=CropSettings)
+
+
+@dataclass
+class CutCrops(DraftStage):
+    """Cuts the crops of every draft; see the module."""
+
+    settings: CropSettings
+    roots: MediaRoots
+    stage = STAGE
+
+    def work(self) -> Work:
+        """See :func:`crop`."""
+        return partial(crop, store=self.roots.store(), settings=self.settings)

@@ -1,0 +1,96 @@
+"""Quality of general questions (SAIL-RL App. A.1: the general QA is "filtered primarily for quality and diversity").
+
+In: drafts. Out: those that the judge, who sees image, question and gold answer, finds fit to train on; the others are
+rejected with the fault that it names. This stands in place of the pass rate, by which the paper filters STEM problems
+only. The paper does not say what it filters by; these faults are ours.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+from pydantic import PositiveInt
+
+from inference.asking import Asks
+from inference.caller import Answered
+from inference.grounding import BadReply, json_object
+from inference.request import Sampling
+from inference.session import Session
+from inference.settings import ModelsSettings
+from rewards.judge import JudgeTask, ask_judge, reason_of
+from rewards.judge_guard import question_text
+from schemas.config import settings
+from schemas.messages import shown
+from schemas.records import Draft
+from stages.plumbing.calling import CallingStage, Work
+from stages.plumbing.stage import Reject, Stage
+
+PROMPT = "judge_quality.v1"
+LOW_QUALITY, WRONG_GOLD, UNJUDGED = "low_quality", "wrong_gold", "unjudged"
+GOOD = "good"
+REASON_OF = {
+    "unclear": LOW_QUALITY,
+    "unanswerable": LOW_QUALITY,
+    "open_ended": LOW_QUALITY,
+    "wrong_answer": WRONG_GOLD,
+    "cannot_judge": UNJUDGED,
+}
+"""For which reason each verdict but a good one rejects."""
+
+
+@settings
+class QualitySettings:
+    """How the judge is asked for the quality."""
+
+    max_tokens: Annotated[PositiveInt, "new tokens of a reply"] = 2048
+
+
+def read_quality(reply: Answered) -> tuple[str, str]:
+    """The verdict and its reason. Raises BadReply for any other reply."""
+    fields = json_object(reply.text)
+    verdict = fields.get("quality")
+    if not isinstance(verdict, str) or verdict not in (GOOD, *REASON_OF):
+        raise BadReply(f"quality: expected one of {GOOD}, {', '.join(REASON_OF)}, got {verdict!r:.80}")
+    return verdict, reason_of(fields)
+
+
+async def assess(draft: Draft, session: Session, settings: QualitySettings) -> Draft:
+    """The draft as it is. Raises :class:`Reject` for any verdict but a good one."""
+    question = draft.question
+    task = JudgeTask(
+        PROMPT,
+        {"question": question_text(question), "answer": question.answer},
+        read_quality,
+        media={"original": shown(question.media)},
+        sampling=Sampling(max_tokens=settings.max_tokens),
+    )
+    verdict, reason = await ask_judge(task, session)
+    if verdict != GOOD:
+        raise Reject(REASON_OF[verdict], f"{verdict}: {reason}", session.calls[-1].keys[0])
+    return draft
+
+
+STAGE = Stage(
+    "quality",
+    "general questions that the judge finds unclear, unanswerable or wrongly answered are dropped",
+    reasons={
+        LOW_QUALITY: "the judge finds the question unclear, unanswerable or open-ended",
+        WRONG_GOLD: "the judge finds the gold answer wrong",
+        UNJUDGED: "the judge cannot say",
+    },
+    asks=(Asks("judge", (PROMPT,)),),
+    settings=QualitySettings,
+)
+
+
+@dataclass
+class FilterByQuality(CallingStage):
+    """Keeps the questions of good quality; see the module."""
+
+    settings: QualitySettings
+    models: ModelsSettings
+    stage = STAGE
+
+    def work(self) -> Work:
+        """See :func:`assess`."""
+        return partial(assess, settings=self.settings)

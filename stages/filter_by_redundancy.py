@@ -1,0 +1,87 @@
+"""Redundancy (SAIL-RL App. A.1, Quality Filtering): reasoning that only repeats the answer is dropped.
+
+In: verified drafts. Out: those of which at most ``max_overlap`` of the words of the think section stand in the final
+answer. An empty think section repeats nothing and passes. The paper names the measure, "token overlap between the
+thought process and the final answer", and neither its form nor its threshold. Here it is the share of the *different*
+content words of the thought that the answer has too, so that saying a thing twice changes nothing; it never falls when
+the answer gets a word more, nor when the thought gets one more of the answer's, and never rises when the thought gets
+another word.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+from schemas.answers.number_words import WORDS
+from schemas.config import Share, settings
+from schemas.quoting import visible
+from schemas.records import Draft
+from schemas.responses.response import parse_response
+from stages.plumbing.stage import DraftStage, Reject, Stage, Work
+
+REDUNDANT = "redundant"
+_TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\d_]+")
+_NUMBERS = {word: str(number) for word, number in WORDS.items()}
+_EMPTY_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        "a an the this that these those it its is are was were be been am do does did has have had of in on at to for "
+        "from by with and or so as if then than there here i we you he she they me us my our your his her their will "
+        "would can could should must may might thus hence therefore because since answer answers final correct right "
+        "result solution option choice conclude conclusion obviously clearly just simply",
+    )
+)
+
+
+@settings
+class RedundancySettings:
+    """How much of a thought may be its answer."""
+
+    max_overlap: Annotated[Share, "share of the thought's words that may stand in the answer"] = 0.5
+
+
+def content_words(text: str) -> frozenset[str]:
+    """The different words of a text that say something, in lower case; numbers as digits, Chinese by the character."""
+    words = (match.group().lower() for match in _TOKEN.finditer(visible(text)))
+    return frozenset(_NUMBERS.get(word, word) for word in words if word not in _EMPTY_WORDS)
+
+
+def overlap(thought: str, answer: str) -> float:
+    """The share of the thought's content words that the answer has, in [0, 1]; 1 for a thought without any."""
+    said = content_words(thought)
+    return len(said & content_words(answer)) / len(said) if said else 1.0
+
+
+def filter_redundant(draft: Draft, settings: RedundancySettings) -> Draft:
+    """The draft as it is. Raises :class:`Reject` for a thought that repeats its answer, ValueError without a trace."""
+    if draft.best is None:
+        raise ValueError(f"{draft.id}: FilterByRedundancy needs a verified trace")
+    trace = draft.traces[draft.best]
+    thought = parse_response(trace.text).think
+    if not thought:
+        return draft
+    share = overlap(thought, trace.answer or "")
+    if share > settings.max_overlap:
+        raise Reject(REDUNDANT, f"{share:.2f} of the thought's words are the answer's, over {settings.max_overlap:g}")
+    return draft
+
+
+STAGE = Stage(
+    "redundancy",
+    "reasoning that only repeats the answer is dropped",
+    reasons={REDUNDANT: "too much of the reasoning is the answer"},
+    settings=RedundancySettings,
+)
+
+
+@dataclass
+class FilterByRedundancy(DraftStage):
+    """Drops reasoning that repeats its answer; see the module."""
+
+    settings: RedundancySettings
+    stage = STAGE
+
+    def work(self) -> Work:
+        """See :func:`filter_redundant`."""
+        return partial(filter_redundant, settings=self.settings)

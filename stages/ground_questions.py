@@ -1,0 +1,87 @@
+"""The grounded pass (iVGR §3.4, first step): the policy reasons once with boxes around what it relies on.
+
+In: drafts. Out: drafts whose one trace is that reasoning, in canonical tags and original pixels; a rejection where the
+call failed. A response without boxes, or with such that lie outside of their frame, is a trace without them. Clips are
+not asked about, since a box does not say which frame it is in: their drafts have no trace.
+
+Deviation: asked greedily; the paper does not say how its own pass is sampled.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated
+
+from pydantic import PositiveInt
+
+from inference.asking import Asks
+from inference.request import Sampling, Temperature
+from inference.session import Session
+from inference.settings import ModelsSettings
+from prompts.loader import RenderedPrompt, load_prompt
+from schemas.config import settings
+from schemas.coordinates import QWEN25_IMAGE
+from schemas.messages import shown
+from schemas.question_text import BOXES, TEXTUAL, answer_format, instruction, lettered_choices
+from schemas.records import Draft, Question
+from schemas.responses.speech import Speech
+from schemas.responses.traces import read_trace
+from stages.plumbing.calling import CallingStage, Work
+from stages.plumbing.stage import Stage
+
+PROMPT = "attempt_with_boxes.v1"
+
+
+@settings
+class GroundSettings:
+    """The policy's reasoning with boxes."""
+
+    temperature: Annotated[Temperature, "of the policy"] = 0.0
+    max_tokens: Annotated[PositiveInt, "new tokens of the reasoning"] = 4096
+
+
+def ground_prompt(question: Question) -> RenderedPrompt:
+    """What the policy is asked."""
+    return load_prompt(PROMPT).render(
+        {"original": shown(question.media)},
+        question=question.question,
+        choices=lettered_choices(question),
+        instruction=instruction(question, BOXES),
+        answer_format=answer_format(question),
+    )
+
+
+async def ground(draft: Draft, session: Session, settings: GroundSettings) -> Draft:
+    """The draft with the policy's reasoning, its boxes in pixels of the originals."""
+    question = draft.question
+    if any(medium.frames for medium in question.media):
+        return replace(draft, form=TEXTUAL)
+    sampling = Sampling(1, settings.temperature, max_tokens=settings.max_tokens)
+    answered = await session.generate("policy", ground_prompt(question), sampling)
+    family = session.family("policy")
+    speech = Speech(family.frame, family.decimals, family.resize or QWEN25_IMAGE)
+    sizes = [(medium.width, medium.height) for medium in question.media]
+    text = answered.completions[0].text
+    trace = read_trace(0, speech.to_pixels(text, sizes) if sizes else text, question.media)
+    return replace(draft, form=TEXTUAL, traces=(trace,))
+
+
+STAGE = Stage(
+    "ground",
+    "the policy reasons once with boxes around what it relies on",
+    asks=(Asks("policy", (PROMPT,)),),
+    settings=GroundSettings,
+)
+
+
+@dataclass
+class GroundQuestions(CallingStage):
+    """Asks for every draft's grounded reasoning; see the module."""
+
+    settings: GroundSettings
+    models: ModelsSettings
+    stage = STAGE
+    spread = False
+
+    def work(self) -> Work:
+        """See :func:`ground`."""
+        return partial(ground, settings=self.settings)

@@ -1,0 +1,170 @@
+"""Pseudo-boxes for questions without gold boxes (iVGR §5: off-the-shelf detectors lessen the labelling).
+
+In: drafts. Out: the same; where the record has no boxes, with those that the detector finds of the things that the
+teacher says the answer rests on. They stand for gold boxes from here on, marked as the detector's in every row.
+
+A question stays without boxes where it
+
+- comes with an empty list of boxes: its source says that there is nothing to box;
+- is about a clip: a box has no place for a frame;
+- rests on nothing that the teacher names, on more than ``max_targets`` kinds of things, or on more than ``max_boxes``
+  of them: which of a crowd are meant, no detector can say, and a list cut short would leave things out;
+- names things of which the detector finds less than ``min_found``. An incomplete set would punish right boxes (Eq. 2).
+
+The teacher is shown the gold answer, so that it can name what the answer rests on; no gold box. A question whose answer
+is boxes is rejected: neither stream of the recipe writes its answer.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated
+
+from pydantic import PositiveInt
+
+from inference.asking import Asks, ask_for
+from inference.caller import Answered
+from inference.errors import CallError
+from inference.families.plain import PLAIN
+from inference.grounding import BadReply, json_object
+from inference.pointing import boxes_of
+from inference.request import Sampling
+from inference.session import Session
+from inference.settings import ModelsSettings
+from prompts.loader import load_prompt
+from rewards.judge_guard import question_text
+from rewards.locating import MAX_COVER, is_of_label
+from schemas.answers.registry import answer_type_named
+from schemas.config import Share, settings
+from schemas.geometry import Box
+from schemas.labels import label_fault
+from schemas.messages import media_part, shown
+from schemas.quoting import quote
+from schemas.records import Draft, MediaRef
+from stages.plumbing.calling import CallingStage, Work
+from stages.plumbing.stage import Reject, Stage
+
+PROMPT = "name_targets.v1"
+ANSWER_IS_BOXES = "answer_is_boxes"
+MAX_TARGET_CHARS, MAX_QUOTED_CHARS = 120, 8000
+SAME_BOX_IOU = 0.7
+"""From this IoU on, boxes of two names are one thing: "car" and "red car"."""
+_EXACT = Sampling(max_tokens=16384)
+
+
+@settings
+class LocateSettings:
+    """What may become a pseudo-box."""
+
+    max_targets: Annotated[PositiveInt, "a question of which more kinds of things are named stays without any"] = 10
+    max_boxes: Annotated[PositiveInt, "and so does one with more boxes"] = 32
+    min_found: Annotated[Share, "the least share of the named kinds that the detector must find"] = 1.0
+    max_tokens: Annotated[PositiveInt, "new tokens of the teacher's reply"] = 2048
+
+
+def targets_of_reply(text: str, max_targets: int) -> tuple[str, ...]:
+    """The named kinds in order, each once, without those that name no object; none where there are too many.
+
+    Raises BadReply when the form is wrong.
+    """
+    names = json_object(text).get("targets")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise BadReply(f"targets: expected a list of phrases, got {names!r:.80}")
+    cleaned = (" ".join(name.split())[:MAX_TARGET_CHARS] for name in names)
+    targets = tuple(dict.fromkeys(name for name in cleaned if name and label_fault(name) is None))
+    return targets if len(targets) <= max_targets else ()
+
+
+def pseudo_boxes(found: Sequence[tuple[Box, ...]], settings: LocateSettings) -> tuple[Box, ...] | None:
+    """One set of boxes from those of each named kind, each thing once; None where they will not do (see the module)."""
+    if not found or sum(map(bool, found)) < settings.min_found * len(found):
+        return None
+    boxes: list[Box] = []
+    for box in (box for each in found for box in each):
+        if all(box.iou(other) < SAME_BOX_IOU for other in boxes):
+            boxes.append(box)
+    return tuple(boxes) if 0 < len(boxes) <= settings.max_boxes else None
+
+
+def lacks_boxes(draft: Draft) -> bool:
+    """Whether boxes are to be looked for: the record says nothing of boxes, and its media are still images."""
+    return draft.question.gold_boxes is None and not any(medium.frames for medium in draft.question.media)
+
+
+async def locate(draft: Draft, session: Session, settings: LocateSettings) -> Draft:
+    """See the module. Raises :class:`Reject` for a question whose answer is boxes."""
+    question = draft.question
+    if answer_type_named(question.answer_type).is_boxes:
+        raise Reject(ANSWER_IS_BOXES, "its answer is boxes, which neither stream gives as an answer")
+    if not lacks_boxes(draft):
+        return draft
+    quoted = quote(question_text(question), question.answer, limit=MAX_QUOTED_CHARS)
+    asked, answer = quoted.texts
+    prompt = load_prompt(PROMPT).render(
+        {"original": shown(question.media)},
+        question=asked,
+        answer=answer,
+        max_targets=str(settings.max_targets),
+        mark=quoted.mark,
+    )
+
+    def read(reply: Answered) -> tuple[str, ...]:
+        return targets_of_reply(reply.text, settings.max_targets)
+
+    targets, _ = await ask_for(session, "teacher", prompt, Sampling(max_tokens=settings.max_tokens), read)
+    found = await _detected(targets, question.media, session)
+    return replace(draft, pseudo_boxes=pseudo_boxes(found, settings))
+
+
+async def _detected(targets: Sequence[str], media: Sequence[MediaRef], session: Session) -> list[tuple[Box, ...]]:
+    """For each target its boxes in all images; the detector is asked for all at once."""
+    asked = [(target, index) for target in targets for index in range(len(media))]
+    sessions = [Session(session.models) for _ in asked]
+    work = (_boxes_at(target, media[index], index, own) for (target, index), own in zip(asked, sessions, strict=True))
+    answers = await asyncio.gather(*work, return_exceptions=True)
+    # In the order asked, not of arrival, so that the lineage is the same in every run.
+    session.calls.extend(call for own in sessions for call in own.calls)
+    found = dict[str, tuple[Box, ...]](dict.fromkeys(targets, ()))
+    for (target, _), answer in zip(asked, answers, strict=True):
+        if isinstance(answer, BaseException):
+            raise answer
+        found[target] += answer
+    return list(found.values())
+
+
+async def _boxes_at(target: str, medium: MediaRef, index: int, session: Session) -> tuple[Box, ...]:
+    """The detector's boxes of a target in one image; none for a target that it does not know or cannot be asked for.
+
+    A box over nearly the whole image is left out: any response would lie in it.
+    """
+    try:
+        found = await boxes_of(session, "detector", target, media_part(medium), medium, index, _EXACT)
+    except CallError as error:
+        if is_of_label(error):
+            return ()
+        raise
+    whole_px = MAX_COVER * medium.width * medium.height
+    return tuple(box for box in found if box.width * box.height <= whole_px)
+
+
+STAGE = Stage(
+    "locate",
+    "where a record has no boxes, the teacher names what its answer rests on, and the detector boxes it",
+    reasons={ANSWER_IS_BOXES: "the answer is boxes, which neither stream gives as an answer"},
+    asks=(Asks("teacher", (PROMPT,)), Asks("detector", (PLAIN.box_prompt,), all_media=False)),
+    settings=LocateSettings,
+)
+
+
+@dataclass
+class LocateTargets(CallingStage):
+    """Finds pseudo-boxes; see the module."""
+
+    settings: LocateSettings
+    models: ModelsSettings
+    stage = STAGE
+
+    def work(self) -> Work:
+        """See :func:`locate`."""
+        return partial(locate, settings=self.settings)

@@ -1,0 +1,189 @@
+"""How far the three thinking judges of SAIL-RL (§3.1) can be trusted: their agreement with planted faults.
+
+In: verified drafts. Out: one :class:`JudgeReport` for the run, ``judges.json``; no draft passes. The sample is the
+chains of thought whose ids hash lowest. Each is judged by all three as it stands, where they ought to find nothing, and
+with a fault planted by arithmetic (:mod:`rewards.planting`) by the one whom it concerns: a wrong step for logic, a
+wrong claim for grounding, another answer for consistency. A trace as it stands is called clean because its answer and
+form were verified: a judge that faults it may have found what verification has missed. The paper gives no figures for
+its judges.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import apache_beam as beam
+from apache_beam.pvalue import AsList, PCollection
+from pydantic import PositiveInt
+
+from inference.asking import Asks
+from inference.session import Session
+from inference.settings import ModelsSettings
+from rewards.planting import other_answer, with_wrong_claim, with_wrong_step
+from rewards.scorers.thinking import (
+    ASPECTS,
+    CONSISTENCY,
+    CONSISTENCY_PROMPT,
+    GROUNDING,
+    GROUNDING_PROMPT,
+    LOGIC,
+    LOGIC_PROMPT,
+    score_aspects,
+)
+from schemas.config import settings
+from schemas.intervals import wilson
+from schemas.ordering import order_key
+from schemas.records import Draft, Question, Rejected
+from schemas.responses.response import Response, parse_response
+from stages.plumbing.calling import CallModels
+from stages.plumbing.stage import REJECTED, DraftStage, Stage, apply
+
+CALLS_A_TRACE = 2 * len(ASPECTS)
+
+
+@settings
+class JudgeSampleSettings:
+    """On how many traces the judges are measured."""
+
+    sample: Annotated[PositiveInt, "chains of thought; each takes six calls of the judge"] = 50
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What one judge said of one text. ``value`` is 1 for nothing found, 0 for a fault, None for no judgement."""
+
+    judge: str
+    planted: bool
+    value: float | None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The judgements on one trace, and the judges for whom no fault could be planted in it."""
+
+    judgements: tuple[Judgement, ...]
+    unplanted: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class JudgeReport:
+    """The judgements on all traces of the sample, and what went wrong on the way."""
+
+    measured: tuple[Measured, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def plants_of(question: Question, response: Response) -> dict[str, Response | None]:
+    """The response with the fault that each judge ought to find; None where it cannot be planted."""
+    thought = response.think or ""
+    claim, answer = with_wrong_claim(thought, question), other_answer(question)
+    return {
+        LOGIC: _with(response, think=with_wrong_step(thought)),
+        GROUNDING: None if claim is None else _with(response, think=claim),
+        CONSISTENCY: None if answer is None else _with(response, answer=answer),
+    }
+
+
+def _with(response: Response, think: str | None = None, answer: str | None = None) -> Response:
+    """The response with another thought or answer."""
+    text = (
+        f"<judge>{response.judge}</judge><think>{think or response.think}</think>\\boxed{{{answer or response.answer}}}"
+    )
+    return parse_response(text)
+
+
+async def measure(draft: Draft, session: Session) -> Measured:
+    """The judgements on the kept trace, as it stands and with each fault that could be planted."""
+    question, response = draft.question, parse_response(draft.traces[draft.best or 0].text)
+    said = [(verdict, False) for verdict in await score_aspects(question, response, session)]
+    plants = plants_of(question, response)
+    for name, planted in plants.items():
+        if planted is not None:
+            said += [(verdict, True) for verdict in await score_aspects(question, planted, session, (name,))]
+    judgements = tuple(Judgement(verdict.name, planted, verdict.value) for verdict, planted in said)
+    return Measured(judgements, tuple(name for name, planted in plants.items() if planted is None))
+
+
+def judges_json(report: JudgeReport) -> str:
+    """The content of ``judges.json``: of each judge the agreement on clean texts, on planted faults, and on both."""
+    said = [judgement for measured in report.measured for judgement in measured.judgements]
+    unplanted = [name for measured in report.measured for name in measured.unplanted]
+    judges = {}
+    for name in ASPECTS:
+        own = [judgement for judgement in said if judgement.judge == name]
+        clean = [judgement for judgement in own if not judgement.planted]
+        planted = [judgement for judgement in own if judgement.planted]
+        judges[name.removeprefix("thinking_")] = {
+            "clean": agreement_of(clean),
+            "planted": agreement_of(planted) | {"not_plantable": unplanted.count(name)},
+            "all": agreement_of(own),
+        }
+    content = {"traces": len(report.measured), "confidence": 0.95, "judges": judges, "problems": report.problems}
+    return json.dumps(content, indent=1, ensure_ascii=False)
+
+
+def agreement_of(said: Iterable[Judgement]) -> dict[str, Any]:
+    """How many judgements there are, how many agree with what was planted, their share with Wilson's interval, and how
+    many texts the judge could not judge; the share is null where it judged none."""
+    said = list(said)
+    judged = [judgement for judgement in said if judgement.value is not None]
+    agree = sum((judgement.value == 0) == judgement.planted for judgement in judged)
+    share, interval = (agree / len(judged), list(wilson(agree, len(judged)))) if judged else (None, None)
+    return {
+        "judged": len(judged),
+        "agree": agree,
+        "share": share,
+        "interval": interval,
+        "unjudged": len(said) - len(judged),
+    }
+
+
+def report_of(measured: Iterable[Measured], failures: Iterable[Rejected]) -> JudgeReport:
+    """The run's report, in an order that does not depend on who was done first."""
+    problems = sorted(f"{failure.id}: {failure.detail}" for failure in failures)
+    return JudgeReport(tuple(sorted(measured, key=repr)), tuple(problems))
+
+
+def _thinks(draft: Draft) -> bool:
+    return draft.best is not None and bool(parse_response(draft.traces[draft.best].text).think)
+
+
+def _id_key(draft: Draft) -> str:
+    return order_key(draft.id)
+
+
+STAGE = Stage(
+    "judges",
+    "the three thinking judges are held against faults planted in a sample of the traces",
+    asks=(Asks("judge", (LOGIC_PROMPT, GROUNDING_PROMPT)), Asks("judge", (CONSISTENCY_PROMPT,), all_media=False)),
+    settings=JudgeSampleSettings,
+    max_calls=lambda settings: CALLS_A_TRACE * settings.sample,
+)
+
+
+@dataclass
+class MeasureJudges(DraftStage):
+    """Measures the judges; see the module."""
+
+    settings: JudgeSampleSettings
+    models: ModelsSettings
+    stage = STAGE
+
+    def expand(self, drafts: PCollection) -> Any:
+        """``measured``, and ``rejected``, which is empty: what fails here is a problem of the run's."""
+        sample = (
+            drafts
+            | "Thinks" >> beam.Filter(_thinks)
+            | "SampleById" >> beam.combiners.Top.Smallest(self.settings.sample, key=_id_key)
+            | "Each" >> beam.FlatMap(list).with_output_types(Draft)
+            | "Spread" >> beam.Reshuffle()
+        )
+        judged = apply(sample, "Judge", CallModels(STAGE, measure, self.models), kept=Measured)
+        report = (
+            drafts.pipeline
+            | "OneRun" >> beam.Create([None])
+            | "Report"
+            >> beam.Map(lambda _, rows, failed: report_of(rows, failed), AsList(judged.kept), AsList(judged[REJECTED]))
+        )
+        return {"measured": report, REJECTED: judged[REJECTED] | "None" >> beam.Filter(lambda _: False)}

@@ -1,0 +1,78 @@
+"""The batch plan: how a training batch is made of RL rows of one and of two streams (iVGR App. B).
+
+In: RL drafts. Out: the text of ``batch_plan.json``, which the trainer's sampler reads:
+
+    {"parts": [{"streams": ["grounded", "textual"], "share": 0.9, "rows": 37000},
+               {"streams": ["textual"], "share": 0.1, "rows": 14000}]}
+
+``share`` is of a batch's prompts, one for each stream of a row: a row of the first part takes two of them, so 0.9 are
+45 % of a batch's prompts as distinct questions, each twice. A part without rows leaves its share to the other, since a
+batch is full either way. ``rows`` says how many there are to draw from; what is asked of a batch does not depend on it.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import apache_beam as beam
+from apache_beam.pvalue import PCollection
+from pydantic import Field
+
+from schemas.config import settings
+from schemas.records import Draft
+from stages.route_by_boxes import BOTH, TEXTUAL_ONLY
+
+Streams = tuple[str, ...]
+
+
+@settings
+class BatchSettings:
+    """What a batch is made of."""
+
+    dual_share: Annotated[
+        float,
+        Field(gt=0, lt=1),
+        "share of a batch's prompts for questions of two streams, both prompts counted",
+    ] = 0.9
+
+
+def batch_plan(rows: Mapping[Streams, int], settings: BatchSettings) -> str:
+    """The plan for so many rows by their streams, as JSON."""
+    wanted = {BOTH: settings.dual_share, TEXTUAL_ONLY: 1 - settings.dual_share}
+    there = {streams: share for streams, share in wanted.items() if rows.get(streams)}
+    total = sum(there.values())
+    parts = [
+        {"streams": list(streams), "share": round(share / total, 6), "rows": rows[streams]}
+        for streams, share in there.items()
+    ]
+    return json.dumps({"parts": parts}, indent=1) + "\n"
+
+
+def _count(streams: Any) -> Counter[Streams]:
+    """What CombineGlobally gathers: streams of rows, or counts of them."""
+    total = Counter[Streams]()
+    for each in streams:
+        total.update(each if isinstance(each, Counter) else {each: 1})
+    return total
+
+
+def _streams(draft: Draft) -> Streams:
+    return draft.streams
+
+
+@dataclass
+class PlanBatches(beam.PTransform):
+    """Makes the plan of all RL drafts: one text, also where there are none."""
+
+    settings: BatchSettings
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def expand(self, drafts: PCollection) -> Any:
+        """The text."""
+        counted = drafts | "Streams" >> beam.Map(_streams) | "Count" >> beam.CombineGlobally(_count)
+        chosen = self.settings
+        return counted | "Plan" >> beam.Map(lambda rows: batch_plan(rows, chosen))

@@ -1,0 +1,110 @@
+"""Rewriting multiple choice to free response (SAIL-RL §3.4, App. A.1), where rules could not open it.
+
+In: drafts, after :mod:`stages.open_multiple_choice`. Out: the same drafts; a question that still has choices is
+rewritten by the teacher, and stands as rewritten where the judge finds it equivalent: the same question, with the gold
+answer as its only right one. Its former choices are kept beside it. The others stay multiple choice, as do all without
+a judge that reads prose: nobody could tell what they ask then. Deviation: the paper converts all and does not say how.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated
+
+from pydantic import PositiveInt
+
+from inference.asking import Asks
+from inference.caller import Answered
+from inference.grounding import BadReply, json_object
+from inference.request import Sampling
+from inference.session import Session
+from inference.settings import ModelsSettings
+from rewards.judge import JudgeTask, ask_judge, true_or_false
+from schemas.answers.registry import evident_type
+from schemas.config import settings
+from schemas.messages import shown
+from schemas.question_text import lettered_choices
+from schemas.records import Draft, Question
+from stages.open_multiple_choice import names_no_other, only_gold_is_right
+from stages.plumbing.calling import CallingStage, Work
+from stages.plumbing.stage import Stage
+
+PROMPT, JUDGE_PROMPT = "free_question.v1", "judge_free_question.v1"
+MAX_QUESTION_CHARS = 4000
+_LETTERS = re.compile(r"(?<![\w.])\(?[A-J][.):](?=\s|$)|\b(?:option|choice|answer|alternative)s? [A-J]\b")
+
+
+@settings
+class RewriteSettings:
+    """How questions are rewritten."""
+
+    max_tokens: Annotated[PositiveInt, "new tokens of a reply"] = 2048
+
+
+def has_option_letters(text: str) -> bool:
+    """Whether a text names choices by letter, such as ``B.``, ``(B)`` or ``option B``."""
+    return _LETTERS.search(text) is not None
+
+
+def read_rewritten(reply: Answered, choices: tuple[str, ...]) -> str | None:
+    """The question without choices; None where it cannot be asked so. Raises BadReply for any other reply."""
+    fields = json_object(reply.text)
+    question = fields.get("question")
+    if question is None and "question" in fields:
+        return None
+    if not isinstance(question, str) or not question.strip() or len(question) > MAX_QUESTION_CHARS:
+        raise BadReply(f"question: expected a question or null, got {question!r:.80}")
+    if has_option_letters(question):
+        raise BadReply(f"question: it still names choices by letter: {question!r:.200}")
+    if len(choices) > 1 and all(re.search(rf"(?<!\w){re.escape(choice)}(?!\w)", question) for choice in choices):
+        raise BadReply(f"question: it still lists the choices: {question!r:.200}")
+    return question.strip()
+
+
+def rewritten_as(question: Question, text: str) -> Question | None:
+    """The question as rewritten; None where its answer could not be graded without the choices."""
+    choices = question.choices or ()
+    answer_type = evident_type(question.answer, None).name
+    if not only_gold_is_right(question.answer, answer_type, choices, judged=True):
+        return None
+    return replace(question, question=text, choices=None, opened_choices=choices, answer_type=answer_type)
+
+
+async def rewrite(draft: Draft, session: Session, settings: RewriteSettings, judged: bool) -> Draft:
+    """The draft with its question asked freely, where that can be done."""
+    question, choices = draft.question, draft.question.choices
+    if not judged or choices is None or not names_no_other(choices):
+        return draft
+    texts = {"question": question.question, "choices": lettered_choices(question), "answer": question.answer}
+    media, sampling = {"original": shown(question.media)}, Sampling(max_tokens=settings.max_tokens)
+    task = JudgeTask(PROMPT, texts, lambda reply: read_rewritten(reply, choices), media=media, sampling=sampling)
+    text = await ask_judge(task, session, "teacher")
+    opened = None if text is None else rewritten_as(question, text)
+    if opened is None:
+        return draft
+    texts["rewritten"] = opened.question
+    check = JudgeTask(JUDGE_PROMPT, texts, true_or_false("equivalent", "equivalent: "), media=media, sampling=sampling)
+    equivalent, _ = await ask_judge(check, session)
+    return replace(draft, question=opened) if equivalent else draft
+
+
+STAGE = Stage(
+    "rewrite_choices",
+    "other multiple-choice questions are rewritten to free answers, where the judge finds both the same",
+    asks=(Asks("teacher", (PROMPT,), required=False), Asks("judge", (JUDGE_PROMPT,), required=False)),
+    settings=RewriteSettings,
+)
+
+
+@dataclass
+class RewriteMultipleChoice(CallingStage):
+    """Rewrites what rules could not open; see the module. ``enabled`` False lets everything pass as it is."""
+
+    settings: RewriteSettings
+    models: ModelsSettings
+    enabled: bool = True
+    stage = STAGE
+
+    def work(self) -> Work:
+        """See :func:`rewrite`."""
+        return partial(rewrite, settings=self.settings, judged=self.enabled and self.models.judges_text)

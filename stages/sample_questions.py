@@ -1,0 +1,81 @@
+"""Drawing the sample on which the policy is measured (RuCL §3.2: rollouts on a random subset of N questions).
+
+In: drafts. Out: ``kept``, those whose ids hash lowest, as many as the sample takes, and ``others``, which need no
+attempts. The draw depends on the ids alone: a hash of them stands for chance. A question that nobody could grade an
+attempt at is rejected before the draw, wherever it would fall: no reward could be given for it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pvalue import AsSingleton, PCollection
+
+from rewards.rubrics import RubricSettings
+from rewards.scorers.outcome import needs_judge
+from schemas.ordering import order_key
+from schemas.records import Draft
+from stages.plumbing.metrics import count_in
+from stages.plumbing.stage import REJECTED, DraftStage, Reject, Route, Stage, apply, kept_output, rejected_output
+
+OTHERS = "others"
+UNGRADABLE = "ungradable"
+STAGE = Stage(
+    "sample",
+    "questions are drawn, in the order of a hash of their ids, for the policy to attempt; the others go on without",
+    reasons={UNGRADABLE: "the gold answer is free text, and roles.judge names no endpoint that reads it"},
+    settings=RubricSettings,
+    max_kept=lambda settings: settings.sample,
+)
+
+
+class _Gradable(beam.DoFn):
+    """Rejects what cannot be graded."""
+
+    def __init__(self, judged: bool) -> None:
+        self._judged = judged
+
+    def process(self, draft: Draft) -> Iterator[object]:
+        """Emit the draft, or its rejection."""
+        count_in(STAGE.name)
+        if self._judged or not needs_judge(draft.question):
+            yield draft
+        else:
+            why = Reject(UNGRADABLE, "the gold answer is free text, and no judge reads it")
+            yield rejected_output(STAGE.rejected(draft, why, draft.calls))
+
+
+class _Sample(beam.DoFn):
+    """Sends each draft by the output that its key says."""
+
+    def process(self, draft: Draft, last_key: str) -> Iterator[object]:
+        """Emit the draft: up to the last key as kept."""
+        yield kept_output(STAGE, draft if order_key(draft.id) <= last_key else Route(OTHERS, draft))
+
+
+@dataclass
+class SampleQuestions(DraftStage):
+    """Draws the sample of ``size`` questions; see the module. ``judged`` says whether a judge grades free text."""
+
+    size: int
+    judged: bool = True
+    stage = STAGE
+    routes = (OTHERS,)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.size < 1:
+            raise ValueError(f"the sample must have at least 1 question, got {self.size}")
+
+    def expand(self, drafts: PCollection) -> Any:
+        """``kept`` drafts, ``others``, and ``rejected``."""
+        gradable = apply(drafts, "Gradable", _Gradable(self.judged))
+        last_key: Any = (
+            gradable.kept
+            | "Keys" >> beam.Map(lambda draft: order_key(draft.id)).with_output_types(str)
+            | "LowestKeys" >> beam.combiners.Top.Smallest(self.size)
+            | "LastKey" >> beam.Map(lambda keys: max(keys, default=""))
+        )
+        drawn = apply(gradable.kept, "Draw", _Sample(), AsSingleton(last_key), **{OTHERS: Draft})
+        return {"kept": drawn.kept, OTHERS: drawn[OTHERS], REJECTED: gradable[REJECTED]}

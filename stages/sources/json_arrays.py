@@ -1,0 +1,86 @@
+"""A JSON array of objects in a text stream, read an entry at a time: a large array is never held whole."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+CHUNK_CHARS = 2**20
+_BLANKS = re.compile(r"[ \t\r\n]*")
+_MAX_LITERAL_CHARS = len("-Infinity")
+_DECODER = json.JSONDecoder()
+
+
+class NotAnArray(ValueError):
+    """The text is no JSON array of objects; the message says where and why."""
+
+
+def array_entries(stream: TextIO) -> Iterator[dict[str, Any]]:
+    """The objects of the array in order. Raises :class:`NotAnArray` where it comes to what does not belong there."""
+    text = _Window(stream)
+    if text.next_sign() != "[":
+        raise text.wrong("no array")
+    text.pass_sign()
+    while text.next_sign() != "]" or text.entry:
+        yield text.next_object()
+        if text.next_sign() == "]":
+            break
+        if text.next_sign() != ",":
+            raise text.wrong("neither a comma nor ] stands behind it")
+        text.pass_sign()
+    text.pass_sign()
+    if text.next_sign():
+        raise text.wrong("more text stands behind the array")
+
+
+class _Window:
+    """The part of the text that is held. ``entry`` is the number of the last object that was begun."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.entry = 0
+        self._stream, self._text, self._at, self._line = stream, "", 0, 1
+
+    def next_sign(self) -> str:
+        """The next character that is no blank, which becomes the next one to read; empty at the end of the text."""
+        while True:
+            found = _BLANKS.match(self._text, self._at)
+            self._at = found.end() if found else self._at
+            if self._at < len(self._text) or not self._grow():
+                return self._text[self._at : self._at + 1]
+
+    def pass_sign(self) -> None:
+        """Goes on to what stands behind the next character."""
+        self._at += 1
+
+    def next_object(self) -> dict[str, Any]:
+        """Returns the object that begins at the next character. Raises :class:`NotAnArray` where none does."""
+        self.entry += 1
+        if self.next_sign() != "{":
+            raise self.wrong('no object such as {"question": …}')
+        while True:
+            begins = self._at
+            try:
+                found, self._at = _DECODER.raw_decode(self._text, begins)
+            except json.JSONDecodeError as error:
+                cut = error.pos >= len(self._text) - _MAX_LITERAL_CHARS or error.msg.startswith("Unterminated string")
+                if not (cut and self._grow()):
+                    raise self.wrong(error.msg, self._at + error.pos - begins) from error
+            except ValueError as error:  # a number with more digits than Python reads
+                raise self.wrong(str(error).partition(";")[0]) from error
+            except RecursionError as error:
+                raise self.wrong("nested too deeply") from error
+            else:
+                return found
+
+    def wrong(self, why: str, at: int | None = None) -> NotAnArray:
+        """The error at the next character to read, or at another one that is held."""
+        line = self._line + self._text.count("\n", 0, self._at if at is None else at)
+        return NotAnArray(f"(line {line}, entry {self.entry}): {why}")
+
+    def _grow(self) -> bool:
+        """Drop what was read and hold more; returns whether there was more. An object that does not fit doubles it."""
+        self._line += self._text.count("\n", 0, self._at)
+        self._text, self._at = self._text[self._at :], 0
+        more = self._stream.read(max(CHUNK_CHARS, len(self._text)))
+        self._text += more
+        return bool(more)

@@ -1,0 +1,120 @@
+"""Judge-think-answer traces (SAIL-RL §3.4, App. A.1, Conditional Annotation): one trace a question, by its complexity.
+
+In: drafts with a complexity. Out: drafts with one trace ``<judge>…</judge><think>…</think>\\boxed{…}``. For a complex
+question the teacher is guided with the gold answer and writes all three sections. For a simple one it writes only the
+judge section; its think section is exactly a blank line, and the gold answer stands in the box.
+
+Where the teacher's reply has the sections and one box, they are joined in one way ("standardized", App. A.1): what
+stands around the box is left out. A reply of any other form stays as it is, for verification to refuse. Hidden
+reasoning of a teacher that thinks before it writes is not used: it speaks of the answer that it was guided with.
+"""
+
+import re
+import unicodedata
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated
+
+from pydantic import PositiveInt
+
+from inference.asking import Asks, ask_for
+from inference.caller import Answered
+from inference.grounding import BadReply
+from inference.request import Sampling, Temperature
+from inference.session import Session
+from inference.settings import ModelsSettings
+from prompts.loader import load_prompt
+from rewards.case import SIMPLE
+from schemas.config import settings
+from schemas.messages import shown
+from schemas.question_text import answer_format, lettered_choices
+from schemas.records import Draft
+from schemas.responses.boxed import all_boxed
+from schemas.responses.placeholders import without_remnants
+from schemas.responses.response import outside_think, parse_response
+from schemas.responses.traces import read_trace
+from stages.plumbing.calling import CallingStage, Work
+from stages.plumbing.stage import Stage
+
+GUIDED_PROMPT, DIRECT_PROMPT = "judged_trace.v1", "direct_judgement.v1"
+NO_THOUGHT = "<think>\n\n</think>"
+"""The think section of a simple question, to the letter (App. A.1)."""
+MAX_JUDGEMENT_CHARS = 1000
+_MARKUP = re.compile(r"<\s*/?\s*(?:judge|think|answer|points?|box)\b|\\boxed", re.IGNORECASE)
+
+
+@settings
+class JudgedTraceSettings:
+    """How the teacher's traces are sampled. The paper does not say; its training takes sequences of up to 20K."""
+
+    temperature: Annotated[Temperature, "of the teacher"] = 0.6
+    max_tokens: Annotated[PositiveInt, "new tokens of a trace"] = 8192
+
+    @property
+    def sampling(self) -> Sampling:
+        """How a trace is sampled."""
+        return Sampling(1, self.temperature, max_tokens=self.max_tokens)
+
+
+def direct_trace(judgement: str, answer: str) -> str:
+    """The trace of a simple question: the judgement, no thought, and the gold answer."""
+    return f"<judge>{judgement}</judge>\n{NO_THOUGHT}\n\\boxed{{{answer}}}"
+
+
+def standardised(text: str) -> str:
+    """The sections of a judge-think-answer reply, joined in one way; a text of another form as it is."""
+    response = parse_response(text)
+    boxes = all_boxed(outside_think(text))
+    if not response.has_format or response.judge is None or len(boxes) != 1 or response.answer != boxes[0]:
+        return text
+    return f"<judge>{response.judge}</judge>\n<think>\n{response.think}\n</think>\n\\boxed{{{boxes[0]}}}"
+
+
+def read_judgement(reply: Answered) -> str:
+    """The sentences of a direct judgement. Raises BadReply where there are none, or more than sentences."""
+    said = " ".join(without_remnants(reply.text, 1).split())
+    if not any(map(str.isalpha, said)) or len(said) > MAX_JUDGEMENT_CHARS:
+        raise BadReply(f"expected one or two sentences, got {len(said)} characters: {said!r:.80}")
+    if _MARKUP.search(unicodedata.normalize("NFKC", said)):
+        raise BadReply(f"expected sentences without tags and without an answer, got {said!r:.80}")
+    return said
+
+
+async def write_trace(draft: Draft, session: Session, settings: JudgedTraceSettings) -> Draft:
+    """The draft with its one trace. Raises ValueError for a draft without a complexity."""
+    if draft.complexity is None:
+        raise ValueError(f"{draft.id}: WriteJudgedTraces needs the question's complexity")
+    question = draft.question
+    asked = {"question": question.question, "choices": lettered_choices(question)}
+    media = {"original": shown(question.media)}
+    if draft.complexity == SIMPLE:
+        prompt = load_prompt(DIRECT_PROMPT).render(media, **asked)
+        judgement, _ = await ask_for(session, "teacher", prompt, settings.sampling, read_judgement)
+        text = direct_trace(judgement, question.answer)
+    else:
+        asked |= {"answer": question.answer, "answer_format": answer_format(question)}
+        prompt = load_prompt(GUIDED_PROMPT).render(media, **asked)
+        answered = await session.generate("teacher", prompt, settings.sampling)
+        text = standardised(without_remnants(answered.text, len(question.media)))
+    return replace(draft, traces=(read_trace(0, text, question.media),))
+
+
+STAGE = Stage(
+    "judged_trace",
+    "the teacher says whether to think; guided with the gold answer, it reasons about complex questions",
+    asks=(Asks("teacher", (GUIDED_PROMPT,)), Asks("teacher", (DIRECT_PROMPT,))),
+    settings=JudgedTraceSettings,
+)
+
+
+@dataclass
+class WriteJudgedTraces(CallingStage):
+    """Writes the trace of every draft; see the module."""
+
+    settings: JudgedTraceSettings
+    models: ModelsSettings
+    stage = STAGE
+
+    def work(self) -> Work:
+        """See :func:`write_trace`."""
+        return partial(write_trace, settings=self.settings)

@@ -1,0 +1,116 @@
+"""The traces of the cold start: the teacher's reasoning with boxes, or in words alone (iVGR §3.2, §4.1, App. A).
+
+In: drafts with the form of their stream. Out: drafts with ``n`` traces in canonical tags and original pixels, or a
+rejection when the call failed. The teacher sees the question and the original image, no mark and no box, so that what
+it boxes it has seen itself. It writes boxes in the frame of its model's family, which are brought to original pixels
+here; one outside of its frame is broken up and fails the form.
+
+Deviation: the paper keeps the grounded traces of an annotated set as they are and has textual ones written once each;
+here several of either are sampled, and verification keeps the best.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from inference.asking import Asks
+from inference.families.base import Family
+from inference.request import Completion
+from inference.session import Session
+from inference.settings import ModelsSettings
+from prompts.loader import RenderedPrompt, load_prompt
+from schemas.coordinates import QWEN25_IMAGE, CoordinateFrame
+from schemas.messages import shown
+from schemas.question_text import BOXES, answer_format, image_hints, lettered_choices
+from schemas.records import Draft, MediaRef, Question
+from schemas.responses.speech import Speech
+from stages.generate_traces import TraceSettings, as_traces
+from stages.plumbing.calling import CallingStage, Work
+from stages.plumbing.stage import Stage
+
+BOXES_PROMPT, TEXTUAL_PROMPT = "trace_boxes.v1", "trace_textual.v1"
+
+_FULL_SCALE = {
+    CoordinateFrame.MOLMO100: "100",
+    CoordinateFrame.MOLMO1000: "1000",
+    CoordinateFrame.NORM1000: "1000",
+    CoordinateFrame.GEMINI: "1000",
+    CoordinateFrame.UNIT: "1",
+}
+
+
+def speech_of(family: Family) -> Speech:
+    """How a model of the family writes coordinates."""
+    return Speech(family.frame, family.decimals, family.resize or QWEN25_IMAGE)
+
+
+def scale(frame: CoordinateFrame, media: Sequence[MediaRef]) -> str:
+    """Returns in a sentence in which unit a model of that frame is to write its boxes."""
+    if frame in _FULL_SCALE:
+        return f"Coordinates run from 0 to {_FULL_SCALE[frame]} over the width and over the height of the picture."
+    if frame is not CoordinateFrame.PX:
+        return "Coordinates are pixels of the picture as you see it."
+    sizes = [f"{medium.width} wide and {medium.height} high" for medium in media]
+    if len(sizes) == 1:
+        return f"Coordinates are pixels of the picture, which is {sizes[0]}."
+    listed = ", ".join(f"picture {number} {size}" for number, size in enumerate(sizes, 1))
+    return f"Coordinates are pixels of the picture that the thing is in: {listed}."
+
+
+def trace_prompt(question: Question, form: str, family: Family) -> RenderedPrompt:
+    """What the teacher is asked for a trace of that form."""
+    asked = {
+        "question": question.question,
+        "choices": lettered_choices(question),
+        "answer_format": answer_format(question),
+    }
+    media = {"original": shown(question.media)}
+    if form != BOXES:
+        return load_prompt(TEXTUAL_PROMPT).render(media, **asked)
+    is_y_first = family.frame is CoordinateFrame.GEMINI
+    return load_prompt(BOXES_PROMPT).render(
+        media,
+        hints="\n".join(image_hints(question)),
+        box_order="[y1,x1,y2,x2]" if is_y_first else "[x1,y1,x2,y2]",
+        scale=scale(family.frame, question.media),
+        **asked,
+    )
+
+
+def in_pixels(completion: Completion, media: Sequence[MediaRef], family: Family) -> Completion:
+    """The completion with its boxes in original pixels."""
+    speech, sizes = speech_of(family), [(medium.width, medium.height) for medium in media]
+    return replace(
+        completion,
+        text=speech.to_pixels(completion.text, sizes),
+        reasoning=completion.reasoning and speech.to_pixels(completion.reasoning, sizes),
+    )
+
+
+async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
+    """Returns the draft with ``n`` traces of the teacher in its form."""
+    question, family = draft.question, session.family("teacher")
+    answered = await session.generate("teacher", trace_prompt(question, draft.form, family), settings.sampling)
+    completions = [in_pixels(each, question.media, family) for each in answered.completions]
+    return replace(draft, traces=as_traces(completions, question.media))
+
+
+STAGE = Stage(
+    "trace",
+    "the teacher reasons with boxes or in words alone, as the question's stream asks",
+    asks=(Asks("teacher", (BOXES_PROMPT, TEXTUAL_PROMPT)),),
+    settings=TraceSettings,
+)
+
+
+@dataclass
+class WriteStreamTraces(CallingStage):
+    """Writes the traces of every draft; see the module."""
+
+    settings: TraceSettings
+    models: ModelsSettings
+    stage = STAGE
+
+    def work(self) -> Work:
+        """See :func:`trace`."""
+        return partial(trace, settings=self.settings)

@@ -1,0 +1,24 @@
+"""What the processes of one run note for each other."""
+
+from pathlib import Path
+
+import pytest
+
+from inference.flow.notes import RunNotes, waiting
+
+NAMES = ["far", "x" * 300, "模型" * 40, "../../far", "a/b", ".", "a\nb\0", "\ud800", "far:answered"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_endpoint_of_any_name(name: str, tmp_path: Path) -> None:
+    first, second = RunNotes(str(tmp_path / "notes")), RunNotes(str(tmp_path / "notes"))
+    assert not first.was_reached(name)
+    first.reached(name)
+    assert [each for each in NAMES if second.was_reached(each)] == [name]
+    first.away(name, "waiting for it")
+    second.away(name, "waiting for it")
+    assert waiting(str(tmp_path / "notes")) == ["waiting for it"]
+    first.back(name)
+    second.back(name)
+    assert waiting(str(tmp_path / "notes")) == []
+    assert {path.parent for path in tmp_path.rglob("*") if path.is_file()} == {tmp_path / "notes"}

@@ -1,0 +1,23 @@
+"""Questions to run over."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+COLOURS = ("red", "blue", "yellow", "black")
+
+
+@pytest.fixture(scope="session")
+def write_questions(
+    write_records: Callable[..., Path], write_scene: Callable[..., Path]
+) -> Callable[[Path, int], Path]:
+    """Write a folder with so many questions about as many images, no two of them alike (64 at most)."""
+
+    def write(folder: Path, number: int) -> Path:
+        for each in range(number):
+            squares = [COLOURS[each // 4**place % 4] for place in range(3)]
+            write_scene(folder / f"{each}.png", squares, width=160 + 8 * each)
+        return write_records(folder, [{"id": f"q{each}", "media": f"{each}.png"} for each in range(number)])
+
+    return write

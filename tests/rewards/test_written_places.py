@@ -1,0 +1,86 @@
+"""Coordinates in prose: those of the lists are found in whatever spelling, and counts, tables and dates are none."""
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rewards.form import BOXED_FORM, DIRECT_FORM, GROUNDED_FORM, TEXTUAL_FORM, Form, form_fault
+from rewards.written_places import place_in_prose, place_in_words, plain
+from schemas.records import Question
+from schemas.responses.response import parse_response
+
+DATA = Path(__file__).parent / "data"
+COUNT = Question("q", "", "", (), "How many yellow squares are there?", "2", "numeric")
+
+
+def lines(name: str) -> list[str]:
+    return (DATA / name).read_text("utf-8").splitlines()
+
+
+def fault(think: str, question: Question = COUNT) -> str | None:
+    text = f"<think>{think} So there are two.</think><answer>2</answer>"
+    return form_fault(text, parse_response(text), question, TEXTUAL_FORM)
+
+
+@pytest.mark.parametrize("written", lines("places_in_words.txt"))
+def test_coordinates_in_any_spelling_are_found(written: str) -> None:
+    assert fault(written) is not None
+
+
+@pytest.mark.parametrize("written", lines("words_without_places.txt"))
+def test_numbers_that_are_no_coordinates_may_stand(written: str) -> None:
+    assert fault(written) is None
+
+
+BOX = '<box alt="yellow square">[10,20,30,40]</box>'
+POINT = '<points x1="20" y1="30" alt="yellow square">yellow square</points>'
+
+
+@pytest.mark.parametrize(("form", "tag"), [(BOXED_FORM, BOX), (GROUNDED_FORM, POINT)])
+@pytest.mark.parametrize("beside", ["The other is at 34, 78.", "The other spans x 34 to 60 and y 78 to 99."])
+def test_what_is_said_beside_a_tag_is_no_place_that_nobody_checks(form: Form, tag: str, beside: str) -> None:
+    for think, is_fault in ((f"I see {tag}. {beside}", True), (f"I see {tag}.", False)):
+        text = f"<think>{think} So there are two.</think><answer>2</answer>"
+        assert (form_fault(text, parse_response(text), COUNT, form) is not None) == is_fault
+        assert form_fault(text, parse_response(text), COUNT, DIRECT_FORM) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("If x + y = 10, what is y?", "If x + y = 10 and x is 4, then y is 6."),
+        ("How many bars does the chart have?", "It has x from 0 to 10 and y from 0 to 5."),
+    ],
+)
+def test_values_of_axes_may_stand_where_the_question_is_about_them(asked: str, said: str) -> None:
+    assert fault(said) is not None
+    assert fault(said, Question("q", "", "", (), asked, "2", "numeric")) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("（１２０，４５）", "(120,45)"),
+        ("⟨120、\u200b45⟩", "(120,45)"),
+        ("(٣٠, ٤٠)", "(30, 40)"),
+        ("(−1, “4”)", "(-1, 4)"),
+    ],
+)
+def test_signs_are_read_in_one_spelling(written: str, read: str) -> None:
+    assert plain(written) == read
+    assert place_in_prose(f"One at {written}.") is not None
+
+
+@pytest.mark.parametrize("piece", ["1, ", "x ", "1", " ", "at ", "left 1 ", "[ 1 ", "5% a b ", "y1 ", "1.", "±", "（"])
+def test_reading_takes_time_in_proportion_to_the_length(piece: str) -> None:
+    began = time.process_time()
+    place_in_words(piece * (60_000 // len(piece)))
+    assert time.process_time() - began < 5
+
+
+@given(st.text())
+def test_any_text_is_read(text: str) -> None:
+    assert place_in_words(text) is None or place_in_words(text)

@@ -1,0 +1,93 @@
+"""Arrays read a window at a time: the same objects as from the whole text, whatever the window's size."""
+
+import io
+import json
+import tracemalloc
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stages.sources import json_arrays
+from stages.sources.json_arrays import NotAnArray, array_entries
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
+VALUES = st.recursive(SCALARS, lambda each: st.lists(each, max_size=3) | st.dictionaries(st.text(max_size=3), each))
+ARRAYS = st.lists(st.dictionaries(st.text(max_size=4), VALUES, max_size=4), max_size=5)
+
+
+@pytest.fixture(params=[1, 2, 7, 2**20])
+def small_chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_arrays, "CHUNK_CHARS", request.param)
+
+
+@settings(max_examples=150)
+@given(ARRAYS, st.sampled_from([None, 0, 1]), st.booleans(), st.integers(1, 40), st.text(" \t\r\n", max_size=3))
+def test_the_objects_of_any_array(found: Any, indent: int | None, ascii_: bool, chunk: int, blanks: str) -> None:
+    text = blanks + json.dumps(found, indent=indent, ensure_ascii=ascii_) + blanks
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_arrays, "CHUNK_CHARS", chunk)
+        assert list(array_entries(io.StringIO(text))) == found
+
+
+@settings(max_examples=150)
+@given(ARRAYS.filter(bool), st.data())
+def test_a_part_of_an_array_is_none(found: Any, data: st.DataObject) -> None:
+    text = json.dumps(found)
+    with pytest.raises(NotAnArray):
+        list(array_entries(io.StringIO(text[: data.draw(st.integers(0, len(text) - 1))])))
+
+
+WRONG = [
+    ("", "(line 1, entry 0): no array"),
+    ('{"a": 1}', "(line 1, entry 0): no array"),
+    ('[\n{"a": 1},\n]', '(line 3, entry 2): no object such as {"question": …}'),
+    ("[,]", '(line 1, entry 1): no object such as {"question": …}'),
+    ('[{"a": 1}, 3]', '(line 1, entry 2): no object such as {"question": …}'),
+    ('[{"a": 1}\n{"a": 1}]', "(line 2, entry 1): neither a comma nor ] stands behind it"),
+    ('[{"a": 1}', "(line 1, entry 1): neither a comma nor ] stands behind it"),
+    ('[{"a": 1}] x', "(line 1, entry 1): more text stands behind the array"),
+    ('[{"a": 1}]\0', "(line 1, entry 1): more text stands behind the array"),
+    ('[{"a": 1},\n{"b" 2}]', "(line 2, entry 2): Expecting ':' delimiter"),
+    ('[{"a": 1},\n{"b": 2 3}\n]', "(line 2, entry 2): Expecting ',' delimiter"),
+    ('[{"a": 1},\n{"b": "2}]', "(line 2, entry 2): Unterminated string starting at"),
+    ('[{"a": ' + "1" * 5000 + "}]", "(line 1, entry 1): Exceeds the limit (4300 digits) for integer string conversion"),
+    ('[{"a": ' + "[" * 100_000, "(line 1, entry 1): nested too deeply"),
+]
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize(("text", "message"), WRONG, ids=[text[:20] for text, _ in WRONG])
+def test_what_is_said_of_texts_that_are_no_arrays(text: str, message: str) -> None:
+    with pytest.raises(NotAnArray) as refused:
+        list(array_entries(io.StringIO(text)))
+    assert str(refused.value).startswith(message)
+
+
+def test_an_array_is_not_held_whole() -> None:
+    class Long(io.StringIO):
+        """32 million characters of an array, made as they are read."""
+
+        left, begun = 32, False
+
+        def read(self, size: int | None = -1, /) -> str:
+            if not self.left:
+                return ""
+            self.left -= 1
+            before, self.begun = (", " if self.begun else "["), True
+            return before + ", ".join(['{"question": "How many?"}'] * 40_000) + ("" if self.left else "]")
+
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in array_entries(Long())) == 32 * 40_000
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_stands_behind_a_mistake_is_not_read() -> None:
+    text = io.StringIO('[{"a" 1}, ' + " " * 3 * json_arrays.CHUNK_CHARS)
+    with pytest.raises(NotAnArray, match="Expecting ':' delimiter"):
+        list(array_entries(text))
+    assert text.tell() == json_arrays.CHUNK_CHARS

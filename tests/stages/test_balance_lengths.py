@@ -1,0 +1,78 @@
+"""The balance of lengths: no bin holds more than its share, as much as can be is kept, and nothing is lost."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.ordering import order_key
+from schemas.records import Draft
+from schemas.responses.traces import read_trace
+from stages.balance_lengths import BalanceLengths, BalanceSettings, bin_of, last_keys, most_of_each, words_of
+
+
+@pytest.mark.parametrize(
+    ("counts", "share", "most"),
+    [
+        ({0: 100, 1: 10, 2: 5}, 0.5, 15),
+        ({0: 100, 1: 100}, 0.5, 100),
+        ({0: 100, 1: 10}, 0.5, 10),
+        ({0: 100}, 0.5, 100),
+        ({0: 100, 1: 1}, 1.0, 100),
+        ({0: 3, 1: 1, 2: 1}, 0.1, 1),
+        ({0: 0}, 0.5, 0),
+        ({}, 0.5, 0),
+    ],
+)
+def test_the_quota_by_hand(counts: dict[int, int], share: float, most: int) -> None:
+    assert most_of_each(counts, share) == most
+
+
+@given(st.dictionaries(st.integers(0, 6), st.integers(1, 300), min_size=1), st.floats(0.05, 1))
+def test_no_bin_holds_more_than_its_share_and_one_more_would_break_it(counts: dict[int, int], share: float) -> None:
+    most = most_of_each(counts, share)
+    kept = {number: min(count, most) for number, count in counts.items()}
+    bound = max(share, 1 / len(counts))
+    assert most == 1 or max(kept.values()) <= bound * sum(kept.values()) + 1e-6
+    more = {number: min(count, most + 1) for number, count in counts.items()}
+    if more != kept:
+        assert max(more.values()) > bound * sum(more.values())
+
+
+def test_the_lowest_hashes_stay() -> None:
+    assert last_keys([(0, ["c", "a", "b"]), (4, ["z"])], 0.5) == {0: "a", 4: "z"}
+
+
+def traced(make_draft: Callable[..., Draft], name: str, words: int) -> Draft:
+    text = f"<judge>x</judge>\n<think>\n{'word ' * words}\n</think>\n\\boxed{{3}}"
+    return replace(make_draft(name), traces=(read_trace(0, text),), best=0)
+
+
+@pytest.mark.parametrize(
+    ("words", "number", "said"),
+    [(0, None, ""), (1, 0, "0 to 31"), (31, 0, "0 to 31"), (32, 1, "32 to 63"), (5000, 6, "1024 or more")],
+)
+def test_bins(make_draft: Callable[..., Draft], words: int, number: int | None, said: str) -> None:
+    settings = BalanceSettings()
+    assert bin_of(traced(make_draft, "q", words), settings) == number
+    assert number is None or words_of(number, settings) == said
+
+
+@pytest.mark.parametrize("edges", [(), (0, 5), (5, 5), (9, 3)])
+def test_edges_rise(edges: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="edges_words must rise"):
+        BalanceSettings(edges)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_the_stage(make_draft: Callable[..., Draft], check_stage: Callable[..., None], backwards: bool) -> None:
+    short, long = [f"s{number}" for number in range(6)], ["l1", "l2"]
+    drafts = [traced(make_draft, name, 3) for name in short] + [traced(make_draft, name, 99) for name in long]
+    drafts += [traced(make_draft, f"e{number}", 0) for number in range(4)]
+    kept = [*sorted(short, key=order_key)[:2], *long, *(f"e{number}" for number in range(4))]
+    rejected = [(name, "balance", "over_quota") for name in short if name not in kept]
+    check_stage(BalanceLengths(BalanceSettings()), drafts[::-1] if backwards else drafts, kept=kept, rejected=rejected)
+    only_empty = [draft for draft in drafts if draft.id.startswith("e")]
+    check_stage(BalanceLengths(BalanceSettings()), only_empty, kept=[d.id for d in only_empty], rejected=[])

@@ -1,0 +1,40 @@
+"""How an evaluation asks a question: its prompt, or one for each of its streams, answered ``eval.samples`` times."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trainer.drawing import Drawn
+from trainer.eval_figures import Answered
+from trainer.model import VisionLanguageModel
+from trainer.reward import Reward
+from trainer.sampling import Sampler
+from trainer.settings import TrainerSettings
+from trainer.shards import TrainingRow
+from trainer.streams import prompt_samples
+
+
+@dataclass(frozen=True)
+class Examiner:
+    """Asks the model and has its answers scored."""
+
+    vlm: VisionLanguageModel
+    sampler: Sampler
+    reward: Reward
+    settings: TrainerSettings
+
+    def prompts(self, row: TrainingRow) -> list[Drawn]:
+        """What is asked of a row. Raises BadRow."""
+        return prompt_samples(self.vlm, row, self.settings.eval.streams)
+
+    def answer(self, chunk: Sequence[Drawn], seed: int) -> list[Answered]:
+        """The answers to these prompts, scored. Raises JudgesDown and SamplerError."""
+        return self.answers(chunk, chunk, seed)
+
+    def answers(self, asked: Sequence[Drawn], scored_as: Sequence[Drawn], seed: int) -> list[Answered]:
+        """The answers to what is asked, each scored as that to a question with its own images."""
+        samples = self.settings.eval.samples
+        rollouts = self.sampler.sample([prompt for _, prompt in asked], samples, seed)
+        texts = [[self.vlm.text_of(rollout.ids) for rollout in group] for group in rollouts]
+        rows, prompts = [row for row, _ in scored_as], [prompt for _, prompt in scored_as]
+        scored = self.reward.score(self.vlm, rows, prompts, texts)
+        return [Answered(row, tuple(r), tuple(s)) for row, r, s in zip(rows, rollouts, scored, strict=True)]
