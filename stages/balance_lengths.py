@@ -8,23 +8,20 @@ share of each.
 """
 
 import bisect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
-import apache_beam as beam
-from apache_beam.pvalue import AsDict, PCollection
+from apache_beam.pvalue import PCollection
 from pydantic import Field
 
 from schemas.config import settings
-from schemas.ordering import order_key
 from schemas.records import Draft
 from schemas.responses.response import parse_response
 from schemas.text import words_in
-from stages.plumbing.metrics import count_in
-from stages.plumbing.stage import DraftStage, Reject, Stage, apply, kept_output, rejected_output
-
-OVER_QUOTA = "over_quota"
+from stages.plumbing.keeping import OVER_QUOTA, keep_lowest
+from stages.plumbing.stage import DraftStage, Stage
 
 
 @settings
@@ -51,15 +48,22 @@ def length_of(text: str) -> int:
     return len(words_in(parse_response(text).think or ""))
 
 
-def bin_of(draft: Draft, settings: BalanceSettings) -> int | None:
-    """The number of the bin of the kept trace; None for an empty thought. Raises ValueError without a kept trace."""
+def bin_of(draft: Draft, settings: BalanceSettings) -> str | None:
+    """The bin of the kept trace by its words, such as ``32 to 63``; None for an empty thought.
+
+    Raises ValueError without a kept trace.
+    """
     if draft.best is None:
         raise ValueError(f"{draft.id}: BalanceLengths needs a verified trace")
     words = length_of(draft.traces[draft.best].text)
-    return bisect.bisect_right(settings.edges_words, words) if words else None
+    if not words:
+        return None
+    edges = (0, *settings.edges_words)
+    number = bisect.bisect_right(edges, words)
+    return f"{edges[number - 1]} to {edges[number] - 1}" if number < len(edges) else f"{edges[-1]} or more"
 
 
-def most_of_each(counts: Mapping[int, int], max_share: float) -> int:
+def most_of_each(counts: Mapping[str, int], max_share: float) -> int:
     """The largest number of chains that a bin may keep, so that none holds more than ``max_share`` of those kept.
 
     At least 1 where there are chains: a set is not emptied for its balance.
@@ -74,32 +78,10 @@ def most_of_each(counts: Mapping[int, int], max_share: float) -> int:
     return 1
 
 
-def last_keys(keyed: Iterable[tuple[int, Iterable[str]]], max_share: float) -> dict[int, str]:
-    """Of each bin the highest key that is kept; ``keyed`` are the keys of each bin."""
-    keys = {number: sorted(each) for number, each in keyed}
-    most = most_of_each({number: len(each) for number, each in keys.items()}, max_share)
-    return {number: each[min(most, len(each)) - 1] for number, each in keys.items()}
-
-
-class _Keep(beam.DoFn):
-    def __init__(self, settings: BalanceSettings) -> None:
-        self._settings = settings
-
-    def process(self, draft: Draft, last: Mapping[int, str]) -> Iterator[object]:
-        """Emit the draft, or its rejection."""
-        count_in(STAGE.name)
-        number = bin_of(draft, self._settings)
-        if number is None or order_key(draft.id) <= last[number]:
-            yield kept_output(STAGE, draft)
-            return
-        why = Reject(OVER_QUOTA, f"{words_of(number, self._settings)} words: a length of which there are enough")
-        yield rejected_output(STAGE.rejected(draft, why, draft.calls))
-
-
-def words_of(number: int, settings: BalanceSettings) -> str:
-    """The bin's lengths for people, such as ``32 to 63``."""
-    edges = (0, *settings.edges_words)
-    return f"{edges[number]} to {edges[number + 1] - 1}" if number + 1 < len(edges) else f"{edges[number]} or more"
+def limits_of(counts: Mapping[str, int], settings: BalanceSettings) -> dict[str, int]:
+    """How many chains of each bin are kept; see :func:`most_of_each`."""
+    most = most_of_each(counts, settings.max_share)
+    return {name: min(most, count) for name, count in counts.items()}
 
 
 STAGE = Stage(
@@ -112,17 +94,12 @@ STAGE = Stage(
 
 @dataclass
 class BalanceLengths(DraftStage):
-    """Keeps the balance; see the module. The limits are found on one worker, which holds ids' hashes only."""
+    """Keeps the balance; see the module."""
 
     settings: BalanceSettings
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
         """``kept`` and ``rejected``."""
-        settings = self.settings
-        keyed = drafts | "BinOfEach" >> beam.FlatMap(
-            lambda draft: [(number, order_key(draft.id)) for number in [bin_of(draft, settings)] if number is not None]
-        ).with_output_types(tuple[int, str])
-        grouped: Any = keyed | "ByBin" >> beam.GroupByKey() | "AllBins" >> beam.combiners.ToList()
-        last = grouped | "Last" >> beam.FlatMap(lambda found: last_keys(found, settings.max_share).items())
-        return apply(drafts, "Keep", _Keep(settings), AsDict(last))
+        class_of, limits = partial(bin_of, settings=self.settings), partial(limits_of, settings=self.settings)
+        return keep_lowest(drafts, STAGE, class_of, limits, "{} words: a length of which there are enough")

@@ -33,10 +33,10 @@ from rewards.scorers.thinking import (
 )
 from schemas.config import settings
 from schemas.intervals import wilson
-from schemas.ordering import order_key
 from schemas.records import Draft, Question, Rejected
 from schemas.responses.response import Response, parse_response
 from stages.plumbing.calling import CallModels
+from stages.plumbing.keeping import draft_key
 from stages.plumbing.stage import REJECTED, DraftStage, Stage, apply
 
 CALLS_A_TRACE = 2 * len(ASPECTS)
@@ -149,10 +149,6 @@ def _thinks(draft: Draft) -> bool:
     return draft.best is not None and bool(parse_response(draft.traces[draft.best].text).think)
 
 
-def _id_key(draft: Draft) -> str:
-    return order_key(draft.id)
-
-
 STAGE = Stage(
     "judges",
     "the three thinking judges are held against faults planted in a sample of the traces",
@@ -175,7 +171,7 @@ class MeasureJudges(DraftStage):
         sample = (
             drafts
             | "Thinks" >> beam.Filter(_thinks)
-            | "SampleById" >> beam.combiners.Top.Smallest(self.settings.sample, key=_id_key)
+            | "SampleById" >> beam.combiners.Top.Smallest(self.settings.sample, key=draft_key)
             | "Each" >> beam.FlatMap(list).with_output_types(Draft)
             | "Spread" >> beam.Reshuffle()
         )

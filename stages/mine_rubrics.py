@@ -39,10 +39,10 @@ from rewards.scorers import rubric_scores
 from rewards.scorers.rubric_scores import judge_rubrics
 from schemas.coding import record
 from schemas.messages import Part, TextPart, shown
-from schemas.ordering import order_key
 from schemas.quoting import quote
 from schemas.records import Call, Draft, Rejected
 from stages.plumbing.calling import CallModels
+from stages.plumbing.keeping import draft_key
 from stages.plumbing.stage import REJECTED, DraftStage, Stage, apply
 
 CANDIDATES_PROMPT = "rubric_candidates.v3"
@@ -162,10 +162,6 @@ def _each(tasks: tuple[RubricTask, ...]) -> Iterator[RubricTask]:
     yield from tasks
 
 
-def _id_key(draft: Draft) -> str:
-    return order_key(draft.id)
-
-
 def _is_attempted(draft: Draft) -> bool:
     return bool(draft.attempts)
 
@@ -207,7 +203,7 @@ class MineRubrics(DraftStage):
         sample = (
             drafts
             | "Attempted" >> beam.Filter(_is_attempted).with_output_types(Draft)
-            | "SampleById" >> beam.combiners.Top.Smallest(self.settings.sample, key=_id_key)
+            | "SampleById" >> beam.combiners.Top.Smallest(self.settings.sample, key=draft_key)
             | "AsSample" >> beam.FlatMap(_as_sample)
         )
         candidates = CallModels(RUBRIC_CANDIDATES, partial(propose_rubrics, settings=self.settings), self.models)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.ordering import order_key
 from schemas.records import Draft
-from stages.keep_ratio import KeepRatio, last_keys, quotas
+from stages.keep_ratio import KeepRatio, quotas
 
 PAPER = {"stem": 50.0, "general": 20.0}
 
@@ -75,12 +75,6 @@ def test_the_ratio_holds_within_one_row_and_one_class_stays_whole(classes: dict[
     whole = [name for name, number in kept.items() if number == counts[name]]
     for name, number in kept.items():
         assert any(abs(number - ratio[name] / ratio[other] * kept[other]) < 1 for other in whole)
-
-
-def test_the_lowest_hashes_stay() -> None:
-    keys = [("a", ["3", "1", "2"]), ("b", ["9"])]
-    assert last_keys(keys, {"a": 2, "b": 1}) == {"a": "2", "b": "9"}
-    assert last_keys(keys, {"a": 1, "b": 5}) == {"a": "", "b": "9"}
 
 
 def first_letter(draft: Draft) -> str:

@@ -1,0 +1,66 @@
+"""Keeping so many drafts of each class, those whose ids hash lowest, whatever the order in which they come.
+
+The limits are found on one worker, which holds ids' hashes only.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pvalue import AsDict, PCollection
+
+from schemas.ordering import order_key
+from schemas.records import Draft
+from stages.plumbing.metrics import count_in
+from stages.plumbing.stage import Reject, Stage, apply, kept_output, rejected_output
+
+OVER_QUOTA = "over_quota"
+ClassOf = Callable[[Draft], str | None]
+"""The class of a draft; None for one that no limit concerns."""
+Limits = Callable[[Mapping[str, int]], Mapping[str, int]]
+"""How many of each class are kept, of the numbers that there are."""
+
+
+def draft_key(draft: Draft) -> str:
+    """The hash of a draft's id to sort by."""
+    return order_key(draft.id)
+
+
+def last_keys(keyed: Iterable[tuple[str, Iterable[str]]], limits: Limits) -> dict[str, str]:
+    """Of each class the highest key that is kept, "" where none is; ``keyed`` are the keys of each class."""
+    keys = {name: sorted(each) for name, each in keyed}
+    kept = limits({name: len(each) for name, each in keys.items()})
+    return {name: each[kept[name] - 1] if kept[name] else "" for name, each in keys.items()}
+
+
+class _Keep(beam.DoFn):
+    def __init__(self, stage: Stage, class_of: ClassOf, why: str) -> None:
+        self._stage, self._class_of, self._why = stage, class_of, why
+
+    def process(self, draft: Draft, last: Mapping[str, str]) -> Iterator[object]:
+        """Emit the draft, or its rejection."""
+        count_in(self._stage.name)
+        name = self._class_of(draft)
+        if name is None or draft_key(draft) <= last[name]:
+            yield kept_output(self._stage, draft)
+        else:
+            why = Reject(OVER_QUOTA, self._why.format(name))
+            yield rejected_output(self._stage.rejected(draft, why, draft.calls))
+
+
+def keep_lowest(drafts: PCollection, stage: Stage, class_of: ClassOf, limits: Limits, why: str) -> Any:
+    """``kept`` and ``rejected``, the latter as over_quota, which the stage must list.
+
+    ``class_of`` and ``limits`` are functions that workers can import; ``why`` is the detail of a rejection, in which
+    ``{}`` stands for the class.
+    """
+
+    def keyed(draft: Draft) -> Iterator[tuple[str, str]]:
+        name = class_of(draft)
+        if name is not None:
+            yield name, draft_key(draft)
+
+    keys = drafts | "KeyOfEach" >> beam.FlatMap(keyed).with_output_types(tuple[str, str])
+    grouped: Any = keys | "ByClass" >> beam.GroupByKey() | "AllClasses" >> beam.combiners.ToList()
+    last = grouped | "Last" >> beam.FlatMap(lambda found: last_keys(found, limits).items())
+    return apply(drafts, "Keep", _Keep(stage, class_of, why), AsDict(last))
