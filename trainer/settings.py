@@ -71,14 +71,12 @@ class OptimiserSettings:
 
 @settings
 class SftSettings:
-    """Supervised fine-tuning; the rows are shuffled anew each epoch. One of ``steps`` and ``epochs`` is set."""
+    """Supervised fine-tuning; the rows are shuffled anew each epoch. ``steps`` or ``epochs`` is set; of both, what
+    ends first."""
 
     steps: Annotated[PositiveInt | None, "optimiser steps"] = None
     epochs: Annotated[PositiveFloat | None, "passes over the rows, rounded up to whole steps"] = None
     samples_per_step: Annotated[PositiveInt, "rows of a step"] = 32
-
-    def __post_init__(self) -> None:
-        _check_length(self)
 
     def steps_for(self, rows: int) -> int:
         """The optimiser steps over so many rows. Raises ConfigError where neither ``steps`` nor ``epochs`` is set."""
@@ -87,7 +85,7 @@ class SftSettings:
 
 @settings
 class GrpoSettings:
-    """GRPO with the options of DAPO. One of ``steps`` and ``epochs`` is set."""
+    """GRPO with the options of DAPO. ``steps`` or ``epochs`` is set; of both, what ends first."""
 
     steps: Annotated[PositiveInt | None, "rounds of rollouts"] = None
     epochs: Annotated[
@@ -126,9 +124,6 @@ class GrpoSettings:
     ] = 2.0
     shuffle_advantages: Annotated[bool, "the control: breaks the tie between rollouts and rewards"] = False
 
-    def __post_init__(self) -> None:
-        _check_length(self)
-
     def steps_for(self, prompts: int) -> int:
         """The rounds over rows with so many prompts. Raises ConfigError where neither ``steps`` nor ``epochs`` is
         set.
@@ -136,17 +131,13 @@ class GrpoSettings:
         return _steps(self, "grpo", prompts, self.prompts_per_step)
 
 
-def _check_length(section: SftSettings | GrpoSettings) -> None:
-    if section.steps is not None and section.epochs is not None:
-        raise ValueError(f"steps = {section.steps} stands beside epochs = {section.epochs:g}: leave one of them out")
-
-
 def _steps(section: SftSettings | GrpoSettings, name: str, rows: int, rows_per_step: int) -> int:
-    if section.steps is not None:
-        return section.steps
     if section.epochs is None:
-        raise ConfigError(f"neither {name}.steps nor {name}.epochs is set: set one of them")
-    return math.ceil(section.epochs * rows / rows_per_step)
+        if section.steps is None:
+            raise ConfigError(f"neither {name}.steps nor {name}.epochs is set: set one of them")
+        return section.steps
+    whole = math.ceil(section.epochs * rows / rows_per_step)
+    return whole if section.steps is None else min(section.steps, whole)
 
 
 @settings

@@ -43,6 +43,8 @@ LENGTHS = [
     ({"epochs": 1.0}, 100, 25),
     ({"epochs": 2.5}, 10, 7),
     ({"epochs": 0.01}, 10, 1),
+    ({"epochs": 1.0, "steps": 3}, 100, 3),
+    ({"epochs": 1.0, "steps": 300}, 100, 25),
 ]
 
 
@@ -52,13 +54,6 @@ def test_steps_and_epochs(length: dict[str, Any], rows: int, steps: int) -> None
     assert settings.sft.steps_for(rows) == steps
     rounds = replace(settings.grpo, steps=None, epochs=None, prompts_per_step=4)
     assert replace(rounds, **length).steps_for(rows) == steps
-
-
-@pytest.mark.parametrize("section", ["sft", "grpo"])
-def test_one_of_steps_and_epochs(section: str, run: Command, sft_data: Path, rl_data: Path) -> None:
-    data = {"sft": sft_data, "grpo": rl_data}[section]
-    both = run(section, data, f"{section}.epochs=2")
-    both.check_refused(2, f"{section}.steps = 2 stands beside epochs = 2: leave one of them out")
 
 
 def test_neither_steps_nor_epochs(folders: Any, sft_data: Path, tmp_path: Path) -> None:
