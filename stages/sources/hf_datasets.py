@@ -1,6 +1,7 @@
 """Data sets read through the library ``datasets``: by their id on the Hugging Face hub, or a folder that it can read.
 
-Such a folder is read with all that is in it. Images are embedded bytes, or paths of files of the data set itself.
+A name with ``hf://`` is always that of a set on the hub (:mod:`stages.sources.hub_sets`). A folder is read with all
+that is in it. Images are embedded bytes, or paths of files of the data set itself.
 """
 
 import hashlib
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.records import RawRecord
 from stages.sources.base import Format, Input, InputError, NothingHere, RowSettings, Source
+from stages.sources.hub_sets import SCHEME, as_asked, hub_set
 from stages.sources.rows import row_records
 from vision.media import MediaStore
 
@@ -32,6 +34,10 @@ class DataSets(Format):
 
     def find(self, name: str, path: Path, rows: RowSettings) -> Input:
         """Raises InputError also for a split or a name that the data set does not have."""
+        if name.startswith(SCHEME):
+            columns, records = _known(name, rows)
+            source = Source(self.name, name, records=records)
+            return Input(name, (source,), name, hashlib.sha256(name.encode()).hexdigest(), columns)
         root = str(path.resolve())
         if path.is_file():
             raise NothingHere(f"a {path.suffix} file is not read" if path.suffix else "the file is not read")
@@ -51,12 +57,17 @@ class DataSets(Format):
 
 
 def open_data_set(path: str, rows: RowSettings) -> "datasets.IterableDataset":
-    """The split of a data set by folder or id that the settings name, unread; a saved ``Dataset`` has but one.
+    """The split of a data set by folder, id or ``hf://`` name that the settings name, unread; a saved ``Dataset`` has
+    but one.
 
     Raises the errors of ``datasets``: ValueError for a split or name that it does not have.
     """
     import datasets
 
+    if path.startswith(SCHEME):
+        on_hub = hub_set(path)
+        name, revision = on_hub.config or rows.name or None, on_hub.revision or None
+        return datasets.load_dataset(on_hub.id, name, split=rows.split, revision=revision, streaming=True)
     saved = _saved(path, rows)
     if saved is None:
         return datasets.load_dataset(path, rows.name or None, split=rows.split, streaming=True)
@@ -110,8 +121,12 @@ def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
         splits = opened.info.splits or {}
         told = splits[rows.split].num_examples if rows.split in splits else None
         return frozenset(opened.features or ()), told or None  # 0 stands for a number that nobody has told
+    except InputError:
+        raise
     except Exception as error:  # the library raises many kinds, its own and its HTTP client's
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        if reason.startswith("Config name is missing") and name.startswith(SCHEME):
+            reason = f"it has several configs: name one, as in {name}/rl"
         if isinstance(error, ValueError):
             chosen = f"input.split = {rows.split!r}" + (f" and input.name = {rows.name!r}" if rows.name else "")
             raise InputError(f"{name} cannot be read with {chosen}: {reason}") from error
@@ -134,8 +149,10 @@ def _rows(path: str, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
         elif isinstance(feature, datasets.List) and isinstance(feature.feature, datasets.Image):
             loaded = loaded.cast_column(column, datasets.List(datasets.Image(decode=False)))
             images.add(column)
+    data_set = hub_set(path).id if path.startswith(SCHEME) else path
     for row in loaded:
-        yield {name: own_image(value, path) if name in images else value for name, value in row.items()}
+        read = {name: own_image(value, data_set) if name in images else value for name, value in row.items()}
+        yield as_asked(read) if path.startswith(SCHEME) else read
 
 
 def _is_inside(path: str, data_set: str) -> bool:

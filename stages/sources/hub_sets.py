@@ -1,0 +1,53 @@
+"""Sets on the Hugging Face Hub named as ``hf://ORG/NAME[/CONFIG][@REVISION]``, above all those that a run has made.
+
+The rows of a set of Groundtrace need no column map: ``images`` are their media, and ``gold_boxes`` their boxes, unless
+a detector has found these. The frames of a clip come back as images. The rows of any other set are as they are.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stages.sources.base import InputError
+
+SCHEME = "hf://"
+_NAME = re.compile(
+    r"hf://(?:datasets/)?(?P<id>[\w.-]+/[\w.-]+)(?:/(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?", re.ASCII
+)
+_OWN = ("lineage", "gold_boxes", "boxes_source")
+"""Columns that tell a set of Groundtrace."""
+_CORNERS = ("x1", "y1", "x2", "y2")
+
+
+@dataclass(frozen=True)
+class HubSet:
+    """A set by its id, its config ("" for its only one) and its revision ("" for the newest)."""
+
+    id: str
+    config: str = ""
+    revision: str = ""
+
+
+def hub_set(name: str) -> HubSet:
+    """The set that a name with ``hf://`` means. Raises InputError for one of another form."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        raise InputError(f"{name} is no name of a set: write hf://ORG/NAME, hf://ORG/NAME/rl or hf://ORG/NAME/rl@TAG")
+    return HubSet(**found.groupdict(default=""))
+
+
+def as_asked(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A row of Groundtrace with its boxes as an input has them; any other row as it is."""
+    if not all(name in row for name in _OWN):
+        return row
+    boxes = None if row["boxes_source"] == "detector" else row["gold_boxes"]
+    return {**row, "boxes": None if boxes is None else [_as_input(box) for box in boxes]}
+
+
+def _as_input(box: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "label": box["label"],
+        "bbox": [box[corner] for corner in _CORNERS],
+        "media_index": box.get("media_index") or 0,
+    }
