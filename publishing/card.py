@@ -32,6 +32,7 @@ from publishing.figures import (
     used_columns,
 )
 from publishing.front_matter import filled_sets, front_matter
+from publishing.hub.sources import Publication
 from publishing.judge_agreement import judge_rows
 from schemas.run_summary import RunSummary
 from stages.plumbing.malloc import release_memory
@@ -74,8 +75,13 @@ class PromptUse:
     run_calls: int
 
 
-def write_card(staging: Path, summary: RunSummary) -> None:
+def write_card(
+    staging: Path, summary: RunSummary, publication: Publication | None = None, rows: RunSummary | None = None
+) -> None:
     """Write ``README.md`` into ``staging`` from its shards, ``config.toml`` and the summary.
+
+    For a ``publication`` the card says what of the run is published; ``rows`` is then the summary with the counts of
+    the rows that are.
 
     Raises :class:`publishing.figures.InspectError` for shards that cannot be read.
     """
@@ -96,7 +102,7 @@ def write_card(staging: Path, summary: RunSummary) -> None:
         }
     config = staging / "config.toml"
     players = _players(summary, tomllib.loads(config.read_text("utf-8")) if config.is_file() else {})
-    name = " ".join(f"{summary.recipe} on {_public(summary.input)}".split())
+    name = " ".join(f"{summary.recipe} on {public_name(summary.input)}".split())
     environment = jinja2.Environment(
         autoescape=False,
         undefined=jinja2.StrictUndefined,
@@ -106,13 +112,16 @@ def write_card(staging: Path, summary: RunSummary) -> None:
     )
     environment.filters |= {"code": _code, "share": _share}
     template = resources.files("data_cards").joinpath("card.md.jinja").read_text("utf-8")
+    shown = rows or summary
+    configs = publication.configs if publication else {}
     text = environment.from_string(template).render(
-        front=Raw(front_matter(name, summary, {row.licence for row in sources})),
-        filled=filled_sets(summary),
+        front=Raw(front_matter(name, shown, {row.licence for row in sources}, configs)),
+        filled=filled_sets(shown),
+        publication=publication,
         sets=sets,
         used=frozenset[str]().union(*used.values()),
         name=name,
-        run=summary,
+        run=shown,
         makes=Raw(summary.makes),
         flows=shown_flows(summary),
         rejections=rejections(summary),
@@ -194,11 +203,11 @@ def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) ->
         endpoint = endpoints.get(str(names.get(cost.role)), {})
         settings = endpoint if isinstance(endpoint, dict) else {}
         kind, revision = str(settings.get("kind", "")), str(settings.get("revision", ""))
-        players.append(RolePlayer(cost.role, _public(cost.model), kind, revision, cost.usage.calls))
+        players.append(RolePlayer(cost.role, public_name(cost.model), kind, revision, cost.usage.calls))
     return players
 
 
-def _public(name: str) -> str:
+def public_name(name: str) -> str:
     """A name that may be published: of a path on the maker's machine or storage only the last part."""
     return name.rstrip("/").rsplit("/", 1)[-1] if name.startswith(("/", ".", "~")) or "://" in name else name
 

@@ -1,5 +1,7 @@
 """What the Hub reads of a data card: the YAML between the dashes. Nothing in it is made up."""
 
+from collections.abc import Mapping
+
 import yaml
 
 from schemas.run_summary import RunSummary
@@ -22,8 +24,13 @@ def filled_sets(summary: RunSummary) -> list[str]:
     return [name for name in summary.sets if summary.counts.rows(name)]
 
 
-def front_matter(name: str, summary: RunSummary, licences: set[str | None]) -> str:
-    """The YAML between the dashes that the Hub reads; a set without rows, which ``datasets`` refuses, has no config."""
+def front_matter(
+    name: str, summary: RunSummary, licences: set[str | None], further: Mapping[str, str] | None = None
+) -> str:
+    """The YAML between the dashes that the Hub reads; a set without rows, which ``datasets`` refuses, has no config.
+
+    ``further`` are configs besides the sets to train on, each with its files' pattern.
+    """
     rows = summary.counts.sft + summary.counts.rl
     front: dict[str, object] = {**licence_fields(licences)}
     front |= {
@@ -32,9 +39,9 @@ def front_matter(name: str, summary: RunSummary, licences: set[str | None]) -> s
         "size_categories": [size_category(rows)],
         "tags": [*tags_of(summary), "-".join(summary.recipe.replace("_", " ").split())],
     }
-    sides = filled_sets(summary)
-    if sides:
-        front["configs"] = [{"config_name": side, "data_files": f"{side}/*.parquet"} for side in sides]
+    files = {side: f"{side}/*.parquet" for side in filled_sets(summary)} | dict(further or {})
+    if files:
+        front["configs"] = [{"config_name": config, "data_files": pattern} for config, pattern in files.items()]
     return yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=10_000)
 
 

@@ -169,12 +169,39 @@ def make_parser() -> argparse.ArgumentParser:
     diff = commands.add_parser("diff", help="compare two finished runs", allow_abbrev=False)
     diff.add_argument("first", metavar="RUN", help="a run folder")
     diff.add_argument("second", metavar="RUN", help="another one")
+    _add_publish(commands.add_parser("publish", help="send a finished run to the Hugging Face Hub", allow_abbrev=False))
     config = commands.add_parser("config", help="print every setting with its default and meaning", allow_abbrev=False)
     _add_pipeline_name(config, nargs="?", default="grounded_cot")
     add_cache_parser(commands)
     for command in commands.choices.values():  # suppressed, or the default would undo a --verbose before the command
         command.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help=VERBOSE)
     return parser
+
+
+def _add_publish(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run folder")
+    parser.add_argument("--repo", required=True, metavar="ORG/NAME", help="the data set's repository; made if missing")
+    parser.add_argument("--dry-run", action="store_true", help="check everything here and list the files; send nothing")
+    parser.add_argument("--public", action="store_true", help="for all to see; without it the repository is private")
+    parser.add_argument("--replace", action="store_true", help="take the place of another set; its tag stays")
+    parser.add_argument(
+        "--with",
+        action="append",
+        default=[],
+        dest="extras",
+        choices=("rejected", "rubrics"),
+        help="also these, as a config of their own",
+    )
+    parser.add_argument(
+        "--include-source",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="publish this source's rows though their licence does not state that they may be passed on",
+    )
+    parser.add_argument(
+        "--staging", metavar="FOLDER", help="where copies stand meanwhile (default: the temporary folder)"
+    )
 
 
 def _add_budget(parser: argparse.ArgumentParser) -> None:

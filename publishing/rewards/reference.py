@@ -43,4 +43,4 @@ def read_reference(text: str) -> RowReference:
     missing = [name for name in FIELDS if not isinstance(fields.get(name), str)]
     if missing:
         raise BadReference(f"the row's reference has no text {missing[0]!r}: {text[:80]!r}: export the run again")
-    return RowReference(**fields)
+    return RowReference(**{name: str(fields[name]) for name in FIELDS})

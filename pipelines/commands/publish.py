@@ -1,0 +1,49 @@
+"""``beam publish``: a finished run as a data set of the Hugging Face Hub."""
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipelines.running.run_folder import RunFolder
+from publishing.figures import read_summary
+from publishing.hub.prepare import Prepared, prepare
+from publishing.hub.upload import check_name, mb, send
+from schemas.text import counted, say
+
+
+def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
+    """Publish, or with ``--dry-run`` list what would be; returns the exit code.
+
+    Raises :class:`publishing.hub.errors.PublishError`, :class:`publishing.hub.errors.HubDown` and
+    :class:`publishing.figures.InspectError`.
+    """
+    check_name(parsed.repo)
+    run = Path(parsed.run)
+    read_summary(run)
+    with RunFolder(run).locked(), tempfile.TemporaryDirectory(prefix="groundtrace-", dir=parsed.staging) as staging:
+        prepared = prepare(run, Path(staging), parsed.extras, parsed.include_source)
+        say(*told(prepared))
+        if parsed.dry_run:
+            say(f"dry run: nothing was sent to {parsed.repo}")
+            return 0
+        sent = send(prepared, parsed.repo, public=parsed.public, replace=parsed.replace, tell=say)
+    verb = "published" if sent.is_new else "is published already, and nothing was sent:"
+    say(f"{verb} {sent.url} at the tag {sent.tag}")
+    return 0
+
+
+def told(prepared: Prepared) -> list[str]:
+    """What goes out, in lines: sources and licences, files with their sizes, tag and digest."""
+    lines = []
+    for use in prepared.uses:
+        how = "goes out" if use.is_published else "left out"
+        why = "asked for" if use.asked and not use.terms.may_be_published else use.terms.said
+        rows = ", ".join(f"{count} {side}" for side, count in use.rows.items())
+        remedy = "" if use.is_published else f"; --include-source {use.source!r} publishes them all the same"
+        lines.append(f"{how}: {use.source or 'no source'} ({use.licence or 'no licence'}): {rows}; {why}{remedy}")
+    lines += [f"  {name}  {mb(prepared.size_bytes(name))}" for name in prepared.files]
+    total = mb(sum(map(prepared.size_bytes, prepared.files)))
+    rows = ", ".join(f"{rows} {name}" for name, rows in prepared.rows.items())
+    digests = f"tag {prepared.tag}, run {prepared.run_sha256}"
+    return [*lines, f"{counted(len(prepared.files), 'file')}, {total}; rows: {rows}; {digests}"]

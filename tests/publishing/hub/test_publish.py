@@ -1,0 +1,344 @@
+"""``beam publish`` against a stand-in Hub, through the command line and the real client."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from publishing.card import public_name
+from publishing.hub.card_check import problems_of
+
+from .stand_in import CLOSED_ORG, NO_COMMIT, TOKEN, StandIn
+
+Beam = Callable[..., subprocess.CompletedProcess[str]]
+REPO = "my-team/shapes"
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> Path:
+    """A finished run that a test may change."""
+    shutil.copytree(finished, tmp_path / "run", ignore=shutil.ignore_patterns("cache"))
+    return tmp_path / "run"
+
+
+def shards_of(run: Path, name: str) -> list[Path]:
+    return sorted((run / name).glob("*.parquet"))
+
+
+def rewritten(run: Path, name: str, licences: Collection[str], sources: Collection[str]) -> None:
+    """Give the rows of a set sources and licences in turn."""
+    for file in shards_of(run, name):
+        table = pq.read_table(file)
+        for column, values in (("license", list(licences)), ("source", list(sources))):
+            turns = [values[place % len(values)] for place in range(table.num_rows)]
+            table = table.set_column(table.schema.get_field_index(column), table.schema.field(column), pa.array(turns))
+        pq.write_table(table, file, compression="zstd", row_group_size=5)
+
+
+def rows_of(run: Path, name: str) -> int:
+    return sum(pq.read_metadata(file).num_rows for file in shards_of(run, name))
+
+
+def test_a_run_is_published_once_and_loads(hub: StandIn, beam: Beam, python: Beam, run: Path, tmp_path: Path) -> None:
+    done = python("-m", "pipelines", "publish", run, "--repo", REPO)
+    assert done.returncode == 0, done.stderr
+    [tag] = hub.repos[REPO].tags
+    assert f"at the tag {tag}" in done.stdout
+    assert hub.repos[REPO].private
+    for name in ("sft", "rl"):
+        [shard] = shards_of(run, name)
+        assert hub.read(REPO, f"{name}/{shard.name}") == shard.read_bytes(), (
+            "a shard that goes out whole is not rewritten"
+        )
+    card = hub.read(REPO, "README.md").decode()
+    assert problems_of(card, hub.files(REPO)) == []
+    assert yaml.safe_load(card.split("---\n")[1])["license"] == "cc-by-4.0"
+    assert hub.sent("POST", "validate-yaml"), "the Hub itself has checked the card"
+
+    again = beam("publish", run, "--repo", REPO)
+    assert again.returncode == 0
+    assert "is published already, and nothing was sent" in again.stdout
+    assert len(hub.repos[REPO].commits) == 2
+
+    code = (
+        "from datasets import load_dataset; import sys\n"
+        "rows = load_dataset(sys.argv[1], 'sft', split='train', revision=sys.argv[2])\n"
+        "print(len(rows), rows[0]['images'][0].size)\n"
+        "print(next(iter(load_dataset(sys.argv[1], 'rl', split='train', streaming=True)))['id'])\n"
+    )
+    loaded = python("-c", code, REPO, tag)
+    assert loaded.returncode == 0, loaded.stderr
+    assert loaded.stdout.split()[0] == str(rows_of(run, "sft"))
+    name = f"hf://{REPO}/sft@{tag}"
+    first = python("-m", "pipelines", "run", "grounded_cot", "--input", name, "--output", tmp_path / "again")
+    assert first.returncode == 0, first.stderr
+    counts = json.loads((tmp_path / "again/run.json").read_text())["counts"]
+    assert counts["input"] == rows_of(run, "sft")
+    assert not any("ingest" in stage for stage in counts["rejected"]), "what is published is read back whole"
+
+
+def test_a_dry_run_sends_nothing(hub: StandIn, beam: Beam, run: Path) -> None:
+    done = beam("publish", run, "--repo", REPO, "--dry-run", HF_TOKEN="")
+    assert done.returncode == 0, done.stderr
+    assert "nothing was sent" in done.stdout
+    for word in ("README.md", "run.json", "sft/train-00000-of-00001.parquet", "kB", "tag run-"):
+        assert word in done.stdout
+    assert not hub.repos
+    assert not hub.requests
+
+
+def test_nothing_private_goes_out(hub: StandIn, beam: Beam, run: Path) -> None:
+    told = json.loads((run / "run.json").read_text())
+    told["input"], told["roles"]["teacher"] = "/home/someone/secret-input", "/models/secret-teacher"
+    (run / "run.json").write_text(json.dumps(told))
+    assert beam("publish", run, "--repo", REPO, "--with", "rejected", "--with", "rubrics").returncode == 0
+    assert "rejected/train-00000-of-00001.parquet" in hub.files(REPO)
+    for path in hub.files(REPO):
+        sent = hub.read(REPO, path)
+        for secret in (b"/home/someone", b"/models/secret", str(run).encode(), TOKEN.encode()):
+            assert secret not in sent, path
+    published = json.loads(hub.read(REPO, "run.json"))
+    assert published["input"] == "secret-input"
+    assert not {"paid", "replaced", "details", "wall_s"} & set(published)
+    assert "cost_usd" not in json.dumps(published)
+    assert "config.toml" not in hub.files(REPO)
+    assert public_name("/a/b") == "b"
+
+
+def test_extras_are_configs_of_their_own(beam: Beam, python: Beam, run: Path) -> None:
+    assert beam("publish", run, "--repo", REPO, "--with", "rejected", "--with", "rubrics").returncode == 0
+    code = (
+        "from datasets import load_dataset; import sys\n"
+        "print(len(load_dataset(sys.argv[1], 'rejected', split='train')))\n"
+        "print(load_dataset(sys.argv[1], 'rubrics', split='train')[0]['id'])\n"
+    )
+    loaded = python("-c", code, REPO)
+    assert loaded.returncode == 0, loaded.stderr
+    assert loaded.stdout.split()[0] == str(rows_of(run, "rejected"))
+
+
+def test_sources_whose_licence_does_not_allow_it_stay_here(hub: StandIn, beam: Beam, run: Path) -> None:
+    for name in ("sft", "rl"):
+        rewritten(run, name, ["cc-by-nc-4.0", "cc-by-nd-4.0", "unknown"], ["open", "closed|set\n", "silent"])
+    rows = {name: rows_of(run, name) for name in ("sft", "rl")}
+    open_rows = {name: -(-count // 3) for name, count in rows.items()}
+    done = beam("publish", run, "--repo", REPO)
+    assert done.returncode == 0, done.stderr
+    assert "left out: silent (unknown)" in done.stdout
+    assert "--include-source 'silent'" in done.stdout
+    for name, count in open_rows.items():
+        path = next(file for file in hub.files(REPO) if file.startswith(name))
+        table = pq.read_table(pa.BufferReader(hub.read(REPO, path)))
+        assert set(table["source"].to_pylist()) == {"open"}
+        assert table.num_rows == count
+        assert table.schema.metadata[b"huggingface"]
+    card = hub.read(REPO, "README.md").decode()
+    assert yaml.safe_load(card.split("---\n")[1])["license"] == "cc-by-nc-4.0"
+    assert "The strictest of these licences is cc-by-nc-4.0" in card
+    assert f"| left out of this publication | {sum(rows.values()) - sum(open_rows.values())} |" in card
+    assert "| silent | unknown |" in card
+    assert f"| SFT rows | {open_rows['sft']} |" in card
+    told = json.loads(hub.read(REPO, "run.json"))["published"]
+    assert told["rows"] == open_rows
+    assert {use["source"] for use in told["left_out"]} == {"closed|set\n", "silent"}
+
+    other = "my-team/asked"
+    asked = beam("publish", run, "--repo", other, "--include-source", "silent")
+    assert asked.returncode == 0, asked.stderr
+    assert "published at the maker's word" in hub.read(other, "README.md").decode()
+    assert hub.repos[other].tags.keys() != hub.repos[REPO].tags.keys(), "other rows, another tag"
+
+
+def test_nothing_may_be_published(hub: StandIn, beam: Beam, run: Path) -> None:
+    for name in ("sft", "rl"):
+        rewritten(run, name, ["unknown"], ["mine"])
+    done = beam("publish", run, "--repo", REPO)
+    assert done.returncode == 2
+    assert "no row may be published: mine is under unknown" in done.stderr
+    assert "--include-source 'mine'" in done.stderr
+    assert not hub.requests
+
+
+def unbalanced(run: Path) -> None:
+    told = json.loads((run / "run.json").read_text())
+    told["counts"]["input"] += 1
+    (run / "run.json").write_text(json.dumps(told))
+
+
+def a_row_short(run: Path) -> None:
+    [file] = shards_of(run, "sft")
+    pq.write_table(pq.read_table(file)[1:], file)
+
+
+def damaged(run: Path) -> None:
+    [file] = shards_of(run, "rl")
+    file.write_bytes(file.read_bytes()[:1000])
+
+
+REFUSED = [
+    (unbalanced, "does not balance: 61 records were read and 60 ended"),
+    (a_row_short, "rows and run.json says"),
+    (damaged, "is no Parquet file"),
+    (lambda run: (run / "run.json").unlink(), "has no run.json"),
+    (lambda run: (run / "run.json").write_text("{}"), "is damaged"),
+    (lambda run: shutil.rmtree(run), "there is no folder"),
+    (lambda run: shutil.rmtree(run / "sft"), "holds 0 rows and run.json says"),
+]
+
+
+@pytest.mark.parametrize(("harm", "said"), REFUSED)
+def test_a_run_that_is_not_whole(
+    hub: StandIn, beam: Beam, run: Path, harm: Callable[[Path], object], said: str
+) -> None:
+    harm(run)
+    done = beam("publish", run, "--repo", REPO)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not hub.requests
+
+
+@pytest.mark.parametrize(
+    "name", ["shapes", "a/b/c", "../x", "my-team/", "my-team/x y", "-x/y", "hf://my-team/x", "my-team/é", "a/b\nc"]
+)
+def test_no_name_of_a_repository(beam: Beam, run: Path, name: str) -> None:
+    done = beam("publish", run, f"--repo={name}")
+    assert done.returncode == 2
+    assert "is no name of a repository" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def failing(pattern: str, status: int, method: str = "") -> Callable[[str, str], int | None]:
+    return lambda used, path: status if pattern in path and (not method or used == method) else None
+
+
+MISTAKES = [
+    ({"HF_TOKEN": "hf_wrongTokenHere"}, None, REPO, 2, "the Hub refuses the token"),
+    ({"HF_TOKEN": ""}, None, REPO, 2, "there is no token: set HF_TOKEN"),
+    ({}, None, f"{CLOSED_ORG}/x", 2, "may not be written with this token"),
+    ({"HF_ENDPOINT": "http://127.0.0.1:9"}, None, REPO, 1, "does not answer"),
+    ({}, failing("/repos/create", 500), REPO, 1, "the Hub failed (HTTP 500)"),
+    ({}, failing("/commit/", 412), REPO, 2, "was changed meanwhile"),
+    ({}, failing("/tag/", 400), REPO, 2, "the Hub refuses the publication"),
+]
+
+
+@pytest.mark.parametrize(("variables", "fail", "repo", "code", "said"), MISTAKES)
+def test_the_hub_says_no(
+    hub: StandIn,
+    beam: Beam,
+    run: Path,
+    variables: dict[str, str],
+    fail: Callable[[str, str], int | None] | None,
+    repo: str,
+    code: int,
+    said: str,
+) -> None:
+    if fail:
+        hub.fail = fail
+    done = beam("publish", run, "--repo", repo, **variables)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    for token in (TOKEN, "hf_wrongTokenHere"):
+        assert token not in done.stdout + done.stderr
+
+
+def test_the_hub_refuses_the_card(hub: StandIn, beam: Beam, run: Path) -> None:
+    hub.fail = failing("validate-yaml", 400)
+    done = beam("publish", run, "--repo", REPO)
+    assert done.returncode == 2
+    assert "the Hub refuses the data card" in done.stderr
+    assert not hub.repos, "the card is checked before anything is made"
+
+
+def test_a_broken_publication_is_continued(hub: StandIn, beam: Beam, run: Path) -> None:
+    hub.fail = failing("/commit/", 503, "POST")
+    broken = beam("publish", run, "--repo", REPO)
+    assert broken.returncode == 1
+    assert "the same command goes on where this one stopped" in broken.stderr
+    assert hub.repos[REPO].sha == NO_COMMIT
+    put = hub.sent("PUT", "/lfs/")
+    hub.fail = lambda method, path: None
+    assert beam("publish", run, "--repo", REPO).returncode == 0
+    assert hub.sent("PUT", "/lfs/") == put, "what the Hub has is not sent again"
+    assert len(hub.repos[REPO].tags) == 1
+
+
+def test_a_killed_publication_is_continued(hub: StandIn, beam: Beam, run: Path, environment: dict[str, str]) -> None:
+    seen = []
+
+    def killing(method: str, path: str) -> int | None:
+        if method == "POST" and "/lfs/verify" in path and not seen:
+            seen.append(path)
+            os.kill(process.pid, signal.SIGKILL)
+            time.sleep(0.2)
+        return None
+
+    hub.fail = killing
+    words = [sys.executable, "-m", "pipelines", "publish", str(run), "--repo", REPO]
+    process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    assert process.wait(60) == -signal.SIGKILL
+    assert hub.repos[REPO].sha == NO_COMMIT
+    before = hub.sent("PUT", "/lfs/")
+    assert before
+    assert beam("publish", run, "--repo", REPO).returncode == 0
+    assert len(hub.repos[REPO].tags) == 1
+    again = hub.sent("PUT", "/lfs/")[len(before) :]
+    assert not set(again) & set(before), "what had arrived is not sent again"
+
+
+def test_the_tag_alone_was_missing(hub: StandIn, beam: Beam, run: Path) -> None:
+    hub.fail = failing("/tag/", 500)
+    assert beam("publish", run, "--repo", REPO).returncode == 1
+    hub.fail = lambda method, path: None
+    done = beam("publish", run, "--repo", REPO)
+    assert done.returncode == 0, done.stderr
+    assert len(hub.repos[REPO].tags) == 1
+    assert len(hub.repos[REPO].commits) == 2
+
+
+def test_another_set_is_replaced_only_if_asked(hub: StandIn, beam: Beam, run: Path) -> None:
+    assert beam("publish", run, "--repo", REPO, "--with", "rejected").returncode == 0
+    [first] = hub.repos[REPO].tags
+    rewritten(run, "sft", ["mit", "unknown"], ["a", "b"])
+    refused = beam("publish", run, "--repo", REPO)
+    assert refused.returncode == 2
+    assert "holds another set: pass --replace" in refused.stderr
+    assert beam("publish", run, "--repo", REPO, "--replace").returncode == 0
+    assert len(hub.repos[REPO].tags) == 2
+    assert not [path for path in hub.files(REPO) if path.startswith("rejected/")]
+    assert [path for path in hub.files(REPO, first) if path.startswith("rejected/")], "the tag keeps the old set"
+
+
+def test_a_public_repository_is_not_filled_unasked(hub: StandIn, beam: Beam, run: Path) -> None:
+    assert beam("publish", run, "--repo", REPO, "--public").returncode == 0
+    assert not hub.repos[REPO].private
+    rewritten(run, "sft", ["mit", "unknown"], ["a", "b"])
+    done = beam("publish", run, "--repo", REPO, "--replace")
+    assert done.returncode == 2
+    assert "is there already and public: pass --public" in done.stderr
+
+
+def test_a_source_that_no_row_has(beam: Beam, run: Path) -> None:
+    done = beam("publish", run, "--repo", REPO, "--include-source", "nobody")
+    assert done.returncode == 2
+    assert "no row has this source" in done.stderr
+
+
+def test_a_shard_that_is_a_link_goes_out_as_its_bytes(hub: StandIn, beam: Beam, run: Path, tmp_path: Path) -> None:
+    [file] = shards_of(run, "rl")
+    shutil.move(file, tmp_path / "elsewhere.parquet")
+    file.symlink_to(tmp_path / "elsewhere.parquet")
+    assert beam("publish", run, "--repo", REPO).returncode == 0
+    assert hub.read(REPO, "rl/train-00000-of-00001.parquet") == (tmp_path / "elsewhere.parquet").read_bytes()
