@@ -14,12 +14,12 @@ from schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule, from_
 from schemas.records import MediaRef
 from schemas.responses.response import parse_points
 from schemas.responses.speech import Speech
-from trainer.group import Scored
+from trainer.encode_rows import prompt_sample
 from trainer.model import VisionLanguageModel
-from trainer.reward import Reward, check_recipe, media_of
+from trainer.reward import Reward, Scored, check_recipe, media_of
 from trainer.sample import EncodedImage
 from trainer.settings import RewardSettings
-from trainer.shards import Shards, TrainingRow, prompt_sample
+from trainer.shards import Shards, TrainingRow
 from vision.decode import decode_image
 from vision.media import MediaStore
 
@@ -60,7 +60,7 @@ def score(tmp_path: Path) -> Any:
     def scored(vlm: VisionLanguageModel, row: TrainingRow, *texts: str, **settings: Any) -> list[Scored]:
         reward = Reward(RewardSettings(**settings), tmp_path / "out")
         opened.append(reward)
-        [found] = reward.score(vlm, [row], [prompt_sample(vlm, row)], [texts])
+        [found] = reward.score(vlm.speech, [row], [texts])
         return found
 
     yield scored
@@ -111,7 +111,7 @@ def test_several_rows_keep_their_answers(qwen3: VisionLanguageModel, tmp_path: P
     reward = Reward(RewardSettings(), tmp_path / "out")
     both = [shards[0], shards[1]]
     texts = [["<answer>1</answer>", "<answer>3</answer>"]] * 2
-    found = reward.score(qwen3, both, [prompt_sample(qwen3, row) for row in both], texts)
+    found = reward.score(qwen3.speech, both, texts)
     reward.close()
     assert [[scored.outcome for scored in group] for group in found] == [[1.0, 0.0], [0.0, 1.0]]
 
@@ -123,7 +123,7 @@ def test_rows_of_one_id_are_not_mixed_up(qwen3: VisionLanguageModel, tmp_path: P
     reward = Reward(RewardSettings(), tmp_path / "out")
     found = []
     for row in (shards[0], shards[1]):
-        found += reward.score(qwen3, [row], [prompt_sample(qwen3, row)], [["<answer>1</answer>", "<answer>4</answer>"]])
+        found += reward.score(qwen3.speech, [row], [["<answer>1</answer>", "<answer>4</answer>"]])
     reward.close()
     assert [[scored.outcome for scored in group] for group in found] == [[1.0, 0.0], [0.0, 1.0]]
 
@@ -275,10 +275,10 @@ def test_rows_with_frames_are_clips(qwen3: VisionLanguageModel, row_of: Any, sco
     )
     assert row.frames == ((0, 1, 0.0), (0, 2, 0.5))
     reward = Reward(RewardSettings(), tmp_path / "clip")
-    prompt = prompt_sample(qwen3, row)
-    question = reward._question(row, prompt.images)
-    [found] = reward.score(qwen3, [row], [prompt], [[said(BLUE, "3")]])[0]
+    question, sizes = reward._question(row)
+    [found] = reward.score(qwen3.speech, [row], [[said(BLUE, "3")]])[0]
     reward.close()
+    assert sizes == [(WIDTH, HEIGHT)]
     [clip] = question.media
     assert (clip.kind, clip.width, clip.height, len(clip.frames)) == ("video", WIDTH, HEIGHT, 2)
     store = MediaStore(str(tmp_path / "clip"), str(tmp_path / "clip"))
