@@ -70,6 +70,23 @@ class Asked:
     texts: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Readied:
+    """A row whose media were written, with their ``sizes`` in pixels; ``row`` no longer holds them."""
+
+    row: TrainingRow
+    question: Question
+    sizes: tuple[Size, ...]
+
+    def answered(self, texts: Iterable[str], speech: Speech) -> Asked:
+        """The row with responses as a model wrote them that has this ``speech``."""
+        return Asked(self.row, self.question, tuple(self.in_pixels(text, speech) for text in texts))
+
+    def in_pixels(self, text: str, speech: Speech) -> str:
+        """A response in original pixels."""
+        return speech.to_pixels(text, self.sizes) if self.sizes else text
+
+
 Part = Sequence[Asked]
 """Prompts of one question whose responses are scored together: one, or one for each stream that it is asked in."""
 
@@ -128,7 +145,7 @@ class Reward:
             str(output),
         )
         self._served = served_by(self._models, settings.synthetic_sources, makers=("policy",))
-        self._known: dict[tuple[Question, tuple[FrameOf, ...], tuple[str, ...]], tuple[Question, list[Size]]] = {}
+        self._known: dict[tuple[Question, tuple[FrameOf, ...], tuple[str, ...]], tuple[Question, tuple[Size, ...]]] = {}
 
     def score(self, speech: Speech, rows: Sequence[TrainingRow], texts: Sequence[Sequence[str]]) -> list[list[Scored]]:
         """The scores of each row's responses, in order; ``texts`` are as a model wrote them that has this ``speech``.
@@ -137,19 +154,20 @@ class Reward:
 
         Raises JudgesDown when endpoints do not answer for ``wait_s``, and BadRow for an image that does not decode.
         """
-        asked = [self.asked(row, responses, speech) for row, responses in zip(rows, texts, strict=True)]
-        return [
-            scored
-            for part in self.wait_for([[asked[place] for place in places] for places in together(rows)])
-            for scored in part
-        ]
+        asked = [self.ready(row).answered(responses, speech) for row, responses in zip(rows, texts, strict=True)]
+        parts = self.wait_for([[asked[place] for place in places] for places in together(rows)])
+        return [scored for part in parts for scored in part]
 
-    def asked(self, row: TrainingRow, texts: Sequence[str], speech: Speech) -> Asked:
-        """The row with responses as a model wrote them that has this ``speech``. Raises BadRow for an image that does
-        not decode.
+    def ready(self, row: TrainingRow) -> Readied:
+        """The row with its media written once to the run's folder, upright. Raises BadRow for an image that does not
+        decode.
         """
-        question, sizes = self._question(row)
-        return Asked(row, question, tuple(speech.to_pixels(text, sizes) if sizes else text for text in texts))
+        key = (row.question, row.frames, tuple(hashlib.sha256(data).hexdigest() for data, _ in row.images))
+        if key not in self._known:
+            refs = [self._media_ref(row, place, sha256) for place, sha256 in enumerate(key[2])]
+            question = replace(row.question, media=media_of(refs, row.frames))
+            self._known[key] = question, tuple(sizes_of(row, refs))
+        return Readied(replace(row, images=()), *self._known[key])
 
     def wait_for(self, parts: Sequence[Part]) -> list[list[list[Scored]]]:
         """The scores of each prompt's responses, in order. Raises JudgesDown as :meth:`score` does."""
@@ -206,17 +224,6 @@ class Reward:
             for each in scored
         ]
         self.memory = self.recipe.learn(self.memory, judged)
-
-    def _question(self, row: TrainingRow) -> tuple[Question, list[Size]]:
-        """The row's question with its media, written once to the run's folder, and their sizes, upright.
-
-        Raises BadRow for an image that does not decode.
-        """
-        key = (row.question, row.frames, tuple(hashlib.sha256(data).hexdigest() for data, _ in row.images))
-        if key not in self._known:
-            refs = [self._media_ref(row, place, sha256) for place, sha256 in enumerate(key[2])]
-            self._known[key] = (replace(row.question, media=media_of(refs, row.frames)), sizes_of(row, refs))
-        return self._known[key]
 
     def _media_ref(self, row: TrainingRow, place: int, sha256: str) -> MediaRef:
         data, name = row.images[place]

@@ -275,11 +275,11 @@ def test_rows_with_frames_are_clips(qwen3: VisionLanguageModel, row_of: Any, sco
     )
     assert row.frames == ((0, 1, 0.0), (0, 2, 0.5))
     reward = Reward(RewardSettings(), tmp_path / "clip")
-    question, sizes = reward._question(row)
+    ready = reward.ready(row)
     [found] = reward.score(qwen3.speech, [row], [[said(BLUE, "3")]])[0]
     reward.close()
-    assert sizes == [(WIDTH, HEIGHT)]
-    [clip] = question.media
+    assert (ready.sizes, ready.row.images) == (((WIDTH, HEIGHT),), ())
+    [clip] = ready.question.media
     assert (clip.kind, clip.width, clip.height, len(clip.frames)) == ("video", WIDTH, HEIGHT, 2)
     store = MediaStore(str(tmp_path / "clip"), str(tmp_path / "clip"))
     assert {decode_image(store.open_bytes(frame.uri)).pixels.shape for frame in clip.frames} == {(HEIGHT, WIDTH, 3)}
