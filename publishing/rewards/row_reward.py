@@ -98,8 +98,9 @@ class RowReward:
         """The score of each answer, in their order. ``is_step``: they are the responses of a step, or at least of all
         its questions that they answer.
 
-        Raises BadAnswer for a row that is not there, ConfigError for a recipe that cannot score them in this way,
-        :class:`trainer.reward.JudgesDown` when endpoints do not answer for ``reward.wait_s``.
+        Raises BadAnswer for a row that is not there, BadReference for a question of which a stream is missing,
+        ConfigError for a recipe that cannot score them in this way, :class:`trainer.reward.JudgesDown` when endpoints
+        do not answer for ``reward.wait_s``.
         """
         self.check_way(is_step)
         call = self.prepare(answers)

@@ -1,0 +1,64 @@
+"""The worlds of :mod:`.worlds` on the disk with a judge that serves them, and rewards that are closed behind a test."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from publishing.rewards import plugin
+from publishing.rewards.settings import SpeechSettings
+from schemas.responses.speech import Speech
+from trainer.model import load_model
+from trainer.settings import ModelSettings
+
+from ...trainer import tiny_qwen25vl
+from ...trainer.runs import judging
+from ...vllm import tiny_qwen3vl
+from .worlds import WORLDS, Written, written
+
+BOUNDS = {
+    "qwen3-vl": SpeechSettings(),
+    "qwen2.5-vl": SpeechSettings(min_pixels=tiny_qwen25vl.MIN_PIXELS, max_pixels=tiny_qwen25vl.MAX_PIXELS),
+}
+"""What a config says of the tiny models: the one of Qwen2.5-VL has other bounds than its family."""
+
+
+@pytest.fixture(scope="session")
+def speeches(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Speech]:
+    """How our own trainer has the tiny models write, as their checkpoints say."""
+    home = tmp_path_factory.mktemp("models")
+    tiny_qwen3vl.write_model(home / "qwen3-vl")
+    tiny_qwen25vl.write_model(home / "qwen2.5-vl", tiny_qwen3vl.build_tokenizer())
+    return {name: load_model(ModelSettings(str(home / name), dtype="float32"), "cpu").speech for name in BOUNDS}
+
+
+@pytest.fixture
+def write(speeches: dict[str, Speech], tmp_path: Path) -> Iterator[Callable[..., Written]]:
+    """A world on the disk, and its judge at work."""
+    with ExitStack() as stack:
+
+        def made(name: str, family: str = "qwen3-vl", *script: tuple[int, str]) -> Written:
+            world = WORLDS[name]()
+            judge = stack.enter_context(judging(*(script or [(200, world.judge)])))
+            return written(world, family, speeches[family], BOUNDS[family], judge.base_url, tmp_path / family / name)
+
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every test opens rewards of its own."""
+    opened = []
+    make = plugin.RowReward
+
+    def kept(*arguments: object) -> plugin.RowReward:
+        opened.append(make(*arguments))  # type: ignore[arg-type]
+        return opened[-1]
+
+    monkeypatch.setattr(plugin, "RowReward", kept)
+    plugin.reward_of.cache_clear()
+    yield
+    for reward in opened:
+        reward.close()
+    plugin.reward_of.cache_clear()
