@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from inference.endpoint import check_extras, is_real
 from inference.errors import Failure
@@ -144,6 +145,7 @@ class Reward:
             str(output),
             str(output),
         )
+        self._in_use: WeakValueDictionary[Question, ObjectMasks] = WeakValueDictionary()
         self._served = served_by(self._models, settings.synthetic_sources, makers=("policy",))
         self._known: dict[tuple[Question, tuple[FrameOf, ...], tuple[str, ...]], tuple[Question, tuple[Size, ...]]] = {}
 
@@ -204,7 +206,7 @@ class Reward:
 
     async def _scored(self, part: Part, session: Session) -> list[list[Scored]]:
         """The scores of one question's responses, for each prompt that it was asked in."""
-        masks = ObjectMasks(part[0].question, session, self._served)
+        masks = self._masks(part[0].question, session)
         groups = [_cases(asked.row, asked.texts, masks) for asked in part]
         cases = [case for group in groups for case in group]
         earned = iter(zip(cases, await self.recipe.score(cases, self.memory), strict=True))
@@ -215,6 +217,13 @@ class Reward:
             ]
             for group in groups
         ]
+
+    def _masks(self, question: Question, session: Session) -> ObjectMasks:
+        """The question's objects; what is found for one part is known to the others that are scored meanwhile."""
+        known = self._in_use.get(question)
+        masks = ObjectMasks(question, session, self._served) if known is None else replace(known, caller=session)
+        self._in_use[question] = masks
+        return masks
 
     def learn(self, step: Iterable[tuple[TrainingRow, Sequence[Scored]]]) -> None:
         """Enter the rows of a step, each with what its responses earned, in the memory, once the step is done."""

@@ -298,3 +298,17 @@ def test_a_turned_picture_is_scored_upright(qwen3: VisionLanguageModel, row_of: 
     seen: EncodedImage = prompt_sample(qwen3, row).images[0]
     assert (seen.width, seen.height) == (WIDTH, HEIGHT)
     assert score(qwen3, row, said(BLUE, "3"))[0].value("spatial") == 1.0
+
+
+def test_what_is_found_is_shared_while_it_is_in_use(qwen3: VisionLanguageModel, row_of: Any, tmp_path: Path) -> None:
+    """Two that are scored at once share a question's objects, each with calls of its own; afterwards they are gone."""
+    reward = Reward(RewardSettings(), tmp_path / "out")
+    ready = reward.ready(row_of())
+    sessions: list[Any] = [object(), object(), object()]
+    first, second = (reward._masks(ready.question, session) for session in sessions[:2])
+    assert first._found is second._found
+    assert [first.caller, second.caller] == sessions[:2]
+    kept = first._found
+    del first, second
+    assert reward._masks(ready.question, sessions[2])._found is not kept
+    reward.close()

@@ -1,6 +1,7 @@
 """The verifier in other trainers, each called as that trainer calls it: our own trainer's scores, or a refusal."""
 
 import importlib.util
+import json
 import math
 import os
 import subprocess
@@ -284,3 +285,26 @@ def test_nothing_of_a_plugin_imports_torch() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], cwd=HOME.parents[1], capture_output=True, text=True, check=False)
     assert ran.stdout == "[]\n", ran.stderr
+
+
+def test_several_processes_share_a_folder(write: Write, tmp_path: Path) -> None:
+    """As verl's workers do: all begin at once, on a folder that is not there yet."""
+    found = write("argos")
+    [expected] = found.by_trainer(tmp_path / "own")
+    (tmp_path / "items.json").write_text(json.dumps(found.items), "utf-8")
+    code = (
+        "import json, sys\n"
+        "from groundtrace.rewards.verl import compute_score\n"
+        "items = json.load(open(sys.argv[1]))\n"
+        "given = {'ground_truths': [r for r, _ in items], 'solution_strs': [t for _, t in items]}\n"
+        "print(json.dumps([each['score'] for each in compute_score(**given, config=sys.argv[2])]))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "items.json"), str(found.config)]
+    started = [
+        subprocess.Popen(command, cwd=HOME.parents[1], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    for process in started:
+        said, error = process.communicate(timeout=120)
+        assert process.returncode == 0, error
+        check_same(json.loads(said), expected)
