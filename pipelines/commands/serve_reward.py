@@ -47,9 +47,11 @@ def add_serve_reward_parser(commands: Any) -> None:
     )
     parser.add_argument("--max-batch", type=_positive, default=4096, metavar="N", help="responses of one request")
     parser.add_argument("--max-scoring", type=_positive, default=64, metavar="N", help="requests scored at once")
-    parser.add_argument("--max-waiting", type=int, default=256, metavar="N", help="requests that wait for these")
     parser.add_argument(
-        "--timeout-s", type=float, default=150.0, metavar="X", help="how long a request may take (default 150)"
+        "--max-waiting", type=_not_negative, default=256, metavar="N", help="requests that wait for these"
+    )
+    parser.add_argument(
+        "--timeout-s", type=_seconds, default=150.0, metavar="X", help="how long a request may take (default 150)"
     )
 
 
@@ -57,6 +59,20 @@ def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    return number
+
+
+def _not_negative(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"must be at least 0, got {number}")
+    return number
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be above 0, got {text}")
     return number
 
 

@@ -1,7 +1,7 @@
 """What the plugins share: one reward for each config and process, and numbers for trainers that must have them."""
 
+import threading
 from collections.abc import Sequence
-from functools import cache
 
 from publishing.rewards.reference import read_reference
 from publishing.rewards.row_reward import Answer, BadAnswer, RowReward
@@ -18,13 +18,25 @@ class Unscored(RuntimeError):
     """A response of which nothing could be said, in a trainer that has no way to leave it out."""
 
 
-@cache
-def reward_of(config: str) -> RowReward:
-    """The process's reward for a config, a bundled name, or "" for what the environment names.
+_rewards: dict[str, RowReward] = {}
+_lock = threading.Lock()
 
-    Raises :class:`schemas.errors.UserError`.
+
+def reward_of(config: str) -> RowReward:
+    """The process's one reward for a config, a bundled name, or "" for what the environment names; trainers ask for it
+    from several threads. Raises :class:`schemas.errors.UserError`.
     """
-    return RowReward(load_reward_settings(config))
+    with _lock:
+        if config not in _rewards:
+            _rewards[config] = RowReward(load_reward_settings(config))
+        return _rewards[config]
+
+
+def close_rewards() -> None:
+    """Close all that were opened; a trainer that ends need not."""
+    with _lock:
+        while _rewards:
+            _rewards.popitem()[1].close()
 
 
 def scored_texts(config: str, references: Sequence[object], texts: Sequence[str], is_step: bool) -> list[Scored]:

@@ -7,6 +7,7 @@ An ITEM is ``{"reference": REFERENCE, "response": "…"}``, the reference as tex
 ``{"id": "…", "response": "…"}`` with ``run`` where the server has several, ``family`` (else plain) and ``stream``.
 """
 
+import itertools
 import json
 import re
 from collections.abc import Mapping
@@ -94,10 +95,11 @@ def response_in(query: str, prompt: str) -> str | None:
     every token of the image.
     """
     at = 0
-    for piece in _MARK.split(prompt):
-        if not query.startswith(piece, at):
+    for piece, run in itertools.groupby(filter(None, _MARK.split(prompt))):
+        wanted = piece * sum(1 for _ in run)  # the marks of neighbouring images are one run in both
+        if not query.startswith(wanted, at):
             return None
-        at += len(piece)
+        at += len(wanted)
         while _MARK.fullmatch(piece) and query.startswith(piece, at):
             at += len(piece)
     response = query[at:].rstrip("\n")

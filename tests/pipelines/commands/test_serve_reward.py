@@ -109,6 +109,8 @@ REFUSED = [
     (["--host", "::"], "--host :: is reached from other machines"),
     (["--port", "99999"], "cannot listen on 127.0.0.1:99999"),
     (["--max-batch", "0"], "argument --max-batch: must be at least 1, got 0"),
+    (["--max-waiting", "-1"], "argument --max-waiting: must be at least 0, got -1"),
+    (["--timeout-s", "nan"], "argument --timeout-s: must be above 0, got nan"),
     (["--max-batch", "x"], "argument --max-batch: invalid"),
 ]
 

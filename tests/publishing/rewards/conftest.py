@@ -47,18 +47,7 @@ def write(speeches: dict[str, Speech], tmp_path: Path) -> Iterator[Callable[...,
 
 
 @pytest.fixture(autouse=True)
-def _closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _closed() -> Iterator[None]:
     """Every test opens rewards of its own."""
-    opened = []
-    make = plugin.RowReward
-
-    def kept(*arguments: object) -> plugin.RowReward:
-        opened.append(make(*arguments))  # type: ignore[arg-type]
-        return opened[-1]
-
-    monkeypatch.setattr(plugin, "RowReward", kept)
-    plugin.reward_of.cache_clear()
     yield
-    for reward in opened:
-        reward.close()
-    plugin.reward_of.cache_clear()
+    plugin.close_rewards()

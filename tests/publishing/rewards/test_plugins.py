@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +116,8 @@ def test_a_recipe_that_needs_more_than_one_response_is_refused(name: str, said: 
 
 def test_responses_one_by_one_make_a_step_where_the_config_says_how_many(write: Write, tmp_path: Path) -> None:
     found = write("rucl")
-    found.config.write_text(f"step_responses = {len(found.items)}\n" + found.config.read_text("utf-8"), "utf-8")
     text = found.config.read_text("utf-8")
-    found.config.write_text(text.replace("step_responses = 0\n", ""), "utf-8")
+    found.config.write_text(text.replace("step_responses = 0", f"step_responses = {len(found.items)}"), "utf-8")
     for step in found.by_trainer(tmp_path / "own", steps=2):
         check_same(by_verl_one_by_one(found), step)
 
@@ -285,6 +285,37 @@ def test_nothing_of_a_plugin_imports_torch() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], cwd=HOME.parents[1], capture_output=True, text=True, check=False)
     assert ran.stdout == "[]\n", ran.stderr
+
+
+def test_several_threads_ask_one_by_one(write: Write, tmp_path: Path) -> None:
+    """As verl's managers do; RuCL learns when all of the step were there."""
+    found = write("rucl")
+    found.config.write_text(
+        found.config.read_text("utf-8").replace("step_responses = 0", f"step_responses = {len(found.items)}"), "utf-8"
+    )
+
+    def ask(item: tuple[str, str]) -> float:
+        score: Any = verl.compute_score(solution_str=item[1], ground_truth=item[0], config=str(found.config))
+        return score["score"]
+
+    with ThreadPoolExecutor(8) as pool:
+        for step in found.by_trainer(tmp_path / "own", steps=3):
+            check_same(list(pool.map(ask, found.items)), step)
+
+
+def test_data_that_was_moved(write: Write, tmp_path: Path) -> None:
+    """A config says where the run is now; no other folder is read then."""
+    found = write("argos")
+    moved = found.run.rename(tmp_path / "moved")
+    reference, text = found.items[0]
+    other = RowReference("x", "", "/elsewhere", "qwen3-vl").text()
+    runs = f'[runs]\n"{found.run}" = "{moved}"\n'
+    written = found.config.read_text("utf-8")
+    found.config.write_text(written.replace("[runs]\n", runs) if "[runs]" in written else written + runs, "utf-8")
+    score: Any = verl.compute_score(solution_str=text, ground_truth=reference, config=str(found.config))
+    assert score["score"] == 1.0
+    with pytest.raises(BadAnswer, match="there is no run '/elsewhere' here; known are"):
+        verl.compute_score(solution_str=text, ground_truth=other, config=str(found.config))
 
 
 def test_several_processes_share_a_folder(write: Write, tmp_path: Path) -> None:
