@@ -28,11 +28,12 @@ from learning.tiny_model import make_tiny_model
 
 from inference.embedded import embedded_roles
 from pipelines.running.library import run
+from trainer.encode_rows import prompt_sample
 from trainer.model import VisionLanguageModel, load_model
 from trainer.reward import Reward
 from trainer.sample import Sample
 from trainer.settings import ModelSettings, RewardSettings
-from trainer.shards import Shards, TrainingRow, prompt_sample, sizes_of
+from trainer.shards import Shards, TrainingRow, sizes_of
 
 HONEST = "honest: looks, points, answers"
 MIN_HONEST, MIN_MARGIN = 0.9, 0.3
@@ -117,7 +118,7 @@ def earned(
             prompt = prompt_sample(vlm, row)
             texts = [traces[row.id], *(template(about) or "" for template in templates.values())]
             said = [written(vlm, text, row, prompt) for text in texts]
-            (scored,) = reward.score(vlm, [row], [prompt], [said])
+            (scored,) = reward.score(vlm.speech, [row], [said])
             for name, each in zip(names, scored, strict=True):
                 found[name].append((each.reward, each.outcome))
     finally:

@@ -17,11 +17,12 @@ from schemas.question_text import user_text
 from schemas.records import Question
 from schemas.responses.tags import format_points_tag
 from trainer.encode import with_response
+from trainer.encode_rows import prompt_sample, sft_sample
 from trainer.loss import advantages
 from trainer.model import VisionLanguageModel, load_model
 from trainer.sample import Sample
 from trainer.settings import ModelSettings
-from trainer.shards import TrainingRow, prompt_sample, sft_sample
+from trainer.shards import TrainingRow
 
 SEED = 5
 PHOTO_PX = (640, 480)

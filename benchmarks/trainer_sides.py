@@ -63,8 +63,8 @@ def ours(work: Work) -> tuple[Any, Any, Any]:
 
 def ours_sft(work: Work) -> dict[str, Any]:
     """Rows from their bytes on. On a GPU the next step's are encoded meanwhile, as ``trainer sft`` does."""
+    from trainer.encode_rows import sft_sample
     from trainer.sft import sft_step
-    from trainer.shards import sft_sample
 
     _, vlm, optimiser = ours(work)
     rows, clock = torch.load(work.inputs / "rows.pt", weights_only=False), Clock(work.warmup)

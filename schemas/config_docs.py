@@ -44,10 +44,14 @@ class Section:
     entries: tuple["Section", ...] = ()
 
 
-def config_reference(cls: type, level: int = 2) -> str:
-    """Markdown: a heading of that level and a table of keys for each section of a config of that class."""
+def config_reference(cls: type, level: int = 2, without: str = "") -> str:
+    """Markdown: a heading of that level and a table of keys for each section of a config of that class, but for one
+    that is told of elsewhere.
+    """
     parts = []
     for section in sections(cls):
+        if without and section.path.split(".")[0] == without:
+            continue
         parts.append(f"{'#' * level} {f'`[{section.path}]`' if section.path else 'Top level'}")
         parts.append(section.text)
         if section.keys:

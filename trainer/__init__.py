@@ -1,6 +1,6 @@
 """The bundled trainer: SFT and GRPO on the shards, in plain torch and transformers, small enough to read.
 
-The way through it: :mod:`trainer.shards` reads rows, :mod:`trainer.encode` makes of each a
+The way through it: :mod:`trainer.shards` reads rows, :mod:`trainer.encode_rows` makes of each a
 :class:`trainer.sample.Sample`, :mod:`trainer.collate` packs samples into a batch, :mod:`trainer.policy` gives the
 log-probabilities of its targets. :mod:`trainer.sft` and :mod:`trainer.grpo` are the two loops, :mod:`trainer.loss` is
 their arithmetic.

@@ -19,13 +19,11 @@ from trainer.grpo import train_grpo
 from trainer.optimiser import NotFinite
 from trainer.reward import JudgesDown
 from trainer.sampling import SamplerError
-from trainer.settings import TrainerSettings
+from trainer.settings import TrainerSettings, config_file
 from trainer.sft import train_sft
 from trainer.stopping import Stopped
 from trainer.training import FOLDER, NothingLearnt
 
-CONFIGS = Path(__file__).parent / "configs"
-"""Configs with the papers' numbers, one for each reward."""
 AGAIN = "the last whole step is in {}, run the same command again to go on from there"
 ANEW = "the last good step is in {}: `trainer export` makes a model of it, to start from with other settings"
 
@@ -64,12 +62,6 @@ def _run(parsed: argparse.Namespace) -> Path:
     commands = {"sft": train_sft, "grpo": train_grpo, "eval": evaluate}
     with locked(parsed.output):
         return commands[parsed.command](settings, parsed.data, parsed.output)
-
-
-def config_file(named: str) -> str:
-    """The config of that path; where there is none, the bundled one of that name (``trainer/configs/``), if any."""
-    bundled = CONFIGS / f"{named}.toml"
-    return str(bundled) if not Path(named).exists() and bundled.is_file() else named
 
 
 def _told(error: BaseException, parsed: argparse.Namespace, how: str, said: str = "") -> str:

@@ -19,11 +19,11 @@ from schemas.question_text import TEXTUAL as TEXTUAL_FORM
 from schemas.records import MediaRef
 from schemas.responses.traces import read_trace
 from trainer.drawing import Drawn, Room
+from trainer.encode_rows import prompt_sample, prompt_samples
 from trainer.eval_figures import Answered
 from trainer.examiner import Examiner
-from trainer.sample import BadRow, Sample
-from trainer.shards import TrainingRow, prompt_sample
-from trainer.streams import prompt_samples
+from trainer.sample import Sample
+from trainer.shards import BadRow, TrainingRow
 from vision.crops import Crop, crops_of, cut
 from vision.decode import decode_image
 from vision.hashing import sha256_bytes

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from trainer.plan import Part, next_part
-from trainer.sample import BadRow, Sample
-from trainer.shards import ShardError, Shards, TrainingRow
+from trainer.sample import Sample
+from trainer.shards import BadRow, ShardError, Shards, TrainingRow
 
 KEPT_BYTES = 2**31
 """Encoded samples are kept for the next epoch up to this many bytes of patches; others are encoded again."""

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from trainer.model import VisionLanguageModel
-from trainer.sample import BadRow, EncodedImage, Sample, TurnSpan
+from trainer.sample import EncodedImage, Sample, TurnSpan
+from trainer.shards import BadRow
 
 MARK = "<image>"
 _PLACEHOLDER = "\ue000answer\ue000"

@@ -12,7 +12,7 @@ from schemas.answers.registry import answer_type_named
 from schemas.geometry import Box, Point
 from schemas.passk import pass_at_k
 from schemas.responses.response import parse_points, parse_response
-from trainer.group import Scored
+from trainer.reward import Scored
 from trainer.sampling import Rollout
 from trainer.shards import TrainingRow
 

@@ -14,9 +14,8 @@ from trainer.monitor import Monitor
 from trainer.records import Records
 from trainer.reward import Reward, check_recipe
 from trainer.rollouts import make_sampler
-from trainer.sample import BadRow
 from trainer.settings import TrainerSettings
-from trainer.shards import ShardError, Shards, side_of
+from trainer.shards import BadRow, ShardError, Shards, side_of
 
 QUESTIONS_AT_ONCE = 128
 SHOWN = ("accuracy",)

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainer.drawing import Drawn
+from trainer.encode_rows import prompt_samples
 from trainer.eval_figures import Answered
 from trainer.model import VisionLanguageModel
 from trainer.reward import Reward
 from trainer.sampling import Sampler
 from trainer.settings import TrainerSettings
 from trainer.shards import TrainingRow
-from trainer.streams import prompt_samples
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,6 @@ class Examiner:
         samples = self.settings.eval.samples
         rollouts = self.sampler.sample([prompt for _, prompt in asked], samples, seed)
         texts = [[self.vlm.text_of(rollout.ids) for rollout in group] for group in rollouts]
-        rows, prompts = [row for row, _ in scored_as], [prompt for _, prompt in scored_as]
-        scored = self.reward.score(self.vlm, rows, prompts, texts)
+        rows = [row for row, _ in scored_as]
+        scored = self.reward.score(self.vlm.speech, rows, texts)
         return [Answered(row, tuple(r), tuple(s)) for row, r, s in zip(rows, rollouts, scored, strict=True)]

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from schemas.responses.response import parse_boxes, parse_points
-from trainer.group import Group, Scored
+from trainer.group import Group
+from trainer.reward import Scored
 from trainer.shards import TrainingRow
 from vision.decode import decode_image
 from vision.overlay import BoxMark, Mark, draw_overlay, encode_png

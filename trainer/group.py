@@ -1,29 +1,12 @@
-"""What a response earned, and the group of responses to one question that a step compares with each other."""
+"""The group of responses to one question that a step compares with each other, with what they earned."""
 
 from dataclasses import dataclass
 
-from schemas.records import Verdict
 from trainer.loss import is_flat, is_mixed
+from trainer.reward import Scored
 from trainer.sample import Sample
 from trainer.sampling import Rollout
 from trainer.shards import TrainingRow
-
-
-@dataclass(frozen=True)
-class Scored:
-    """What a response earned: the recipe's ``reward``, and the raw ``outcome``; None is unscored.
-
-    ``text`` is the response in original pixels.
-    """
-
-    reward: float | None
-    outcome: float | None
-    text: str
-    verdicts: tuple[Verdict, ...]
-
-    def value(self, name: str) -> float | None:
-        """The value of one verdict, None where it is unscored or was not given."""
-        return next((verdict.value for verdict in self.verdicts if verdict.name == name), None)
 
 
 @dataclass(frozen=True)

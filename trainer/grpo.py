@@ -22,22 +22,22 @@ from schemas.text import counted
 from trainer.collate import Batch, collate, micro_batches
 from trainer.drawing import Drawn, Draws, Encode, Room, first_samples
 from trainer.encode import with_response
+from trainer.encode_rows import prompt_samples
 from trainer.gallery import save_rollouts
-from trainer.group import Group, Scored
+from trainer.group import Group
 from trainer.loss import Clipping, advantages, clip_high_at, overlong_penalty, policy_loss
 from trainer.memory import available_bytes, estimate, refuse_if_too_large, rows_like
 from trainer.model import VisionLanguageModel, load_model
 from trainer.optimiser import NotFinite, Optimiser
 from trainer.plan import Part, parts_of, read_plan, said_of
 from trainer.policy import Scores, score
-from trainer.reward import Reward, check_judge, check_recipe, reads_text
+from trainer.reward import Reward, Scored, check_judge, check_recipe, reads_text
 from trainer.rollouts import make_sampler
-from trainer.sample import BadRow, Sample
+from trainer.sample import Sample
 from trainer.sampling import Rollout, Sampler
 from trainer.settings import RewardSettings, TrainerSettings
-from trainer.shards import Shards, TrainingRow
+from trainer.shards import BadRow, Shards, TrainingRow
 from trainer.step_metrics import idle_because, summary
-from trainer.streams import prompt_samples
 from trainer.training import Training
 
 SEEDS_PER_STEP = 1000
@@ -140,7 +140,7 @@ def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float
     metrics |= update(trainee, samples, step) if samples else {}
     metrics |= summary(sampled, kept, trainee.reward.recipe.shown)
     metrics |= trainee.optimiser.rates(step * trainee.settings.grpo.updates_per_rollout)
-    trainee.reward.learn(sampled)
+    trainee.reward.learn((group.row, group.scored) for group in sampled)
     wall_s = time.perf_counter() - started
     tokens = sum(len(rollout.ids) for group in sampled for rollout in group.rollouts)
     metrics |= {"rollout_s": sampled_s, "wall_s": wall_s, "tokens_per_s": tokens / wall_s}
@@ -178,7 +178,7 @@ def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
     rows, prompts = [row for row, _ in drawn], [prompt for _, prompt in drawn]
     rollouts = trainee.sampler.sample(prompts, trainee.settings.grpo.group_size, seed)
     texts = [[trainee.vlm.text_of(rollout.ids) for rollout in group] for group in rollouts]
-    scored = trainee.reward.score(trainee.vlm, rows, prompts, texts)
+    scored = trainee.reward.score(trainee.vlm.speech, rows, texts)
     return [Group(*parts) for parts in zip(rows, prompts, map(tuple, rollouts), map(tuple, scored), strict=True)]
 
 

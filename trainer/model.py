@@ -18,8 +18,9 @@ from schemas.errors import UserError
 from schemas.extras import require_extra
 from schemas.responses.speech import Speech
 from trainer import attention
-from trainer.sample import BadRow, EncodedImage
+from trainer.sample import EncodedImage
 from trainer.settings import ModelSettings
+from trainer.shards import BadRow
 
 LORA_LAYERS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
 

@@ -8,8 +8,7 @@ from schemas.input_record import InvalidRecord, parse_record
 from schemas.json_lines import read_lines
 from schemas.question_text import BOXES, POINTS, TEXTUAL, user_text
 from schemas.records import MediaRef, Question, RawRecord
-from trainer.sample import BadRow
-from trainer.shards import ShardError, TrainingRow, labels_of
+from trainer.shards import BadRow, ShardError, TrainingRow, labels_of
 from vision.media import HEAD_BYTES, MediaStore, sniff_kind
 
 STREAMS = {BOXES: GROUNDED, TEXTUAL: TEXTUAL_STREAM}

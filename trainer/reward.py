@@ -5,15 +5,18 @@ What can be pointed at stands in the row.
 
 A judge or detector that does not answer is no verdict. The trainer waits and asks again (what was answered comes from
 the reply cache), and stops when it has waited long enough.
+
+Nothing here imports torch or transformers: the rewards of other trainers (:mod:`publishing.rewards`) are this one.
 """
 
 import asyncio
 import hashlib
 import itertools
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from inference.endpoint import check_extras, is_real
 from inference.errors import Failure
@@ -24,26 +27,69 @@ from rewards.case import Case, case_of
 from rewards.locating import ObjectMasks, served_by
 from rewards.recipes.base import Earned, Judged, Memory
 from schemas.config import ConfigError
-from schemas.records import FrameRef, MediaRef, Question
+from schemas.records import FrameRef, MediaRef, Question, Verdict
+from schemas.responses.speech import Size, Speech
 from schemas.responses.traces import read_trace
 from schemas.text import counted
-from trainer.group import Group, Scored
-from trainer.model import VisionLanguageModel
-from trainer.sample import EncodedImage, Sample
 from trainer.settings import RewardSettings
-from trainer.shards import FrameOf, Shards, TrainingRow, sizes_of
+from trainer.shards import BadRow, FrameOf, Shards, TrainingRow, sizes_of
 from trainer.streams import together
-from vision.decode import decode_image
+from vision.decode import UndecodableMedia, decode_image
 from vision.media import MediaStore
 
-Asked = tuple[TrainingRow, Question, list[str]]
-"""A prompt's row, its question with media, and the responses in original pixels."""
 FIRST_WAIT_S = 2.0
 MAX_WAIT_S = 60.0
 
 
 class JudgesDown(RuntimeError):
-    """Endpoints of the reward did not answer for as long as the trainer waits."""
+    """Endpoints of the reward did not answer, for as long as they were waited for."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a response earned: the recipe's ``reward``, and the raw ``outcome``; None is unscored.
+
+    ``text`` is the response in original pixels.
+    """
+
+    reward: float | None
+    outcome: float | None
+    text: str
+    verdicts: tuple[Verdict, ...]
+
+    def value(self, name: str) -> float | None:
+        """The value of one verdict, None where it is unscored or was not given."""
+        return next((verdict.value for verdict in self.verdicts if verdict.name == name), None)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A prompt's row, its question with media, and the responses in original pixels."""
+
+    row: TrainingRow
+    question: Question
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Readied:
+    """A row whose media were written, with their ``sizes`` in pixels; ``row`` no longer holds them."""
+
+    row: TrainingRow
+    question: Question
+    sizes: tuple[Size, ...]
+
+    def answered(self, texts: Iterable[str], speech: Speech) -> Asked:
+        """The row with responses as a model wrote them that has this ``speech``."""
+        return Asked(self.row, self.question, tuple(self.in_pixels(text, speech) for text in texts))
+
+    def in_pixels(self, text: str, speech: Speech) -> str:
+        """A response in original pixels."""
+        return speech.to_pixels(text, self.sizes) if self.sizes else text
+
+
+Part = Sequence[Asked]
+"""Prompts of one question whose responses are scored together: one, or one for each stream that it is asked in."""
 
 
 def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None:
@@ -99,52 +145,69 @@ class Reward:
             str(output),
             str(output),
         )
+        self._in_use: WeakValueDictionary[Question, ObjectMasks] = WeakValueDictionary()
         self._served = served_by(self._models, settings.synthetic_sources, makers=("policy",))
-        self._known: dict[tuple[Question, tuple[str, ...]], Question] = {}
+        self._known: dict[tuple[Question, tuple[FrameOf, ...], tuple[str, ...]], tuple[Question, tuple[Size, ...]]] = {}
 
-    def score(
-        self,
-        vlm: VisionLanguageModel,
-        rows: Sequence[TrainingRow],
-        prompts: Sequence[Sample],
-        texts: Sequence[Sequence[str]],
-    ) -> list[list[Scored]]:
-        """The scores of each row's responses, in order; ``texts`` are as the model wrote them.
+    def score(self, speech: Speech, rows: Sequence[TrainingRow], texts: Sequence[Sequence[str]]) -> list[list[Scored]]:
+        """The scores of each row's responses, in order; ``texts`` are as a model wrote them that has this ``speech``.
 
         The streams of one question, which stand side by side, are scored together.
 
-        Raises JudgesDown when endpoints do not answer for ``wait_s``.
+        Raises JudgesDown when endpoints do not answer for ``wait_s``, and BadRow for an image that does not decode.
         """
-        questions = [self._question(row, prompt.images) for row, prompt in zip(rows, prompts, strict=True)]
-        asked = [
-            (row, question, [_in_pixels(vlm, text, sizes_of(row, prompt.images)) for text in responses])
-            for row, question, prompt, responses in zip(rows, questions, prompts, texts, strict=True)
-        ]
+        asked = [self.ready(row).answered(responses, speech) for row, responses in zip(rows, texts, strict=True)]
+        parts = self.wait_for([[asked[place] for place in places] for places in together(rows)])
+        return [scored for part in parts for scored in part]
+
+    def ready(self, row: TrainingRow) -> Readied:
+        """The row with its media written once to the run's folder, upright. Raises BadRow for an image that does not
+        decode.
+        """
+        key = (row.question, row.frames, tuple(hashlib.sha256(data).hexdigest() for data, _ in row.images))
+        if key not in self._known:
+            refs = [self._media_ref(row, place, sha256) for place, sha256 in enumerate(key[2])]
+            question = replace(row.question, media=media_of(refs, row.frames))
+            self._known[key] = question, tuple(sizes_of(row, refs))
+        return Readied(replace(row, images=()), *self._known[key])
+
+    def wait_for(self, parts: Sequence[Part]) -> list[list[list[Scored]]]:
+        """The scores of each prompt's responses, in order. Raises JudgesDown as :meth:`score` does."""
         deadline_s, wait_s = time.monotonic() + self._settings.wait_s, FIRST_WAIT_S
+        found: dict[int, list[list[Scored]]] = {}
         while True:
-            session = Session(runtime().models(self._models))
-            found = runtime().submit(self._all(asked, session)).result()
-            down = [error for error in session.failures if error.retryable or error.failure is Failure.UNAUTHORISED]
+            left = [place for place in range(len(parts)) if place not in found]
+            tried = runtime().submit(self.attempt([parts[place] for place in left])).result()
+            found |= {place: each for place, each in zip(left, tried, strict=True) if isinstance(each, list)}
+            down = [each for each in tried if isinstance(each, JudgesDown)]
             if not down:
-                return found
+                return [found[place] for place in range(len(parts))]
             if time.monotonic() + wait_s > deadline_s:
-                raise JudgesDown(f"no answer for {self._settings.wait_s:g} s ({len(down)} calls): {down[0]}")
+                raise JudgesDown(f"no answer for {self._settings.wait_s:g} s: {down[0]}")
             time.sleep(wait_s)
             wait_s = min(2 * wait_s, MAX_WAIT_S)
+
+    async def attempt(self, parts: Sequence[Part]) -> list[list[list[Scored]] | JudgesDown]:
+        """What each part's responses earned, or that endpoints did not answer which they need; nothing is waited for.
+
+        Runs on the event loop of :mod:`inference.runtime`.
+        """
+        models = runtime().models(self._models)
+        return list(await asyncio.gather(*(self._attempt(part, Session(models)) for part in parts)))
 
     def close(self) -> None:
         """Close the reply cache and the connections."""
         runtime().close(self._models)
 
-    async def _all(self, asked: Sequence[Asked], session: Session) -> list[list[Scored]]:
-        parts = [[asked[place] for place in places] for places in together([row for row, _, _ in asked])]
-        found = await asyncio.gather(*(self._question_of(part, session) for part in parts))
-        return [scored for part in found for scored in part]
+    async def _attempt(self, part: Part, session: Session) -> list[list[Scored]] | JudgesDown:
+        scored = await self._scored(part, session)
+        down = [error for error in session.failures if error.retryable or error.failure is Failure.UNAUTHORISED]
+        return JudgesDown(f"{counted(len(down), 'call')} failed: {down[0]}") if down else scored
 
-    async def _question_of(self, asked: Sequence[Asked], session: Session) -> list[list[Scored]]:
+    async def _scored(self, part: Part, session: Session) -> list[list[Scored]]:
         """The scores of one question's responses, for each prompt that it was asked in."""
-        masks = ObjectMasks(asked[0][1], session, self._served)
-        groups = [_cases(row, texts, masks) for row, _, texts in asked]
+        masks = self._masks(part[0].question, session)
+        groups = [_cases(asked.row, asked.texts, masks) for asked in part]
         cases = [case for group in groups for case in group]
         earned = iter(zip(cases, await self.recipe.score(cases, self.memory), strict=True))
         return [
@@ -155,29 +218,31 @@ class Reward:
             for group in groups
         ]
 
-    def learn(self, groups: Sequence[Group]) -> None:
-        """Enter the groups of a step in the memory, once the step is done."""
-        step = [
-            Judged(group.row.id, scored.text, group.row.context, Earned(scored.reward, scored.verdicts))
-            for group in groups
-            for scored in group.scored
+    def _masks(self, question: Question, session: Session) -> ObjectMasks:
+        """The question's objects; what is found for one part is known to the others that are scored meanwhile."""
+        known = self._in_use.get(question)
+        masks = ObjectMasks(question, session, self._served) if known is None else replace(known, caller=session)
+        self._in_use[question] = masks
+        return masks
+
+    def learn(self, step: Iterable[tuple[TrainingRow, Sequence[Scored]]]) -> None:
+        """Enter the rows of a step, each with what its responses earned, in the memory, once the step is done."""
+        judged = [
+            Judged(row.id, each.text, row.context, Earned(each.reward, each.verdicts))
+            for row, scored in step
+            for each in scored
         ]
-        self.memory = self.recipe.learn(self.memory, step)
+        self.memory = self.recipe.learn(self.memory, judged)
 
-    def _question(self, row: TrainingRow, images: Sequence[EncodedImage]) -> Question:
-        """The row's question with its media, written once to the run's folder, upright."""
-        key = (row.question, tuple(image.key for image in images))
-        if key in self._known:
-            return self._known[key]
-        refs = [self._media_ref(data, name, image) for (data, name), image in zip(row.images, images, strict=True)]
-        question = self._known[key] = replace(row.question, media=media_of(refs, row.frames))
-        return question
-
-    def _media_ref(self, data: bytes, name: str, image: EncodedImage) -> MediaRef:
+    def _media_ref(self, row: TrainingRow, place: int, sha256: str) -> MediaRef:
+        data, name = row.images[place]
+        try:
+            decoded = decode_image(data)
+        except UndecodableMedia as error:
+            raise BadRow(f"{row.id}: image {place + 1} does not decode: {error}") from error
         suffix = Path(name).suffix.lstrip(".").lower()
         uri = self._media.write_drawn(data, suffix if suffix.isalnum() and suffix.isascii() else "bin")
-        sha256, turned = hashlib.sha256(data).hexdigest(), decode_image(data).orientation
-        return MediaRef(uri, "image", sha256, "", "", image.width, image.height, turned, len(data))
+        return MediaRef(uri, "image", sha256, "", "", decoded.width, decoded.height, decoded.orientation, len(data))
 
 
 def _cases(row: TrainingRow, texts: Sequence[str], masks: ObjectMasks) -> list[Case]:
@@ -201,7 +266,3 @@ def media_of(refs: Sequence[MediaRef], frames: Sequence[FrameOf]) -> tuple[Media
         clip = media.get(index, replace(ref, kind="video"))
         media[index] = replace(clip, frames=(*clip.frames, frame))
     return tuple(media[index] for index in sorted(media))
-
-
-def _in_pixels(vlm: VisionLanguageModel, text: str, sizes: Sequence[tuple[int, int]]) -> str:
-    return vlm.speech.to_pixels(text, sizes) if sizes else text

@@ -5,10 +5,6 @@ from dataclasses import dataclass
 import torch
 
 
-class BadRow(ValueError):
-    """A row that cannot be trained on; the message says which and why."""
-
-
 @dataclass(frozen=True)
 class EncodedImage:
     """An image as the vision tower takes it.

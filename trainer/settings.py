@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import field
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
@@ -15,6 +16,9 @@ from rewards.recipes.registry import RECIPES, make_recipe
 from schemas.config import ConfigError, OneOf, Share, settings
 from schemas.question_text import INSTRUCTIONS, POINTS
 from vision.crops import CropSettings
+
+CONFIGS = Path(__file__).parent / "configs"
+"""Configs with the papers' numbers, one for each reward."""
 
 
 @settings
@@ -258,3 +262,9 @@ class TrainerSettings:
     reward: RewardSettings = field(default_factory=RewardSettings)
     eval: EvalSettings = field(default_factory=EvalSettings)
     log: LogSettings = field(default_factory=LogSettings)
+
+
+def config_file(named: str) -> str:
+    """The config of that path; where there is none, the bundled one of that name (``trainer/configs/``), if any."""
+    bundled = CONFIGS / f"{named}.toml"
+    return str(bundled) if not Path(named).exists() and bundled.is_file() else named

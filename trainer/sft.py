@@ -5,6 +5,7 @@ from pathlib import Path
 
 from trainer.collate import collate, micro_batches
 from trainer.drawing import Drawn, Draws, Room, first_samples
+from trainer.encode_rows import sft_sample
 from trainer.loss import sft_loss
 from trainer.memory import available_bytes, estimate, refuse_if_too_large, rows_like
 from trainer.model import VisionLanguageModel, load_model
@@ -12,7 +13,7 @@ from trainer.optimiser import NotFinite, Optimiser
 from trainer.policy import score
 from trainer.sample import Sample
 from trainer.settings import TrainerSettings
-from trainer.shards import Shards, TrainingRow, sft_sample
+from trainer.shards import Shards, TrainingRow
 from trainer.training import Training
 
 SHOWN = ("loss", "grad_norm", "lr", "tokens_per_s")

@@ -1,7 +1,7 @@
 """Reading a run's shards: rows by index, in the order of the shards, with their images as bytes.
 
-The rows are memory-mapped by ``datasets``, so that a set larger than memory is drawn from at random. Images are
-decoded by the same code that read them into the pipeline, and never more than one row's at a time.
+The rows are memory-mapped by ``datasets``, so that a set larger than memory is drawn from at random. Nothing here
+imports torch: the rewards of other trainers (:mod:`publishing.rewards`) read rows too.
 """
 
 import contextlib
@@ -10,22 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
-from PIL import Image
 
 from rewards.case import COMPLEX, GROUNDED, SIMPLE, TEXTUAL, Context
 from schemas.answers.registry import answer_type_named
 from schemas.errors import UserError
 from schemas.geometry import Box
 from schemas.records import Question, Rubric
-from trainer.encode import encode_messages, encode_prompt
-from trainer.model import VisionLanguageModel
-from trainer.sample import BadRow, EncodedImage, Sample
-from vision.decode import UndecodableMedia, decode_image
 
 CONTEXT = ("complexity", "rubrics")
 """Columns that say more of a question, for the rewards that need it; null or absent where a recipe has none."""
@@ -39,6 +34,24 @@ COMMON = ("id", "source", "license", "images", "question", "answer", "answer_typ
 NEEDED = {"sft": (*COMMON, "messages"), "rl": (*COMMON, "prompt")}
 FrameOf = tuple[int, int | None, float | None]
 """Of an image of a row: the medium that it shows, and of a frame its number and its time in seconds."""
+
+
+class BadRow(ValueError):
+    """A row that cannot be used; the message says which and why."""
+
+
+class Shown(Protocol):
+    """An image of a row, upright."""
+
+    @property
+    def width(self) -> int:
+        """In pixels."""
+        ...
+
+    @property
+    def height(self) -> int:
+        """In pixels."""
+        ...
 
 
 class ShardError(UserError):
@@ -132,6 +145,21 @@ class Shards:
             if isinstance(answer, str) and isinstance(named, str)
         )
 
+    def named(self, id: str) -> TrainingRow:
+        """The row of this id; no other row is read. Raises BadRow where there is none, or more than one."""
+        places = self._places.get(id, ())
+        if len(places) != 1:
+            said = f"{len(places)} rows of {self.side} have" if places else f"no row of {self.side} has"
+            raise BadRow(f"{said} the id {id!r:.80}")
+        return self[places[0]]
+
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for place, id in enumerate(self._rows["id"]):
+            found.setdefault(id, []).append(place)
+        return found
+
     def __getitem__(self, index: int) -> TrainingRow:
         """The row; raises BadRow where its fields do not make a question."""
         fields = self._rows[index]
@@ -218,50 +246,10 @@ def labels_of(boxes: Sequence[Box]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(box.label for box in boxes))
 
 
-def encoded_images(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[EncodedImage, ...]:
-    """The row's images, decoded and upright, as the vision tower takes them. Raises BadRow, naming the image."""
-    found = []
-    for number, (data, _) in enumerate(row.images, 1):
-        try:
-            decoded = decode_image(data)
-        except UndecodableMedia as error:
-            raise BadRow(f"{row.id}: image {number} does not decode: {error}") from error
-        found.append(vlm.encode_image(Image.fromarray(decoded.pixels), hashlib.sha256(data).hexdigest()))
-    return tuple(found)
-
-
-def sft_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
-    """An SFT row as a sample, its tags in the model's own frame. Raises BadRow."""
-    images = encoded_images(vlm, row)
-    messages = [_in_frame(vlm, row, turn, images) for turn in row.messages]
-    return encode_messages(vlm, row.id, messages, images)
-
-
-def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow, images: tuple[EncodedImage, ...] | None = None) -> Sample:
-    """A row's turns up to the answer, as a sample to continue; ``images`` are the row's where they are encoded
-    already. Raises BadRow.
-    """
-    images = encoded_images(vlm, row) if images is None else images
-    turns = row.messages[:-1] if row.messages[-1]["role"] == "assistant" else row.messages
-    return encode_prompt(vlm, row.id, [_in_frame(vlm, row, turn, images) for turn in turns], images)
-
-
-def sizes_of(row: TrainingRow, images: Sequence[EncodedImage]) -> list[tuple[int, int]]:
-    """Width and height of each still image of the row, or once for the frames of a clip."""
+def sizes_of(row: TrainingRow, images: Sequence[Shown]) -> list[tuple[int, int]]:
+    """Width and height of each still image of the row, or once for the frames of a clip; ``images`` are its own."""
     sizes = [(image.width, image.height) for image in images]
     return sizes[:1] if row.frames else sizes
-
-
-def _in_frame(
-    vlm: VisionLanguageModel, row: TrainingRow, turn: Mapping[str, str], images: tuple[EncodedImage, ...]
-) -> Mapping[str, str]:
-    if turn["role"] != "assistant" or not images:
-        return turn
-    try:
-        content = vlm.speech.to_model(turn["content"], sizes_of(row, images))
-    except ValueError as error:
-        raise BadRow(f"{row.id}: {error}") from error
-    return {**turn, "content": content}
 
 
 def _line(error: BaseException) -> str:

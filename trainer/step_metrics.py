@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from trainer.group import Group, Scored
+from trainer.group import Group
+from trainer.reward import Scored
 
 
 def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str]) -> dict[str, float | None]:

@@ -7,9 +7,7 @@ are scored together, since the textual responses are compared with the best grou
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from trainer.model import VisionLanguageModel
-from trainer.sample import Sample
-from trainer.shards import TrainingRow, encoded_images, prompt_sample
+from trainer.shards import TrainingRow
 
 
 def asked(row: TrainingRow, only: Collection[str] = ()) -> list[TrainingRow]:
@@ -29,14 +27,6 @@ def asked(row: TrainingRow, only: Collection[str] = ()) -> list[TrainingRow]:
         )
         for stream, text in streams
     ]
-
-
-def prompt_samples(
-    vlm: VisionLanguageModel, row: TrainingRow, only: Collection[str] = ()
-) -> list[tuple[TrainingRow, Sample]]:
-    """What is asked of a row, stream by stream, as samples to continue that share its images. Raises BadRow."""
-    rows, images = asked(row, only), encoded_images(vlm, row)
-    return [(each, replace(prompt_sample(vlm, each, images), stream=each.context.stream or "")) for each in rows]
 
 
 def together(rows: Sequence[TrainingRow]) -> list[list[int]]:

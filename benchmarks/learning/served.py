@@ -28,11 +28,11 @@ from benchmarks.learning.learn import SHARE  # noqa: E402
 from benchmarks.learning.report import EARLY, GRPO  # noqa: E402
 from benchmarks.learning.training import Model  # noqa: E402
 from schemas.config import load_config  # noqa: E402
+from trainer.encode_rows import prompt_sample  # noqa: E402
 from trainer.model import VisionLanguageModel, load_model  # noqa: E402
 from trainer.records import Records  # noqa: E402
 from trainer.rollouts import TransformersSampler  # noqa: E402
 from trainer.settings import TrainerSettings  # noqa: E402
-from trainer.shards import prompt_sample  # noqa: E402
 
 K = 4
 GREEDY_TEMPERATURE = 1e-4

@@ -1,4 +1,4 @@
-"""The ``beam`` command: init, validate, preview, run, inspect, diff, config and cache.
+"""The ``beam`` command: init, validate, preview, run, inspect, diff, config, cache and serve-reward.
 
 Exit codes: 0 done; 1 the run failed (records unaccounted for, or an error while running); 2 something has to be
 changed first (the command, the config, the input, or an endpoint that refuses or mostly fails); 3 stopped, since a
@@ -21,6 +21,7 @@ import shtab
 
 from pipelines.commands.cache.command import add_cache_parser
 from pipelines.commands.dispatch import COMMANDS, dispatch
+from pipelines.commands.serve_reward import add_serve_reward_parser
 from pipelines.commands.streams import written_out
 from pipelines.running.endings import ending_of, line_of
 from pipelines.running.interrupts import is_interrupt
@@ -44,6 +45,7 @@ _EXAMPLES = """examples:
   beam cache stats runs/sample
   beam cache prune runs/sample --older-than 30d --dry-run
   beam cache export runs/sample --to replies.parquet
+  beam serve-reward --config argos --data runs/sample
 """
 
 
@@ -173,6 +175,7 @@ def make_parser() -> argparse.ArgumentParser:
     config = commands.add_parser("config", help="print every setting with its default and meaning", allow_abbrev=False)
     _add_pipeline_name(config, nargs="?", default="grounded_cot")
     add_cache_parser(commands)
+    add_serve_reward_parser(commands)
     for command in commands.choices.values():  # suppressed, or the default would undo a --verbose before the command
         command.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help=VERBOSE)
     return parser

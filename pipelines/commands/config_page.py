@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from pipelines.grounded_cot import Settings
+from publishing.rewards.settings import RemoteRewardSettings
 from schemas.config_docs import config_reference
 from trainer.settings import TrainerSettings
 
@@ -17,11 +18,12 @@ key by key. A key that is *left out* by default has no value until it is given o
 
 - [A pipeline's config](#a-pipelines-config): `beam run`, `beam preview` and `beam validate`
 - [A trainer's config](#a-trainers-config): `trainer sft`, `trainer grpo` and `trainer eval`
+- [A reward's config](#a-rewards-config): `beam serve-reward`, and rewards of other trainers ([rewards.md](rewards.md))
 """
 
 
 def config_page() -> str:
-    """The page: the config of the main pipeline and that of the trainer."""
+    """The page: the config of the main pipeline, that of the trainer, and that of a reward elsewhere."""
     return "\n".join(
         [
             _INTRODUCTION,
@@ -30,6 +32,9 @@ def config_page() -> str:
             config_reference(Settings, level=3),
             "## A trainer's config\n",
             config_reference(TrainerSettings, level=3),
+            "## A reward's config\n",
+            "`[reward]` is that of a trainer's config, which may stand here as a whole.\n",
+            config_reference(RemoteRewardSettings, level=3, without="reward"),
         ]
     )
 

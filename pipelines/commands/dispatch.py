@@ -37,6 +37,7 @@ COMMANDS = {
     "publish": "pipelines.commands.publish:run_publish",
     "config": "pipelines.commands.config:print_config",
     "cache": "pipelines.commands.cache.command:run_cache",
+    "serve-reward": "pipelines.commands.serve_reward:serve_reward",
 }
 """Where each command stands. It is imported when asked for: Beam, which takes seconds, is not for those that look."""
 

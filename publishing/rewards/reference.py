@@ -21,16 +21,19 @@ class RowReference:
     """The row ``id`` of the run in the folder ``run``, asked of a model of that ``family``; ``answer`` is the gold one.
 
     ``family`` is a name of :mod:`inference.families.registry`; ``plain`` writes pixels of the original image.
+    ``stream`` is the one that the row was asked in, of a row that is asked in several (iVGR §3.2); "" of all others.
     """
 
     id: str
     answer: str
     run: str
     family: str
+    stream: str = ""
 
     def text(self) -> str:
         """Returns the reference as one line of JSON with sorted keys."""
-        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+        fields = {name: value for name, value in asdict(self).items() if value or name in FIELDS}
+        return json.dumps(fields, sort_keys=True, ensure_ascii=False)
 
 
 def read_reference(text: str) -> RowReference:
@@ -39,8 +42,15 @@ def read_reference(text: str) -> RowReference:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BadReference(f"the row's reference is not JSON: {text[:80]!r}: export the run again") from error
-    fields = {name: found.get(name) for name in FIELDS} if isinstance(found, dict) else {}
-    missing = [name for name in FIELDS if not isinstance(fields.get(name), str)]
-    if missing:
-        raise BadReference(f"the row's reference has no text {missing[0]!r}: {text[:80]!r}: export the run again")
-    return RowReference(**{name: str(fields[name]) for name in FIELDS})
+    return reference_of(found, text)
+
+
+def reference_of(found: object, text: str) -> RowReference:
+    """Returns the reference that parsed JSON holds, of which ``text`` shows the beginning. Raises BadReference."""
+    given = {"stream": "", **found} if isinstance(found, dict) else {}
+    fields: dict[str, str] = {}
+    for name in (*FIELDS, "stream"):
+        if not isinstance(value := given.get(name), str):
+            raise BadReference(f"the row's reference has no text {name!r}: {text[:80]!r}: export the run again")
+        fields[name] = value
+    return RowReference(**fields)

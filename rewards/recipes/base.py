@@ -88,6 +88,8 @@ class Recipe(Protocol):
             nothing, each with what it is in the data.
         roles: roles that need an endpoint, or it can score nothing.
         shown: the verdicts whose means say how training goes.
+        compares: whether a response's reward depends on the other responses to its question.
+        learns: whether its memory grows with the steps.
         samples_by_reward: whether a group teaches where its rewards differ, and not only where its outcomes do.
     """
 
@@ -96,6 +98,8 @@ class Recipe(Protocol):
     needs: ClassVar[Mapping[str, str]] = {}
     roles: ClassVar[tuple[str, ...]] = ()
     shown: ClassVar[tuple[str, ...]] = (outcome.NAME,)
+    compares: ClassVar[bool] = False
+    learns: ClassVar[bool] = False
     samples_by_reward: ClassVar[bool] = False
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:

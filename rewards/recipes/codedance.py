@@ -37,6 +37,7 @@ class CodeDance(Recipe):
     Settings: ClassVar[type] = ToolCallSettings
     needs: ClassVar[dict[str, str]] = {"trajectory": "how the code of each turn ended"}
     shown: ClassVar[tuple[str, ...]] = (outcome.NAME, format.NAME)
+    compares: ClassVar[bool] = True
 
     settings: ToolCallSettings
 

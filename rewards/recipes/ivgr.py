@@ -57,6 +57,8 @@ class Ivgr(Recipe):
     needs: ClassVar[dict[str, str]] = {"stream": "the stream that each response was asked for in"}
     roles: ClassVar[tuple[str, ...]] = ("judge",)
     shown: ClassVar[tuple[str, ...]] = (outcome.NAME, format.NAME, boxes.NAME, consistency.NAME)
+    compares: ClassVar[bool] = True
+    learns: ClassVar[bool] = True
 
     settings: IvgrSettings
 

@@ -31,6 +31,7 @@ class Rucl(Recipe):
     needs: ClassVar[dict[str, str]] = {"rubrics": "the rubrics that responses are judged by"}
     roles: ClassVar[tuple[str, ...]] = ("judge",)
     shown: ClassVar[tuple[str, ...]] = (outcome.NAME, rubric_scores.NAME)
+    learns: ClassVar[bool] = True
 
     settings: CurriculumSettings
 

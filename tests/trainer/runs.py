@@ -20,16 +20,16 @@ from schemas.records import Question, Verdict
 from trainer.cli import main
 from trainer.drawing import Draws, Room
 from trainer.encode import encode_prompt
-from trainer.group import Group, Scored
+from trainer.encode_rows import prompt_samples
+from trainer.group import Group
 from trainer.grpo import Trainee
 from trainer.model import VisionLanguageModel
 from trainer.optimiser import Optimiser
-from trainer.reward import Reward
+from trainer.reward import Reward, Scored
 from trainer.sample import Sample
 from trainer.sampling import Rollout, Sampler
 from trainer.settings import RewardSettings, TrainerSettings
 from trainer.shards import Shards, TrainingRow
-from trainer.streams import prompt_samples
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
 TIMES = ("rollout_s", "wall_s", "tokens_per_s")

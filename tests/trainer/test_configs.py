@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from schemas.config import load_config
-from trainer.commands import CONFIGS, config_file
-from trainer.settings import TrainerSettings
+from trainer.settings import CONFIGS, TrainerSettings, config_file
 
 from .runs import Command
 

@@ -8,8 +8,9 @@ import pytest
 
 import trainer.drawing
 from trainer.drawing import Draws, Room
+from trainer.encode_rows import sft_sample
 from trainer.model import VisionLanguageModel
-from trainer.shards import ShardError, Shards, sft_sample
+from trainer.shards import ShardError, Shards
 
 Row = Callable[..., dict[str, Any]]
 Drawer = Callable[..., tuple[Draws, list[tuple[str, str]]]]

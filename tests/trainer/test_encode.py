@@ -9,7 +9,8 @@ from PIL import Image
 
 from trainer.encode import encode_messages, encode_prompt, neutral, with_response
 from trainer.model import ModelError, VisionLanguageModel
-from trainer.sample import BadRow, EncodedImage, Sample
+from trainer.sample import EncodedImage, Sample
+from trainer.shards import BadRow
 
 Load = Callable[..., VisionLanguageModel]
 ASSISTANT = {"role": "assistant", "content": "Three."}

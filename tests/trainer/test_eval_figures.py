@@ -8,7 +8,7 @@ import pytest
 from schemas.geometry import Box
 from schemas.records import Question, Verdict
 from trainer.eval_figures import Answered, exact_points, figures, mean, page, points_in_gold
-from trainer.group import Scored
+from trainer.reward import Scored
 from trainer.sampling import Rollout
 from trainer.shards import TrainingRow
 

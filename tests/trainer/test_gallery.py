@@ -8,7 +8,8 @@ import pytest
 
 from schemas.records import Question, Verdict
 from trainer.gallery import as_line, overlay_png, save_rollouts
-from trainer.group import Group, Scored
+from trainer.group import Group
+from trainer.reward import Scored
 from trainer.sampling import Rollout
 from trainer.shards import TrainingRow
 from vision.decode import decode_image

@@ -15,7 +15,7 @@ from trainer.grpo import grpo_step, train_grpo
 from trainer.model import VisionLanguageModel
 from trainer.reward import JudgesDown, Reward
 from trainer.settings import RewardSettings
-from trainer.shards import Shards, prompt_sample
+from trainer.shards import Shards
 
 from .runs import (
     BUSY,
@@ -82,7 +82,7 @@ def score(qwen3: VisionLanguageModel, data: Path, tmp_path: Path) -> Callable[[R
         row = Shards(data, "rl", tmp_path / "rows")[0]
         judge = Reward(settings, tmp_path / "out")
         try:
-            [found] = judge.score(qwen3, [row], [prompt_sample(qwen3, row)], [FREE])
+            [found] = judge.score(qwen3.speech, [row], [FREE])
         finally:
             judge.close()
         return [each.outcome for each in found]

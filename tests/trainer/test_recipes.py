@@ -17,9 +17,8 @@ from trainer.checkpoint import checkpoints, read_checkpoint
 from trainer.grpo import train_grpo
 from trainer.model import VisionLanguageModel
 from trainer.records import Records
-from trainer.sample import BadRow
 from trainer.settings import RewardSettings
-from trainer.shards import Shards
+from trainer.shards import BadRow, Shards
 
 from .runs import Command, Said, judged_by, judging, metrics_of, records, rl_row, settings_of, write_records
 

@@ -12,8 +12,7 @@ import pytest
 from schemas.question_text import user_text
 from schemas.records import MediaRef
 from trainer.records import Records
-from trainer.sample import BadRow
-from trainer.shards import ShardError
+from trainer.shards import BadRow, ShardError
 
 from .runs import SAMPLE, records, write_records
 

@@ -14,12 +14,12 @@ from schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule, from_
 from schemas.records import MediaRef
 from schemas.responses.response import parse_points
 from schemas.responses.speech import Speech
-from trainer.group import Scored
+from trainer.encode_rows import prompt_sample
 from trainer.model import VisionLanguageModel
-from trainer.reward import Reward, check_recipe, media_of
+from trainer.reward import Reward, Scored, check_recipe, media_of
 from trainer.sample import EncodedImage
 from trainer.settings import RewardSettings
-from trainer.shards import Shards, TrainingRow, prompt_sample
+from trainer.shards import Shards, TrainingRow
 from vision.decode import decode_image
 from vision.media import MediaStore
 
@@ -60,7 +60,7 @@ def score(tmp_path: Path) -> Any:
     def scored(vlm: VisionLanguageModel, row: TrainingRow, *texts: str, **settings: Any) -> list[Scored]:
         reward = Reward(RewardSettings(**settings), tmp_path / "out")
         opened.append(reward)
-        [found] = reward.score(vlm, [row], [prompt_sample(vlm, row)], [texts])
+        [found] = reward.score(vlm.speech, [row], [texts])
         return found
 
     yield scored
@@ -111,7 +111,7 @@ def test_several_rows_keep_their_answers(qwen3: VisionLanguageModel, tmp_path: P
     reward = Reward(RewardSettings(), tmp_path / "out")
     both = [shards[0], shards[1]]
     texts = [["<answer>1</answer>", "<answer>3</answer>"]] * 2
-    found = reward.score(qwen3, both, [prompt_sample(qwen3, row) for row in both], texts)
+    found = reward.score(qwen3.speech, both, texts)
     reward.close()
     assert [[scored.outcome for scored in group] for group in found] == [[1.0, 0.0], [0.0, 1.0]]
 
@@ -123,7 +123,7 @@ def test_rows_of_one_id_are_not_mixed_up(qwen3: VisionLanguageModel, tmp_path: P
     reward = Reward(RewardSettings(), tmp_path / "out")
     found = []
     for row in (shards[0], shards[1]):
-        found += reward.score(qwen3, [row], [prompt_sample(qwen3, row)], [["<answer>1</answer>", "<answer>4</answer>"]])
+        found += reward.score(qwen3.speech, [row], [["<answer>1</answer>", "<answer>4</answer>"]])
     reward.close()
     assert [[scored.outcome for scored in group] for group in found] == [[1.0, 0.0], [0.0, 1.0]]
 
@@ -275,11 +275,11 @@ def test_rows_with_frames_are_clips(qwen3: VisionLanguageModel, row_of: Any, sco
     )
     assert row.frames == ((0, 1, 0.0), (0, 2, 0.5))
     reward = Reward(RewardSettings(), tmp_path / "clip")
-    prompt = prompt_sample(qwen3, row)
-    question = reward._question(row, prompt.images)
-    [found] = reward.score(qwen3, [row], [prompt], [[said(BLUE, "3")]])[0]
+    ready = reward.ready(row)
+    [found] = reward.score(qwen3.speech, [row], [[said(BLUE, "3")]])[0]
     reward.close()
-    [clip] = question.media
+    assert (ready.sizes, ready.row.images) == (((WIDTH, HEIGHT),), ())
+    [clip] = ready.question.media
     assert (clip.kind, clip.width, clip.height, len(clip.frames)) == ("video", WIDTH, HEIGHT, 2)
     store = MediaStore(str(tmp_path / "clip"), str(tmp_path / "clip"))
     assert {decode_image(store.open_bytes(frame.uri)).pixels.shape for frame in clip.frames} == {(HEIGHT, WIDTH, 3)}
@@ -298,3 +298,17 @@ def test_a_turned_picture_is_scored_upright(qwen3: VisionLanguageModel, row_of: 
     seen: EncodedImage = prompt_sample(qwen3, row).images[0]
     assert (seen.width, seen.height) == (WIDTH, HEIGHT)
     assert score(qwen3, row, said(BLUE, "3"))[0].value("spatial") == 1.0
+
+
+def test_what_is_found_is_shared_while_it_is_in_use(qwen3: VisionLanguageModel, row_of: Any, tmp_path: Path) -> None:
+    """Two that are scored at once share a question's objects, each with calls of its own; afterwards they are gone."""
+    reward = Reward(RewardSettings(), tmp_path / "out")
+    ready = reward.ready(row_of())
+    sessions: list[Any] = [object(), object(), object()]
+    first, second = (reward._masks(ready.question, session) for session in sessions[:2])
+    assert first._found is second._found
+    assert [first.caller, second.caller] == sessions[:2]
+    kept = first._found
+    del first, second
+    assert reward._masks(ready.question, sessions[2])._found is not kept
+    reward.close()

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from schemas.responses.tags import format_points_tag
+from trainer.encode_rows import prompt_sample, sft_sample
 from trainer.model import VisionLanguageModel
-from trainer.sample import BadRow
-from trainer.shards import COMMON, ShardError, Shards, prompt_sample, sft_sample
+from trainer.shards import COMMON, BadRow, ShardError, Shards
 
 Row = Callable[..., dict[str, Any]]
 Write = Callable[..., Path]

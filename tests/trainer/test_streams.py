@@ -19,10 +19,10 @@ from trainer.checkpoint import checkpoints, read_checkpoint
 from trainer.evaluate import evaluate
 from trainer.grpo import train_grpo
 from trainer.model import VisionLanguageModel
-from trainer.sample import BadRow, Sample
+from trainer.sample import Sample
 from trainer.sampling import Rollout
 from trainer.settings import TrainerSettings
-from trainer.shards import Shards, TrainingRow
+from trainer.shards import BadRow, Shards, TrainingRow
 from trainer.streams import asked, together
 
 from .paper_rows import boxed, ivgr_drafts, rows_of, worded

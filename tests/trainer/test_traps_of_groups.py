@@ -9,10 +9,11 @@ import torch
 
 from schemas.records import Question
 from trainer.encode import encode_prompt
-from trainer.group import Group, Scored
+from trainer.group import Group
 from trainer.grpo import Trainee, to_samples, update
 from trainer.model import VisionLanguageModel
 from trainer.optimiser import NotFinite, Optimiser
+from trainer.reward import Scored
 from trainer.sample import Sample
 from trainer.sampling import Rollout
 from trainer.settings import BatchSettings, GrpoSettings, ModelSettings, OptimiserSettings, TrainerSettings

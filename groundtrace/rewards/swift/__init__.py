@@ -1,0 +1,9 @@
+"""``--external_plugins`` of ms-swift: this file. It has a folder of its own, which swift puts before all others on the
+path: beside it, ``trl.py`` would be taken for TRL.
+"""
+
+import groundtrace  # noqa: F401  (says which package stands in the way of one of ours)
+from publishing.rewards.swift import Verified as Verified
+from publishing.rewards.swift import register
+
+register()

@@ -1,0 +1,172 @@
+"""``beam serve-reward``: its words, and the server from its start to the signal that ends it."""
+
+import argparse
+import contextlib
+import ipaddress
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from schemas.errors import UserError
+from schemas.text import counted, say
+
+TOKEN_VARIABLE = "GROUNDTRACE_REWARD_TOKEN"
+ENDING_S = 10.0
+"""How long requests may take to end once a signal came."""
+EXAMPLES = """examples:
+  beam serve-reward --config argos --data runs/mine
+  beam serve-reward --config reward.toml --data runs/mine photos=runs/photos --port 9000
+"""
+
+
+class ServeError(UserError):
+    """A server that cannot be started; the message says why and what to do."""
+
+
+def add_serve_reward_parser(commands: Any) -> None:
+    """Add ``serve-reward`` to the subparsers of the ``beam`` command."""
+    parser = commands.add_parser(
+        "serve-reward",
+        help="score responses for other trainers, over HTTP",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--config", default="", metavar="FILE", help="a reward's or a trainer's config, or argos, …")
+    parser.add_argument(
+        "--data", nargs="+", required=True, metavar="RUN", help="runs, also NAME=RUN; no other is read, whoever asks"
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8500, metavar="N", help="the port (default 8500; 0: any)")
+    parser.add_argument(
+        "--allow-remote", action="store_true", help=f"listen beyond this machine without a {TOKEN_VARIABLE}"
+    )
+    parser.add_argument("--max-batch", type=_positive, default=4096, metavar="N", help="responses of one request")
+    parser.add_argument("--max-scoring", type=_positive, default=64, metavar="N", help="requests scored at once")
+    parser.add_argument(
+        "--max-waiting", type=_not_negative, default=256, metavar="N", help="requests that wait for these"
+    )
+    parser.add_argument(
+        "--timeout-s", type=_seconds, default=150.0, metavar="X", help="how long a request may take (default 150)"
+    )
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    return number
+
+
+def _not_negative(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"must be at least 0, got {number}")
+    return number
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be above 0, got {text}")
+    return number
+
+
+def serve_reward(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
+    """Serve until a signal comes; returns the exit code.
+
+    Raises :class:`schemas.errors.UserError` for a config, a run or an address that will not do.
+    """
+    import datasets
+
+    from inference.runtime import runtime  # not with the parser, which `beam --help` needs alone
+    from publishing.rewards.row_reward import RowReward
+    from publishing.rewards.server import Bounds
+    from publishing.rewards.settings import load_reward_settings
+
+    datasets.disable_progress_bars()
+    token = os.environ.get(TOKEN_VARIABLE, "")
+    check_address(parsed.host, bool(token), parsed.allow_remote)
+    settings = load_reward_settings(parsed.config)
+    reward = RowReward(settings, runs_named(parsed.data))
+    bounds = Bounds(parsed.max_batch, parsed.max_scoring, parsed.max_waiting, parsed.timeout_s)
+    rows = 0
+    for name in reward.runs:
+        found, note = reward.open_run(name)
+        rows += found
+        if note:
+            say(f"beam: {name}: {note}", file=sys.stderr)
+    with stopped_by_signals() as stopped:
+        runner, address = runtime().submit(started(reward, rows, bounds, token, parsed.host, parsed.port)).result()
+        said = f"{reward.recipe.name} for {counted(rows, 'row')} of {counted(len(reward.runs), 'run')}"
+        say(f"beam: serving {said} on {address}; Ctrl-C ends it", file=sys.stderr)
+        stopped.wait()
+        runtime().submit(runner.cleanup()).result()
+        reward.close()
+    return 0
+
+
+def runs_named(given: Sequence[str]) -> dict[str, Path]:
+    """The folders by name: ``NAME=RUN``, or the path itself. Raises ServeError for one that is no folder."""
+    found: dict[str, Path] = {}
+    for each in given:
+        name, equals, folder = each.partition("=")
+        name, path = (name, Path(folder)) if equals and not Path(each).is_dir() else (each, Path(each))
+        if not path.is_dir():
+            raise ServeError(f"--data {each}: there is no folder {path}")
+        if name in found:
+            raise ServeError(f"--data names {name} twice")
+        found[name] = path.absolute()
+    return found
+
+
+def check_address(host: str, has_token: bool, allows_remote: bool) -> None:
+    """Raises ServeError for an address that other machines reach, with no token and no --allow-remote."""
+    with contextlib.suppress(ValueError):
+        if ipaddress.ip_address(host).is_loopback:
+            return
+    if host != "localhost" and not has_token and not allows_remote:
+        raise ServeError(
+            f"--host {host} is reached from other machines: set {TOKEN_VARIABLE}, which clients then bear, or add "
+            "--allow-remote where the network keeps others out"
+        )
+
+
+async def started(reward: Any, rows: int, bounds: Any, token: str, host: str, port: int) -> tuple[Any, str]:
+    """The server's runner and where it listens; on the loop of :mod:`inference.runtime`. Raises ServeError."""
+    from aiohttp import web
+
+    from publishing.rewards.server import RewardServer
+
+    runner = web.AppRunner(RewardServer(reward, rows, bounds, token).app(), access_log=None, shutdown_timeout=ENDING_S)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except (OSError, OverflowError) as error:
+        await runner.cleanup()
+        raise ServeError(f"cannot listen on {host}:{port}: {error}") from error
+    named = f"[{host}]" if ":" in host else host
+    return runner, f"http://{named}:{runner.addresses[0][1]}"
+
+
+@contextlib.contextmanager
+def stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set, of which a second one ends the process as ever."""
+    stopped = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def stop(number: int, _: object) -> None:
+        stopped.set()
+        signal.signal(number, before[signal.Signals(number)])
+
+    for number in before:
+        signal.signal(number, stop)
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,213 @@
+"""The verifier over HTTP, for trainers that ask a remote reward: what it takes stands in
+:mod:`publishing.rewards.requests`, what it answers here.
+
+    /score       {"recipe": "argos", "scores": [{"id", "reward", "outcome", "verdicts"}, …]}
+                 where verdicts are {NAME: {"value", "reason"}, …}; a value is null where nothing could be said
+    /get_reward  {"rewards": […], "scores": [outcomes], "extra_logs": {}}
+    /health      {"status": "ok", "recipe", "rows", "scoring", "waiting", "scored"}
+    else         {"error": {"type", "message", "item"}}     with a status that is no success
+
+It lives on the event loop of :mod:`inference.runtime`, where the judges' calls are made: requests are scored side by
+side, with one limit of calls at once for each endpoint and one reply cache, and the same call of two clients is made
+once. No request waits for the slowest of another one. What was begun is finished, and its replies are kept, also where
+its client has gone or waits no longer.
+
+A judge that does not answer is an error and never a number: the client asks again, and what was answered comes from the
+cache.
+"""
+
+import asyncio
+import hmac
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from publishing.rewards.requests import BadRequest, Request, read_get_reward, read_score
+from publishing.rewards.row_reward import BadAnswer, Call, RowReward
+from schemas.config import ConfigError
+from schemas.errors import UserError
+from trainer.reward import JudgesDown, Scored
+
+_log = logging.getLogger(__name__)
+MAX_BODY_BYTES = 8 * 2**20
+BODY_TIMEOUT_S = 30.0
+"""How long a client may take to send a body."""
+RETRY_AFTER_S = 5
+"""What a client is told to wait while a judge is away."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How much a server takes on.
+
+    Attributes:
+        max_batch: responses of one request.
+        max_scoring: requests that are scored at once.
+        max_waiting: requests that wait for these.
+        timeout_s: how long a request may take with its waiting.
+    """
+
+    max_batch: int = 4096
+    max_scoring: int = 64
+    max_waiting: int = 256
+    timeout_s: float = 150.0
+
+
+class Refused(Exception):
+    """A request that gets no score: ``status`` and ``kind`` say why for programs, the message for people."""
+
+    def __init__(self, status: int, kind: str, said: str, item: int | None = None, retry_after_s: int = 0) -> None:
+        super().__init__(said)
+        self.status, self.kind, self.item, self.retry_after_s = status, kind, item, retry_after_s
+
+    def response(self) -> web.Response:
+        """The error as the client gets it."""
+        error = {"type": self.kind, "message": str(self)} | ({} if self.item is None else {"item": self.item})
+        headers = {"Retry-After": str(self.retry_after_s)} if self.retry_after_s else None
+        return web.json_response({"error": error}, status=self.status, headers=headers)
+
+
+class RewardServer:
+    """The application; :meth:`app` makes it. ``token`` is what clients must bear, "" for none."""
+
+    def __init__(self, reward: RowReward, rows: int, bounds: Bounds, token: str = "") -> None:
+        self._reward, self._rows, self._bounds, self._token = reward, rows, bounds, token
+        self._scoring = asyncio.Semaphore(bounds.max_scoring)
+        self._at_once = self._waiting = self._scored = 0
+        self._tasks: set[asyncio.Task[list[Scored]]] = set()
+
+    def app(self) -> web.Application:
+        """The routes, with their errors as JSON."""
+        app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._errors])
+        app.router.add_post("/score", self._post_score)
+        app.router.add_post("/get_reward", self._post_get_reward)
+        app.router.add_get("/health", self._get_health)
+        app.on_cleanup.append(self._finish)
+        return app
+
+    async def _post_score(self, request: web.Request) -> web.Response:
+        asked = await self._read(request, read_score)
+        scored = await self._scores(request, asked)
+        answers = zip(asked.answers, scored, strict=True)
+        return web.json_response(
+            {
+                "recipe": self._reward.recipe.name,
+                "scores": [_plain(each) | {"id": answer.reference.id} for answer, each in answers],
+            }
+        )
+
+    async def _post_get_reward(self, request: web.Request) -> web.Response:
+        scored = await self._scores(request, await self._read(request, read_get_reward))
+        counts = self._reward.settings.unscored
+        rewards = [counts if each.reward is None else each.reward for each in scored]
+        if None in rewards:
+            said = "nothing could be said of the response, and the config has no `unscored` that says what it counts"
+            raise Refused(422, "unscored", said, rewards.index(None))
+        pairs = zip(scored, rewards, strict=True)
+        outcomes = [reward if each.outcome is None else each.outcome for each, reward in pairs]
+        return web.json_response({"rewards": rewards, "scores": outcomes, "extra_logs": {}})
+
+    async def _get_health(self, _: web.Request) -> web.Response:
+        counts = {"rows": self._rows, "scoring": self._at_once, "waiting": self._waiting, "scored": self._scored}
+        return web.json_response({"status": "ok", "recipe": self._reward.recipe.name, **counts})
+
+    async def _read(self, request: web.Request, parse: Callable[[bytes], Request]) -> Request:
+        """The request, checked. Raises Refused."""
+        bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if self._token and not hmac.compare_digest(bearer.encode("utf-8", "replace"), self._token.encode()):
+            raise Refused(401, "unauthorised", "the request does not bear the server's token")
+        if request.content_type != "application/json":  # so that no page in a browser can post here
+            raise Refused(415, "not_json", "the Content-Type must be application/json")
+        try:
+            async with asyncio.timeout(BODY_TIMEOUT_S):
+                body = await request.read()
+        except TimeoutError as error:
+            raise Refused(408, "slow_body", f"the body did not come within {BODY_TIMEOUT_S:g} s") from error
+        except web.HTTPRequestEntityTooLarge as error:
+            raise Refused(413, "too_large", f"the body has more than {MAX_BODY_BYTES} bytes") from error
+        try:
+            asked = parse(body)
+        except BadRequest as error:
+            raise Refused(400, "bad_request", str(error), error.item) from error
+        if len(asked.answers) > self._bounds.max_batch:
+            said = f"{len(asked.answers)} responses in one request, at most {self._bounds.max_batch} are taken"
+            raise Refused(413, "too_large", said)
+        return asked
+
+    async def _scores(self, request: web.Request, asked: Request) -> list[Scored]:
+        """The scores, when the request's turn has come. Raises Refused."""
+        if self._waiting + self._at_once >= self._bounds.max_scoring + self._bounds.max_waiting:
+            raise Refused(429, "busy", f"{self._waiting} requests wait already: ask again", retry_after_s=1)
+        self._waiting += 1
+        task = asyncio.create_task(self._in_turn(request, asked))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        try:
+            return await asyncio.wait_for(asyncio.shield(task), self._bounds.timeout_s)
+        except TimeoutError as error:
+            said = f"no score within {self._bounds.timeout_s:g} s: ask again, what was answered by then is kept"
+            raise Refused(504, "timeout", said, retry_after_s=RETRY_AFTER_S) from error
+
+    async def _in_turn(self, request: web.Request, asked: Request) -> list[Scored]:
+        try:
+            await self._scoring.acquire()
+        finally:
+            self._waiting -= 1
+        self._at_once += 1
+        try:
+            if request.transport is None or request.transport.is_closing():
+                raise Refused(499, "gone", "the client has gone")
+            scored = await self._reward.attempt(await asyncio.to_thread(self._prepared, asked), asked.is_step)
+        except JudgesDown as error:
+            raise Refused(503, "judges_down", str(error), retry_after_s=RETRY_AFTER_S) from error
+        finally:
+            self._at_once -= 1
+            self._scoring.release()
+        self._scored += len(scored)
+        return scored
+
+    def _prepared(self, asked: Request) -> Call:
+        try:
+            self._reward.check_way(asked.is_step)
+            return self._reward.prepare(asked.answers)
+        except BadAnswer as error:
+            raise Refused(400, "bad_request", f"items[{error.number}]: {error.said}", error.number) from error
+        except UserError as error:
+            kind = "recipe" if isinstance(error, ConfigError) else "bad_request"
+            raise Refused(400, kind, str(error)) from error
+
+    def _ended(self, task: "asyncio.Task[list[Scored]]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # marks it as seen where its client waits no longer
+
+    async def _finish(self, _: web.Application) -> None:
+        """Nothing goes on behind a server that has ended: what its end had no time for is cancelled."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @web.middleware
+    async def _errors(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Every error as JSON; what is no fault of the client's says no more than its type."""
+        try:
+            return await handler(request)
+        except Refused as error:
+            return error.response()
+        except web.HTTPException as error:
+            return Refused(error.status, "http", error.reason).response()
+        except asyncio.CancelledError:
+            return Refused(503, "ending", "the server ends", retry_after_s=RETRY_AFTER_S).response()
+        except Exception as error:  # a defect: the client is told that there is no score, and we are told where
+            _log.exception("a request failed")
+            return Refused(500, "internal", f"{type(error).__name__}; the server's own output says more").response()
+
+
+def _plain(scored: Scored) -> dict[str, Any]:
+    verdicts = {verdict.name: {"value": verdict.value, "reason": verdict.reason} for verdict in scored.verdicts}
+    return {"reward": scored.reward, "outcome": scored.outcome, "verdicts": verdicts}
