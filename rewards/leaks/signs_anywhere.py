@@ -1,11 +1,12 @@
 """English signs anywhere in a text that its writer was told the answer, by their structure.
 
-A pattern is a structure over the vocabularies of :mod:`rewards.leak_words`, not a phrase, and a text is read sentence
-by sentence. Gaps are bounded, so that reading stays linear. What the same words mean in clean reasoning is excluded
-next to them: "the given figure", "the answer is given by", "the solution of the equation", "the answer choices".
+A pattern is a structure over the vocabularies of :mod:`rewards.leaks.vocabulary`, not a phrase, and a text is read
+sentence by sentence. Gaps are bounded, so that reading stays linear. What the same words mean in clean reasoning is
+excluded next to them: "the given figure", "the answer is given by", "the solution of the equation", "the answer
+choices".
 """
 
-from rewards.leak_words import (
+from rewards.leaks.vocabulary import (
     AFTER,
     ANSWER,
     BE,

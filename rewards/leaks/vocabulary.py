@@ -1,6 +1,6 @@
 """The English vocabularies of leak signs: who gives, what is given, what is said of it and what is aimed at.
 
-In every pattern ``◆`` stands for the gold answer in any of its writings (:mod:`rewards.leak` puts it there).
+In every pattern ``◆`` stands for the gold answer in any of its writings (:mod:`rewards.leaks.finding` puts it there).
 """
 
 GOLD = "◆"

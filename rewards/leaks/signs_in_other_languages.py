@@ -1,4 +1,4 @@
-"""Signs in other languages than English that a text's writer was told the answer; see :mod:`rewards.leak_words`.
+"""Signs in other languages than English that a text's writer was told the answer; see :mod:`rewards.leaks.vocabulary`.
 
 German, French, Spanish, Portuguese, Italian, Russian, Chinese, Japanese and Korean.
 """

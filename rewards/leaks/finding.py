@@ -2,10 +2,11 @@
 
 A model that learns from such reasoning learns to begin with an answer that it will not have. The gold answer is first
 marked in the text, in any of its writings; then each sentence is read for structures that tell that the answer was
-given, known, aimed at, inferred from or agreed with (:mod:`rewards.leak_signs`, :mod:`rewards.leak_languages`), and
-the first sentence for an answer that is settled before anything was looked at. A conclusion in the same words at the
-end ("so the correct answer is B") is none of these, nor is what the question itself says. Deviation: the paper does not
-say how it keeps the given answer out of the reasoning.
+given, known, aimed at, inferred from or agreed with (:mod:`rewards.leaks.signs_anywhere`,
+:mod:`rewards.leaks.signs_in_other_languages`), and the first sentence for an answer that is settled before anything was
+looked at (:mod:`rewards.leaks.signs_at_the_start`). A conclusion in the same words at the end ("so the correct answer
+is B") is none of these, nor is what the question itself says. Deviation: the paper does not say how it keeps the given
+answer out of the reasoning.
 """
 
 import re
@@ -13,9 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from rewards import leak_languages, leak_signs
-from rewards.leak_opening import AIMED, COMPARED, DERIVED, JUSTIFIED, OPENING, SEEN, SETTLED, STATED
-from rewards.leak_words import GOLD
+from rewards.leaks import signs_anywhere, signs_in_other_languages
+from rewards.leaks.signs_at_the_start import AIMED, COMPARED, DERIVED, JUSTIFIED, OPENING, SEEN, SETTLED, STATED
+from rewards.leaks.vocabulary import GOLD
 from schemas.answers.choices import gold_options
 from schemas.answers.number_words import WORDS
 from schemas.quoting import visible
@@ -39,9 +40,9 @@ def _compiled(patterns: Iterable[str]) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)
 
 
-_ANYWHERE = _compiled((*leak_signs.ANYWHERE, *leak_languages.ANYWHERE))
+_ANYWHERE = _compiled((*signs_anywhere.ANYWHERE, *signs_in_other_languages.ANYWHERE))
 _SETTLED = _compiled(SETTLED)
-_OPENING = _compiled((*OPENING, *leak_languages.OPENING))
+_OPENING = _compiled((*OPENING, *signs_in_other_languages.OPENING))
 _STATED, _JUSTIFIED, _DERIVED, _AIMED, _SEEN = _compiled((STATED, JUSTIFIED, DERIVED, AIMED, SEEN))
 _COMPARED = re.compile(COMPARED)
 _BECAUSE = re.compile(

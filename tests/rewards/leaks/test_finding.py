@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewards.leak import MAX_READ_CHARS, find_leak
+from rewards.leaks.finding import MAX_READ_CHARS, find_leak
 from schemas.records import Question
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data/leaks"
 
 
 def rows(name: str) -> list[dict[str, Any]]:

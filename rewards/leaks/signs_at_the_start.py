@@ -1,9 +1,9 @@
 """English signs at the beginning of a text that its writer was told the answer: it takes it as settled there.
 
-See :mod:`rewards.leak_words` for the vocabularies and for ``◆``.
+See :mod:`rewards.leaks.vocabulary` for the vocabularies and for ``◆``.
 """
 
-from rewards.leak_words import CHOSEN, END_UP, GIVEN, GOLD, MAKE, MODAL, OUTCOME, RIGHT, WHAT
+from rewards.leaks.vocabulary import CHOSEN, END_UP, GIVEN, GOLD, MAKE, MODAL, OUTCOME, RIGHT, WHAT
 
 _INTRO = (
     r"^(?:(?:so|ok|okay|well|alright|right|now|hmm|clearly|obviously|yes|certainly|sure|indeed|first|of course|great"
