@@ -45,6 +45,8 @@ _SETTLED = _compiled(SETTLED)
 _OPENING = _compiled((*OPENING, *signs_in_other_languages.OPENING))
 _STATED, _JUSTIFIED, _DERIVED, _AIMED, _SEEN = _compiled((STATED, JUSTIFIED, DERIVED, AIMED, SEEN))
 _COMPARED = re.compile(COMPARED)
+_ASKED = re.compile(r"\b(?:whether|if)\b[^.◆]{0,60}◆|\bfor (?:the|this|it|that)\b[^.◆]{0,40} to be ◆", re.IGNORECASE)
+"""The answer is a condition there, or what is asked: "whether the statement is true", "for it to be true"."""
 _BECAUSE = re.compile(
     r"◆[^.]{0,25}?(?:[:;–—]|\b(?:because|since|as|for|car|parce|porque|puisque|weil|da|denn|so (?:let|I|we))\b|因为)",
     re.IGNORECASE,
@@ -88,8 +90,19 @@ def _start(sentences: Sequence[str], asked: str, question: Question) -> State:
         return "clean"
     if _JUSTIFIED.search(rest[0]) and _STATED.search(first):
         return "leak"
+    if _SEEN.search(first) or _ASKED.search(first) or _lists_options(first, question):
+        return "clean"
     is_aimed = any(found.group().casefold() not in asked for found in _AIMED.finditer(first))
-    return "open" if is_aimed and not _SEEN.search(first) else "clean"
+    return "open" if is_aimed else "clean"
+
+
+def _lists_options(sentence: str, question: Question) -> bool:
+    """Whether the sentence names another option beside the right one: then it is a list, which settles nothing."""
+    said, right = sentence.casefold(), set(_option(question))
+    return any(
+        len(choice.strip()) > 1 and choice.strip() not in right and choice.strip().casefold() in said
+        for choice in question.choices or ()
+    )
 
 
 def _shown(said: str, question: Question) -> str:

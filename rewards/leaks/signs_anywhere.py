@@ -10,22 +10,43 @@ from rewards.leaks.vocabulary import (
     AFTER,
     ANSWER,
     BE,
+    CAUSE,
     CHOSEN,
     END_UP,
     GIVEN,
     GOLD,
+    GUIDE,
     IN_PICTURE,
     JUSTIFY,
+    MAKE,
     MODAL,
     NO_OBJECT,
     OUTCOME,
     RIGHT,
     SOURCE,
     TELLS,
+    WANTED,
     WHAT,
 )
 
 ANYWHERE = (
+    # what only somebody speaks of who was guided; "the desired 24"; "given as the answer"; "since that is the answer"
+    rf"\b{GUIDE}\b{IN_PICTURE}",
+    rf"\b(?:the|this|that|our|my|your|to) {WANTED} (?:{RIGHT} )?(?:(?:{CHOSEN}|{OUTCOME})(?: of|,|:)? )?{GOLD}",
+    rf"\b(?:given|provided|supplied|stated|specified|marked|indicated|listed) as (?:the |an? )?(?:{RIGHT} )?"
+    rf"(?:answer|solution)\b",
+    rf"\b{CAUSE} (?:that|this|it|{GOLD})(?: is| was|['’]s) (?:what|(?:the|our|my) (?:(?:{RIGHT}|{GIVEN}) )*(?:{ANSWER}"
+    rf"|(?<=final )(?:{CHOSEN}|{OUTCOME})))\b(?! of)",
+    rf"\b(?:the|that|this) (?:{CHOSEN}|{OUTCOME}|one) (?:that |which )(?:was|is|has been|had been) "
+    rf"(?:given|provided|supplied|stated|specified|prescribed|expected|desired|wanted|indicated|announced|fixed)"
+    rf"(?: beforehand| before| above| here)?(?=\W*$|[,;]| and\b| so\b)",
+    rf"\b{CAUSE} (?:the |our |my |this |your )?(?:{RIGHT} |{GIVEN} )?{CHOSEN} (?:\w+ ){{0,2}}?"
+    rf"(?:{END_UP}s?|ends?|equals?|comes? (?:out )?(?:to|as|at)|turns out|reads|needs|gives) (?:\w+ ){{0,2}}?{GOLD}",
+    rf"\b{ANSWER},? \(?{GOLD}\)?,? (?:suggests|implies|tells|means|indicates|requires|shows|helps"
+    rf"|guides|hints|demands)\b",
+    rf"\bin order (?:for|that) (?!the (?:statement|claim|sentence))[^.,;◆]{{1,40}} "
+    rf"(?:{MAKE}|{END_UP}s?|is) {WHAT}{GOLD}",
+    rf"(?<!= ){GOLD}(?: \w+)?,? (?:just )?as (?:required|needed|desired|wanted|demanded)\b",
     # a giver and an answer
     rf"\b(?:the|this|that|your|an?|my|our|per|with|its) (?:already )?{GIVEN}(?:,? (?:and )?{RIGHT})? "
     rf"{ANSWER}(?! (?:was|is) (?:not|wrong|incorrect|the wrong))(?!(?: is| will be| should be| must be|,)?"

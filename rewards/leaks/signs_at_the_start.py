@@ -32,9 +32,8 @@ OPENING = (
     rf"|indeed"
     rf" |obviously |certainly )?(?:the )?(?:{RIGHT}\b(?! (?:angle|triangle|side))|one (?:we|I|that|to)\b)(?! (?:if"
     rf"|only))",
-    rf"{_INTRO}(?:it|this|that|the \w+(?: \w+)?)(?: is|['’]s|['’]re| are| equals) {GOLD}\W{{0,3}}(?: and)? ?here(?:"
-    rf" is|['’]s) (?:why"
-    r"|how)",
+    rf"{GOLD}[^.;=]{{0,40}}\bhere(?: is|['’]s) (?:why|how)\b",
+    r"^(?:I|we) already know (?:that )?the (?:statement|claim|answer|result)\b",
     rf"{_INTRO}(?:let['’]s|let us|let me) (?:see|check|verify|confirm|understand|explain|show|prove|justify|work out"
     rf"|find out|think about)\b[^.;=]{{0,30}}\b(?:why|how|that|whether)\b[^.;=]{{0,40}}{GOLD}",
     rf"{_INTRO}(?:let['’]s|let us|let me|I(?:['’]ll| will)?) (?:find|spot|locate|identify|look for|point out) (?:all "
@@ -80,9 +79,7 @@ SEEN = (
 )
 """A first sentence that tells of what is seen or computed, or states a general law."""
 
-STATED = (
-    rf"(?:\b(?:is|are|equals?|has|have|was|were|shows?|contains?|of)\b|[=:]|^)[^.;=]{{0,12}}{GOLD}[^.;=]{{0,25}}\W*$"
-)
+STATED = rf"^[^.;\d]{{0,80}}{GOLD}[^.;=]{{0,25}}\W*$"
 """A first sentence that ends in the answer, by any subject but its writer."""
 
 JUSTIFIED = (
