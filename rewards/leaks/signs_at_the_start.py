@@ -49,9 +49,6 @@ OPENING = (
     rf"^(?:with|for|assume|assuming|suppose|supposing|take|taking|accept|accepting|if|given)\b(?! the (?:statement"
     rf"|claim))[^.;=]{{0,40}}(?:to be|being"
     rf"|is to be|as the) {GOLD}",
-    rf"^(?:with|assume|assuming|knowing) {GOLD} (?:as|being|is)\b",
-    rf"\b(?:count|number|total|result|value|{CHOSEN}) (?:is )?(?:confirmed|settled|fixed|known|certain"
-    rf"|clear)\b[^.;]{{0,8}}{GOLD}",
 )
 """A first sentence that takes the answer as settled, aims at it or asks how to justify it."""
 
