@@ -1,10 +1,13 @@
 """Rubrics that ask for the right answer are known by what they say, in many wordings."""
 
+from pathlib import Path
+
 import pytest
 
 from rewards.outcome_rubrics import asks_for_right_answer
 from schemas.records import Rubric
 
+DATA = Path(__file__).parent / "data"
 ASK = [
     "The final number matches what the image shows.",
     "The final answer equals the reference.",
@@ -109,3 +112,22 @@ DO_NOT = [
 @pytest.mark.parametrize(("wording", "asks"), [*((each, True) for each in ASK), *((each, False) for each in DO_NOT)])
 def test_the_outcome_is_not_paid_for_twice_in_any_wording(wording: str, asks: bool) -> None:
     assert asks_for_right_answer(Rubric("c", wording, "1 when so, else 0.", 0.0, None, "")) is asks
+
+
+def asks_in(name: str, size: int) -> list[str]:
+    wordings = (DATA / name).read_text("utf-8").splitlines()
+    assert len(set(wordings)) == size
+    return [each for each in wordings if asks_for_right_answer(Rubric("c", each, "1 when so, else 0.", 0.0, None, ""))]
+
+
+@pytest.mark.parametrize(("name", "size", "found"), [("rubrics_on_the_outcome_stranger.txt", 54, 54)])
+def test_rubrics_in_the_wordings_of_a_stranger_are_kept_apart(name: str, size: int, found: int) -> None:
+    """Written before the rules were read. At first sight 42 of the 54 were kept apart."""
+    assert len(asks_in(name, size)) >= found
+
+
+@pytest.mark.parametrize(("name", "size"), [("rubrics_on_reasoning_stranger.txt", 83)])
+def test_less_than_two_percent_of_a_strangers_rubrics_on_reasoning_are(name: str, size: int) -> None:
+    """Written before the rules were read. At first sight 1 of the 83 was."""
+    alarms = asks_in(name, size)
+    assert len(alarms) / size < 0.02, alarms

@@ -59,7 +59,7 @@ def test_less_than_two_percent_of_clean_reasoning_raises_an_alarm(name: str, siz
     """What is left open counts as an alarm, too.
 
     At first sight, before any rule was made after them, the rules raised 4 of 99 (other teachers), 1 of 60 (third),
-    of judge sections 7 of 20, then 0 of 20 (fourth), 1 of 120 (typical), 0 of 30 (option texts) and 4 of 208 (stranger).
+    of judge sections 7 of 20, then 0 of 20 (fourth), 1 of 120 (typical), 0 of 30 (option texts), 4 of 208 (stranger).
     """
     clean = rows(name)
     assert len({(row.get("judge"), row["thinking"]) for row in clean}) == size
