@@ -42,17 +42,20 @@ def of_list(line: str) -> str | None:
     return found if found is not None and found.startswith("coordinates stand") else None
 
 
-@pytest.mark.parametrize(("name", "size", "found"), [("places_stranger.txt", 70, 68)])
+@pytest.mark.parametrize(("name", "size", "found"), [("places_stranger.txt", 70, 68), ("places_later.txt", 30, 22)])
 def test_places_in_the_wordings_of_a_stranger(name: str, size: int, found: int) -> None:
-    """Written before the rules were read. At first sight 43 of the 70 were found."""
+    """The first list was written before the rules were read: at first sight 43 of the 70 were found.
+
+    The second was written after they were mended, and no rule was made after it: 19 of the 30 before, 22 now.
+    """
     written = lines(name)
     assert len(set(written)) == size
     assert sum(of_list(line) is not None for line in written) >= found
 
 
-@pytest.mark.parametrize(("name", "size"), [("no_places_stranger.txt", 159)])
+@pytest.mark.parametrize(("name", "size"), [("no_places_stranger.txt", 159), ("no_places_later.txt", 60)])
 def test_less_than_two_percent_of_a_strangers_numbers_are_taken_for_places(name: str, size: int) -> None:
-    """Written before the rules were read. At first sight 2 of the 159 were alarms."""
+    """At first sight 2 of the 159 were alarms, and none of the 60."""
     written = lines(name)
     assert len(set(written)) == size
     alarms = [line for line in written if of_list(line) is not None]

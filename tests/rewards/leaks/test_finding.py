@@ -110,6 +110,17 @@ def test_a_list_by_a_stranger_is_caught() -> None:
     assert sum(state_of(row) != "clean" for row in planted) >= 91
 
 
+def test_a_later_list_shows_what_to_expect_of_wordings_not_seen_yet() -> None:
+    """Written after the list by a stranger was mended, by the same writer; no rule was made after it.
+
+    The rules before that caught 30 of its 43 leaks, those after it 34; both raised 2 alarms on its 82 clean thoughts.
+    """
+    planted, clean = rows("leaks_later.jsonl"), rows("clean_later.jsonl")
+    assert (len({row["thinking"] for row in planted}), len({row["thinking"] for row in clean})) == (43, 82)
+    assert sum(state_of(row) != "clean" for row in planted) >= 34
+    assert sum(state_of(row) != "clean" for row in clean) <= 2
+
+
 def test_one_of_the_second_clean_list_is_left_open() -> None:
     """It begins with a general law that says the answer ("We know that granite is igneous"). At first sight 5 of 40."""
     clean = rows("clean_typical_second.jsonl")
