@@ -5,31 +5,33 @@ import re
 from schemas.records import Rubric
 
 _NOT_ITS_FORM = r"(?! (?:form|format|type|unit|kind|style|tags?)\b)"
-_ANSWER = r"(?:final )?(?:answers?|responses?|solutions?|conclusions?|choices?|options?|predictions?)"
+_ANSWER = r"(?:final )?(?:answers?|responses?|repl(?:y|ies)|solutions?|conclusions?|choices?|options?|predictions?)"
 _RIGHT = r"(?:correct|right|true|accurate|wrong|incorrect|inaccurate)"
 _LAST = (
-    r"(?:number|value|count|result|outcome|output|verdict|decision|label|total|claim|letter|choice|option|answer"
-    r"|response|solution|conclusion|prediction)"
+    r"(?:number|value|count|total|sum|result|outcome|output|verdict|decision|label|claim|statement|letter|choice|option"
+    r"|answer|response|reply|solution|conclusion|prediction|one)"
 )
 _STATED = r"(?:answers?|responses?|solutions?|conclusions?|predictions?|outputs?|outcomes?|verdicts?|decisions?)"
 _FINAL = (
-    r"(?:(?:chosen|selected|picked|marked) (?:option|choice|letter|answer|one)"
-    rf"|(?:final|boxed|last|overall) (?:yes/no )?(?:\w+ )?{_LAST}|(?:final |boxed |stated )?{_STATED}"
-    r"|(?:option|choice|answer) (?:\w+ )?(?:chosen|picked|selected|given)"
-    r"|(?:number|value|count) (?:given at the end|(?:with)?in the (?:answer|box)(?: tags?)?))"
+    r"(?:(?:final|last|overall|boxed|chosen|selected|picked|marked|predicted|reported|stated|given|returned|resulting)"
+    rf" (?:yes/no )?(?:\w+ )?{_LAST}|{_STATED}|the result(?! of)"
+    rf"|{_LAST} (?:\w+ )?(?:chosen|picked|selected|given|at the end|(?:with)?in the (?:answer|box)(?: tags?)?))"
 )
 """What the response ends in."""
+_BY = r"(?: (?:that|which|given|provided|drawn|stated|reached|of|in|on|by|from|at) [^.;,]{1,40}?| \([^)]{1,40}\))?"
+"""Whose it is or where it stands, behind what the response ends in."""
 _REFERENCE = (
-    r"(?:reference|gold(?:en)?|gt|labels?|targets?|key|expected|correct|right|true|actual|exact|number of"
-    rf"|(?:given |reference )?solution)\b{_NOT_ITS_FORM}"
+    r"(?:reference|gold(?:en)?|gt|labels?|targets?|key|expected|correct|right|true|actual|exact|number of|standard"
+    rf"|annotations?|should be|answer sheet|teacher|(?:given |reference )?solution)\b{_NOT_ITS_FORM}"
 )
 _MATCHES = (
-    r"(?:match(?:es)?|equals?|==|agrees?|coincides?|identical|consistent|corresponds?|the same|is|are|tall(?:y|ies)"
-    r"|squares?|lines? up|conforms?|hits?|(?:deviates?|differs?|departs?) from) (?:with |to |as )?"
+    r"(?:match(?:es)?|equals?|==|agrees?|coincides?|identical|equivalent|consistent|corresponds?|the same|is|are"
+    r"|tall(?:y|ies)|squares?|lines? up|conforms?|hits?|in (?:agreement|accordance|line)|as|within \w+ of"
+    r"|(?:verified|checked|held) against|(?:deviates?|differs?|departs?) from) (?:with |to |as )?"
 )
 _GIVES = (
     r"(?:reach|arriv|get|obtain|giv|end|select|pick|choos|produc|yield|conclud|stat|report|find|provid|deliver|output"
-    r"|predict|return)\w*"
+    r"|predict|return|com)\w*"
 )
 _OWNER = r"(?:data ?set|annotators?|key|reference|teacher|grader|book)"
 _PATTERNS = (
@@ -47,20 +49,22 @@ _PATTERNS = (
     r"\b(?:correctly|accurately) (?:answer(?:s|ed)?|solve[sd]?) the (?:question|problem|task)\b",
     r"\bgets? (?:it|this|the (?:question|answer|task|problem))(?: right| correct(?:ly)?)?(?=[ .,;]*(?:$|\.))",
     # "the final answer equals the reference", "the count given at the end is the true count"
-    rf"\b{_FINAL}(?: \w+){{0,2}}? {_MATCHES}(?:the |its |a |what the )?(?:\w+ )?{_REFERENCE}",
+    rf"\b{_FINAL}{_BY}(?: \w+){{0,2}}? {_MATCHES}(?:the |its |a |what the |what |in the )?(?:\w+ )?{_REFERENCE}",
     rf"\bfinal \w+ {_MATCHES}(?:what )?(?:the )?(?:image|picture)\b",
     rf"\b{_STATED}\b[^.;]{{0,20}}\b(?:is|was|are) the one (?:that |which )?"
     rf"(?:is|was|the \w+ \w+|{_RIGHT}|expected|given)\b",
     rf"\b{_STATED} (?:that |which )?the {_OWNER}\b",
     # "the final answer is not wrong", "no mistake in the final answer", "the verdict (true or false) is right"
-    rf"\b{_FINAL}(?: on [\w ]{{1,30}}| \([^)]{{1,40}}\))? "
-    rf"(?:(?:is|are|was|be|being|must be|should be|would be)(?: \w+)? )?"
-    rf"(?:{_RIGHT}|exact|valid|truthful|(?:free of|without) (?:any )?(?:error|mistake)s?|marked as \w+)\b",
+    rf"\b{_FINAL}{_BY} (?:(?:is|are|was|be|being|must be|should be|would be)(?: \w+)? )?(?:an? |the )?"
+    rf"(?:{_RIGHT}|exact|truthful|(?:free of|without) (?:any )?(?:error|mistake)s?|marked as \w+)\b{_NOT_ITS_FORM}",
+    r"\banswers? (?:is|are|be) (?:\w+ )?valid\b|\b(?:answer|outcome) check\b",
+    r"\b(?:question|problem|task) (?:is|was|gets) (?:solved|answered) (?:\w+ )?"
+    r"(?:successfully|correctly|right|accurately)\b",
     rf"\b(?:no|any|without(?: an?)?) (?:mistake|error)s? in the {_FINAL}\b",
     # "reaches the right result", "selects the right option", "a grader would accept it"
-    rf"\b{_GIVES} (?:at |with )?(?:the |a |an )?(?:right|correct|true|proper|exact|accurate|intended|expected|desired"
-    r"|wanted) (?:final )?(?:answer|result|outcome|number|count|value|option|choice|total|letter|label)\b"
-    r"(?! (?:of|for) (?:each|every)\b)",
+    rf"\b{_GIVES} (?:up )?(?:at |with |to )?(?:the |a |an )?(?:right|correct|true|proper|exact|accurate"
+    r"|intended|expected|desired|wanted) (?:final )?(?:answer|result|outcome|number|count|value|option|choice|total|letter"
+    r"|label|reply|conclusion|prediction)\b(?! (?:of|for) (?:each|every)\b)",
     r"\b(?:teacher|grader|examiner)s?\b[^.]{0,30}\b(?:accept|mark)|\baccept\w* by (?:an? |the )?\w*(?:er|or)s?\b",
     # the same in other languages
     r"标准答案|参考答案|正确答案|答案[^。，]{0,6}(?:正确|一致|对)|答え[^。]{0,4}正し",
@@ -70,7 +74,8 @@ _PATTERNS = (
 _ASKS = re.compile("|".join(_PATTERNS), re.IGNORECASE)
 _LEFT_ASIDE = re.compile(
     r"\b(?:regardless of|no matter|irrespective of|independent(?:ly)? of|whether or not|even (?:if|when|where)"
-    r"|leav(?:e|ing) aside|(?:other|remaining|alternative|rejected) (?:options?|choices?|answers?)"
+    r"|leav(?:e|ing) aside|(?:rul(?:e|ing)s? out|eliminat\w+|exclud\w+|dismiss\w+|refut\w+)"
+    r"|(?:other|remaining|alternative|rejected) (?:options?|choices?|answers?)"
     r"|not (?:about|on) whether|rather than)\b[^.;:,]*",
     re.IGNORECASE,
 )
