@@ -63,8 +63,7 @@ _PATTERNS = (
     rf"\b(?:no|any|without(?: an?)?) (?:mistake|error)s? in the {_FINAL}\b",
     # "reaches the right result", "selects the right option", "a grader would accept it"
     rf"\b{_GIVES} (?:up )?(?:at |with |to )?(?:the |a |an )?(?:right|correct|true|proper|exact|accurate"
-    r"|intended|expected|desired|wanted) (?:final )?(?:answer|result|outcome|number|count|value|option|choice|total|letter"
-    r"|label|reply|conclusion|prediction)\b(?! (?:of|for) (?:each|every)\b)",
+    rf"|intended|expected|desired|wanted) (?:final )?{_LAST}\b(?! (?:of|for) (?:each|every)\b)",
     r"\b(?:teacher|grader|examiner)s?\b[^.]{0,30}\b(?:accept|mark)|\baccept\w* by (?:an? |the )?\w*(?:er|or)s?\b",
     # the same in other languages
     r"标准答案|参考答案|正确答案|答案[^。，]{0,6}(?:正确|一致|对)|答え[^。]{0,4}正し",
