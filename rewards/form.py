@@ -73,7 +73,8 @@ _BOX_MARKS = re.compile(r"</?boxed>|<\|(?:begin|end)_of_box\|>|\\+boxed|[${}*]")
 _AXIS = re.compile(r"[xy][0-9]{0,4}")
 _OF_COORDINATES = re.compile(
     r"\b(?:coordinates?|coordinate plane|ordered pairs?|axis|axes|graph|function|vertex|vertices|vector|matrix|"
-    r"interval|tuple|slope|equation|origin)\b|[(\[]\s*-?[\d.]+\s*,\s*-?[\d.]+\s*[)\]]",
+    r"interval|tuple|slope|equation|origin|parabola|"
+    r"(?:lines|curves) (?:\w+ )?(?:intersect|meet|cross))\b|[(\[]\s*-?[\d.]+\s*,\s*-?[\d.]+\s*[)\]]",
     re.IGNORECASE,
 )
 _OF_AXES = re.compile(r"\b(?:[xy]|charts?|plots?|diagrams?|histograms?)\b", re.IGNORECASE)

@@ -13,6 +13,8 @@ characters, LaTeX, hedges ("about", "≈", "±2") and quotes are put aside first
 import re
 import unicodedata
 
+from schemas.answers.number_words import WORDS
+
 _HEDGES = re.compile(
     r"\s{0,3}±\s*\d{1,5}(?:\.\d{1,6})?|\b(?:about|around|approximately|approx\.?|roughly|circa|ca\.)(?=\s*[-~≈\d])|[~≈≃]"
     r"|\\(?:left|right|approx|sim|quad)(?![a-z])|\\[()\[\],;!: ]|\\(?:begin|end)\{[a-z]{0,8}matrix\*?\}"
@@ -23,7 +25,7 @@ _SIGNS = {
         ("−–—", "-"),
         ("⟨〈《「『【〔", "("),
         ("⟩〉》」』】〕", ")"),
-        ("、&", ","),
+        ("、،&", ","),
         ("×", "x"),
         ("→∈", "="),
     )
@@ -36,7 +38,7 @@ _UNIT = r"(?:\s*(?:px|pixels?|%))?"
 _NUMBER = rf"\s*{_FIGURE}\s*(?:px|pixels?)?\s*"
 _PLACE = re.compile(
     rf"[(\[]{_NUMBER},{_NUMBER}(?:,{_NUMBER},{_NUMBER})?[)\]]"
-    rf"|\bx\d{{0,3}}\s*[=:]\s*{_NUMBER}[,;]?\s*(?:and\s+)?y\d{{0,3}}\s*[=:]\s*{_NUMBER}",
+    rf"|(?<![A-Za-z0-9_])x\d{{0,3}}\s*[=:]\s*{_NUMBER}[,;]?\s*(?:and\s+)?y\d{{0,3}}\s*[=:]\s*{_NUMBER}",
     re.IGNORECASE,
 )
 
@@ -50,9 +52,18 @@ _NUMERAL = (
     r"(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|"
     r"(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundred)\b"
 )
+_ONES = r"one|two|three|four|five|six|seven|eight|nine"
+_TENS = r"twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
+_IN_LETTERS = re.compile(
+    rf"\b(?:({_ONES})\s+hundred\b(?:\s+and\b)?)(?:\s+({_TENS})\b(?:[\s-]({_ONES})\b)?)?"
+    rf"|\b({_TENS})\b(?:[\s-]({_ONES})\b)?",
+    re.IGNORECASE,
+)
+"""Numbers from twenty on in English words; below that, words count things and seldom say where."""
 _SAID = r"(?:(?:of|is|are|at|equals|from|between|ranges?|spans?|runs?|goes|lies|value)\b\W{0,3}){0,4}"
 _X, _Y = (
-    rf"\b(?:c|c_|cent(?:er|re)_?)?{axis}(?:_?[012c]|_?min|_?max|[ _-]?coordinates?|[ _-]?positions?|_?cent(?:er|re))?"
+    rf"(?<![A-Za-z0-9_])(?:c|c_|cent(?:er|re)_?)?{axis}"
+    r"(?:_?[012c]|_?min|_?max|[ _-]?coordinates?|[ _-]?positions?|_?cent(?:er|re))?"
     rf"(?![\w'-])\s*[=:>-]{{0,2}}\s*{_SAID}(?:{_FIGURE}|{_NUMERAL})"
     for axis in ("[xu]", "[yv]")
 )
@@ -62,10 +73,13 @@ _CORNER = (
 )
 _SPOT = (
     r"(?:\b(?:coordinates?|coordonn[ée]es|coordenadas|koordinaten|coordinate|pixels?|location|position|"
-    r"cent(?:er|re)d?|midpoint|point|coordinate pair)\b|坐标|座標|像素|位置|中心点?|좌표)"
+    r"cent(?:er|re)d?|midpoint|point|coordinate pair|(?:grid )?cell"
+    r"|posici[óo]n|posizione|posiç[ãa]o|punkt|точке)\b|坐标|座標|像素|位置|中心点?|좌표)"
 )
 _SIDE = r"(?:[xy]?[ _]?(?:min|max)|[xy][ _]?[12]|left|top|right|bottom|width|height)"
 _ACROSS, _DOWN = r"(?:left|right|width|across|horizontal\w*)", r"(?:top|bottom|height|down|vertical\w*)"
+_LONG = r"(?<![\d.])(?:\d{2,4}(?:\.\d{1,6})?|0?\.\d{1,6})(?:\s*(?:px|pixels?|units?|%|percent))?"
+"""A number as coordinates have it and counts seldom do: of two digits or more, or below one."""
 _SHARE = rf"{_FIGURE}\s*(?:%|percent)\s+(?:\w+\s+){{0,3}}"
 _RANGE = rf"{_FIGURE}\s*(?:-|\.\.|to)\s*{_FIGURE}"
 _IN_WORDS = re.compile(
@@ -82,27 +96,41 @@ _IN_WORDS = re.compile(
             rf"\b(?:at|near)\s+(?:the\s+)?[(\[{{,]?\s*{_NO_THOUSANDS}{_PAIR}(?:{_COMMA}{_PAIR})?{_NO_LIST}",
             rf"\b(?:at|near)\s+{_FIGURE}\s*(?:x|by)\s*{_FIGURE}(?!\s*(?:px|pixels?|grid|resolution|cells?|matrix))",
             rf"@\s*[(\[]?\s*{_PAIR}",
-            rf"\bfrom\s+{_PAIR}\s+(?:to|until)\s+{_PAIR}",
             rf"{_SPOT}[是为在]?\W{{0,3}}(?:(?:are|is|at|of|lies)\b\W{{0,3}}){{0,2}}{_LOOSE_PAIR}{_NO_LIST}",
-            rf"\bcoordinates?\b\W{{0,3}}(?:(?:are|is|at|of)\b\W{{0,3}}){{0,2}}{_NUMERAL}",
             rf"{_CORNER}[^.;\n\d]{{0,24}}{_LOOSE_PAIR}{_NO_LIST}",
             r"(?<![\d.,])\d{2,4}(?:,\s?|\s)\d{2,4}(?:\s*;\s*|\s+(?:-|to)\s+)(?:\w+\s+){0,2}\d{2,4}(?:,\s?|\s)\d{2,4}(?![\d.,]*\d)",
             rf"(?:\b(?:bei|situé[es]*\s+[àa]|está\s+en|точке)\s+|[在于]){_PAIR}{_NO_LIST}(?!\s*[年月日点時时岁])",
-            rf"{_PAIR}\W{{1,3}}(?:(?:in|of)\s+(?:the\s+)?(?:image|picture|photo|pixels?)\b)",
+            # A pair without a word of place: in braces, behind an arrow, of shares; after what says how it is measured.
+            rf"[{{<]\s*{_LONG}[\s,;|]+{_LONG}\s*[}}>](?![\s,]*\d)",
+            rf"(?:[-=]>|=)\s*{_NO_THOUSANDS}{_LONG}\s*[,;|]\s*{_LONG}{_NO_LIST}",
+            rf"{_FIGURE}\s*(?:%|percent)\s*(?:x|by)\s*{_FIGURE}\s*(?:%|percent)",
+            rf"\b(?:normali[sz]ed|relative|image|pixel|divided\s+into\s+\d+)\s+(?:coordinates?|units)\b[^.\n\d]{{0,30}}{_LONG}"
+            rf"\W{{1,3}}(?:and\s+)?{_LONG}",
+            # One axis by its name, and steps along both.
+            rf"\b(?:horizontal|vertical)\s+(?:positions?|coordinates?|offsets?|locations?)\b[^.\n\d]{{0,24}}{_FIGURE}",
+            rf"\b(?:abscissa|ordinate)\b[^.\n\d]{{0,16}}{_FIGURE}",
+            rf"{_LONG}\s+(?:to\s+the\s+)?(?:right|left|across)\b[^.\n\d]{{0,12}}{_LONG}\s+(?:down|up|below|above)\b",
+            rf"{_LONG}\s+(?:down|up|below|above)\b[^.\n\d]{{0,12}}{_LONG}\s+(?:to\s+the\s+)?(?:right|left|across)\b",
+            rf"\b(?:at|located|lies|stands|starts|begins|ends)\b[^.\n\d]{{0,12}}{_FIGURE}\s*(?:%|percent)\s+of\s+(?:the|its)"
+            r"\s+(?:\w+\s+)?(?:width|height)\b",
+            rf"\bat\s+(?:an?|the)\s+(?:width|height)\s+of\s+{_FIGURE}[^.\n\d]{{0,20}}\b(?:width|height)\s+of\s+{_FIGURE}",
+            rf"[距离][^\d。\n]{{0,3}}[左右上下][^\d。\n]{{0,3}}{_FIGURE}\s*(?:px|像素|%)",
             # Sides and edges.
+            rf"\b[ltrb]\s*[:=]\s*{_FIGURE}\W{{1,3}}[ltrb]\s*[:=]\s*{_FIGURE}\W{{1,3}}[ltrb]\s*[:=]\s*{_FIGURE}",
             rf"\b{_SIDE}\s*[=:]?\s*{_FIGURE}\W{{1,4}}{_SIDE}\s*[=:]?\s*{_FIGURE}\W{{1,4}}{_SIDE}\b",
             r"[(\[]\s*x_?1\s*,\s*y_?1\b|\b(?:xyxy|xywh|cxcywh)\b",
             rf"\b(?:left|right|top|bottom|upper|lower)\s+(?:edge|side|border|boundary)\s+(?:\w+\s+)?at\s+{_FIGURE}",
             rf"[(\[,{{]\s*left\s*[=:]?\s*{_FIGURE}\s*,\s*top\s*[=:]?\s*{_FIGURE}\s*[)\],}}]",
             rf"\bleft\s+(?:is|=)\s*{_FIGURE}\W{{1,4}}(?:and\s+)?top\s+(?:is|=)\s*{_FIGURE}",
             # Pixels and shares from an edge, ranges along both sides, rows and columns of pixels.
-            rf"{_FIGURE}\s*(?:px|pixels?)\s+(?:in\s+)?(?:from|off|to)\s+the\s+(?:left|right|top|bottom)",
+            rf"{_FIGURE}\s*(?:px|pixels?|%|percent)\s+(?:of\s+the\s+way\s+)?(?:in\s+|down\s+|across\s+|up\s+)?(?:from|off)\s+"
+            r"(?:the\s+)?(?:left|right|top|bottom|upper|lower)\b",
             rf"{_FIGURE}\s*(?:px|pixels?)\s+(?:right|left|down|up|across|below|above)\b",
             rf"{_SHARE}{_ACROSS}\b[^.\n]{{0,30}}?{_SHARE}{_DOWN}\b|{_SHARE}{_DOWN}\b[^.\n]{{0,30}}?{_SHARE}{_ACROSS}\b",
             rf"{_RANGE}\s*(?:px|pixels?)?\s*(?:horizontally|vertically|in\s+[xy]\b)",
             rf"{_RANGE}\s*x\s*{_RANGE}",
             r"\bpixels?\b[^.\n\d]{0,20}\b(?:row|column)\s+\d+\W{1,5}(?:column|row)\s+\d+",
-            r"\b\d{1,4}(?:st|nd|rd|th)\s+(?:pixel|column\s+of\s+pixels)\b",
+            r"\bpixels?\s+(?:row|column)\s+\d+|\b\d{1,4}(?:st|nd|rd|th)\s+(?:pixel|(?:column|row)\s+of\s+pixels)\b",
             r"\brow\s+index\s+\d+\W{1,5}col(?:umn)?\s+index\s+\d+|\br\s*=\s*\d+\W{1,3}c\s*=\s*\d+",
             r"\b(?:row\s+\d{3,5}\W{1,5}column\s+\d+|column\s+\d{3,5}\W{1,5}row\s+\d+)",
         )
@@ -110,7 +138,12 @@ _IN_WORDS = re.compile(
     re.IGNORECASE,
 )
 
-_ON_AXES = re.compile(rf"{_X}[^.\n]{{0,40}}?{_Y}|{_Y}[^.\n]{{0,40}}?{_X}", re.IGNORECASE)
+_ON_AXES = re.compile(
+    rf"{_X}[^.\n]{{0,40}}?{_Y}|{_Y}[^.\n]{{0,40}}?{_X}"
+    rf"|\b(?:between|from)\s+(?:{_X}\s+(?:and|to)\s+{_X}|{_Y}\s+(?:and|to)\s+{_Y})"
+    rf"|{_FIGURE}\s+(?:on|along)\s+the\s+(?:x|horizontal)\b[^.\n]{{0,30}}?{_FIGURE}\s+(?:on|along)\s+the\s+(?:y|vertical)\b",
+    re.IGNORECASE,
+)
 """Numbers of both axes, which a question of charts or unknowns may be about."""
 
 
@@ -129,6 +162,11 @@ def _plain_sign(sign: str) -> str:
     return sign if digit is None else str(digit)
 
 
+def _in_digits(found: re.Match[str]) -> str:
+    hundreds, *rest = (WORDS.get((word or "").casefold(), 0) for word in found.groups())
+    return str(hundreds * 100 + sum(rest))
+
+
 def place_in_prose(prose: str) -> str | None:
     """Returns the first position that the prose gives, in brackets or by its axes; None where there is none."""
     return _first(_PLACE, plain(prose))
@@ -139,7 +177,7 @@ def place_in_words(text: str, is_of_axes: bool = False) -> str | None:
 
     Where the question is about axes or unknowns called x and y, their values are no coordinates of the image.
     """
-    said = plain(text)
+    said = _IN_LETTERS.sub(_in_digits, plain(text))
     found = _first(_IN_WORDS, said)
     return found if found is not None or is_of_axes else _first(_ON_AXES, said)
 

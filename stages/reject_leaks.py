@@ -1,6 +1,6 @@
 """Leaks: traces that give away that their writer was told the answer (SAIL-RL App. A.1, guided prompting) are rejected.
 
-In: verified drafts. Out: those whose kept trace shows no sign of it, first by its words (:mod:`rewards.leak`), then,
+In: verified drafts. Out: those whose kept trace shows no sign of it, first by its words (:mod:`rewards.leaks`), then,
 where there is a judge that reads prose, by that judge. Words that leave it open are rejected where nobody reads them.
 The judge is asked of every chain of thought that the words let pass, or with ``ask = "open"`` only of those that they
 leave open: wordings that nobody thought of pass the words.
@@ -15,7 +15,7 @@ from inference.session import Session
 from inference.settings import ModelsSettings
 from rewards.judge import JudgeTask, ask_judge, true_or_false
 from rewards.judge_guard import question_text
-from rewards.leak import Leak, find_leak
+from rewards.leaks.finding import Leak, find_leak
 from schemas.config import settings
 from schemas.records import Draft
 from schemas.responses.response import parse_response

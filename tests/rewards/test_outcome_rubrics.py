@@ -1,10 +1,13 @@
 """Rubrics that ask for the right answer are known by what they say, in many wordings."""
 
+from pathlib import Path
+
 import pytest
 
 from rewards.outcome_rubrics import asks_for_right_answer
 from schemas.records import Rubric
 
+DATA = Path(__file__).parent / "data"
 ASK = [
     "The final number matches what the image shows.",
     "The final answer equals the reference.",
@@ -109,3 +112,28 @@ DO_NOT = [
 @pytest.mark.parametrize(("wording", "asks"), [*((each, True) for each in ASK), *((each, False) for each in DO_NOT)])
 def test_the_outcome_is_not_paid_for_twice_in_any_wording(wording: str, asks: bool) -> None:
     assert asks_for_right_answer(Rubric("c", wording, "1 when so, else 0.", 0.0, None, "")) is asks
+
+
+def asks_in(name: str, size: int) -> list[str]:
+    wordings = (DATA / name).read_text("utf-8").splitlines()
+    assert len(set(wordings)) == size
+    return [each for each in wordings if asks_for_right_answer(Rubric("c", each, "1 when so, else 0.", 0.0, None, ""))]
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "found"), [("stranger", 54, 54), ("later", 25, 25), ("third", 25, 22), ("fourth", 20, 14)]
+)
+def test_rubrics_of_these_lists_are_kept_apart(name: str, size: int, found: int) -> None:
+    """Each list was written before the rules were mended after it; the first by a writer who had not read them.
+
+    At first sight 42 of 54, 13 of 25, 16 of 25 and, after the last mend, 14 of 20 were kept apart (the rules before
+    all of these: 42, 12, 16 and 10). No rule was made after the fourth.
+    """
+    assert len(asks_in(f"rubrics_on_the_outcome_{name}.txt", size)) >= found
+
+
+@pytest.mark.parametrize(("name", "size"), [("stranger", 83), ("later", 40), ("third", 40), ("fourth", 30)])
+def test_less_than_two_percent_of_rubrics_on_reasoning_are(name: str, size: int) -> None:
+    """At first sight 1 of 83, 2 of 40, 0 of 40 and 0 of 30 were."""
+    alarms = asks_in(f"rubrics_on_reasoning_{name}.txt", size)
+    assert len(alarms) / size < 0.02, alarms

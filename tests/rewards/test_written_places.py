@@ -35,6 +35,33 @@ def test_numbers_that_are_no_coordinates_may_stand(written: str) -> None:
     assert fault(written) is None
 
 
+def of_list(line: str) -> str | None:
+    """The place that is found in a line of a list: a sentence, behind ``||`` where it answers a question of its own."""
+    asked, _, said = line.rpartition("||")
+    found = fault(said, Question("q", "", "", (), asked.strip(), "2", "numeric") if asked else COUNT)
+    return found if found is not None and found.startswith("coordinates stand") else None
+
+
+@pytest.mark.parametrize(("name", "size", "found"), [("places_stranger.txt", 70, 68), ("places_later.txt", 30, 22)])
+def test_places_in_the_wordings_of_a_stranger(name: str, size: int, found: int) -> None:
+    """The first list was written before the rules were read: at first sight 43 of the 70 were found.
+
+    The second was written after they were mended, and no rule was made after it: 19 of the 30 before, 22 now.
+    """
+    written = lines(name)
+    assert len(set(written)) == size
+    assert sum(of_list(line) is not None for line in written) >= found
+
+
+@pytest.mark.parametrize(("name", "size"), [("no_places_stranger.txt", 159), ("no_places_later.txt", 60)])
+def test_less_than_two_percent_of_a_strangers_numbers_are_taken_for_places(name: str, size: int) -> None:
+    """At first sight 2 of the 159 were alarms, and none of the 60."""
+    written = lines(name)
+    assert len(set(written)) == size
+    alarms = [line for line in written if of_list(line) is not None]
+    assert len(alarms) / size < 0.02, alarms
+
+
 BOX = '<box alt="yellow square">[10,20,30,40]</box>'
 POINT = '<points x1="20" y1="30" alt="yellow square">yellow square</points>'
 

@@ -12,7 +12,7 @@ from schemas.records import Call, Draft
 from schemas.responses.traces import read_trace
 from stages.reject_leaks import LeakSettings, RejectLeaks
 
-DATA = Path(__file__).resolve().parents[1] / "rewards/data"
+DATA = Path(__file__).resolve().parents[1] / "rewards/data/leaks"
 TEACHER = Call("teacher", "judged_trace.v1", "s", "m", ("the key of the trace",))
 JUDGE = Call("judge", "judge_decision.v1", "s", "m", ("another",))
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewards.leak import MAX_READ_CHARS, find_leak
+from rewards.leaks.finding import MAX_READ_CHARS, find_leak
 from schemas.records import Question
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data/leaks"
 
 
 def rows(name: str) -> list[dict[str, Any]]:
@@ -52,13 +52,14 @@ def test_every_planted_phrasing_is_caught(name: str, size: int) -> None:
         ("clean_fourth.jsonl", 20),
         ("clean_typical.jsonl", 120),
         ("clean_option_texts.jsonl", 30),
+        ("clean_stranger.jsonl", 208),
     ],
 )
 def test_less_than_two_percent_of_clean_reasoning_raises_an_alarm(name: str, size: int) -> None:
     """What is left open counts as an alarm, too.
 
     At first sight, before any rule was made after them, the rules raised 4 of 99 (other teachers), 1 of 60 (third),
-    of judge sections 7 of 20, then 0 of 20 (fourth), 1 of 120 (typical) and 0 of 30 (option texts).
+    of judge sections 7 of 20, then 0 of 20 (fourth), 1 of 120 (typical), 0 of 30 (option texts), 4 of 208 (stranger).
     """
     clean = rows(name)
     assert len({(row.get("judge"), row["thinking"]) for row in clean}) == size
@@ -96,6 +97,28 @@ def test_typical_wordings_are_caught(name: str, size: int) -> None:
     planted = rows(name)
     assert len({row["thinking"] for row in planted}) == size
     assert [row["thinking"] for row in planted if state_of(row) == "clean"] == []
+
+
+def test_a_list_by_a_stranger_is_caught() -> None:
+    """Typical and subtle wordings over all kinds of answers; whoever wrote it had not read the rules.
+
+    At first sight they caught 78 of the 93. What is left says so by its sense alone ("since we know the light isn't
+    green", where the answer is no).
+    """
+    planted = rows("leaks_stranger.jsonl")
+    assert len({row["thinking"] for row in planted}) == 93
+    assert sum(state_of(row) != "clean" for row in planted) >= 91
+
+
+def test_a_later_list_shows_what_to_expect_of_wordings_not_seen_yet() -> None:
+    """Written after the list by a stranger was mended, by the same writer; no rule was made after it.
+
+    The rules before that caught 30 of its 43 leaks, those after it 34; both raised 2 alarms on its 82 clean thoughts.
+    """
+    planted, clean = rows("leaks_later.jsonl"), rows("clean_later.jsonl")
+    assert (len({row["thinking"] for row in planted}), len({row["thinking"] for row in clean})) == (43, 82)
+    assert sum(state_of(row) != "clean" for row in planted) >= 34
+    assert sum(state_of(row) != "clean" for row in clean) <= 2
 
 
 def test_one_of_the_second_clean_list_is_left_open() -> None:

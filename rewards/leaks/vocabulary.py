@@ -1,6 +1,6 @@
 """The English vocabularies of leak signs: who gives, what is given, what is said of it and what is aimed at.
 
-In every pattern ``◆`` stands for the gold answer in any of its writings (:mod:`rewards.leak` puts it there).
+In every pattern ``◆`` stands for the gold answer in any of its writings (:mod:`rewards.leaks.finding` puts it there).
 """
 
 GOLD = "◆"
@@ -24,6 +24,18 @@ NO_OBJECT = (
 )
 ANSWER = rf"(?:answer|solution|response|reply|verdict|ground[ -]truth){NO_OBJECT}\b"
 CHOSEN = r"(?:answer|solution|response|reply|result|label|option|choice|pick|selection)"
+WANTED = (
+    r"(?:provided|supplied|expected|desired|official|reference|gold(?:en)?|target|ground[ -]truth|wanted|intended"
+    r"|predetermined|prescribed|required)"
+)
+CAUSE = (
+    r"(?:since|as|because|for|considering(?: that)?|given(?: that)?|seeing(?: that)?|knowing(?: that)?|now that"
+    r"|assuming(?: that)?|accepting(?: that)?|provided that|supposing(?: that)?)"
+)
+GUIDE = (
+    r"(?:guidance|guideline|answer keys?|solution keys?|mark(?:ing)? schemes?|model answers?|solutions? manual"
+    r"|(?:gold(?:en)?|reference|official|ground[ -]truth) (?:answer|solution|label|standard)s?|ground[ -]truths?)"
+)
 OUTCOME = r"(?:result|value|outcome|output|number|count|total|figure|reading|number|quantity)"
 IN_PICTURE = (
     r"(?![^.,;:◆]{0,45}\b(?:by (?!the (?:user|prompt|task|question|teacher|annot|data))|image|picture|figure|chart"
@@ -57,7 +69,8 @@ JUSTIFY = (
 )
 TELLS = (
     r"(?:tells?|told|says?|said|states?|stated|mentions?|mentioned|informs?|informed|indicates?|indicated|gives?|gave"
-    r"|reads?|lists?|listed|has|shows?|specif(?:y|ies|ied)|points? (?:to|at)|confirms?|records?|puts?|wants?|requires?"
+    r"|reads?|lists?|listed|has(?! to\b)|shows?"
+    r"|specif(?:y|ies|ied)|points? (?:to|at)|confirms?|records?|puts?|wants?|requires?"
     r"|expects?|provides?|provided|supplied|supplies|wrote)"
 )
 SOURCE = (

@@ -2,10 +2,11 @@
 
 A model that learns from such reasoning learns to begin with an answer that it will not have. The gold answer is first
 marked in the text, in any of its writings; then each sentence is read for structures that tell that the answer was
-given, known, aimed at, inferred from or agreed with (:mod:`rewards.leak_signs`, :mod:`rewards.leak_languages`), and
-the first sentence for an answer that is settled before anything was looked at. A conclusion in the same words at the
-end ("so the correct answer is B") is none of these, nor is what the question itself says. Deviation: the paper does not
-say how it keeps the given answer out of the reasoning.
+given, known, aimed at, inferred from or agreed with (:mod:`rewards.leaks.signs_anywhere`,
+:mod:`rewards.leaks.signs_in_other_languages`), and the first sentence for an answer that is settled before anything was
+looked at (:mod:`rewards.leaks.signs_at_the_start`). A conclusion in the same words at the end ("so the correct answer
+is B") is none of these, nor is what the question itself says. Deviation: the paper does not say how it keeps the given
+answer out of the reasoning.
 """
 
 import re
@@ -13,9 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from rewards import leak_languages, leak_signs
-from rewards.leak_opening import AIMED, COMPARED, DERIVED, JUSTIFIED, OPENING, SEEN, SETTLED, STATED
-from rewards.leak_words import GOLD
+from rewards.leaks import signs_anywhere, signs_in_other_languages
+from rewards.leaks.signs_at_the_start import AIMED, COMPARED, DERIVED, JUSTIFIED, OPENING, SEEN, SETTLED, STATED
+from rewards.leaks.vocabulary import GOLD
 from schemas.answers.choices import gold_options
 from schemas.answers.number_words import WORDS
 from schemas.quoting import visible
@@ -39,11 +40,13 @@ def _compiled(patterns: Iterable[str]) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)
 
 
-_ANYWHERE = _compiled((*leak_signs.ANYWHERE, *leak_languages.ANYWHERE))
+_ANYWHERE = _compiled((*signs_anywhere.ANYWHERE, *signs_in_other_languages.ANYWHERE))
 _SETTLED = _compiled(SETTLED)
-_OPENING = _compiled((*OPENING, *leak_languages.OPENING))
+_OPENING = _compiled((*OPENING, *signs_in_other_languages.OPENING))
 _STATED, _JUSTIFIED, _DERIVED, _AIMED, _SEEN = _compiled((STATED, JUSTIFIED, DERIVED, AIMED, SEEN))
 _COMPARED = re.compile(COMPARED)
+_ASKED = re.compile(r"\b(?:whether|if)\b[^.◆]{0,60}◆|\bfor (?:the|this|it|that)\b[^.◆]{0,40} to be ◆", re.IGNORECASE)
+"""The answer is a condition there, or what is asked: "whether the statement is true", "for it to be true"."""
 _BECAUSE = re.compile(
     r"◆[^.]{0,25}?(?:[:;–—]|\b(?:because|since|as|for|car|parce|porque|puisque|weil|da|denn|so (?:let|I|we))\b|因为)",
     re.IGNORECASE,
@@ -87,8 +90,19 @@ def _start(sentences: Sequence[str], asked: str, question: Question) -> State:
         return "clean"
     if _JUSTIFIED.search(rest[0]) and _STATED.search(first):
         return "leak"
+    if _SEEN.search(first) or _ASKED.search(first) or _lists_options(first, question):
+        return "clean"
     is_aimed = any(found.group().casefold() not in asked for found in _AIMED.finditer(first))
-    return "open" if is_aimed and not _SEEN.search(first) else "clean"
+    return "open" if is_aimed else "clean"
+
+
+def _lists_options(sentence: str, question: Question) -> bool:
+    """Whether the sentence names another option beside the right one: then it is a list, which settles nothing."""
+    said, right = sentence.casefold(), set(_option(question))
+    return any(
+        len(choice.strip()) > 1 and choice.strip() not in right and choice.strip().casefold() in said
+        for choice in question.choices or ()
+    )
 
 
 def _shown(said: str, question: Question) -> str:

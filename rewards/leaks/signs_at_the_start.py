@@ -1,9 +1,9 @@
 """English signs at the beginning of a text that its writer was told the answer: it takes it as settled there.
 
-See :mod:`rewards.leak_words` for the vocabularies and for ``◆``.
+See :mod:`rewards.leaks.vocabulary` for the vocabularies and for ``◆``.
 """
 
-from rewards.leak_words import CHOSEN, END_UP, GIVEN, GOLD, MAKE, MODAL, OUTCOME, RIGHT, WHAT
+from rewards.leaks.vocabulary import CHOSEN, END_UP, GIVEN, GOLD, MAKE, MODAL, OUTCOME, RIGHT, WHAT
 
 _INTRO = (
     r"^(?:(?:so|ok|okay|well|alright|right|now|hmm|clearly|obviously|yes|certainly|sure|indeed|first|of course|great"
@@ -32,9 +32,8 @@ OPENING = (
     rf"|indeed"
     rf" |obviously |certainly )?(?:the )?(?:{RIGHT}\b(?! (?:angle|triangle|side))|one (?:we|I|that|to)\b)(?! (?:if"
     rf"|only))",
-    rf"{_INTRO}(?:it|this|that|the \w+(?: \w+)?)(?: is|['’]s|['’]re| are| equals) {GOLD}\W{{0,3}}(?: and)? ?here(?:"
-    rf" is|['’]s) (?:why"
-    r"|how)",
+    rf"{GOLD}[^.;=]{{0,40}}\bhere(?: is|['’]s) (?:why|how)\b",
+    r"^(?:I|we) already know (?:that )?the (?:statement|claim|answer|result)\b",
     rf"{_INTRO}(?:let['’]s|let us|let me) (?:see|check|verify|confirm|understand|explain|show|prove|justify|work out"
     rf"|find out|think about)\b[^.;=]{{0,30}}\b(?:why|how|that|whether)\b[^.;=]{{0,40}}{GOLD}",
     rf"{_INTRO}(?:let['’]s|let us|let me|I(?:['’]ll| will)?) (?:find|spot|locate|identify|look for|point out) (?:all "
@@ -50,9 +49,6 @@ OPENING = (
     rf"^(?:with|for|assume|assuming|suppose|supposing|take|taking|accept|accepting|if|given)\b(?! the (?:statement"
     rf"|claim))[^.;=]{{0,40}}(?:to be|being"
     rf"|is to be|as the) {GOLD}",
-    rf"^(?:with|assume|assuming|knowing) {GOLD} (?:as|being|is)\b",
-    rf"\b(?:count|number|total|result|value|{CHOSEN}) (?:is )?(?:confirmed|settled|fixed|known|certain"
-    rf"|clear)\b[^.;]{{0,8}}{GOLD}",
 )
 """A first sentence that takes the answer as settled, aims at it or asks how to justify it."""
 
@@ -80,9 +76,7 @@ SEEN = (
 )
 """A first sentence that tells of what is seen or computed, or states a general law."""
 
-STATED = (
-    rf"(?:\b(?:is|are|equals?|has|have|was|were|shows?|contains?|of)\b|[=:]|^)[^.;=]{{0,12}}{GOLD}[^.;=]{{0,25}}\W*$"
-)
+STATED = rf"^[^.;\d]{{0,80}}{GOLD}[^.;=]{{0,25}}\W*$"
 """A first sentence that ends in the answer, by any subject but its writer."""
 
 JUSTIFIED = (
