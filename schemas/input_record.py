@@ -76,6 +76,8 @@ def parse_record(raw: RawRecord) -> InputRecord:
         detail = f"id: {excerpt(record_id)} ends like the ids that repeated records are rejected under (#number)"
         raise InvalidRecord(Reason.INVALID_RECORD, detail)
     try:
+        if raw.problem:
+            raise InvalidRecord(Reason.INVALID_RECORD, raw.problem)
         return _parse_fields(raw, record_id, fields)
     except InvalidRecord as error:
         error.record_id = record_id
