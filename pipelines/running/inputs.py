@@ -3,7 +3,6 @@
 import difflib
 import hashlib
 import itertools
-import os
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -92,9 +91,9 @@ def _with_files(found: Input, rows: RowSettings) -> Input:
     digest = hashlib.sha256(found.fingerprint.encode())
     names = SHAPES[rows.shape].files(rows)
     for name in names:
-        path = os.path.join(found.media_root, name)
+        path = Path(found.media_root, name)
         try:
-            with open(path, "rb") as stream:
+            with path.open("rb") as stream:
                 digest.update(hashlib.file_digest(stream, "sha256").digest())
         except OSError as error:
             raise InputError(

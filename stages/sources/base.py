@@ -65,12 +65,11 @@ class Input:
 class RowSettings(ShapeSettings):
     """How the rows of an input become records.
 
-    Rows of Parquet and of data sets without an id column have the id ``row-<number>``. ``docs/inputs.md`` has the shapes.
+    Rows of Parquet and of data sets without an id column have the id ``row-<number>``. The shapes stand in
+    ``docs/inputs.md``.
     """
 
-    shape: Annotated[str, OneOf(SHAPES), "how a row is laid out: one record with its fields in columns, or else"] = (
-        "rows"
-    )
+    shape: Annotated[str, OneOf(SHAPES), "how a row is laid out; rows: one record, its fields in columns"] = "rows"
     columns: Annotated[Mapping[FieldName, str], "which of the input's columns, or keys, holds which field"] = field(
         default_factory=dict
     )

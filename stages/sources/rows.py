@@ -6,11 +6,12 @@ Embedded media are written once to the run folder and referred to from there; me
 import base64
 import binascii
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
+
+from apache_beam.io.filesystems import FileSystems
 
 from schemas.records import RawRecord
 from schemas.text import excerpt, storable
@@ -45,7 +46,7 @@ def row_records(
 def shaped(found: Iterable[Row | str], source: Source, rows: RowSettings) -> Iterator[Row | str]:
     """The rows that the input's rows stand for, by their shape. One that is not of the shape stays one row."""
     id_column = rows.columns.get("id", "id")
-    read = SHAPES[rows.shape].reader(rows, os.path.dirname(source.path), id_column)
+    read = SHAPES[rows.shape].reader(rows, FileSystems.split(source.path)[0], id_column)
     for row in found:
         if isinstance(row, str):
             yield row

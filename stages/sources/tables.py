@@ -52,8 +52,7 @@ class Tables(Format):
             raise NothingHere("no .csv or .tsv file")
         refuse_other_files(path, "a table")
         records, columns = 0, set[str]()
-        for row in _rows(str(path)):
-            records += 1
+        for records, row in enumerate(_rows(str(path)), 1):
             columns.update(row)
         folder = path.parent.resolve()  # not that of the file's target: snapshots from the hub are folders of links
         file = str(folder / path.name)

@@ -42,7 +42,7 @@ class ShapeSettings:
 class Shape(abc.ABC):
     """One layout of rows: a file of its own, and one line in :data:`stages.sources.shapes.registry.SHAPES`.
 
-    A shape keeps no state; what it gives is read by the column map as if the input had it, beside the row's own columns.
+    A shape keeps no state. What it gives is read by the column map as if the input had it, beside the row's columns.
     """
 
     name: ClassVar[str]

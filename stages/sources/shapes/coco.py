@@ -12,7 +12,6 @@ train2017); segmentations are passed over while it is read.
 import io
 import json
 import math
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -76,7 +75,7 @@ class Coco(Shape):
         """The rows with ``media`` and ``boxes`` of the COCO file, which is read at the first row."""
         if not settings.coco_instances:
             raise UserError('input.shape = "coco" needs the COCO file: set input.coco_instances to its path')
-        path = os.path.join(folder, settings.coco_instances)
+        path = FileSystems.join(folder, settings.coco_instances)
         return lambda row: _read(row, _instances(path, _stamp(path)))
 
     def files(self, settings: ShapeSettings) -> tuple[str, ...]:
@@ -89,15 +88,15 @@ class Coco(Shape):
         found = sorted(path.relative_to(folder).as_posix() for path in below)
         if len(found) == 1:
             line = f"coco_instances = {json.dumps(found[0])}  # boxes and file names come from here"
-            return [line, folder_line(folder, _first_file_name(os.path.join(folder, found[0])))]
+            return [line, folder_line(folder, _first_file_name(Path(folder, found[0])))]
         seen = ", ".join(map(printable, found)) or "none is seen here"
         return [f'# coco_instances = "…"  # the COCO file that holds the boxes: {seen}', folder_line(folder, None)]
 
 
-def _first_file_name(path: str) -> Any:
+def _first_file_name(path: Path) -> Any:
     """The file name of the first image, None where the file does not say one."""
     try:
-        with open(path, encoding="utf-8-sig") as stream:
+        with path.open(encoding="utf-8-sig") as stream:
             return next((entry.get("file_name") for _, entry in named_entries(stream, ("images",))), None)
     except (OSError, ValueError):
         return None  # what is wrong with the file is said where it is read
@@ -156,7 +155,7 @@ def _number(value: Any) -> int:
 def _stamp(path: str) -> tuple[float, int]:
     """What tells a file from one that was written over it; nothing for a file that is not on this machine."""
     try:
-        found = os.stat(path)
+        found = Path(path).stat()
     except OSError:
         return 0.0, 0
     return found.st_mtime, found.st_size
