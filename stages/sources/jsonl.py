@@ -60,7 +60,7 @@ class JsonLines(Format):
             raise InputError(f"cannot read {path} ({error.strerror}): name a file of records") from error
         folder = path.parent.resolve()  # not that of the file's target: snapshots from the hub are folders of links
         source = Source(self.name, str(folder / path.name))
-        if rows.shape != Rows.name:
+        if SHAPES[rows.shape].is_expanding:
             records = sum(1 for _ in shaped(_objects(source.path), source, rows))
             source = Source(self.name, source.path, records=records)
         return Input(str(folder), (source,), str(folder), fingerprint, _keys(path, rows))

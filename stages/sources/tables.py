@@ -10,6 +10,7 @@ import io
 import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -51,9 +52,8 @@ class Tables(Format):
         if not path.is_file() or not (path.suffix in _CELL_FILES or (path.suffix == ".json" and is_array(path))):
             raise NothingHere("no .csv or .tsv file")
         refuse_other_files(path, "a table")
-        records, columns = 0, set[str]()
-        for records, row in enumerate(_rows(str(path)), 1):
-            columns.update(row)
+        names = Counter(name for row in _rows(str(path)) for name in (None, *row))
+        records, columns = names.pop(None, 0), {name for name in names if name is not None}
         folder = path.parent.resolve()  # not that of the file's target: snapshots from the hub are folders of links
         file = str(folder / path.name)
         if SHAPES[rows.shape].is_expanding:
