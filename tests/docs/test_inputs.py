@@ -52,7 +52,11 @@ def verl(folder: Path) -> str:
 
 def vlmevalkit(folder: Path) -> str:
     image = base64.b64encode(IMAGES[0].read_bytes()).decode()
-    rows = ["index\timage\tquestion\tA\tB\tanswer", f"1\t{image}\tWhich?\tcircle\tsquare\tB", "2\t1\tWhat?\tred\tblue\tA"]
+    rows = [
+        "index\timage\tquestion\tA\tB\tanswer",
+        f"1\t{image}\tWhich?\tcircle\tsquare\tB",
+        "2\t1\tWhat?\tred\tblue\tA",
+    ]
     (folder / "MMBench_DEV_EN.tsv").write_text("\n".join(rows) + "\n", "utf-8")
     return "MMBench_DEV_EN.tsv"
 
@@ -65,7 +69,9 @@ def coco(folder: Path) -> str:
     made["categories"] = [{"id": 7, "name": "circle"}]
     made["annotations"] = [{"id": 5, "image_id": 1, "category_id": 7, "bbox": [9, 8, 20, 20], "iscrowd": 0}]
     (folder / "annotations/instances_val2017.json").write_text(json.dumps(made), "utf-8")
-    (folder / "questions.csv").write_text("image_id,question,answer,categories\n1,How many circles?,1,circle\n", "utf-8")
+    (folder / "questions.csv").write_text(
+        "image_id,question,answer,categories\n1,How many circles?,1,circle\n", "utf-8"
+    )
     return "questions.csv"
 
 

@@ -118,10 +118,18 @@ def _turn(number: int, value: Any) -> Turn:
             texts.append(part["text"])
         elif kind in _PART_MEDIA:
             texts.append(f"<{kind}>")
-            media.append(part.get(kind))
+            media.append(_part_medium(number, part, kind))
         else:
             raise BadRow(f"conversations: turn {number} has a part that is neither text, image nor video: {kind!r}")
     return Turn(role, "".join(texts), tuple(media))
+
+
+def _part_medium(number: int, part: Mapping[str, Any], kind: str) -> Any:
+    """The medium of a part, as molmo-utils writes it: how many frames are looked at is the run's to say."""
+    if kind == "video" and (isinstance(part.get(kind), list | tuple) or part.get("clip") is not None):
+        what = "a span of a video (clip)" if part.get("clip") is not None else "a video given as frames"
+        raise BadRow(f"conversations: turn {number} shows {what}, which is not read: cut it to a file of its own")
+    return part.get(kind)
 
 
 def _media(row: Row, turns: Sequence[Turn]) -> list[Any]:
