@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pipelines.running.library import run as run
     from pipelines.running.library import verify as verify
     from pipelines.running.settings import RunSettings as RunSettings
+    from publishing.molmo_messages import molmo_messages as molmo_messages
     from publishing.opened import OpenedRun as OpenedRun
     from publishing.opened import open_run as open_run
     from schemas.config import settings as settings
@@ -28,6 +29,7 @@ _NAMES = {
     "preview": "pipelines.running.library",
     "verify": "pipelines.running.library",
     "open_run": "publishing.opened",
+    "molmo_messages": "publishing.molmo_messages",
     "OpenedRun": "publishing.opened",
     "RunSummary": "schemas.run_summary",
     "UserError": "schemas.errors",

@@ -75,6 +75,8 @@ def parse_record(raw: RawRecord) -> InputRecord:
     if _MADE_UP.search(record_id):
         detail = f"id: {excerpt(record_id)} ends like the ids that repeated records are rejected under (#number)"
         raise InvalidRecord(Reason.INVALID_RECORD, detail)
+    if raw.problem:
+        raise InvalidRecord(Reason.INVALID_RECORD, raw.problem, record_id)
     try:
         return _parse_fields(raw, record_id, fields)
     except InvalidRecord as error:

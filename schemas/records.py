@@ -17,12 +17,13 @@ class RawRecord:
     """One record as read from the input: its line or row number (from 1) and its fields as JSON text.
 
     ``materialised`` marks rows whose embedded media the reader wrote to the run folder, so that their media
-    entries are ``run:`` URIs; only a reader sets it.
+    entries are ``run:`` URIs; only a reader sets it. ``problem`` is what a reader found wrong with the record.
     """
 
     number: int
     text: str
     materialised: bool = False
+    problem: str = ""
 
 
 @record

@@ -9,10 +9,12 @@ from pathlib import Path
 
 from pipelines.running.columns import guess_columns, input_block, missing_fields
 from pipelines.running.forecast import count_records
-from pipelines.running.inputs import check_questions, find_input
+from pipelines.running.inputs import check_questions, find_input, first_rows
 from schemas.errors import UserError
 from schemas.text import counted, printable
 from stages.sources.base import Input, RowSettings
+from stages.sources.shapes.base import Row, Rows, Shape
+from stages.sources.shapes.registry import shape_of
 
 _MODELS = """# Which model plays which role. Without this part the embedded engine plays all of them: it reads drawn
 # shapes, not photographs. To use a model, remove the first "# " of each line below and name your server's model.
@@ -81,11 +83,21 @@ def starting_config(data: str, name: str) -> str:
 
 
 def _block(found: Input) -> list[str]:
+    """The lines of the config on the input: its shape where it has one, then its columns and constants."""
+    first = first_rows(found)
+    shape = shape_of(found.columns, first)
     are_rows = all(source.kind != "jsonl" for source in found.sources)
-    fields = missing_fields(found.columns, RowSettings(), are_rows)
-    optional = [name for name in ("id", "choices") if guess_columns(found.columns).get(name, name) != name]
-    block = input_block(found.columns, dict.fromkeys([*fields, *optional]), Path(found.name).name or found.name)
+    fields = missing_fields(found.columns, RowSettings(shape=shape.name), are_rows)
+    guessed = guess_columns(found.columns)
+    optional = [name for name in ("id", "choices") if name not in shape.gives and guessed.get(name, name) != name]
+    lines = [] if shape.name == Rows.name else _shape_lines(found, shape, first)
+    block = lines + input_block(found.columns, dict.fromkeys([*fields, *optional]), Path(found.name).name or found.name)
     return block or ["# The records have every field under its own name: nothing to map."]
+
+
+def _shape_lines(found: Input, shape: Shape, first: Sequence[Row]) -> list[str]:
+    lines = [f"# It looks like {shape.title}: docs/inputs.md says how these are read.", "[input]"]
+    return [*lines, f'shape = "{shape.name}"', *shape.template(found.columns, first, found.media_root), ""]
 
 
 def _command(command: str, data: str, name: str) -> str:

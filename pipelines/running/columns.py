@@ -4,6 +4,8 @@ import re
 from collections.abc import Collection, Iterable
 
 from stages.sources.base import OPTIONAL_FIELDS, RowSettings
+from stages.sources.shapes.base import Rows
+from stages.sources.shapes.registry import SHAPES
 
 _NAMES = {
     "question": ("question", "query", "problem", "prompt", "instruction", "text"),
@@ -41,8 +43,10 @@ def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) 
 
     ``are_rows``: the input's rows need no id, and their media are found under other names too.
     """
+    are_rows = are_rows or rows.shape != Rows.name or rows.number_ids
     found = guess_columns(columns) if are_rows else {}
-    given = {field for field in _NAMES if rows.columns.get(field, field) in columns or field in rows.constants}
+    shaped = SHAPES[rows.shape].gives
+    given = shaped | {field for field in _NAMES if rows.columns.get(field, field) in columns or field in rows.constants}
     own = {"id"} | ({"media"} & {*found} if found.get("media") in ("images", "image") else set()) if are_rows else set()
     return [field for field in _NAMES if field not in {*given, *own, *OPTIONAL_FIELDS}]
 

@@ -1,16 +1,21 @@
 """What ``--input`` names: each input format is asked in turn."""
 
 import difflib
+import hashlib
+import itertools
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 from pipelines.running.columns import missing_fields
 from pipelines.running.run_folder import local_path
 from stages.sources import registry
 from stages.sources.base import Input, InputError, NothingHere, RowSettings
+from stages.sources.shapes.base import FIRST_ROWS, Row, Rows, Shape
+from stages.sources.shapes.registry import SHAPES, shape_of
 
 AS_IT_IS = RowSettings()
-_REMEDY = "--input takes a .csv, .jsonl, .json or .parquet file of questions, or a folder with records.jsonl"
+_REMEDY = "--input takes a .csv, .tsv, .jsonl, .json or .parquet file of questions, or a folder with records.jsonl"
 
 
 def find_input(name: str, rows: RowSettings = AS_IT_IS) -> Input:
@@ -27,7 +32,18 @@ def find_input(name: str, rows: RowSettings = AS_IT_IS) -> Input:
     except (ValueError, RuntimeError) as error:  # such as a pattern with ** in a wrong place, or a link to itself
         raise InputError(f"cannot read the input {name}: {error}") from error
     _check_columns(rows, found)
-    return found
+    return _with_files(found, rows)
+
+
+def first_rows(found: Input) -> list[Row]:
+    """The first rows of an input as they stand; none where they are not told before a run."""
+    rows = itertools.chain.from_iterable(registry.format_of(each).rows(each, AS_IT_IS) for each in found.sources)
+    return list(itertools.islice(rows, FIRST_ROWS))
+
+
+def seen_shape(found: Input) -> Shape:
+    """The shape that an input is seen to have."""
+    return shape_of(found.columns, first_rows(found))
 
 
 def check_fields(found: Input, rows: RowSettings) -> None:
@@ -42,8 +58,10 @@ def check_fields(found: Input, rows: RowSettings) -> None:
     missing = missing_fields(found.columns, rows, are_rows)
     if missing:
         names = ", ".join(sorted(found.columns))
+        shape = seen_shape(found) if rows.shape == Rows.name else SHAPES[Rows.name]
+        seen = f"it looks like {shape.title}" if shape.name != Rows.name else f"its columns are {names}"
         raise InputError(
-            f"{found.name} has no column for {', '.join(missing)} (its columns are {names}): "
+            f"{found.name} has no column for {', '.join(missing)} ({seen}): "
             f"`beam init {shlex.quote(found.name)} --output my.toml` writes a config in which to give them"
         )
 
@@ -68,9 +86,25 @@ def _ask_formats(name: str, path: Path, rows: RowSettings) -> Input:
     raise InputError(f"{name}: {' and '.join(files)} there, and {last}: {_REMEDY}") from absent[-1]
 
 
+def _with_files(found: Input, rows: RowSettings) -> Input:
+    """The input with the other files that its shape reads in what identifies it."""
+    digest = hashlib.sha256(found.fingerprint.encode())
+    names = SHAPES[rows.shape].files(rows)
+    for name in names:
+        path = Path(found.media_root, name)
+        try:
+            with path.open("rb") as stream:
+                digest.update(hashlib.file_digest(stream, "sha256").digest())
+        except OSError as error:
+            raise InputError(
+                f"cannot read {path} ({error.strerror}): correct its path in the config's [input]"
+            ) from error
+    return replace(found, fingerprint=digest.hexdigest()) if names else found
+
+
 def _check_columns(rows: RowSettings, found: Input) -> None:
     """Refuse a column map with a column that is not among those of the input; none known refuses nothing."""
-    names = sorted(found.columns)
+    names = sorted(found.columns and found.columns | SHAPES[rows.shape].gives)
     for field, column in rows.columns.items():
         if names and column not in names:
             near = difflib.get_close_matches(column, names, n=1, cutoff=0.5)

@@ -10,6 +10,8 @@ from typing import Annotated, Any, ClassVar
 from schemas.config import OneOf, settings
 from schemas.errors import UserError
 from schemas.records import RawRecord
+from stages.sources.shapes.base import ShapeSettings
+from stages.sources.shapes.registry import SHAPES
 from vision.media import MediaStore
 
 FIELDS = ("id", "source", "license", "media", "question", "answer", "answer_type", "choices", "boxes")
@@ -60,12 +62,14 @@ class Input:
 
 
 @settings
-class RowSettings:
+class RowSettings(ShapeSettings):
     """How the rows of an input become records.
 
-    Rows of Parquet and of data sets without an id column have the id ``row-<number>``.
+    Rows of Parquet and of data sets without an id column have the id ``row-<number>``. The shapes stand in
+    ``docs/inputs.md``.
     """
 
+    shape: Annotated[str, OneOf(SHAPES), "how a row is laid out; rows: one record, its fields in columns"] = "rows"
     columns: Annotated[Mapping[FieldName, str], "which of the input's columns, or keys, holds which field"] = field(
         default_factory=dict
     )
@@ -115,6 +119,13 @@ class Format(abc.ABC):
         """The :data:`ANSWER_FIELDS` of each record, as far as it has them, under the column map.
 
         As with :meth:`media`, nothing else is read, and nothing is told where this cannot be.
+        """
+        return iter(())
+
+    def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
+        """The source's rows as they stand, without the bytes of their media, so that their shape can be seen.
+
+        Nothing where this cannot be told.
         """
         return iter(())
 

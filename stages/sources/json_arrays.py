@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, TextIO
 
 CHUNK_CHARS = 2**20
@@ -20,17 +20,56 @@ def array_entries(stream: TextIO) -> Iterator[dict[str, Any]]:
     text = _Window(stream)
     if text.next_sign() != "[":
         raise text.wrong("no array")
+    yield from _entries(text)
+    if text.next_sign():
+        raise text.wrong("more text stands behind the array")
+
+
+def named_entries(stream: TextIO, names: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of these arrays of one JSON object, each with its array's name, in the order of the file.
+
+    Of an array an entry is held at a time; any other value of the object is held whole while it is passed over.
+    Raises :class:`NotAnArray` where it comes to what does not belong there.
+    """
+    text = _Window(stream)
+    if text.next_sign() != "{":
+        raise text.wrong("no object that holds arrays")
     text.pass_sign()
-    while text.next_sign() != "]" or text.entry:
+    while text.next_sign() == '"':
+        name = text.next_value()
+        if text.next_sign() != ":":
+            raise text.wrong("no : stands behind a name")
+        text.pass_sign()
+        if name in names and text.next_sign() == "[":
+            yield from ((name, entry) for entry in _entries(text))
+        else:
+            text.next_sign()
+            text.next_value()
+        if text.next_sign() == "}":
+            break
+        if text.next_sign() != ",":
+            raise text.wrong("neither a comma nor } stands behind a value")
+        text.pass_sign()
+    if text.next_sign() != "}":
+        raise text.wrong("no name in double quotes")
+    text.pass_sign()
+    if text.next_sign():
+        raise text.wrong("more text stands behind the object")
+
+
+def _entries(text: "_Window") -> Iterator[dict[str, Any]]:
+    """The objects of the array that begins at the next character; what is behind it becomes the next to read."""
+    text.pass_sign()
+    while text.next_sign() != "]":
         yield text.next_object()
         if text.next_sign() == "]":
             break
         if text.next_sign() != ",":
             raise text.wrong("neither a comma nor ] stands behind it")
         text.pass_sign()
+        if text.next_sign() == "]":
+            text.next_object()  # which there must be behind a comma
     text.pass_sign()
-    if text.next_sign():
-        raise text.wrong("more text stands behind the array")
 
 
 class _Window:
@@ -57,6 +96,10 @@ class _Window:
         self.entry += 1
         if self.next_sign() != "{":
             raise self.wrong('no object such as {"question": …}')
+        return self.next_value()
+
+    def next_value(self) -> Any:
+        """Returns the JSON value that begins at the next character, which is no blank."""
         while True:
             begins = self._at
             try:
@@ -70,6 +113,11 @@ class _Window:
             except RecursionError as error:
                 raise self.wrong("nested too deeply") from error
             else:
+                if isinstance(found, int | float) and self._at == len(self._text):  # it may go on
+                    self._at = begins
+                    if self._grow():
+                        continue
+                    self._at = len(self._text)
                 return found
 
     def wrong(self, why: str, at: int | None = None) -> NotAnArray:

@@ -6,6 +6,7 @@ Media are paths from the file's folder. A line is handed on as it stands, so tha
 import hashlib
 import itertools
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,12 +16,16 @@ from apache_beam.io.filesystems import FileSystems
 from schemas.json_lines import BYTE_ORDER_MARK, NotAnObject, parse_object, read_lines, read_objects
 from schemas.records import RawRecord
 from stages.sources.base import OPTIONAL_FIELDS, Format, Input, InputError, NothingHere, RowSettings, Source
-from stages.sources.rows import row_fields
+from stages.sources.rows import row_fields, row_records, shaped, shaped_rows
+from stages.sources.shapes.base import Rows
+from stages.sources.shapes.registry import SHAPES
 from vision.media import MediaStore
 
 RECORDS_FILE = "records.jsonl"
 MAX_LINES_FOR_KEYS = 1000
 PIECE_BYTES = 2**20
+HEAD_BYTES = 200
+_COCO = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:info|images|annotations|categories|licenses)"\s*:\s*[\[{]')
 _UTF_16 = ("UTF-16 or UTF-32 text, or no text", "`iconv -f UTF-16 -t UTF-8` converts the first")
 _OTHER_FILES = (
     (b"\x1f\x8b", "packed with gzip", "unpack it with `gunzip` first"),
@@ -55,16 +60,24 @@ class JsonLines(Format):
             raise InputError(f"cannot read {path} ({error.strerror}): name a file of records") from error
         folder = path.parent.resolve()  # not that of the file's target: snapshots from the hub are folders of links
         source = Source(self.name, str(folder / path.name))
+        if SHAPES[rows.shape].is_expanding:
+            records = sum(1 for _ in shaped(_objects(source.path), source, rows))
+            source = Source(self.name, source.path, records=records)
         return Input(str(folder), (source,), str(folder), fingerprint, _keys(path, rows))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """One record for each line that is not blank."""
+        """One record for each line that is not blank; in another shape than one record a row, what that makes of it."""
+        if _are_rows(rows):
+            yield from row_records(_objects(source.path), source, rows, store)
+            return
         with FileSystems.open(source.path) as stream:
             for number, text in read_lines(stream, source.first_number):
                 yield RawRecord(number, _mapped(text, rows))
 
     def count(self, source: Source) -> int:
-        """The lines that are not blank."""
+        """The lines that are not blank, or what its shape makes of them."""
+        if source.records is not None:
+            return source.records
         with Path(source.path).open("rb") as stream:
             return sum(1 for _ in read_lines(stream))
 
@@ -72,15 +85,35 @@ class JsonLines(Format):
         """The media of the records that name any."""
         key = rows.columns.get("media", "media")
         with Path(source.path).open("rb") as stream:
-            for record in read_objects(stream):
+            for record in shaped_rows(read_objects(stream), source, rows):
                 if record.get(key) is not None:
                     yield record[key]
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
         """The fields of the lines that are objects."""
         with Path(source.path).open("rb") as stream:
-            for record in read_objects(stream):
+            for record in shaped_rows(read_objects(stream), source, rows):
                 yield row_fields(record, rows)
+
+    def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
+        """The lines that are objects."""
+        with Path(source.path).open("rb") as stream:
+            yield from read_objects(stream)
+
+
+def _objects(path: str) -> Iterator[Mapping[str, Any] | str]:
+    """The objects of the lines, and the text of a line that is none."""
+    with FileSystems.open(path) as stream:
+        for _, text in read_lines(stream):
+            try:
+                yield parse_object(text)
+            except NotAnObject:
+                yield text
+
+
+def _are_rows(rows: RowSettings) -> bool:
+    """Whether more has to be done to a line than to map its keys."""
+    return rows.shape != Rows.name or bool(rows.media_folder) or rows.number_ids
 
 
 def lines_fingerprint(stream: BinaryIO) -> str:
@@ -122,6 +155,11 @@ def is_array(path: Path) -> bool:
 
 def _refuse_documents(path: Path) -> None:
     """Refuse one JSON array, and one object over many lines: every line of such a file would be a bad record."""
+    with path.open("rb") as stream:
+        head = stream.read(HEAD_BYTES)
+    if _COCO.match(head):
+        remedy = "name a file of questions with image_id, and this one as input.coco_instances (docs/inputs.md)"
+        raise InputError(f"{path} is a COCO file of boxes, and holds no questions: {remedy}")
     if is_array(path):
         raise InputError(f"{path} is a JSON array, and its name promises one object a line: rename it to .json")
     if _first_line(path) == b"{":
@@ -142,13 +180,13 @@ def _keys(path: Path, rows: RowSettings) -> frozenset[str]:
     with path.open("rb") as stream:
         first = itertools.islice(stream, MAX_LINES_FOR_KEYS)
         keys = frozenset(key for record in read_objects(first) for key in record)
-    lacking = {*OPTIONAL_FIELDS, *rows.constants}
+    lacking = {*OPTIONAL_FIELDS, *rows.constants, *SHAPES[rows.shape].gives}
     return keys and keys | {column for field, column in rows.columns.items() if field in lacking}
 
 
 def _mapped(text: str, rows: RowSettings) -> str:
     """The line with the column map and the constants applied; a line that is not an object is left as it is."""
-    if not rows.columns and not rows.constants:
+    if rows == RowSettings():
         return text
     try:
         return json.dumps(row_fields(parse_object(text), rows))

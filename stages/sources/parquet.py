@@ -25,7 +25,9 @@ from stages.sources.base import (
     Source,
     is_run_folder,
 )
-from stages.sources.rows import media_column, row_fields, row_records
+from stages.sources.rows import media_column, row_fields, row_records, shaped, shaped_rows
+from stages.sources.shapes.base import Rows
+from stages.sources.shapes.registry import SHAPES
 from vision.media import MediaStore
 
 READ_ROWS = 64
@@ -52,8 +54,12 @@ class Parquet(Format):
         for file in files:
             with _naming(str(file)):
                 metadata = pq.read_metadata(file)
-            sources.append(Source(self.name, str(file.resolve()), first))
-            first += metadata.num_rows
+            source = Source(self.name, str(file.resolve()), first)
+            if SHAPES[rows.shape].is_expanding:
+                records = sum(1 for _ in shaped(self.rows(source, rows), source, rows))
+                source = Source(self.name, source.path, first, records)
+            sources.append(source)
+            first += metadata.num_rows if source.records is None else source.records
             columns.update(metadata.schema.to_arrow_schema().names)
             with file.open("rb") as stream:
                 digest.update(hashlib.file_digest(stream, "sha256").digest())
@@ -64,11 +70,17 @@ class Parquet(Format):
         return row_records(_rows(source.path), source, rows, store)
 
     def count(self, source: Source) -> int:
-        """The rows, as the file's footer says."""
+        """The rows, as the file's footer says, or what their shape makes of them."""
+        if source.records is not None:
+            return source.records
         return pq.read_metadata(source.path).num_rows
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
         """The media column, of embedded media only their paths."""
+        if rows.shape != Rows.name:
+            for row in shaped_rows(self.rows(source, rows), source, rows):
+                yield row.get("media")
+            return
         with _naming(source.path), pq.ParquetFile(source.path) as file:
             column = media_column(rows, file.schema_arrow.names)
             if column is not None:
@@ -77,10 +89,21 @@ class Parquet(Format):
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
         """The columns that hold them."""
+        if rows.shape != Rows.name:
+            for row in shaped_rows(self.rows(source, rows), source, rows):
+                yield row_fields(row, rows)
+            return
         with _naming(source.path), pq.ParquetFile(source.path) as file:
             named = {rows.columns.get(name, name) for name in ANSWER_FIELDS} & set(file.schema_arrow.names)
             for batch in file.iter_batches(batch_size=LOOKED_AT_ROWS, columns=sorted(named)) if named else ():
                 yield from (row_fields(row, rows) for row in batch.to_pylist())
+
+    def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
+        """The rows, of embedded media only their paths."""
+        with _naming(source.path), pq.ParquetFile(source.path) as file:
+            kept = [part for name in file.schema_arrow.names for part in _without_bytes(file, name)]
+            for batch in file.iter_batches(batch_size=LOOKED_AT_ROWS, columns=kept):
+                yield from batch.to_pylist()
 
 
 def _files(path: Path) -> tuple[list[Path], Path]:

@@ -1,36 +1,74 @@
-"""From rows to records: the column map, the constants, made-up ids, and media embedded in a row.
+"""From rows to records: their shape, the column map, the constants, made-up ids, and media embedded in a row.
 
 Embedded media are written once to the run folder and referred to from there; media given by path stay where they are.
 """
 
+import base64
+import binascii
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from apache_beam.io.filesystems import FileSystems
+
 from schemas.records import RawRecord
-from schemas.text import storable
+from schemas.text import excerpt, storable
 from stages.sources.base import FIELDS, RowSettings, Source
+from stages.sources.options import with_named_choice, with_options
+from stages.sources.shapes.base import BadRow, Row
+from stages.sources.shapes.registry import SHAPES
 from vision.media import MediaStore
 
 MEDIA_COLUMNS = ("media", "images", "image")
 """Where the media of a row are looked for when no column is named."""
 _PLAIN_SUFFIX = re.compile(r"[a-z0-9]{1,8}")
+_PROBLEM = "problem of the row"
+"""A key that no column has: the row could not be read, and this is why."""
 
 
 def row_records(
-    found: Iterable[Mapping[str, Any]], source: Source, rows: RowSettings, store: MediaStore
+    found: Iterable[Row | str], source: Source, rows: RowSettings, store: MediaStore
 ) -> Iterator[RawRecord]:
-    """The records of a source's rows, numbered from its first number."""
-    for number, row in enumerate(found, source.first_number):
-        yield _as_record(number, row, rows, store)
+    """The records of a source's rows, numbered from its first number.
+
+    A text stands for a row that is no object; its checker says what is wrong with it.
+    """
+    embedded = _Embedded(store)
+    for number, row in enumerate(shaped(found, source, rows), source.first_number):
+        if isinstance(row, str):
+            yield RawRecord(number, row, materialised=True)
+        else:
+            yield _as_record(number, row, rows, embedded)
 
 
-def row_fields(row: Mapping[str, Any], rows: RowSettings) -> dict[str, Any]:
+def shaped(found: Iterable[Row | str], source: Source, rows: RowSettings) -> Iterator[Row | str]:
+    """The rows that the input's rows stand for, by their shape. One that is not of the shape stays one row."""
+    id_column = rows.columns.get("id", "id")
+    read = SHAPES[rows.shape].reader(rows, FileSystems.split(source.path)[0], id_column)
+    for row in found:
+        if isinstance(row, str):
+            yield row
+            continue
+        try:
+            yield from list(read(row))
+        except BadRow as error:
+            yield {id_column: row.get(id_column), _PROBLEM: str(error)}
+
+
+def shaped_rows(found: Iterable[Row], source: Source, rows: RowSettings) -> Iterator[Row]:
+    """As :func:`shaped`, of rows that are objects, without those that are not of the shape."""
+    return (row for row in shaped(found, source, rows) if not isinstance(row, str) and _PROBLEM not in row)
+
+
+def row_fields(row: Row, rows: RowSettings) -> dict[str, Any]:
     """The fields that a row has under the column map, over the constants."""
     found = {name: row.get(rows.columns.get(name, name)) for name in FIELDS}
-    return dict(rows.constants) | {name: value for name, value in found.items() if value is not None}
+    fields = dict(rows.constants) | {name: value for name, value in found.items() if value is not None}
+    if rows.choices_in_text:
+        fields = with_options(fields)
+    return with_named_choice(fields, rows.answer_is)
 
 
 def media_column(rows: RowSettings, columns: Iterable[str]) -> str | None:
@@ -40,15 +78,59 @@ def media_column(rows: RowSettings, columns: Iterable[str]) -> str | None:
     return next((name for name in (rows.columns.get(named, named), *others) if name in known), None)
 
 
-def _as_record(number: int, row: Mapping[str, Any], rows: RowSettings, store: MediaStore) -> RawRecord:
-    fields = row_fields(row, rows)
-    if "id" not in fields and "id" not in rows.columns:
+class _Embedded:
+    """The media that rows embed, written to the run folder.
+
+    ``uris`` are those of rows that others may refer to, by name: some 150 bytes a row, and none in most shapes.
+    """
+
+    def __init__(self, store: MediaStore) -> None:
+        self._store = store
+        self._uris: dict[str, str] = {}
+
+    def uri(self, item: Any, media_folder: str) -> Any:
+        """The URI of a row's medium: a path under the input, or its bytes written to the run folder. Anything else,
+        such as bytes that are text (JSON has no others), is left for the record's checker to refuse.
+
+        Raises :class:`BadRow` for base64 that is none, and for a name that no row above has.
+        """
+        if isinstance(item, str):
+            return _input_uri(item, media_folder)
+        if isinstance(item, bytes):
+            return self._store.write_drawn(item, "bin")
+        if not isinstance(item, Mapping):
+            return item
+        if "base64" in item:
+            uri = self._store.write_drawn(_decoded(item["base64"]), "bin")
+            self._uris[item.get("name", "")] = uri
+            return uri
+        if "same_as" in item:
+            if item["same_as"] not in self._uris:
+                raise BadRow(
+                    f"image: {excerpt(item['same_as'])} is neither base64 nor the index of a row above with an image"
+                )
+            return self._uris[item["same_as"]]
+        data, path = item.get("bytes"), item.get("path")
+        if isinstance(data, bytes):
+            return self._store.write_drawn(data, _extension(path if isinstance(path, str) else ""))
+        if data is None and isinstance(path, str):
+            return _input_uri(path, media_folder)
+        return item
+
+
+def _as_record(number: int, row: Row, rows: RowSettings, embedded: _Embedded) -> RawRecord:
+    fields, problem = row_fields(row, rows), str(row.get(_PROBLEM, ""))
+    if rows.number_ids or ("id" not in fields and "id" not in rows.columns):
         fields["id"] = f"row-{number}"
     if "media" not in fields:
         fields["media"] = row.get("images") or row.get("image")
     media = fields["media"] if isinstance(fields["media"], list) else [fields["media"]]
-    fields["media"] = [_media_uri(item, store) for item in media]
-    return RawRecord(number, storable(json.dumps(fields, ensure_ascii=False, default=_as_text)), materialised=True)
+    try:
+        fields["media"] = [embedded.uri(item, rows.media_folder) for item in media]
+    except BadRow as error:
+        fields["media"], problem = None, str(error)
+    text = storable(json.dumps(fields, ensure_ascii=False, default=_as_text))
+    return RawRecord(number, text, materialised=True, problem=storable(problem))
 
 
 def _as_text(value: object) -> str:
@@ -58,21 +140,20 @@ def _as_text(value: object) -> str:
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
-def _media_uri(item: Any, store: MediaStore) -> Any:
-    """The URI of a row's medium: a path under the input, or its bytes written to the run folder. Anything else, such as
-    bytes that are text (JSON has no others), is left for the record's checker to refuse.
-    """
-    if isinstance(item, str):
-        return f"input:{item}"
-    if isinstance(item, Mapping):
-        data, path = item.get("bytes"), item.get("path")
-        if isinstance(data, bytes):
-            return store.write_drawn(data, _extension(path if isinstance(path, str) else ""))
-        if data is None and isinstance(path, str):
-            return f"input:{path}"
-    if isinstance(item, bytes):
-        return store.write_drawn(item, "bin")
-    return item
+def _input_uri(path: str, media_folder: str) -> str:
+    """The URI of a file of the input; an absolute path stays one, and is refused with the record's media."""
+    return f"input:{PurePosixPath(media_folder, path)}" if media_folder else f"input:{path}"
+
+
+def _decoded(text: Any) -> bytes:
+    """The bytes of a cell of base64, also as a data URL and with line ends."""
+    written = text if isinstance(text, str) else ""
+    if written.startswith("data:"):
+        written = written.partition(",")[2]
+    try:
+        return base64.b64decode(re.sub(r"\s+", "", written), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise BadRow(f"image: {len(written)} characters that are not base64 ({error}): {excerpt(written)}") from error
 
 
 def _extension(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Tables in one text file: CSV with a header (also with ``;`` or tabs between cells), and a JSON array of objects.
+"""Tables in one text file: CSV or TSV with a header (CSV also with ``;`` between cells), and a JSON array of objects.
 
 Media are paths from the file's folder. A table is read through once before a run, so that what is wrong with it is said
 then.
@@ -10,6 +10,7 @@ import io
 import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -20,10 +21,12 @@ from schemas.records import RawRecord
 from stages.sources.base import Format, Input, InputError, NothingHere, RowSettings, Source
 from stages.sources.json_arrays import CHUNK_CHARS, NotAnArray, array_entries
 from stages.sources.jsonl import RECORDS_FILE, is_array, lines_fingerprint, refuse_other_files
-from stages.sources.rows import media_column, row_fields, row_records
+from stages.sources.rows import media_column, row_fields, row_records, shaped, shaped_rows
+from stages.sources.shapes.registry import SHAPES
 from vision.media import MediaStore
 
 METADATA_FILE = "metadata.csv"
+_CELL_FILES = (".csv", ".tsv")
 MAX_CELL_CHARS = 2**24
 """As long as a cell can be; without a bound a quote that nobody closed would be read as one cell to the file's end."""
 csv.field_size_limit(MAX_CELL_CHARS)
@@ -43,37 +46,47 @@ class Tables(Format):
 
         Raises InputError for rows that do not fit their header, and for a file that is not what its name says.
         """
-        held = [file for file in path.glob("*.csv") if file.name != METADATA_FILE] if path.is_dir() else []
+        held = [file for end in _CELL_FILES for file in path.glob(f"*{end}") if file.name != METADATA_FILE]
         if len(held) == 1 and not (path / RECORDS_FILE).exists():
             [path] = held
-        if not path.is_file() or not (path.suffix == ".csv" or (path.suffix == ".json" and is_array(path))):
-            raise NothingHere("no .csv file")
+        if not path.is_file() or not (path.suffix in _CELL_FILES or (path.suffix == ".json" and is_array(path))):
+            raise NothingHere("no .csv or .tsv file")
         refuse_other_files(path, "a table")
-        records, columns = 0, set[str]()
-        for row in _rows(str(path)):
-            records += 1
-            columns.update(row)
+        names = Counter(name for row in _rows(str(path)) for name in (None, *row))
+        records, columns = names.pop(None, 0), {name for name in names if name is not None}
+        folder = path.parent.resolve()  # not that of the file's target: snapshots from the hub are folders of links
+        file = str(folder / path.name)
+        if SHAPES[rows.shape].is_expanding:
+            records = sum(1 for _ in shaped(_lists(file, rows), Source(self.name, file), rows))
         with path.open("rb") as stream:
             fingerprint = lines_fingerprint(stream)
-        folder = path.parent.resolve()  # not that of the file's target: snapshots from the hub are folders of links
-        source = Source(self.name, str(folder / path.name), records=records)
+        source = Source(self.name, file, records=records)
         return Input(name, (source,), str(folder), fingerprint, frozenset(columns))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """One record for each row."""
-        return row_records((_with_lists(row, rows) for row in _rows(source.path)), source, rows, store)
+        """One record for each row, or more as its shape says."""
+        return row_records(_lists(source.path, rows), source, rows, store)
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
         """The media column."""
-        for row in _rows(source.path):
+        for row in shaped_rows(_lists(source.path, rows), source, rows):
             column = media_column(rows, row)
             if column is not None and row[column] is not None:
-                yield _with_lists(row, rows)[column]
+                yield row[column]
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
         """The columns that hold them."""
+        for row in shaped_rows(_lists(source.path, rows), source, rows):
+            yield row_fields(row, rows)
+
+    def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
+        """The rows of the file, with every cell that is a JSON list made one."""
         for row in _rows(source.path):
-            yield row_fields(_with_lists(row, rows), rows)
+            yield {name: _as_list(cell) for name, cell in row.items()}
+
+
+def _lists(path: str, rows: RowSettings) -> Iterator[dict[str, Any]]:
+    return (_with_lists(row, rows) for row in _rows(path))
 
 
 def _rows(path: str) -> Iterator[dict[str, Any]]:
@@ -111,7 +124,7 @@ def _cells(path: str, text: TextIO) -> Iterator[dict[str, Any]]:
             break
     number = 0
     header: list[str] = []
-    separator = _separator(line)
+    separator = "\t" if path.endswith(".tsv") else _separator(line)
     try:
         reader = csv.reader(itertools.chain(first_lines, text), delimiter=separator, strict=True)
         for cells in reader:
@@ -151,6 +164,7 @@ def _check_length(where: str, cells: Sequence[str], header: Sequence[str], separ
 def _with_lists(row: Mapping[str, Any], rows: RowSettings) -> dict[str, Any]:
     """The row with the cells that are JSON lists made lists, where a field may be one."""
     columns = {rows.columns.get(name, name) for name in _LISTS} | {media_column(rows, row)}
+    columns |= SHAPES[rows.shape].list_columns
     return {name: _as_list(cell) if name in columns else cell for name, cell in row.items()}
 
 

@@ -180,9 +180,9 @@ def test_pipeline_files_that_are_none(
 
 
 INPUTS = [
-    ("/no/such/folder", "no .csv file and no records.jsonl and no .parquet file there"),
-    ("./nosuch", "no .csv file and no records.jsonl and no .parquet file there"),
-    ("empty", "no .csv file and no records.jsonl and no .parquet file there"),
+    ("/no/such/folder", "no .csv or .tsv file and no records.jsonl and no .parquet file there"),
+    ("./nosuch", "no .csv or .tsv file and no records.jsonl and no .parquet file there"),
+    ("empty", "no .csv or .tsv file and no records.jsonl and no .parquet file there"),
     ("cut.parquet", "cut.parquet is not a Parquet file"),
 ]
 

@@ -1,0 +1,79 @@
+"""Options that a question's text lists, and answers that name a choice by its letter or place."""
+
+import re
+import string
+from collections.abc import Mapping
+from typing import Any
+
+_OPTION = re.compile(r"^[ \t]*(?:\(([A-Z])\)|([A-Z])[.):])[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
+_LETTERED = re.compile(r"\W*([A-Z])(?:[.):]\W*(.*))?\W*", re.DOTALL)
+MIN_OPTIONS = 2
+
+
+def has_options(text: str) -> bool:
+    """Whether :func:`split_options` finds options in the text."""
+    return split_options(text)[1] is not None
+
+
+def split_options(text: str) -> tuple[str, list[str] | None]:
+    """The text without its options, and the options; None where there is no one list of them.
+
+    That is two lines or more directly below each other that begin with A, B, … in order, in one style ("A. ", "(A) ",
+    "A) " or "A: ").
+    """
+    found = list(_OPTION.finditer(text))
+    letters = [option[1] or option[2] for option in found]
+    if len(found) < MIN_OPTIONS or letters != list(string.ascii_uppercase[: len(found)]):
+        return text, None
+    styles = {text[option.start() : option.start(3)].strip().replace(letter, "") for option, letter in _pairs(found)}
+    if len(styles) > 1 or text[found[0].start() : found[-1].end()].count("\n") != len(found) - 1:
+        return text, None
+    return (text[: found[0].start()] + text[found[-1].end() :].lstrip("\n")).strip(), [option[3] for option in found]
+
+
+def with_options(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a record with the options in its question as choices, and its answer as one of them.
+
+    The answer may be a letter, a letter with the option behind it, or an option; what is none of them stays as it is,
+    and is rejected with the record.
+    """
+    question, answer = row.get("question"), row.get("answer")
+    if not isinstance(question, str) or row.get("choices") is not None:
+        return dict(row)
+    text, options = split_options(question)
+    if options is None:
+        return dict(row)
+    named = _LETTERED.fullmatch(answer) if isinstance(answer, str) and answer not in options else None
+    if named:
+        place = string.ascii_uppercase.index(named[1])
+        is_that = place < len(options) and (not named[2] or _same(named[2], options[place]))
+        answer = options[place] if is_that else answer
+    return {**row, "question": text, "choices": options, "answer": answer}
+
+
+def with_named_choice(row: Mapping[str, Any], named_by: str) -> dict[str, Any]:
+    """The fields of a record with an answer that is a choice's letter, or its place from 0 or 1, made that choice.
+
+    What names none of the choices stays as it is, and is rejected with the record.
+    """
+    choices, answer = row.get("choices"), row.get("answer")
+    if named_by == "text" or not isinstance(choices, list) or isinstance(answer, bool):
+        return dict(row)
+    said = str(answer).strip()
+    place = -1
+    if named_by == "letter":
+        letter = said.strip("().: ").upper()
+        place = string.ascii_uppercase.index(letter) if len(letter) == 1 and letter in string.ascii_uppercase else -1
+    elif re.fullmatch(r"[0-9]{1,3}(\.0)?", said):
+        place = int(float(said)) - (named_by == "number")
+    if not 0 <= place < len(choices):
+        return {**row, "answer": f"{said} (which names none of {len(choices)} choices by its {named_by})"}
+    return {**row, "answer": choices[place]}
+
+
+def _pairs(found: list[re.Match[str]]) -> list[tuple[re.Match[str], str]]:
+    return [(option, option[1] or option[2]) for option in found]
+
+
+def _same(text: str, option: str) -> bool:
+    return text.strip(" .").casefold() == option.strip(" .").casefold()

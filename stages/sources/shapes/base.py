@@ -1,0 +1,112 @@
+"""What a shape is: how nested rows, or rows that need another file, become rows that a column map can read."""
+
+import abc
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, ClassVar, Literal
+
+from schemas.config import settings
+
+Row = Mapping[str, Any]
+Reader = Callable[[Row], Iterable[Row]]
+"""From a row of the input to the rows that it stands for."""
+FIRST_ROWS = 20
+"""How many rows are looked at to find an input's shape."""
+
+
+class BadRow(ValueError):
+    """A row that is not of the shape; the message says what is wrong with it. The record is rejected with it."""
+
+
+@settings
+class ShapeSettings:
+    """How a row is laid out."""
+
+    turns: Annotated[
+        Literal["each", "first"],
+        "which questions of a conversation are records: each with its answer, or only the first",
+    ] = "each"
+    choices_in_text: Annotated[
+        bool, 'lines such as "A. cat" at the end of a question become its choices, and a letter as answer one of them'
+    ] = False
+    answer_is: Annotated[
+        Literal["text", "letter", "index", "number"],
+        "how an answer names a choice: by its text, its letter, its place from 0, or its place from 1",
+    ] = "text"
+    media_folder: Annotated[str, "the folder below the input's that media paths start from"] = ""
+    coco_instances: Annotated[str, "the COCO file of boxes, as a path from the input's folder"] = ""
+    number_ids: Annotated[bool, "ids are row-<number>, whatever the input has: its ids repeat"] = False
+
+
+class Shape(abc.ABC):
+    """One layout of rows: a file of its own, and one line in :data:`stages.sources.shapes.registry.SHAPES`.
+
+    A shape keeps no state. What it gives is read by the column map as if the input had it, beside the row's columns.
+    """
+
+    name: ClassVar[str]
+    """The word for it in ``input.shape``."""
+
+    title: ClassVar[str]
+    """What ``beam init`` says that it has seen."""
+
+    gives: ClassVar[frozenset[str]] = frozenset()
+    """The fields that a row has once it is read."""
+
+    is_expanding: ClassVar[bool] = False
+    """Whether a row may be several records."""
+
+    list_columns: ClassVar[frozenset[str]] = frozenset()
+    """Columns whose cell in a CSV or TSV file may be a JSON list."""
+
+    @abc.abstractmethod
+    def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
+        """Whether an input with these columns, and these first rows as far as they are known, has the shape."""
+
+    @abc.abstractmethod
+    def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
+        """The rows that a row stands for. Raises :class:`BadRow`.
+
+        Media are paths, or mappings with ``bytes`` and ``path``, or with ``base64``; ``id_column`` is the column that
+        a made-up part of the id has to be added to.
+        """
+
+    def reader(self, settings: ShapeSettings, folder: str, id_column: str) -> Reader:
+        """:meth:`read` with these settings; ``folder`` is where files that it needs besides are looked for."""
+        return lambda row: self.read(row, settings, id_column)
+
+    def files(self, settings: ShapeSettings) -> tuple[str, ...]:
+        """Other files that records come from, as paths from the input's folder; part of what identifies an input."""
+        return ()
+
+    def template(self, columns: frozenset[str], first: Sequence[Row], folder: str) -> list[str]:
+        """Lines of ``[input]`` that ``beam init`` writes below the shape's name."""
+        return []
+
+
+def folder_line(folder: str, media_path: Any) -> str:
+    """The line that names the folder of the media, found by one of their paths; a comment where none is to be set."""
+    unset = '# media_folder = "images"  # the folder that media paths start from, if not the input\'s'
+    if not isinstance(media_path, str) or PurePosixPath(media_path).is_absolute() or ".." in media_path.split("/"):
+        return unset
+    root = Path(folder)
+    if (root / media_path).is_file():
+        return unset
+    below = [path for pattern in ("*/", "*/*/") for path in sorted(root.glob(pattern))]
+    found = [path.relative_to(root).as_posix() for path in below if (path / media_path).is_file()]
+    return f"media_folder = {json.dumps(found[0])}  # media paths start from here" if len(found) == 1 else unset
+
+
+class Rows(Shape):
+    """One record a row, with its fields in columns."""
+
+    name, title = "rows", "one record a row"
+
+    def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
+        """Never: it is what is left where no other shape fits."""
+        return False
+
+    def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
+        """The row itself."""
+        yield row

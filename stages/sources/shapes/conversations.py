@@ -1,0 +1,182 @@
+"""Conversations: LLaVA's ``conversations`` and the ``messages`` of ShareGPT, with the media beside them.
+
+A turn is ``{"from", "value"}`` or ``{"role", "content"}``; a content may be a list of parts. Each question of a person
+with the answer behind it is a record: its media are those that have been shown by then, by the ``<image>`` and
+``<video>`` marks in the texts, or all of them where no text has a mark. The words of earlier turns are not part of it,
+and system turns are not read.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.responses.placeholders import without_placeholders
+from schemas.text import excerpt
+from stages.sources.options import has_options
+from stages.sources.shapes.base import BadRow, Row, Shape, ShapeSettings, folder_line
+
+TURNS_COLUMNS = ("conversations", "messages")
+_MEDIA_COLUMNS = ("images", "image", "videos", "video")
+_ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "model": "assistant"}
+_ROLES |= {"bot": "assistant", "system": "system"}
+_MARK = re.compile(r"<(image|video)>")
+_PART_MEDIA = ("image", "video")
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one speaker says, as one text with a mark where each of its own media stands."""
+
+    role: str
+    text: str
+    media: tuple[Any, ...] = ()
+
+
+class Conversations(Shape):
+    """See the module."""
+
+    name, title = "conversations", "conversations (LLaVA, ShareGPT)"
+    gives = frozenset({"question", "answer", "media"})
+    is_expanding = True
+    list_columns = frozenset({*TURNS_COLUMNS, *_MEDIA_COLUMNS})
+
+    def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
+        """Whether a column of turns is there, and no question beside it."""
+        column = next((name for name in TURNS_COLUMNS if name in columns), "")
+        if not column or "question" in columns:
+            return False
+        return not first or any(_is_turns(row.get(column)) for row in first)
+
+    def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
+        """One row for each question, in order; ids of several end in -1, -2, …"""
+        turns = read_turns(next((row[name] for name in TURNS_COLUMNS if row.get(name) is not None), None))
+        asked = list(_questions(turns, _media(row, turns)))
+        if not asked:
+            raise BadRow("conversations: nobody asks anything")
+        for number, fields in enumerate(asked[: 1 if settings.turns == "first" else None], 1):
+            own = row.get(id_column)
+            is_named = isinstance(own, str | int) and not isinstance(own, bool) and len(asked) > 1
+            yield {**row, **fields, **({id_column: f"{own}-{number}"} if is_named else {})}
+
+    def template(self, columns: frozenset[str], first: Sequence[Row], folder: str) -> list[str]:
+        """What is done with several questions, and with options in texts where the first rows have some."""
+        texts = [text for row in first for text in _user_texts(row)]
+        lines = ['turns = "each"  # every question of a conversation is a record; "first": only the first one']
+        if any(has_options(text) for text in texts):
+            lines.append('choices_in_text = true  # "A. cat" lines become choices, and an answer B the one it names')
+        media = next((medium for row in first for medium in _listed(row, *_MEDIA_COLUMNS)), None)
+        return [*lines, folder_line(folder, media)]
+
+
+def read_turns(value: Any) -> list[Turn]:
+    """The turns of a conversation, systems' left out. Raises :class:`BadRow` for what is none."""
+    if not isinstance(value, list) or not value:
+        raise BadRow(f"conversations: expected a list of turns, got {excerpt(value)}")
+    turns = [_turn(number, each) for number, each in enumerate(value, 1)]
+    turns = [turn for turn in turns if turn.role != "system"]
+    for number, turn in enumerate(turns, 1):
+        if turn.role != ("user" if number % 2 else "assistant"):
+            raise BadRow(f"conversations: question and answer do not alternate at turn {number} ({turn.role})")
+    return turns
+
+
+def placed(text: str, shown_before: int, media_count: int) -> str:
+    """The text without its marks: removed where they stand alone, put into words inside sentences.
+
+    ``shown_before`` media were shown before this text, of ``media_count`` in all.
+    """
+    if media_count > 1:
+        number = shown_before
+
+        def numbered(found: re.Match[str]) -> str:
+            nonlocal number
+            number += 1
+            return f"<{found[1]} {number}>"
+
+        text = _MARK.sub(numbered, text)
+    return without_placeholders(text, media_count).strip()
+
+
+def _turn(number: int, value: Any) -> Turn:
+    if not isinstance(value, Mapping):
+        raise BadRow(f"conversations: turn {number} is no object with from and value: {excerpt(value)}")
+    said_by = value.get("from") if value.get("from") is not None else value.get("role")
+    content = value.get("value") if value.get("value") is not None else value.get("content")
+    role = _ROLES.get(said_by.casefold()) if isinstance(said_by, str) else None
+    if role is None:
+        known = ", ".join(_ROLES)
+        raise BadRow(f"conversations: turn {number} is said by {excerpt(said_by)}, which is none of {known}")
+    if isinstance(content, str):
+        return Turn(role, content)
+    if not isinstance(content, list):
+        raise BadRow(f"conversations: turn {number} has no text: {excerpt(content)}")
+    texts, media = [], []
+    for part in content:
+        kind = part.get("type") if isinstance(part, Mapping) else None
+        if kind == "text" and isinstance(part.get("text"), str):
+            texts.append(part["text"])
+        elif kind in _PART_MEDIA:
+            texts.append(f"<{kind}>")
+            media.append(_part_medium(number, part, kind))
+        else:
+            raise BadRow(f"conversations: turn {number} has a part that is neither text, image nor video: {kind!r}")
+    return Turn(role, "".join(texts), tuple(media))
+
+
+def _part_medium(number: int, part: Mapping[str, Any], kind: str) -> Any:
+    """The medium of a part, as molmo-utils writes it: how many frames are looked at is the run's to say."""
+    if kind == "video" and (isinstance(part.get(kind), list | tuple) or part.get("clip") is not None):
+        what = "a span of a video (clip)" if part.get("clip") is not None else "a video given as frames"
+        raise BadRow(f"conversations: turn {number} shows {what}, which is not read: cut it to a file of its own")
+    return part.get(kind)
+
+
+def _media(row: Row, turns: Sequence[Turn]) -> list[Any]:
+    """The media of a conversation in the order in which they are shown."""
+    parts = [medium for turn in turns for medium in turn.media]
+    by_kind = {"image": _listed(row, "images", "image"), "video": _listed(row, "videos", "video")}
+    if any(part is not None for part in parts):
+        if any(part is None for part in parts) or any(by_kind.values()):
+            raise BadRow("conversations: media stand both in the texts and beside them")
+        return parts
+    marks = [mark for turn in turns if turn.role == "user" for mark in _MARK.findall(turn.text)]
+    beside = [*by_kind["image"], *by_kind["video"]]
+    if not marks:
+        return beside
+    for kind, found in by_kind.items():
+        if marks.count(kind) != len(found):
+            raise BadRow(f"conversations: {marks.count(kind)} <{kind}> in the questions, and {len(found)} beside them")
+    next_of = {kind: iter(found) for kind, found in by_kind.items()}
+    return [next(next_of[mark]) for mark in marks]
+
+
+def _listed(row: Row, *names: str) -> list[Any]:
+    """The media of the first of these columns that holds any."""
+    for name in names:
+        value = row.get(name)
+        if value is not None and value != [] and value != "":
+            return value if isinstance(value, list) else [value]
+    return []
+
+
+def _questions(turns: Sequence[Turn], media: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    marks = [len(_MARK.findall(turn.text)) if turn.role == "user" else 0 for turn in turns]
+    for index in range(0, len(turns), 2):
+        before, shown = sum(marks[:index]), sum(marks[: index + 1])
+        own = list(media[:shown]) if any(marks) else list(media)
+        answer = turns[index + 1].text.strip() if index + 1 < len(turns) else None
+        yield {"question": placed(turns[index].text, before, len(own)), "answer": answer, "media": own}
+
+
+def _is_turns(value: Any) -> bool:
+    try:
+        return bool(read_turns(value))
+    except BadRow:
+        return False
+
+
+def _user_texts(row: Row) -> Iterator[str]:
+    for name in TURNS_COLUMNS:
+        if _is_turns(row.get(name)):
+            yield from (turn.text for turn in read_turns(row[name]) if turn.role == "user")

@@ -1,0 +1,22 @@
+"""The shapes of rows that there are. A new one is a file of its own beside this one, and one line here."""
+
+from collections.abc import Sequence
+
+from stages.sources.shapes.base import Row, Rows, Shape
+from stages.sources.shapes.coco import Coco
+from stages.sources.shapes.conversations import Conversations
+from stages.sources.shapes.verl import Verl
+from stages.sources.shapes.vlmevalkit import VlmEvalKit
+
+SHAPES: dict[str, Shape] = {
+    Rows.name: Rows(),
+    Conversations.name: Conversations(),
+    Verl.name: Verl(),
+    VlmEvalKit.name: VlmEvalKit(),
+    Coco.name: Coco(),
+}
+
+
+def shape_of(columns: frozenset[str], first: Sequence[Row]) -> Shape:
+    """The shape that an input is seen to have: the first that fits, else one record a row."""
+    return next((each for each in SHAPES.values() if each.fits(columns, first)), SHAPES[Rows.name])

@@ -1,0 +1,74 @@
+"""The rows of verl: ``prompt`` is a list of role and content, ``reward_model.ground_truth`` the gold answer.
+
+The question is ``extra_info.question`` where the prompt's own text holds it (verl's examples put instructions on the
+answer's form behind it), else the text of the prompt's one user turn. ``images`` are bytes or paths.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from schemas.text import excerpt
+from stages.sources.shapes.base import BadRow, Row, Shape, ShapeSettings
+from stages.sources.shapes.conversations import Turn, placed, read_turns
+
+
+class Verl(Shape):
+    """See the module."""
+
+    name, title = "verl", "rows of verl"
+    gives = frozenset({"question", "answer", "media"})
+    list_columns = frozenset({"prompt", "images"})
+
+    def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
+        """Whether prompt and reward are there, and not the typed columns that a run of ours writes beside them."""
+        if not {"prompt", "reward_model"} <= columns or {"question", "answer"} <= columns:
+            return False
+        return not first or any(isinstance(row.get("reward_model"), Mapping) for row in first)
+
+    def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
+        """The row with question, answer and media taken out of the columns they are nested in."""
+        turns = [turn for turn in read_turns(row.get("prompt")) if turn.role == "user"]
+        if len(turns) != 1:
+            raise BadRow(f"prompt: expected one user turn, got {len(turns)}")
+        images = _images(row, turns[0])
+        yield {
+            **row,
+            "question": placed(_own_words(row, turns[0].text), 0, len(images)),
+            "answer": _ground_truth(row.get("reward_model")),
+            "media": images,
+        }
+
+    def template(self, columns: frozenset[str], first: Sequence[Row], folder: str) -> list[str]:
+        """Nothing but the shape is needed."""
+        return []
+
+
+def _images(row: Row, turn: Turn) -> list[Any]:
+    found = row.get("images") or row.get("image") or row.get("videos") or []
+    images = found if isinstance(found, list) else [found]
+    marks = turn.text.count("<image>") + turn.text.count("<video>")
+    if marks and marks != len(images):
+        raise BadRow(f"prompt: {marks} <image> in the text, and {len(images)} images beside it")
+    return [_medium(image) for image in images]
+
+
+def _medium(image: Any) -> Any:
+    """A mapping with ``image`` or ``video``, as verl's loaders also take it, is the file that it names."""
+    if isinstance(image, Mapping) and "bytes" not in image and "path" not in image:
+        return image.get("image") or image.get("video") or image
+    return image
+
+
+def _own_words(row: Row, text: str) -> str:
+    extra = row.get("extra_info")
+    asked = extra.get("question") if isinstance(extra, Mapping) else None
+    return asked if isinstance(asked, str) and asked.strip() and asked.strip() in text else text
+
+
+def _ground_truth(value: Any) -> Any:
+    if not isinstance(value, Mapping) or value.get("ground_truth") is None:
+        raise BadRow(f"reward_model: expected a ground_truth, got {excerpt(value)}")
+    truth = value["ground_truth"]
+    if isinstance(truth, list) and len(truth) == 1:
+        return truth[0]
+    return truth

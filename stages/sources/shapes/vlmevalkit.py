@@ -1,0 +1,96 @@
+"""The tables of VLMEvalKit: ``index``, ``image`` (base64) or ``image_path``, ``question``, ``A``, ``B``, …, ``answer``.
+
+The options that are not empty are the choices, and an answer that is the letter of one of them is that choice. A
+``hint`` stands before the question. An image cell that holds the index of a row above it means that row's image, as
+the format has it to keep files small; where lists of images are written, Python's way of writing a list is read too.
+"""
+
+import ast
+import json
+import re
+import string
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from stages.sources.shapes.base import BadRow, Row, Shape, ShapeSettings, folder_line
+
+MAX_INDEX_CHARS = 64
+"""An image cell up to this long is the index of another row, as in VLMEvalKit; no image is that small in base64."""
+_BASE64 = re.compile(r"[A-Za-z0-9+/=\s]+")
+_NONE = ("", "nan")
+
+
+class VlmEvalKit(Shape):
+    """See the module."""
+
+    name, title = "vlmevalkit", "a table of VLMEvalKit"
+    gives = frozenset({"id", "question", "answer", "media"})
+
+    def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
+        """Whether its columns are there, with options or with images in base64."""
+        if not {"index", "question"} <= columns or columns.isdisjoint({"image", "image_path"}):
+            return False
+        return {"A", "B"} <= columns or any(_is_base64(row.get("image")) for row in first)
+
+    def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
+        """The row with choices, the answer as one of them, and the image."""
+        index = _cell(row.get("index"))
+        options = {letter: text for letter in string.ascii_uppercase if (text := _cell(row.get(letter)))}
+        answer = _cell(row.get("answer"))
+        letter = re.sub(r"[\s().]", "", answer).upper() if options else ""
+        if letter in options:
+            answer = options[letter]
+        elif options and answer not in options.values():
+            raise BadRow(f"answer: {answer!r} is neither a letter of the options {', '.join(options)} nor one of them")
+        hint, question = _cell(row.get("hint")), _cell(row.get("question"))
+        yield {
+            **row,
+            "id": index or None,
+            "question": f"{hint}\n{question}" if hint else question,
+            "choices": list(options.values()) or None,
+            "answer": answer or None,
+            "media": list(_media(row, index)),
+        }
+
+    def template(self, columns: frozenset[str], first: Sequence[Row], folder: str) -> list[str]:
+        """The folder of images that are given by path."""
+        if "image_path" not in columns:
+            return []
+        cells = [_cell(row.get("image_path")) for row in first]
+        return [folder_line(folder, next((cell for cell in cells if cell and not cell.startswith("[")), None))]
+
+
+def _media(row: Row, index: str) -> Iterator[Any]:
+    images, paths = _items(row.get("image")), _items(row.get("image_path"))
+    if paths and not any(len(image) > MAX_INDEX_CHARS for image in images):
+        yield from paths
+        return
+    for image in images:
+        yield {"base64": image, "name": index} if len(image) > MAX_INDEX_CHARS else {"same_as": image}
+
+
+def _items(value: Any) -> list[str]:
+    """The texts of a cell: itself, or those of a list that it writes."""
+    if isinstance(value, list):
+        return [str(item) for item in value]
+    text = _cell(value)
+    if not text.startswith("[") or not text.endswith("]"):
+        return [text] if text else []
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            found = parse(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        if isinstance(found, list) and all(isinstance(item, str | int) for item in found):
+            return [str(item) for item in found]
+    raise BadRow("image: a list that cannot be read")
+
+
+def _cell(value: Any) -> str:
+    """The text of a cell; empty where pandas wrote that there is none."""
+    text = "" if value is None else str(value).strip()
+    return "" if text.casefold() in _NONE else text
+
+
+def _is_base64(value: Any) -> bool:
+    return isinstance(value, str) and len(value) > MAX_INDEX_CHARS and bool(_BASE64.fullmatch(value[:1000]))

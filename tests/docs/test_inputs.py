@@ -1,0 +1,105 @@
+"""docs/inputs.md: each template is what ``beam init`` writes for such data, and ``beam validate`` takes it unedited."""
+
+import base64
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.commands.cli import main
+from pipelines.commands.init import starting_config
+from stages.sources.shapes.registry import SHAPES
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/inputs.md").read_text("utf-8")
+IMAGES = sorted((ROOT / "data/sample/images").iterdir())[:2]
+
+
+def llava(folder: Path) -> str:
+    asked = "<image>\nWhich shape is the largest?\nA. circle\nB. square\nAnswer with the option's letter."
+    turns = [("human", asked), ("gpt", "B"), ("human", "How many circles are there?"), ("gpt", "2")]
+    said = [{"from": speaker, "value": text} for speaker, text in turns]
+    (folder / "train2017").mkdir()
+    (folder / "train2017/1.png").write_bytes(IMAGES[0].read_bytes())
+    row = {"id": "a", "image": "1.png", "conversations": said}
+    (folder / "llava.json").write_text(json.dumps([row], indent=1), "utf-8")
+    return "llava.json"
+
+
+def sharegpt(folder: Path) -> str:
+    (folder / "chats").mkdir()
+    for image in IMAGES:
+        (folder / "chats" / image.name).write_bytes(image.read_bytes())
+    asked = {"role": "user", "content": "<image><image>Are there more circles in the first?"}
+    row = {"messages": [asked, {"role": "assistant", "content": "yes"}], "images": [image.name for image in IMAGES]}
+    (folder / "chats/sharegpt.jsonl").write_text(json.dumps(row) + "\n", "utf-8")
+    return "chats/sharegpt.jsonl"
+
+
+def verl(folder: Path) -> str:
+    row = {
+        "data_source": "shapes",
+        "prompt": [{"role": "user", "content": "<image>How many circles? Put it in \\boxed{}."}],
+        "images": [{"bytes": IMAGES[0].read_bytes(), "path": None}],
+        "reward_model": {"style": "rule", "ground_truth": "2"},
+        "extra_info": {"question": "<image>How many circles?", "split": "train", "index": 0},
+    }
+    pq.write_table(pa.Table.from_pylist([row]), folder / "train.parquet")
+    return "train.parquet"
+
+
+def vlmevalkit(folder: Path) -> str:
+    image = base64.b64encode(IMAGES[0].read_bytes()).decode()
+    rows = [
+        "index\timage\tquestion\tA\tB\tanswer",
+        f"1\t{image}\tWhich?\tcircle\tsquare\tB",
+        "2\t1\tWhat?\tred\tblue\tA",
+    ]
+    (folder / "MMBench_DEV_EN.tsv").write_text("\n".join(rows) + "\n", "utf-8")
+    return "MMBench_DEV_EN.tsv"
+
+
+def coco(folder: Path) -> str:
+    for name in ("val2017", "annotations"):
+        (folder / name).mkdir()
+    (folder / "val2017/1.png").write_bytes(IMAGES[0].read_bytes())
+    made = {"images": [{"id": 1, "file_name": "1.png", "width": 400, "height": 100}]}
+    made["categories"] = [{"id": 7, "name": "circle"}]
+    made["annotations"] = [{"id": 5, "image_id": 1, "category_id": 7, "bbox": [9, 8, 20, 20], "iscrowd": 0}]
+    (folder / "annotations/instances_val2017.json").write_text(json.dumps(made), "utf-8")
+    (folder / "questions.csv").write_text(
+        "image_id,question,answer,categories\n1,How many circles?,1,circle\n", "utf-8"
+    )
+    return "questions.csv"
+
+
+@pytest.mark.parametrize("make", [llava, sharegpt, verl, vlmevalkit, coco], ids=lambda make: make.__name__)
+def test_the_template_is_what_init_writes(
+    make: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert callable(make)
+    name = make(tmp_path)
+    text = starting_config(name, "my.toml")
+    template = text[text.index("# It looks like") : text.index("# Which model")].strip()
+    assert f"```toml\n{template}\n```" in PAGE
+    assert main(["init", name, "--output", "my.toml"]) == 0
+    assert main(["validate", "grounded_cot", "--input", name, "--config", "my.toml"]) == 0
+    said = capsys.readouterr().out
+    [line] = [line for line in said.splitlines() if line.startswith("first ")]
+    assert line.split(":")[0].split()[1] == line.split(": ")[1].split()[0], "not all records can be used"
+
+
+def test_without_the_config_its_command_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / llava(tmp_path)
+    assert main(["run", "grounded_cot", "--input", str(path), "--output", str(tmp_path / "run")]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "it looks like conversations (LLaVA, ShareGPT)" in line
+    assert f"`beam init {path} --output my.toml` writes a config" in line
+
+
+def test_every_shape_is_on_the_page() -> None:
+    for name in SHAPES:
+        assert f"`{name}`" in PAGE
