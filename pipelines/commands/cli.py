@@ -1,4 +1,4 @@
-"""The ``beam`` command: init, validate, preview, run, inspect, diff, config and cache.
+"""The ``beam`` command: init, validate, preview, run, inspect, diff, export, config and cache.
 
 Exit codes: 0 done; 1 the run failed (records unaccounted for, or an error while running); 2 something has to be
 changed first (the command, the config, the input, or an endpoint that refuses or mostly fails); 3 stopped, since a
@@ -21,6 +21,7 @@ import shtab
 
 from pipelines.commands.cache.command import add_cache_parser
 from pipelines.commands.dispatch import COMMANDS, dispatch
+from pipelines.commands.export import add_export_parser
 from pipelines.commands.streams import written_out
 from pipelines.running.endings import ending_of, line_of
 from pipelines.running.interrupts import is_interrupt
@@ -40,6 +41,7 @@ _EXAMPLES = """examples:
   beam config > my.toml
   beam inspect runs/sample
   beam diff runs/before runs/after
+  beam export runs/sample --format trl --family qwen3-vl --output exports/trl
   beam inspect runs/sample --sql "SELECT reason, count(*) FROM rejected GROUP BY 1 ORDER BY 2 DESC"
   beam cache stats runs/sample
   beam cache prune runs/sample --older-than 30d --dry-run
@@ -169,6 +171,7 @@ def make_parser() -> argparse.ArgumentParser:
     diff = commands.add_parser("diff", help="compare two finished runs", allow_abbrev=False)
     diff.add_argument("first", metavar="RUN", help="a run folder")
     diff.add_argument("second", metavar="RUN", help="another one")
+    add_export_parser(commands)
     config = commands.add_parser("config", help="print every setting with its default and meaning", allow_abbrev=False)
     _add_pipeline_name(config, nargs="?", default="grounded_cot")
     add_cache_parser(commands)

@@ -34,6 +34,7 @@ COMMANDS = {
     "init": "pipelines.commands.init:init",
     "inspect": "pipelines.commands.inspect:run_inspect",
     "diff": "pipelines.commands.diff:run_diff",
+    "export": "pipelines.commands.export:run_export",
     "config": "pipelines.commands.config:print_config",
     "cache": "pipelines.commands.cache.command:run_cache",
 }
