@@ -90,6 +90,10 @@ def export_run(request: Request) -> Exported:
 def _target(request: Request, form: ExportFormat, rows: Mapping[str, int]) -> Target:
     """Raises ExportError where the frame of the coordinates is not said and matters."""
     family, output = _family(request, rows), request.output.absolute()
+    if family.frame is CoordinateFrame.UNIT:
+        raise ExportError(
+            f"{family.name} writes shares from 0 to 1, which tags with one decimal cannot hold: name another --family"
+        )
     rule = family.resize or QWEN25_IMAGE
     given = {"max_area_px": request.max_pixels, "min_area_px": request.min_pixels}
     bounds = {name: value for name, value in given.items() if value is not None}

@@ -17,6 +17,7 @@ from vision.decode import UndecodableMedia, decode_image
 EXTENSIONS = {"JPEG": "jpg", "MPO": "jpg", "PNG": "png", "GIF": "gif", "WEBP": "webp", "BMP": "bmp", "TIFF": "tif"}
 """By the format that Pillow names; any other is written anew as a PNG."""
 _FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "AVIF", "BMP", "TIFF", "PPM")
+_PNG_EXIF = (b"eXIf", b"Raw profile type", b"XML:com.adobe.xmp")
 _PLAIN_MODES = ("RGB", "L", "1", "P")
 
 
@@ -31,13 +32,16 @@ class UprightImage:
 
 
 def upright_image(data: bytes) -> UprightImage:
-    """Returns the image upright. Raises LeftOut for bytes that are no image; pixels are read only where they have to
-    be written anew.
+    """Returns the image upright. Raises LeftOut for bytes that are no image, as far as header and checksums tell.
+
+    Pixels are decoded only where they have to be written anew, since a run has decoded them all before.
     """
     try:
         with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
             extension = EXTENSIONS.get(image.format or "", "")
-            if extension and image.mode in _PLAIN_MODES and not image.has_transparency_data and _is_upright(image):
+            is_plain = image.mode in _PLAIN_MODES and not image.has_transparency_data and _is_upright(image, data)
+            if extension and is_plain:
+                _check_sums(image, data)
                 return UprightImage(data, extension, *image.size)
         decoded = decode_image(data)
     except UndecodableMedia as error:
@@ -48,8 +52,17 @@ def upright_image(data: bytes) -> UprightImage:
     return UprightImage(png.tobytes(), "png", decoded.width, decoded.height)
 
 
-def _is_upright(image: Image.Image) -> bool:
+def _is_upright(image: Image.Image, data: bytes) -> bool:
+    if image.format == "PNG" and not any(mark in data for mark in _PNG_EXIF):
+        return True  # Pillow would decode the pixels to look behind them
     try:
         return image.getexif().get(ExifTags.Base.Orientation, 1) not in range(2, 9)
     except Exception:  # broken EXIF has no orientation, as for vision.decode
         return True
+
+
+def _check_sums(image: Image.Image, data: bytes) -> None:
+    """Raises what Pillow raises for a PNG with a damaged chunk; the other formats have no checksums."""
+    if image.format == "PNG":
+        with Image.open(io.BytesIO(data), formats=("PNG",)) as again:
+            again.verify()
