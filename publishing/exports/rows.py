@@ -17,6 +17,7 @@ from schemas.run_summary import RunSummary
 TURNS = {"sft": "messages", "rl": "prompt"}
 """The column that holds the turns of each side's rows."""
 BATCH_ROWS = 16
+READ_BYTES = 1_000_000
 TEXT_BATCH_ROWS = 1000
 
 
@@ -76,7 +77,8 @@ def _footer(file: Path) -> pq.FileMetaData:
 
 def _rows(file: Path, columns: Sequence[str], batch_rows: int) -> Iterator[dict[str, Any]]:
     try:
-        with pq.ParquetFile(file) as shard:
+        # As it is by default, a file is read whole before its first rows are given.
+        with pq.ParquetFile(file, buffer_size=READ_BYTES, pre_buffer=False) as shard:
             for batch in shard.iter_batches(batch_rows, columns=list(columns), use_threads=False):
                 yield from batch.to_pylist()
     except (OSError, pa.ArrowException) as error:

@@ -58,7 +58,7 @@ class ParquetWriter:
 
     def _flush(self) -> None:
         if self._file is None:
-            self._file = pq.ParquetWriter(self._path, self._schema, compression="zstd")
+            self._file = pq.ParquetWriter(self._path, self._schema, compression="zstd", use_dictionary=False)
         self._file.write_table(pa.Table.from_pylist(self._block, self._schema))
         self._block, self._bytes = [], 0
 
