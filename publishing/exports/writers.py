@@ -14,7 +14,7 @@ from publishing.exports.base import ExportRow
 from publishing.exports.images import UprightImage
 from vision.hashing import sha256_bytes
 
-BLOCK_BYTES = 64_000_000
+BLOCK_BYTES = 32_000_000
 """A row group ends when its texts and images reach this; the Hub's viewer refuses row groups above 286 MB."""
 BLOCK_ROWS = 1000
 TAR_BYTES = 512_000_000
