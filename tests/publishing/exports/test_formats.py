@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from publishing.exports import writers
 from publishing.exports.registry import FORMATS, export_format
@@ -151,6 +152,21 @@ def test_verl_tells_a_verifier_all_it_needs(tmp_path: Path) -> None:
     assert extra["image_sizes_px"] == [{"width": 200, "height": 100}, {"width": 1000, "height": 1000}]
     assert (extra["index"], extra["split"], extra["family"], extra["run"]) == ("q", "train", "qwen3-vl", str(run))
     assert (row["data_source"], row["ability"], row["reward_model"]["style"]) == ("made", "numeric", "rule")
+
+
+def test_easyr1_finds_what_its_data_set_asks_for(tmp_path: Path) -> None:
+    """``verl/utils/dataset.py`` of EasyR1, which is in no registry, as its commit b44b311 has it: what it does to a row
+    with the keys of examples/easyr1/config.yaml."""
+    run = make_run(tmp_path / "run", rl=[rl(images=TWO), rl("clip", images=TWO, asked=CLIP, frames=FRAMES)])
+    exported(run, "easyr1", tmp_path / "out")
+    for row in table(tmp_path / "out/rl.parquet"):
+        assert isinstance(row["problem"], str)
+        assert len(row["problem"].split("<image>")) - 1 == len(row["images"]) == 2
+        for image in row["images"]:
+            with Image.open(io.BytesIO(image["bytes"])) as opened:
+                opened.load()
+        assert read_reference(row["answer"]).id == row["id"]
+        assert "ground_truth" not in row
 
 
 def test_llamafactory_describes_its_file(tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
 """Exports in TRL itself: one step of SFT, of GRPO and of DPO on a tiny Qwen3-VL, from the files as they stand."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from benchmarks.learning.tiny_model import make_tiny_model
 from publishing.rewards.reference import read_reference
-from tests.publishing.exports.made_runs import exported
+from tests.publishing.exports.made_runs import ROOT, exported
 
 pytestmark = pytest.mark.trl
 
@@ -121,6 +124,28 @@ def test_one_step_of_dpo(folder: Path, sample_run: Path, tmp_path: Path) -> None
     trainer = DPOTrainer(model, args=config, train_dataset=found, processing_class=processor)
     assert trainer.train().training_loss == pytest.approx(0.693, abs=0.01)  # log 2: nothing is preferred yet
     assert moved(before, model)
+
+
+@pytest.mark.parametrize(("script", "form", "name"), [("sft", "trl", "sft"), ("dpo", "dpo", "dpo")])
+def test_the_scripts_of_the_example(
+    script: str, form: str, name: str, folder: Path, sample_run: Path, tmp_path: Path
+) -> None:
+    """grpo.py is the reward's, and is run with it."""
+    exported(sample_run, form, tmp_path / "export")
+    words = [
+        "--data",
+        tmp_path / f"export/{name}.parquet",
+        "--output",
+        tmp_path / "out",
+        "--model",
+        folder,
+        "--steps",
+        "1",
+    ]
+    command = [sys.executable, ROOT / f"examples/trl/{script}.py", *words, "--cpu"]
+    home = {"PYTHONPATH": str(ROOT), "HF_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"}
+    subprocess.run([str(word) for word in command], check=True, env=os.environ | home)
+    assert (tmp_path / "out/model.safetensors").is_file()
 
 
 def test_a_mark_in_a_plain_text_would_double_the_image(folder: Path, sample_run: Path) -> None:
