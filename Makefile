@@ -58,7 +58,7 @@ test-browser: $(VENV)/.browser  ## the pages of real runs in a headless Chromium
 
 test-loaders: $(VENV)/.all  ## exports in the data loaders of verl, ms-swift, LLaMA-Factory, OpenRLHF, polars and webdataset
 	sh tests/publishing/exports/loaders/make_venv.sh $(BIN)/python
-	PYTHONPATH=. .venv-loaders/bin/python -m pytest -m loaders
+	PYTHONPATH=. .venv-loaders/bin/python -m pytest -m loaders tests/publishing/exports
 
 setup-vllm: $(VENV)/.all  ## a vLLM CPU server in an environment of its own
 	bash tests/vllm/make_venv.sh $(PYTHON)

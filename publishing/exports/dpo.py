@@ -49,16 +49,20 @@ def worse_traces(
         why, trace = found
         return why != WRONG_ANSWER, -1.0 if trace["score"] is None else trace["score"]
 
-    known = []
+    known: list[tuple[str, Trace]] = []
     for trace in others:
-        outcome = next((each["value"] for each in trace["verdicts"] or () if each["name"] == "outcome"), None)
         if not trace["text"] or trace["text"] == kept_text:
             continue
-        if None not in (outcome, kept_answer) and outcome < kept_answer:
+        answer = next((each["value"] for each in trace["verdicts"] or () if each["name"] == "outcome"), None)
+        if _is_below(answer, kept_answer):
             known.append((WRONG_ANSWER, trace))
-        elif None not in (kept_score, trace["score"]) and trace["score"] < kept_score:
+        elif _is_below(trace["score"], kept_score):
             known.append((LOWER_SCORE, trace))
     return sorted(known, key=rank)
+
+
+def _is_below(score: float | None, kept: float | None) -> bool:
+    return score is not None and kept is not None and score < kept
 
 
 def open_sft(folder: Path, target: Target) -> ParquetWriter:

@@ -131,14 +131,14 @@ def _family(request: Request, rows: Mapping[str, int]) -> Family:
 @contextlib.contextmanager
 def _unfinished(request: Request) -> Iterator[Path]:
     """A folder beside the output that takes its name when the body ends; removed where the body raises."""
-    output, run = request.output.absolute(), request.run.resolve()
-    _check_place(request, output.resolve(), run)
+    output, run = request.output.resolve(), request.run.resolve()  # what a link leads to is replaced, not the link
+    _check_place(request, output, run)
     unfinished = output.with_name(f".{output.name}.{uuid.uuid4().hex}.tmp")
     try:
         try:
             unfinished.mkdir(parents=True)
             yield unfinished
-            _put(unfinished, output)
+            _put(unfinished, output, request.replace)
         except OSError as error:
             raise ExportError(f"cannot write {output}: {error.strerror or error}: choose another folder") from error
     except BaseException:
@@ -160,10 +160,13 @@ def _check_place(request: Request, output: Path, run: Path) -> None:
         raise ExportError(f"{request.output} is not an export (it has no {SUMMARY}), so it is not replaced")
 
 
-def _put(unfinished: Path, output: Path) -> None:
-    """Rename the folder to its name; an export that stands there goes only once the new one is in its place."""
+def _put(unfinished: Path, output: Path, is_replacing: bool) -> None:
+    """Rename the folder to its name; an export that stands there goes only once the new one is in its place.
+
+    Raises OSError where there is one by now that is not to be replaced.
+    """
     before = output.with_name(f"{unfinished.name}.old")
-    if output.exists():
+    if is_replacing and output.exists():
         output.rename(before)
     try:
         unfinished.rename(output)

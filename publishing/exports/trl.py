@@ -8,12 +8,12 @@ completion alone, as in our trainer.
 
 from pathlib import Path
 
+import pyarrow as pa
+
 from publishing.exports.base import COLUMN, ExportFormat, ExportRow, Target
 from publishing.exports.records import IMAGES, TURNS_IN_PARTS, in_parts
 from publishing.exports.writers import ParquetWriter, Record, embedded
 from schemas.arrow import hub_schema
-
-import pyarrow as pa  # isort: skip
 
 SFT = hub_schema([("id", pa.string()), ("prompt", TURNS_IN_PARTS), ("completion", TURNS_IN_PARTS), IMAGES])
 RL = hub_schema(

@@ -131,7 +131,7 @@ class TarWriter:
             entry = tarfile.TarInfo(f"{self._side}-{row.number:09d}.{name}")
             entry.size = len(data)
             self._tar.addfile(entry, io.BytesIO(data))
-        self._tar.members = []  # tarfile keeps an entry of each member otherwise
+        self._tar.members.clear()  # type: ignore[attr-defined]  # tarfile keeps an entry of each member
         self._bytes += size
 
     def close(self) -> None:

@@ -188,6 +188,33 @@ def test_an_export_is_replaced_only_by_a_whole_one(tmp_path: Path) -> None:
     assert names(tmp_path) == ["bad", "good", "out"]
 
 
+def test_an_export_that_came_in_between_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run(tmp_path / "run", [sft()])
+
+    def first(folder: Path) -> Any:
+        """Another export ends while this one is at its end."""
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out/theirs").write_text("theirs", "utf-8")
+        return {}, None
+
+    monkeypatch.setattr("publishing.exports.export.contents_of", first)
+    with pytest.raises(ExportError, match="cannot write"):
+        exported(run, "trl", tmp_path / "out")
+    assert names(tmp_path) == ["out", "run"]
+    assert names(tmp_path / "out") == ["theirs"]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", [sft()])
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "out").symlink_to(tmp_path / "disk/out")
+    exported(run, "trl", tmp_path / "out")
+    exported(run, "jsonl", tmp_path / "out", replace=True)
+    assert (tmp_path / "out").is_symlink()
+    assert names(tmp_path / "disk") == ["out"]
+    assert names(tmp_path / "disk/out") == [SUMMARY, "images", "sft.jsonl"]
+
+
 def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", [sft(f"q{n}", images=(picture(900, 900, seed=n),)) for n in range(150)])
     words = ["export", str(run), "--format", "jsonl", "--family", "plain", "--output", str(tmp_path / "out")]
