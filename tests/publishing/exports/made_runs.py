@@ -19,6 +19,10 @@ ROOT = Path(__file__).resolve().parents[3]
 POINT = '<points x1="{x}" y1="{y}" alt="cup">cup</points>'
 ASKED = "How many cups are there?\nPoint as <points>. Answer with a number alone."
 
+CLIP = "A clip:\nFrame 1 (0.00 s): <image>\nFrame 2 (0.50 s): <image>\nWhat happens? Answer as <points>."
+FRAMES = [{"media_index": 0, "frame": number, "t_s": number / 2 - 0.5} for number in (1, 2)]
+"""What a clip of two frames is asked, and what its column ``frames`` holds."""
+
 
 def picture(width: int = 200, height: int = 100, kind: str = "PNG", seed: int = 0, **options: Any) -> bytes:
     """The bytes of an image of noise."""

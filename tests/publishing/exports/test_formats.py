@@ -13,11 +13,9 @@ from PIL import Image
 from publishing.exports import writers
 from publishing.exports.registry import FORMATS, export_format
 from publishing.rewards.reference import RowReference, read_reference
-from tests.publishing.exports.made_runs import exported, lines, make_run, picture, rl, sft, table, trace
+from tests.publishing.exports.made_runs import CLIP, FRAMES, exported, lines, make_run, picture, rl, sft, table, trace
 
 ODD_IDS = ("a/../../b", "ü ∑ 漢", "line\nbreak", "dot.ted.json", "", " ", "x" * 5000, '"quoted"', "..", "nul\0l")
-CLIP = "A clip:\nFrame 1 (0.00 s): <image>\nFrame 2 (0.50 s): <image>\nWhat happens? Answer as <points>."
-FRAMES = [{"media_index": 0, "frame": number, "t_s": number / 2 - 0.5} for number in (1, 2)]
 TWO = (picture(), picture(1000, 1000, seed=1))
 
 

@@ -15,7 +15,7 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from benchmarks.learning.tiny_model import make_tiny_model
 from publishing.rewards.reference import read_reference
-from tests.publishing.exports.made_runs import ROOT, exported
+from tests.publishing.exports.made_runs import CLIP, FRAMES, ROOT, exported, make_run, picture, sft
 
 pytestmark = pytest.mark.trl
 
@@ -124,6 +124,24 @@ def test_one_step_of_dpo(folder: Path, sample_run: Path, tmp_path: Path) -> None
     trainer = DPOTrainer(model, args=config, train_dataset=found, processing_class=processor)
     assert trainer.train().training_loss == pytest.approx(0.693, abs=0.01)  # log 2: nothing is preferred yet
     assert moved(before, model)
+
+
+def test_frames_of_a_clip_and_single_images_in_one_batch(folder: Path, tmp_path: Path) -> None:
+    from trl import SFTConfig, SFTTrainer
+
+    shown = (picture(400, 100, seed=1), picture(400, 100, seed=2))
+    run = make_run(tmp_path / "run", [sft("clip", images=shown, asked=CLIP, frames=FRAMES), sft("still")])
+    model, processor = loaded(folder)
+    config = SFTConfig(str(tmp_path / "out"), per_device_train_batch_size=2, max_length=None, **SHARED)
+    found = rows(run, "trl", "sft", tmp_path)
+    trainer = SFTTrainer(model, config, train_dataset=found, processing_class=processor)
+    batch = next(iter(trainer.get_train_dataloader()))
+    assert len(batch["image_grid_thw"]) == 3
+    texts = [processor.tokenizer.decode(ids).replace("<|image_pad|>", "") for ids in batch["input_ids"]]
+    [clip] = [text for text in texts if "Frame" in text]
+    mark = "<|vision_start|><|vision_end|>"
+    assert CLIP.replace("<image>", mark) in clip
+    assert trainer.train().training_loss > 0
 
 
 @pytest.mark.parametrize(("script", "form", "name"), [("sft", "trl", "sft"), ("dpo", "dpo", "dpo")])

@@ -7,21 +7,22 @@ import pytest
 
 from publishing.rewards.reference import read_reference
 from tests.publishing.exports.loaders.conftest import Export
+from tests.publishing.exports.made_runs import CLIP, FRAMES, exported, make_run, picture, rl
 
 pytestmark = pytest.mark.loaders
 
 
-def rl_rows(export: Export, processor: Any, cache: Path) -> Any:
+def rl_rows(folder: Path, processor: Any, cache: Path) -> Any:
     from omegaconf import OmegaConf
     from verl.utils.dataset.rl_dataset import RLHFDataset
 
     config = {"max_prompt_length": 1024, "filter_overlong_prompts_workers": None, "cache_dir": str(cache)}
-    file = str(export("verl") / "rl.parquet")
+    file = str(folder / "rl.parquet")
     return RLHFDataset([file], processor.tokenizer, OmegaConf.create(config), processor=processor)
 
 
 def test_rlhf_dataset(export: Export, processor: Any, sample_run: Path, tmp_path: Path) -> None:
-    rows = rl_rows(export, processor, tmp_path)
+    rows = rl_rows(export("verl"), processor, tmp_path)
     assert len(rows) > 5  # none is too long for it
     for number in range(len(rows)):
         row = rows[number]
@@ -33,13 +34,23 @@ def test_rlhf_dataset(export: Export, processor: Any, sample_run: Path, tmp_path
         assert row["extra_info"]["groundtrace"] == row["reward_model"]["ground_truth"]
 
 
+def test_frames_of_a_clip(processor: Any, tmp_path: Path) -> None:
+    shown = (picture(seed=1), picture(seed=2))
+    run = make_run(tmp_path / "run", rl=[rl("clip", images=shown, asked=CLIP, frames=FRAMES), rl("still")])
+    exported(run, "verl", tmp_path / "out")
+    found = rl_rows(tmp_path / "out", processor, tmp_path / "cache")
+    assert len(found) == 2
+    kinds = {row["index"]: [part["type"] for part in row["raw_prompt"][0]["content"]] for row in found}
+    assert kinds == {"clip": ["text", "image", "text", "image", "text"], "still": ["image", "text"]}
+
+
 def test_reward_manager(export: Export, processor: Any, tmp_path: Path) -> None:
     import torch
     from verl import DataProto
     from verl.utils.dataset.rl_dataset import collate_fn
     from verl.workers.reward_manager.naive import NaiveRewardManager
 
-    rows = rl_rows(export, processor, tmp_path)
+    rows = rl_rows(export("verl"), processor, tmp_path)
     data = DataProto.from_single_dict(collate_fn([rows[0], rows[1]]))
     data.batch["prompts"] = torch.ones(2, 4, dtype=torch.long)
     data.batch["responses"] = torch.full((2, 3), 5, dtype=torch.long)
