@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
 RECIPES := judge_think_answer dual_stream rubric_curriculum crop_and_answer
 
-.PHONY: setup demo demo-recipes test lint bench learn test-browser test-trl test-vllm setup-vllm clean
+.PHONY: setup demo demo-recipes test lint bench learn test-browser test-loaders test-trl test-vllm setup-vllm clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -56,6 +56,10 @@ test-browser: $(VENV)/.browser  ## the pages of real runs in a headless Chromium
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || { echo 'there is no browser: apt-get install chromium' >&2; exit 1; }
 	$(BIN)/python -m pytest -m browser
 
+test-loaders: $(VENV)/.all  ## exports in the data loaders of verl, ms-swift, LLaMA-Factory, OpenRLHF, polars and webdataset
+	sh tests/publishing/exports/loaders/make_venv.sh $(BIN)/python
+	PYTHONPATH=. .venv-loaders/bin/python -m pytest -m loaders tests/publishing/exports
+
 setup-vllm: $(VENV)/.all  ## a vLLM CPU server in an environment of its own
 	bash tests/vllm/make_venv.sh $(PYTHON)
 
@@ -63,4 +67,4 @@ test-vllm: setup-vllm  ## the pipeline against a real vLLM server with a tiny ra
 	$(BIN)/python -m pytest -m vllm
 
 clean:
-	rm -rf $(VENV) .venv-vllm runs build dist *.egg-info
+	rm -rf $(VENV) .venv-loaders .venv-vllm runs build dist *.egg-info

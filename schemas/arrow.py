@@ -13,8 +13,8 @@ import json
 
 import pyarrow as pa
 
-_IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-_TURN = pa.struct([("role", pa.string()), ("content", pa.string())])
+IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+TURN = pa.struct([("role", pa.string()), ("content", pa.string())])
 _STREAM_PROMPT = pa.struct([("stream", pa.string()), ("content", pa.string())])
 _POINT = pa.struct(
     [
@@ -26,7 +26,7 @@ _POINT = pa.struct(
         ("t_s", pa.float64()),
     ]
 )
-_BOX = pa.struct(
+BOX = pa.struct(
     [
         ("label", pa.string()),
         ("x1", pa.float64()),
@@ -40,7 +40,7 @@ _FRAME = pa.struct([("media_index", pa.int32()), ("frame", pa.int32()), ("t_s", 
 _SCORES = pa.struct([(name, pa.float64()) for name in ("outcome", "spatial", "temporal", "reasoning", "final")])
 _EXTRA_SCORES = pa.list_(pa.struct([("name", pa.string()), ("value", pa.float64())]))
 _ATTEMPT = pa.struct([("text", pa.string()), ("answer", pa.string()), ("correct", pa.bool_())])
-_RUBRIC = pa.struct(
+RUBRIC = pa.struct(
     [
         ("id", pa.string()),
         ("description", pa.string()),
@@ -66,16 +66,16 @@ _COMMON = [
     ("source", pa.string()),
     ("license", pa.string()),
     ("recipe", pa.string()),
-    ("images", pa.list_(_IMAGE)),
-    ("overlays", pa.list_(_IMAGE)),
+    ("images", pa.list_(IMAGE)),
+    ("overlays", pa.list_(IMAGE)),
     ("frames", pa.list_(_FRAME)),
     ("question", pa.string()),
     ("answer", pa.string()),
     ("answer_type", pa.string()),
     ("choices", pa.list_(pa.string())),
     ("points", pa.list_(_POINT)),
-    ("boxes", pa.list_(_BOX)),
-    ("gold_boxes", pa.list_(_BOX)),
+    ("boxes", pa.list_(BOX)),
+    ("gold_boxes", pa.list_(BOX)),
     ("boxes_source", pa.string()),
     ("scores", _SCORES),
     ("entities", pa.list_(pa.string())),
@@ -90,14 +90,14 @@ _COMMON = [
     ("domain", pa.string()),
     ("streams", pa.list_(pa.string())),
     ("stream_prompts", pa.list_(_STREAM_PROMPT)),
-    ("rubrics", pa.list_(_RUBRIC)),
+    ("rubrics", pa.list_(RUBRIC)),
     ("stratum", pa.string()),
-    ("turns", pa.list_(_TURN)),
+    ("turns", pa.list_(TURN)),
     ("lineage", _LINEAGE),
 ]
-_SFT = [("messages", pa.list_(_TURN))]
+_SFT = [("messages", pa.list_(TURN))]
 _RL = [
-    ("prompt", pa.list_(_TURN)),
+    ("prompt", pa.list_(TURN)),
     ("data_source", pa.string()),
     ("ability", pa.string()),
     ("reward_model", pa.struct([("style", pa.string()), ("ground_truth", pa.string())])),
@@ -118,13 +118,13 @@ _REJECTED = [
     ("cost_usd", pa.float64()),
     ("source", pa.string()),
     ("license", pa.string()),
-    ("images", pa.list_(_IMAGE)),
+    ("images", pa.list_(IMAGE)),
     ("media", pa.list_(_MEDIUM)),
     ("question", pa.string()),
     ("answer", pa.string()),
     ("answer_type", pa.string()),
     ("choices", pa.list_(pa.string())),
-    ("gold_boxes", pa.list_(_BOX)),
+    ("gold_boxes", pa.list_(BOX)),
     ("pass_rate", pa.float64()),
     ("k", pa.int32()),
     ("attempts", pa.list_(_ATTEMPT)),
@@ -136,7 +136,7 @@ _REJECTED = [
 
 def _feature(kind: pa.DataType) -> object:
     """The ``datasets`` feature of an Arrow type, as its JSON form."""
-    if kind == _IMAGE:
+    if kind == IMAGE:
         return {"_type": "Image"}
     if pa.types.is_list(kind):
         return {"feature": _feature(kind.value_type), "_type": "List"}
@@ -146,7 +146,8 @@ def _feature(kind: pa.DataType) -> object:
     return {"dtype": names.get(kind, str(kind)), "_type": "Value"}
 
 
-def _schema(columns: list[tuple[str, pa.DataType]]) -> pa.Schema:
+def hub_schema(columns: list[tuple[str, pa.DataType]]) -> pa.Schema:
+    """Returns a schema of these columns that tells ``datasets`` what they are, lists of images among them."""
     features = {name: _feature(kind) for name, kind in columns}
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
     return pa.schema([pa.field(name, kind) for name, kind in columns], metadata=metadata)
@@ -163,14 +164,14 @@ def _common(extra_scores: bool) -> list[tuple[str, pa.DataType]]:
 def sft_schema(extra_scores: bool = False, other_traces: bool = False) -> pa.Schema:
     """The schema of SFT rows; with ``extra_scores`` it has a column for the verdicts of further scorers, with
     ``other_traces`` one for the traces that were not chosen."""
-    return _schema(_common(extra_scores) + _SFT + ([("other_traces", pa.list_(_TRACE))] if other_traces else []))
+    return hub_schema(_common(extra_scores) + _SFT + ([("other_traces", pa.list_(_TRACE))] if other_traces else []))
 
 
 def rl_schema(extra_scores: bool = False) -> pa.Schema:
     """The schema of RL rows, likewise."""
-    return _schema(_common(extra_scores) + _RL)
+    return hub_schema(_common(extra_scores) + _RL)
 
 
 SFT_SCHEMA = sft_schema()
 RL_SCHEMA = rl_schema()
-REJECTED_SCHEMA = _schema(_REJECTED)
+REJECTED_SCHEMA = hub_schema(_REJECTED)

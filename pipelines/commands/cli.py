@@ -1,4 +1,4 @@
-"""The ``beam`` command: init, validate, preview, run, inspect, diff, config, cache and serve-reward.
+"""The ``beam`` command: init, validate, preview, run, inspect, diff, export, publish, config, cache and serve-reward.
 
 Exit codes: 0 done; 1 the run failed (records unaccounted for, or an error while running); 2 something has to be
 changed first (the command, the config, the input, or an endpoint that refuses or mostly fails); 3 stopped, since a
@@ -21,6 +21,8 @@ import shtab
 
 from pipelines.commands.cache.command import add_cache_parser
 from pipelines.commands.dispatch import COMMANDS, dispatch
+from pipelines.commands.export import add_export_parser
+from pipelines.commands.publish import add_publish_parser
 from pipelines.commands.serve_reward import add_serve_reward_parser
 from pipelines.commands.streams import written_out
 from pipelines.running.endings import ending_of, line_of
@@ -41,6 +43,7 @@ _EXAMPLES = """examples:
   beam config > my.toml
   beam inspect runs/sample
   beam diff runs/before runs/after
+  beam export runs/sample --format trl --family qwen3-vl --output exports/trl
   beam inspect runs/sample --sql "SELECT reason, count(*) FROM rejected GROUP BY 1 ORDER BY 2 DESC"
   beam cache stats runs/sample
   beam cache prune runs/sample --older-than 30d --dry-run
@@ -171,7 +174,8 @@ def make_parser() -> argparse.ArgumentParser:
     diff = commands.add_parser("diff", help="compare two finished runs", allow_abbrev=False)
     diff.add_argument("first", metavar="RUN", help="a run folder")
     diff.add_argument("second", metavar="RUN", help="another one")
-    _add_publish(commands.add_parser("publish", help="send a finished run to the Hugging Face Hub", allow_abbrev=False))
+    add_export_parser(commands)
+    add_publish_parser(commands)
     config = commands.add_parser("config", help="print every setting with its default and meaning", allow_abbrev=False)
     _add_pipeline_name(config, nargs="?", default="grounded_cot")
     add_cache_parser(commands)
@@ -179,32 +183,6 @@ def make_parser() -> argparse.ArgumentParser:
     for command in commands.choices.values():  # suppressed, or the default would undo a --verbose before the command
         command.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help=VERBOSE)
     return parser
-
-
-def _add_publish(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="a run folder")
-    parser.add_argument("--repo", required=True, metavar="ORG/NAME", help="the data set's repository; made if missing")
-    parser.add_argument("--dry-run", action="store_true", help="check everything here and list the files; send nothing")
-    parser.add_argument("--public", action="store_true", help="for all to see; without it the repository is private")
-    parser.add_argument("--replace", action="store_true", help="take the place of another set; its tag stays")
-    parser.add_argument(
-        "--with",
-        action="append",
-        default=[],
-        dest="extras",
-        choices=("rejected", "rubrics"),
-        help="also these, as a config of their own",
-    )
-    parser.add_argument(
-        "--include-source",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="publish this source's rows though their licence does not state that they may be passed on",
-    )
-    parser.add_argument(
-        "--staging", metavar="FOLDER", help="where copies stand meanwhile (default: the temporary folder)"
-    )
 
 
 def _add_budget(parser: argparse.ArgumentParser) -> None:

@@ -35,6 +35,7 @@ COMMANDS = {
     "inspect": "pipelines.commands.inspect:run_inspect",
     "diff": "pipelines.commands.diff:run_diff",
     "publish": "pipelines.commands.publish:run_publish",
+    "export": "pipelines.commands.export:run_export",
     "config": "pipelines.commands.config:print_config",
     "cache": "pipelines.commands.cache.command:run_cache",
     "serve-reward": "pipelines.commands.serve_reward:serve_reward",

@@ -4,12 +4,42 @@ import argparse
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from pipelines.running.run_folder import RunFolder
-from publishing.figures import read_summary
-from publishing.hub.prepare import Prepared, prepare
-from publishing.hub.upload import check_name, mb, send
+import shtab
+
 from schemas.text import counted, say
+
+if TYPE_CHECKING:
+    from publishing.hub.prepare import Prepared
+
+
+def add_publish_parser(commands: Any) -> None:
+    """Add the parser of the command."""
+    parser = commands.add_parser("publish", help="send a finished run to the Hugging Face Hub", allow_abbrev=False)
+    parser.add_argument("run", metavar="RUN", help="a run folder").complete = shtab.DIRECTORY
+    parser.add_argument("--repo", required=True, metavar="ORG/NAME", help="the data set's repository; made if missing")
+    parser.add_argument("--dry-run", action="store_true", help="check everything here and list the files; send nothing")
+    parser.add_argument("--public", action="store_true", help="for all to see; without it the repository is private")
+    parser.add_argument("--replace", action="store_true", help="take the place of another set; its tag stays")
+    parser.add_argument(
+        "--with",
+        action="append",
+        default=[],
+        dest="extras",
+        choices=("rejected", "rubrics"),
+        help="also these, as a config of their own",
+    )
+    parser.add_argument(
+        "--include-source",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="publish this source's rows though their licence does not state that they may be passed on",
+    )
+    parser.add_argument(
+        "--staging", metavar="FOLDER", help="where copies stand meanwhile (default: the temporary folder)"
+    )
 
 
 def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
@@ -18,6 +48,11 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     Raises :class:`publishing.hub.errors.PublishError`, :class:`publishing.hub.errors.HubDown` and
     :class:`publishing.figures.InspectError`.
     """
+    from pipelines.running.run_folder import RunFolder
+    from publishing.figures import read_summary
+    from publishing.hub.prepare import prepare
+    from publishing.hub.upload import check_name, send
+
     check_name(parsed.repo)
     run = Path(parsed.run)
     read_summary(run)
@@ -33,8 +68,10 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     return 0
 
 
-def told(prepared: Prepared) -> list[str]:
+def told(prepared: "Prepared") -> list[str]:
     """What goes out, in lines: sources and licences, files with their sizes, tag and digest."""
+    from publishing.hub.upload import mb
+
     lines = []
     for use in prepared.uses:
         how = "goes out" if use.is_published else "left out"

@@ -19,7 +19,7 @@ from schemas.run_summary import BudgetFigures, Counts, RoleLedger, RunSummary, T
 from schemas.usage import Usage
 
 PIPELINE = str(Path(pipelines.__file__).parent / "grounded_cot.py")
-COMMANDS = ("init", "run", "preview", "validate", "inspect", "diff", "config", "cache")
+COMMANDS = ("init", "run", "preview", "validate", "inspect", "diff", "export", "config", "cache")
 
 
 @pytest.mark.parametrize("words", [(), *((command,) for command in COMMANDS)])
@@ -30,7 +30,9 @@ def test_help(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> Non
     assert ended.value.code == 0
     assert out.startswith(" ".join(("usage: beam", *words)))
     assert all(command in out for command in COMMANDS if not words)
-    assert ("--input DATA" in out) is (words not in ((), ("init",), ("inspect",), ("diff",), ("config",), ("cache",)))
+    assert ("--input DATA" in out) is (
+        words not in ((), ("init",), ("inspect",), ("diff",), ("export",), ("config",), ("cache",))
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,23 @@
+"""GRPO with the verifier as reward; ``--reward`` names its config, a bundled name or a file (docs/rewards.md)."""
+
+from groundtrace.rewards.trl import reward_funcs
+from shared import model, options, rows, words
+from trl import GRPOConfig, GRPOTrainer
+
+parser = words(__doc__)
+parser.add_argument("--reward", default="argos")
+given = parser.parse_args()
+trained, processor = model(given)
+config = GRPOConfig(
+    **options(given),
+    per_device_train_batch_size=8,
+    num_generations=8,
+    max_completion_length=1024,
+    learning_rate=1e-6,
+    epsilon_high=0.28,
+)
+trainer = GRPOTrainer(
+    trained, reward_funcs(given.reward), config, train_dataset=rows(given), processing_class=processor
+)
+trainer.train()
+trainer.save_model()

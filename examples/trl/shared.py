@@ -1,0 +1,44 @@
+"""What the scripts beside this one share: their words, and the rows and the model that these name."""
+
+import argparse
+from typing import Any
+
+from datasets import Dataset, load_dataset
+from transformers import AutoModelForImageTextToText, AutoProcessor
+
+MODEL = "Qwen/Qwen3-VL-2B-Instruct"
+
+
+def words(what: str) -> argparse.ArgumentParser:
+    """Returns the parser of a script."""
+    parser = argparse.ArgumentParser(description=what)
+    parser.add_argument("--data", required=True, help="a Parquet file that `beam export` wrote")
+    parser.add_argument("--output", required=True, help="a folder for the trained model")
+    parser.add_argument("--model", default=MODEL, help="a folder or a hub id of the family of the export")
+    parser.add_argument("--steps", type=int, default=-1, help="end after so many steps (default: one epoch)")
+    parser.add_argument("--cpu", action="store_true", help="train on the processor")
+    return parser
+
+
+def options(given: argparse.Namespace) -> dict[str, Any]:
+    """Returns what the config of each trainer is told; a row's images must not be cut, so there is no max_length."""
+    return {
+        "output_dir": given.output,
+        "max_steps": given.steps,
+        "num_train_epochs": 1,
+        "use_cpu": given.cpu,
+        "bf16": not given.cpu,
+        "report_to": [],
+        "logging_steps": 1,
+    }
+
+
+def rows(given: argparse.Namespace) -> Dataset:
+    """Returns the rows of the file."""
+    return load_dataset("parquet", data_files=given.data, split="train")
+
+
+def model(given: argparse.Namespace) -> tuple[Any, Any]:
+    """Returns the model and its processor."""
+    auto: Any = AutoModelForImageTextToText
+    return auto.from_pretrained(given.model, dtype="auto"), AutoProcessor.from_pretrained(given.model)

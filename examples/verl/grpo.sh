@@ -1,0 +1,35 @@
+#!/bin/sh
+# GRPO on exports/verl/rl.parquet. Further settings of verl may follow, such as trainer.n_gpus_per_node=2.
+set -eu
+
+export GROUNDTRACE_REWARD="${GROUNDTRACE_REWARD:-argos}"
+python3 -m verl.trainer.main_ppo \
+    algorithm.adv_estimator=grpo \
+    data.train_files="$PWD/exports/verl/rl.parquet" \
+    data.val_files="$PWD/exports/verl/rl.parquet" \
+    data.prompt_key=prompt \
+    data.image_key=images \
+    data.reward_fn_key=data_source \
+    data.train_batch_size=4 \
+    data.max_prompt_length=2048 \
+    data.max_response_length=1024 \
+    data.filter_overlong_prompts=True \
+    data.truncation=error \
+    actor_rollout_ref.model.path=Qwen/Qwen3-VL-4B-Instruct \
+    actor_rollout_ref.actor.optim.lr=1e-6 \
+    actor_rollout_ref.actor.ppo_mini_batch_size=4 \
+    actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 \
+    actor_rollout_ref.actor.clip_ratio_high=0.28 \
+    actor_rollout_ref.rollout.name=vllm \
+    actor_rollout_ref.rollout.n=8 \
+    actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1 \
+    actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=1 \
+    reward.custom_reward_function.path=pkg://groundtrace.rewards.verl \
+    reward.custom_reward_function.name=compute_score \
+    trainer.n_gpus_per_node=8 \
+    trainer.nnodes=1 \
+    trainer.total_epochs=1 \
+    trainer.project_name=groundtrace \
+    trainer.experiment_name=verl-grpo \
+    "trainer.logger=[console]" \
+    "$@"

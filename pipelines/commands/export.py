@@ -1,0 +1,64 @@
+"""``beam export``: a run's rows for another trainer."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import shtab
+
+from publishing.exports.registry import FORMATS
+from schemas.text import counted, say
+
+
+def add_export_parser(commands: Any) -> None:
+    """Add the parser of the command."""
+    export = commands.add_parser("export", help="write a run's rows for another trainer", allow_abbrev=False)
+    export.add_argument("run", metavar="RUN", help="a run folder").complete = shtab.DIRECTORY
+    export.add_argument("--format", required=True, help=f"{', '.join(FORMATS)}, or one of your own as module:NAME")
+    export.add_argument("--output", required=True, metavar="FOLDER", help="the folder to write; it must not exist")
+    export.add_argument(
+        "--family",
+        default="",
+        metavar="NAME",
+        help="the family of the model to be trained, in whose frame coordinates are written, such as qwen3-vl; needed "
+        "where rows hold any",
+    )
+    export.add_argument(
+        "--run-at",
+        default="",
+        metavar="PATH",
+        help="where the run folder will stand when a reward reads it (default: where it stands now)",
+    )
+    for bound, what in (("max", "largest"), ("min", "smallest")):
+        export.add_argument(
+            f"--{bound}-pixels",
+            type=int,
+            metavar="N",
+            help=f"the {what} image of the training, for families that write pixels of the resized image",
+        )
+    export.add_argument("--replace", action="store_true", help="replace the export that stands in FOLDER")
+
+
+def run_export(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
+    """Export a run and say what was written; returns the exit code. Raises ExportError and InspectError."""
+    from publishing.exports.export import LEFT_OUT, Request, export_run
+
+    done = export_run(
+        Request(
+            Path(parsed.run),
+            parsed.format,
+            Path(parsed.output),
+            parsed.family,
+            parsed.run_at,
+            parsed.max_pixels,
+            parsed.min_pixels,
+            parsed.replace,
+        )
+    )
+    for side, count in done.counts.items():
+        say(f"{side}: {count.written} of {counted(count.read, 'row')} written")
+        for reason, rows in count.left_out.most_common():
+            say(f"  left out: {rows} for {reason} ({LEFT_OUT} names them)")
+    say(f"{done.folder}: {', '.join(done.files)}")
+    return 0

@@ -1,0 +1,81 @@
+"""The turns of a row: checked, and the assistant's tags in the frame of a family."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from publishing.exports.base import MARK, Turn
+from publishing.exports.errors import LeftOut
+from schemas.coordinates import OutOfFrame, UnresizableImage
+from schemas.responses.speech import Size, Speech
+
+_TAG = re.compile(r"<(?:points?|box)\b", re.IGNORECASE)
+# Marks of media that loaders split texts at, and what Qwen's, InternVL's and Molmo's tokenizers make special tokens of.
+_CONTROL = re.compile(r"<(?:video|audio|image)>|<\|[a-zA-Z_]{1,32}\|>")
+
+
+def has_tags(text: str | None) -> bool:
+    """Whether a text holds, or asks for, points or boxes."""
+    return bool(text and _TAG.search(text))
+
+
+def turns_of(fields: Mapping[str, Any], column: str) -> tuple[Turn, ...]:
+    """Returns the turns of a column. Raises LeftOut where there are none, or a text is null."""
+    turns = fields.get(column)
+    if not turns:
+        raise LeftOut("missing_text", column)
+    if not all(isinstance(turn[name], str) for turn in turns for name in ("role", "content")):
+        raise LeftOut("missing_text", f"a turn of {column}")
+    return tuple({"role": turn["role"], "content": turn["content"]} for turn in turns)
+
+
+def check_marks(turns: Iterable[Turn], images: int, is_strict: bool) -> None:
+    """Raises LeftOut where the marks of the turns are not the places of that many images.
+
+    The first marks are the places, since :func:`schemas.question_text.user_text` puts them before the question. A
+    further one is text of the question. With ``is_strict`` no text may spell a mark or a control token.
+    """
+    turns = list(turns)
+    asked = "\n".join(turn["content"] for turn in turns if turn["role"] != "assistant")
+    if asked.count(MARK) < images:
+        raise LeftOut("image_count", f"{images} images, {asked.count(MARK)} places")
+    if not is_strict:
+        return
+    answered = "\n".join(turn["content"] for turn in turns if turn["role"] == "assistant")
+    if found := _CONTROL.search(answered) or _CONTROL.search(asked.replace(MARK, "", images)):
+        raise LeftOut("control_token", found.group())
+
+
+def in_frame(text: str, sizes: Sequence[Size], speech: Speech) -> str:
+    """Returns a text in pixels of the original as the model writes it. Raises LeftOut where it has no such form."""
+    if not has_tags(text):
+        return text
+    try:
+        return speech.to_model(text, sizes)
+    except OutOfFrame as error:
+        raise LeftOut("outside_image", str(error)) from error
+    except UnresizableImage as error:
+        raise LeftOut("unresizable_image", str(error)) from error
+
+
+def spoken(turns: Iterable[Turn], sizes: Sequence[Size], speech: Speech) -> tuple[Turn, ...]:
+    """Returns the turns with the assistant's in the model's frame. Raises LeftOut."""
+    return tuple(
+        {**turn, "content": in_frame(turn["content"], sizes, speech)} if turn["role"] == "assistant" else turn
+        for turn in turns
+    )
+
+
+def parts(content: str, images: int) -> list[dict[str, str | None]]:
+    """Returns a text as parts ``{"type": "text", "text": …}`` and ``{"type": "image", "text": None}``.
+
+    The first ``images`` marks are images; a further one stays text.
+    """
+    texts = content.split(MARK, images)
+    found: list[dict[str, str | None]] = []
+    for index, text in enumerate(texts):
+        if index:
+            found.append({"type": "image", "text": None})
+        if text:
+            found.append({"type": "text", "text": text})
+    return found or [{"type": "text", "text": ""}]

@@ -1,0 +1,92 @@
+"""verl: Parquet for ``RLHFDataset`` and ``MultiTurnSFTDataset``, with ``<image>`` where each image stands.
+
+``reward_model.ground_truth`` is the row's reference, which is all that our reward takes; ``extra_info`` holds it too,
+with what a verifier of one's own needs: the question, its gold answer, boxes, choices, rubrics and the sizes of the
+images. verl adds keys to ``extra_info`` itself, so its names are ours alone where they stand here.
+"""
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from publishing.exports.base import COLUMN, ExportFormat, ExportRow, Target
+from publishing.exports.records import IMAGES, TURNS_WITH_MARKS
+from publishing.exports.writers import ParquetWriter, Record, embedded
+from schemas.arrow import BOX, RUBRIC, hub_schema
+
+SIZE = pa.struct([("width", pa.int32()), ("height", pa.int32())])
+TOLD = {
+    "recipe": pa.string(),
+    "question": pa.string(),
+    "answer": pa.string(),
+    "answer_type": pa.string(),
+    "choices": pa.list_(pa.string()),
+    "gold_boxes": pa.list_(BOX),
+    "boxes_source": pa.string(),
+    "entities": pa.list_(pa.string()),
+    "pointable": pa.list_(pa.string()),
+    "pass_rate": pa.float64(),
+    "complexity": pa.string(),
+    "rubrics": pa.list_(RUBRIC),
+    "stratum": pa.string(),
+    "domain": pa.string(),
+}
+"""Columns of the shard that ``extra_info`` repeats."""
+EXTRA_INFO = pa.struct(
+    [
+        ("index", pa.string()),
+        ("split", pa.string()),
+        (COLUMN, pa.string()),
+        ("family", pa.string()),
+        ("run", pa.string()),
+        ("image_sizes_px", pa.list_(SIZE)),
+        *TOLD.items(),
+    ]
+)
+RL = hub_schema(
+    [
+        ("data_source", pa.string()),
+        ("prompt", TURNS_WITH_MARKS),
+        IMAGES,
+        ("ability", pa.string()),
+        ("reward_model", pa.struct([("style", pa.string()), ("ground_truth", pa.string())])),
+        ("extra_info", EXTRA_INFO),
+    ]
+)
+SFT = hub_schema([("id", pa.string()), ("messages", TURNS_WITH_MARKS), IMAGES])
+
+
+def open_sft(folder: Path, target: Target) -> ParquetWriter:
+    """Rows for verl's SFT trainer."""
+    return ParquetWriter(folder / "sft.parquet", SFT, _sft_record)
+
+
+def open_rl(folder: Path, target: Target) -> ParquetWriter:
+    """Rows for verl's RL trainers."""
+
+    def record(row: ExportRow) -> Record:
+        reference = row.reference(target)
+        sizes = [{"width": image.width, "height": image.height} for image in row.images]
+        told = {name: row.fields.get(name) for name in TOLD}
+        known = {"index": row.id, "split": "train", COLUMN: reference, "family": target.family, "run": target.run}
+        return {
+            "data_source": row.fields.get("source") or "groundtrace",
+            "prompt": list(row.turns),
+            "images": embedded(row.images),
+            "ability": row.fields.get("answer_type"),
+            "reward_model": {"style": "rule", "ground_truth": reference},
+            "extra_info": known | {"image_sizes_px": sizes} | told,
+        }
+
+    return ParquetWriter(folder / "rl.parquet", RL, record)
+
+
+def _sft_record(row: ExportRow) -> Record:
+    return {"id": row.id, "messages": list(row.turns), "images": embedded(row.images)}
+
+
+VERL = ExportFormat(
+    name="verl",
+    does="Parquet for verl's RLHFDataset, with all that a verifier needs in extra_info, and for its SFT trainer",
+    open={"sft": open_sft, "rl": open_rl},
+)

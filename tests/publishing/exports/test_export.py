@@ -1,0 +1,291 @@
+"""An export as a whole: what is refused, what is left out, and that the folder appears whole or not at all."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from publishing.exports.errors import REASONS, ExportError
+from publishing.exports.export import SUMMARY
+from publishing.exports.registry import FORMATS, export_format
+from publishing.figures import InspectError
+from schemas.errors import UserError
+from tests.publishing.exports.made_runs import ROOT, exported, lines, make_run, other, picture, rl, sft, table, trace
+
+OUTSIDE = sft("outside", trace((900, 50)))
+MIXED = [sft("good"), OUTSIDE, sft("marked", asked="<image>What does <image> mean?")]
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_row_of_a_real_run_is_written_or_left_out(form: str, sample_run: Path, tmp_path: Path) -> None:
+    done = exported(sample_run, form, tmp_path / "out")
+    told = json.loads((tmp_path / "out" / SUMMARY).read_text("utf-8"))
+    run = json.loads((sample_run / "run.json").read_text("utf-8"))
+    assert set(told["counts"]) == set(done.counts) == set(export_format(form).open)
+    for side, count in told["counts"].items():
+        assert count["rows"] == run["counts"][side] == count["written"] + sum(count["left_out"].values())
+        assert count["written"] > 0
+        assert form == "dpo" or count["left_out"] == {}
+    assert told["run"]["config_sha256"] == run["config_sha256"]
+    assert (told["format"], told["family"], told["frame"]) == (form, "qwen3-vl", "norm1000")
+    for name, said in told["files"].items():
+        data = (tmp_path / "out" / name).read_bytes()
+        assert said == {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    assert names(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_same_run_gives_the_same_bytes(form: str, sample_run: Path, tmp_path: Path) -> None:
+    read = []
+    for _ in range(2):
+        exported(sample_run, form, tmp_path / "out", replace=True)
+        read.append({path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()})
+    assert read[0] == read[1]
+    assert names(tmp_path) == ["out"]
+
+
+def test_rows_that_cannot_be_written_are_named(tmp_path: Path) -> None:
+    broken = sft("broken", images=(b"no image",))
+    thin = sft("thin", trace((1, 1)), images=(picture(1000, 2),))
+    few = sft("few", asked="no place for the image")
+    mute = sft("mute") | {"messages": None}
+    run = make_run(tmp_path / "run", [*MIXED, broken, thin, few, mute], [rl("fine"), rl("no answer", answer=None)])
+    done = exported(run, "trl", tmp_path / "out", "qwen2.5-vl")
+    assert (done.counts["sft"].read, done.counts["sft"].written) == (7, 1)
+    assert (done.counts["rl"].read, done.counts["rl"].written) == (2, 1)
+    left = {(each["side"], each["id"], each["reason"]) for each in lines(tmp_path / "out/left_out.jsonl")}
+    assert left == {
+        ("sft", "outside", "outside_image"),
+        ("sft", "marked", "control_token"),
+        ("sft", "broken", "unreadable_image"),
+        ("sft", "thin", "unresizable_image"),
+        ("sft", "few", "image_count"),
+        ("sft", "mute", "missing_text"),
+        ("rl", "no answer", "missing_text"),
+    }
+    assert {reason for _, _, reason in left} < set(REASONS)
+    assert [each["id"] for each in table(tmp_path / "out/sft.parquet")] == ["good"]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "webdataset"])
+def test_a_mark_in_a_question_is_text_where_nobody_splits_at_it(form: str, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", MIXED)
+    assert exported(run, form, tmp_path / "out").counts["sft"].left_out == {"outside_image": 1}
+
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("trl", {"family": ""}, "the sft rows hold or ask for coordinates: name the family"),
+    ("verl", {"family": "qwen"}, "--family must be one of claude, "),
+    ("tlr", {}, "--format must be one of dpo, easyr1, "),
+    ("publishing.exports.trl:RL", {}, "must be an ExportFormat"),
+    ("publishing.exports.gone:X", {}, "cannot be imported"),
+    ("trl", {"family": "moondream"}, "which tags with one decimal cannot hold"),
+    ("dpo", {}, "--set write.other_traces=true"),
+    ("trl", {"max_pixels": 1000}, "do not depend on the size of its images"),
+    ("trl", {"family": "qwen2.5-vl", "max_pixels": 10}, "--max-pixels must be at least --min-pixels"),
+    ("trl", {"family": "qwen2.5-vl", "max_pixels": -1}, "--max-pixels must be at least --min-pixels"),
+]
+
+
+@pytest.mark.parametrize(("form", "options", "said"), REFUSED)
+def test_what_is_refused(form: str, options: dict[str, Any], said: str, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", [sft()], [rl()])
+    with pytest.raises(ExportError, match=r"^[^\n]*$") as refused:
+        exported(run, form, tmp_path / "out", **options)
+    assert said in str(refused.value)
+    assert names(tmp_path) == ["run"]
+
+
+def test_a_run_without_the_rows_that_a_format_takes(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", [sft()])
+    with pytest.raises(ExportError, match="has no rl rows, and easyr1 takes no others"):
+        exported(run, "easyr1", tmp_path / "out")
+    assert exported(run, "trl", tmp_path / "out").files == ("sft.parquet", "export.json")
+
+
+def test_a_run_of_which_no_row_can_be_written(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", [OUTSIDE])
+    with pytest.raises(ExportError, match="no row can be written: 1 for outside_image"):
+        exported(run, "trl", tmp_path / "out")
+    assert names(tmp_path) == ["run"]
+
+
+def test_rows_without_coordinates_need_no_family(tmp_path: Path) -> None:
+    plain = rl("q", asked="<image>How many?")
+    run = make_run(
+        tmp_path / "run", [sft("q", "<think></think>\n<answer>1</answer>", asked="<image>How many?")], [plain]
+    )
+    assert exported(run, "easyr1", tmp_path / "out", "").counts["rl"].written == 1
+    assert json.loads(table(tmp_path / "out/rl.parquet")[0]["answer"])["family"] == "plain"
+
+
+def damage(run: Path) -> None:
+    file = next((run / "sft").glob("*.parquet"))
+    data = bytearray(file.read_bytes())
+    data[4 : len(data) // 2] = bytes(len(data) // 2 - 4)
+    file.write_bytes(data)
+
+
+DAMAGED = {
+    "a shard that is none": lambda run: next((run / "sft").glob("*.parquet")).write_bytes(b"PAR1"),
+    "a damaged page": damage,
+    "a shard that is missing": lambda run: next((run / "sft").glob("*.parquet")).unlink(),
+    "a summary that is none": lambda run: (run / "run.json").write_text("{}", "utf-8"),
+    "no summary": lambda run: (run / "run.json").unlink(),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGED)
+def test_a_damaged_run(what: str, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", [sft(f"q{n}", images=(picture(seed=n),)) for n in range(6)], shards=2)
+    DAMAGED[what](run)
+    with pytest.raises((ExportError, InspectError), match=r"^[^\n]*$") as refused:
+        exported(run, "trl", tmp_path / "out")
+    assert isinstance(refused.value, UserError)
+    assert names(tmp_path) == ["run"]
+
+
+def test_places_where_no_export_is_put(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "all/run", [sft()])
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/notes.txt").write_text("mine", "utf-8")
+    (tmp_path / "file").write_text("mine", "utf-8")
+    for output, options, said in [
+        (run, {}, "lies in the run folder"),
+        (run / "exports/trl", {"replace": True}, "lies in the run folder"),
+        (tmp_path / "all", {"replace": True}, "the run lies in"),
+        (tmp_path / "mine", {}, "exists: choose another folder, or replace"),
+        (tmp_path / "mine", {"replace": True}, "is not an export"),
+        (tmp_path / "file", {"replace": True}, "is not an export"),
+        (tmp_path / "file/below", {}, "cannot write"),
+    ]:
+        with pytest.raises(ExportError, match=said):
+            exported(run, "trl", output, **options)
+    assert names(tmp_path) == ["all", "file", "mine"]
+    assert (tmp_path / "mine/notes.txt").read_text("utf-8") == "mine"
+
+
+def test_an_export_is_replaced_only_by_a_whole_one(tmp_path: Path) -> None:
+    good, bad = make_run(tmp_path / "good", [sft()]), make_run(tmp_path / "bad", [OUTSIDE])
+    exported(good, "llamafactory", tmp_path / "out")
+    before = (tmp_path / "out" / SUMMARY).read_bytes()
+    with pytest.raises(ExportError, match="no row"):
+        exported(bad, "llamafactory", tmp_path / "out", replace=True)
+    assert (tmp_path / "out" / SUMMARY).read_bytes() == before
+    exported(good, "jsonl", tmp_path / "out", replace=True)
+    assert names(tmp_path / "out") == [SUMMARY, "images", "sft.jsonl"]
+    assert names(tmp_path) == ["bad", "good", "out"]
+
+
+def test_an_export_that_came_in_between_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run(tmp_path / "run", [sft()])
+
+    def first(folder: Path) -> Any:
+        """Another export ends while this one is at its end."""
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out/theirs").write_text("theirs", "utf-8")
+        return {}, None
+
+    monkeypatch.setattr("publishing.exports.export.contents_of", first)
+    with pytest.raises(ExportError, match="cannot write"):
+        exported(run, "trl", tmp_path / "out")
+    assert names(tmp_path) == ["out", "run"]
+    assert names(tmp_path / "out") == ["theirs"]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", [sft()])
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "out").symlink_to(tmp_path / "disk/out")
+    exported(run, "trl", tmp_path / "out")
+    exported(run, "jsonl", tmp_path / "out", replace=True)
+    assert (tmp_path / "out").is_symlink()
+    assert names(tmp_path / "disk") == ["out"]
+    assert names(tmp_path / "disk/out") == [SUMMARY, "images", "sft.jsonl"]
+
+
+def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", [sft(f"q{n}", images=(picture(900, 900, seed=n),)) for n in range(150)])
+    words = ["export", str(run), "--format", "jsonl", "--family", "plain", "--output", str(tmp_path / "out")]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pipelines", *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob(".out.*/images/*/*")):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "interrupted" in said
+    assert names(tmp_path) == ["run"]
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from pipelines.commands import cli
+
+    run = make_run(tmp_path / "run", MIXED, [rl()])
+    words = ["export", str(run), "--format", "verl", "--output", str(tmp_path / "out")]
+    assert cli.main(words) == 2
+    assert "name the family of the model" in capsys.readouterr().err
+    assert cli.main([*words, "--family", "qwen3-vl", "--run-at", "/mnt/run"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "sft: 1 of 3 rows written",
+        "  left out: 1 for outside_image (left_out.jsonl names them)",
+        "  left out: 1 for control_token (left_out.jsonl names them)",
+        "rl: 1 of 1 row written",
+        f"{tmp_path / 'out'}: left_out.jsonl, rl.parquet, sft.parquet, export.json",
+    ]
+    assert json.loads(table(tmp_path / "out/rl.parquet")[0]["reward_model"]["ground_truth"])["run"] == "/mnt/run"
+
+
+def test_the_reference_names_the_run_where_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_run(tmp_path / "run", rl=[rl()])
+    monkeypatch.chdir(tmp_path)
+    exported(Path("run"), "easyr1", Path("out"))
+    assert json.loads(table(tmp_path / "out/rl.parquet")[0]["answer"]) == {
+        "id": "q",
+        "answer": "1",
+        "family": "qwen3-vl",
+        "run": str(tmp_path / "run"),
+    }
+
+
+def test_a_format_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_ids.py").write_text(
+        "from publishing.exports.base import ExportFormat\n"
+        "from publishing.exports.writers import LinesWriter\n"
+        "def ids(folder, target):\n"
+        "    return LinesWriter(folder / 'ids.jsonl', lambda row, images: {'id': row.id})\n"
+        "IDS = ExportFormat('ids', 'the ids', {'sft': ids})\n",
+        "utf-8",
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    run = make_run(tmp_path / "run", [sft("a"), sft("b")])
+    assert exported(run, "own_ids:IDS", tmp_path / "out").counts["sft"].written == 2
+    assert lines(tmp_path / "out/ids.jsonl") == [{"id": "a"}, {"id": "b"}]
+
+
+def test_other_traces_are_looked_at_for_tags_too(tmp_path: Path) -> None:
+    plain = sft(
+        "q", "<think></think>\n<answer>1</answer>", asked="<image>How many?", other_traces=[other(trace((1, 1)))]
+    )
+    run = make_run(tmp_path / "run", [plain], other_traces=True)
+    with pytest.raises(ExportError, match="the sft rows hold or ask for coordinates"):
+        exported(run, "dpo", tmp_path / "out", "")

@@ -1,0 +1,131 @@
+"""The turns of a row: marks, control tokens, parts, and frames."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference.families.registry import FAMILIES, family_of
+from publishing.exports.errors import LeftOut
+from publishing.exports.turns import check_marks, has_tags, in_frame, parts, turns_of
+from schemas.coordinates import QWEN25_IMAGE
+from schemas.responses.response import parse_points
+from schemas.responses.speech import Speech
+from tests.publishing.exports.made_runs import trace
+
+
+@given(st.lists(st.text(alphabet="ab<>image \n"), min_size=1, max_size=5), st.integers(0, 6))
+def test_parts_are_the_text_with_its_first_marks_taken_out(texts: list[str], images: int) -> None:
+    content = "<image>".join(texts)
+    found = parts(content, images)
+    assert "".join("<image>" if part["type"] == "image" else part["text"] or "" for part in found) == content
+    assert sum(part["type"] == "image" for part in found) == min(images, content.count("<image>"))
+
+
+def test_a_text_without_content_is_a_part() -> None:
+    assert parts("", 1) == [{"type": "text", "text": ""}]
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered", "images", "reason"),
+    [
+        ("<image>a", "b", 1, None),
+        ("<image><image>a", "b", 2, None),
+        ("Frame 1 (0.00 s): <image>\nFrame 2 (1.00 s): <image>\na", "b", 2, None),
+        ("a", "b", 0, None),
+        ("< image >a <images>", "<imagine>", 0, None),
+        ("a", "b", 1, "image_count"),
+        ("<image>a <image>", "b", 1, "control_token"),
+        ("<image>a", "an <image>", 1, "control_token"),
+        ("<image>a <video>", "b", 1, "control_token"),
+        ("<image>a", "<audio>", 1, "control_token"),
+        ("<image>a<|im_end|>", "b", 1, "control_token"),
+        ("<image>a", "<|image_pad|>", 1, "control_token"),
+    ],
+)
+def test_marks(asked: str, answered: str, images: int, reason: str | None) -> None:
+    turns = [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}]
+    found = []
+    for strict in (True, False):
+        try:
+            check_marks(turns, images, strict)
+            found.append(None)
+        except LeftOut as error:
+            found.append(error.reason)
+    assert found == [reason, reason if reason == "image_count" else None]
+
+
+@pytest.mark.parametrize("turns", [None, [], [{"role": "user", "content": None}], [{"role": None, "content": "a"}]])
+def test_turns_that_are_none(turns: list | None) -> None:
+    with pytest.raises(LeftOut, match="missing_text"):
+        turns_of({"prompt": turns}, "prompt")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("<points x1", True),
+        ("<POINT ", True),
+        ("<box>[", True),
+        ("a <boxes>", False),
+        ("pointless", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_tags_are_found(text: str | None, found: bool) -> None:
+    assert has_tags(text) is found
+
+
+FRAMES = {  # 100, 50 of 200x100 as the family writes it
+    "claude": (100, 50),
+    "claude-1568": (100, 50),
+    "gemini": (500, 500),
+    "glm-v": (500, 500),
+    "internvl": (500, 500),
+    "molmo": (50, 50),
+    "molmo2": (500, 500),
+    "plain": (100, 50),
+    "qwen2.5-vl": (98, 56),
+    "qwen3-vl": (500, 500),
+}
+
+
+def speech(name: str) -> Speech:
+    family = family_of(name)
+    return Speech(family.frame, family.decimals, family.resize or QWEN25_IMAGE)
+
+
+def test_every_family_is_tried() -> None:
+    assert set(FRAMES) == set(FAMILIES) - {"moondream"}  # which is refused: test_export
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_tags_stand_in_the_familys_frame(name: str) -> None:
+    written = in_frame(trace((100, 50)), [(200, 100)], speech(name))
+    [point] = parse_points(written)
+    assert (point.x, point.y) == FRAMES[name]
+    assert written.replace(f'x1="{point.x:g}" y1="{point.y:g}"', 'x1="100" y1="50"') == trace((100, 50))
+
+
+def test_gemini_writes_y_first() -> None:
+    [point] = parse_points(in_frame(trace((20, 50)), [(200, 100)], speech("gemini")))
+    assert (point.x, point.y) == (500, 100)
+
+
+def test_each_image_has_its_size() -> None:
+    text = f"{trace((100, 50))} In picture 2 {trace((100, 50))}"
+    found = parse_points(in_frame(text, [(200, 100), (1000, 1000)], speech("qwen3-vl")))
+    assert [(point.x, point.y) for point in found] == [(500, 500), (100, 50)]
+
+
+@pytest.mark.parametrize(
+    ("at", "sizes", "reason"),
+    [
+        ((900, 50), [(200, 100)], "outside_image"),
+        ((1, 1), [], "outside_image"),
+        ((1, 1), [(1000, 2)], "unresizable_image"),
+    ],
+)
+def test_tags_without_a_form(at: tuple[float, float], sizes: list[tuple[int, int]], reason: str) -> None:
+    with pytest.raises(LeftOut, match=reason):
+        in_frame(trace(at), sizes, speech("qwen2.5-vl"))
