@@ -1,8 +1,9 @@
 """GRPO with the verifier as reward; ``--reward`` names its config, a bundled name or a file (docs/rewards.md)."""
 
-from groundtrace.rewards.trl import reward_funcs
 from shared import model, options, rows, words
 from trl import GRPOConfig, GRPOTrainer
+
+from groundtrace.rewards.trl import reward_funcs
 
 parser = words(__doc__)
 parser.add_argument("--reward", default="argos")
