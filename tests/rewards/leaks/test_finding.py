@@ -194,6 +194,13 @@ def test_one_of_the_second_clean_list_is_left_open() -> None:
         ("The answer is B: it rises. A is wrong: it falls.", "B", None, "leak"),
         ("B is correct. A dog is not in it.", "B", None, "leak"),
         ("B is correct: it rises. One sees it at once.", "B", None, "leak"),
+        ("He wears the gold ring on his left hand.", "ring", None, "clean"),
+        ("The given value 7 in the table is the largest, so 7.", "7", None, "clean"),
+        ("The stated number 12 on the label is the weight.", "12", None, "clean"),
+        ("The door sign says guidance office. So he goes to the office.", "office", None, "clean"),
+        ("He stays, because that is what the sign says: stop.", "stop", None, "clean"),
+        ("Because it is the result of 3 + 4, it is 7.", "7", None, "clean"),
+        ("It may be 6. Since that is the answer we were given, 6.", "6", None, "leak"),
     ],
 )
 def test_cases(text: str, answer: str, choices: tuple[str, ...] | None, state: str) -> None:
