@@ -73,13 +73,17 @@ _CORNER = (
 )
 _SPOT = (
     r"(?:\b(?:coordinates?|coordonn[ée]es|coordenadas|koordinaten|coordinate|pixels?|location|position|"
-    r"cent(?:er|re)d?|midpoint|point|coordinate pair|(?:grid )?cell"
+    r"cent(?:er|re)d?|midpoint|point|coordinate pair|grid cell"
     r"|posici[óo]n|posizione|posiç[ãa]o|punkt|точке)\b|坐标|座標|像素|位置|中心点?|좌표)"
 )
 _SIDE = r"(?:[xy]?[ _]?(?:min|max)|[xy][ _]?[12]|left|top|right|bottom|width|height)"
 _ACROSS, _DOWN = r"(?:left|right|width|across|horizontal\w*)", r"(?:top|bottom|height|down|vertical\w*)"
 _LONG = r"(?<![\d.])(?:\d{2,4}(?:\.\d{1,6})?|0?\.\d{1,6})(?:\s*(?:px|pixels?|units?|%|percent))?"
 """A number as coordinates have it and counts seldom do: of two digits or more, or below one."""
+_FAR = r"(?<![\d.])\d{3,4}(?:\.\d{1,6})?(?:\s*(?:px|pixels?|units?))?"
+_PICTURE = r"(?:image|picture|photo|frame|scene)"
+_EDGE = r"(?:left|right|top|bottom|upper|lower)"
+_NO_LENGTH = r"(?!\d|\s*(?:m|cm|mm|km|ft|in|feet|met(?:er|re)s?|inch(?:es)?)\b)"
 _SHARE = rf"{_FIGURE}\s*(?:%|percent)\s+(?:\w+\s+){{0,3}}"
 _RANGE = rf"{_FIGURE}\s*(?:-|\.\.|to)\s*{_FIGURE}"
 _IN_WORDS = re.compile(
@@ -100,37 +104,40 @@ _IN_WORDS = re.compile(
             rf"{_CORNER}[^.;\n\d]{{0,24}}{_LOOSE_PAIR}{_NO_LIST}",
             r"(?<![\d.,])\d{2,4}(?:,\s?|\s)\d{2,4}(?:\s*;\s*|\s+(?:-|to)\s+)(?:\w+\s+){0,2}\d{2,4}(?:,\s?|\s)\d{2,4}(?![\d.,]*\d)",
             rf"(?:\b(?:bei|situé[es]*\s+[àa]|está\s+en|точке)\s+|[在于]){_PAIR}{_NO_LIST}(?!\s*[年月日点時时岁])",
-            # A pair without a word of place: in braces, behind an arrow, of shares; after what says how it is measured.
-            rf"[{{<]\s*{_LONG}[\s,;|]+{_LONG}\s*[}}>](?![\s,]*\d)",
-            rf"(?:[-=]>|=)\s*{_NO_THOUSANDS}{_LONG}\s*[,;|]\s*{_LONG}{_NO_LIST}",
-            rf"{_FIGURE}\s*(?:%|percent)\s*(?:x|by)\s*{_FIGURE}\s*(?:%|percent)",
-            rf"\b(?:normali[sz]ed|relative|image|pixel|divided\s+into\s+\d+)\s+(?:coordinates?|units)\b[^.\n\d]{{0,30}}{_LONG}"
-            rf"\W{{1,3}}(?:and\s+)?{_LONG}",
+            # A pair without a word of place: in braces, behind an arrow, as shares or in coordinates of the picture.
+            rf"[{{<]\s*(?:{_FAR}[\s,;|]+{_LONG}|{_LONG}[\s,;|]+{_FAR})\s*[}}>]",
+            rf"->\s*{_NO_THOUSANDS}{_LONG}\s*[,;|]\s*{_LONG}{_NO_LIST}",
+            rf"{_FIGURE}\s*(?:%|percent)\s*(?:x|by)\s*{_FIGURE}\s*(?:%|percent)\s+of\s+the\s+{_PICTURE}",
+            rf"\b(?:normali[sz]ed|relative|image|pixel)\s+coordinates?\b[^.\n\d]{{0,30}}{_LONG}\W{{1,3}}(?:and\s+)?{_LONG}",
+            rf"\binto\s+\d{{3,4}}\s+units\b[^.\n\d]{{0,30}}{_LONG}\W{{1,3}}(?:and\s+)?{_LONG}",
+            r"\bcell\s+\d{1,4}\s*,\s*\d{1,4}(?=\s*(?:$|[.;)]))",
             # One axis by its name, and steps along both.
-            rf"\b(?:horizontal|vertical)\s+(?:positions?|coordinates?|offsets?|locations?)\b[^.\n\d]{{0,24}}{_FIGURE}",
+            rf"\b(?:horizontal|vertical)\s+(?:positions?|coordinates?|offsets?|locations?)\b[^.\n\d]{{0,24}}{_LONG}",
             rf"\b(?:abscissa|ordinate)\b[^.\n\d]{{0,16}}{_FIGURE}",
-            rf"{_LONG}\s+(?:to\s+the\s+)?(?:right|left|across)\b[^.\n\d]{{0,12}}{_LONG}\s+(?:down|up|below|above)\b",
-            rf"{_LONG}\s+(?:down|up|below|above)\b[^.\n\d]{{0,12}}{_LONG}\s+(?:to\s+the\s+)?(?:right|left|across)\b",
-            rf"\b(?:at|located|lies|stands|starts|begins|ends)\b[^.\n\d]{{0,12}}{_FIGURE}\s*(?:%|percent)\s+of\s+(?:the|its)"
-            r"\s+(?:\w+\s+)?(?:width|height)\b",
-            rf"\bat\s+(?:an?|the)\s+(?:width|height)\s+of\s+{_FIGURE}[^.\n\d]{{0,20}}\b(?:width|height)\s+of\s+{_FIGURE}",
-            rf"[距离][^\d。\n]{{0,3}}[左右上下][^\d。\n]{{0,3}}{_FIGURE}\s*(?:px|像素|%)",
+            rf"{_FAR}\s+(?:to\s+the\s+)?(?:right|left|across)\b[^.\n\d]{{0,12}}{_LONG}\s+(?:down|up|below|above)\b",
+            rf"{_FAR}\s+(?:down|up|below|above)\b[^.\n\d]{{0,12}}{_LONG}\s+(?:to\s+the\s+)?(?:right|left|across)\b",
+            rf"\b(?:located|lies|found|centred|centered)\s+(?:\w+\s+)?{_FIGURE}\s*(?:%|percent)\s+of\s+the\s+(?:{_PICTURE}(?:s|'s)?"
+            rf"\s+)?(?:width|height)\b(?!\s+of\s+(?!the\s+{_PICTURE}))",
+            rf"\bat\s+(?:an?|the)\s+(?:width|height)\s+of\s+{_FIGURE}{_NO_LENGTH}[^.\n\d]{{0,20}}\b(?:width|height)\s+of\s+{_FIGURE}"
+            rf"{_NO_LENGTH}",
+            rf"[距离](?:离|图片?|画面)?[左右上下](?:边|侧|方|缘|边缘)?(?:约|大约)?\s*{_FIGURE}\s*(?:px|像素|%)",
             # Sides and edges.
-            rf"\b[ltrb]\s*[:=]\s*{_FIGURE}\W{{1,3}}[ltrb]\s*[:=]\s*{_FIGURE}\W{{1,3}}[ltrb]\s*[:=]\s*{_FIGURE}",
+            rf"\b[ltrb]\s*[:=]\s*{_LONG}\W{{1,3}}[ltrb]\s*[:=]\s*{_LONG}\W{{1,3}}[ltrb]\s*[:=]\s*{_LONG}",
             rf"\b{_SIDE}\s*[=:]?\s*{_FIGURE}\W{{1,4}}{_SIDE}\s*[=:]?\s*{_FIGURE}\W{{1,4}}{_SIDE}\b",
             r"[(\[]\s*x_?1\s*,\s*y_?1\b|\b(?:xyxy|xywh|cxcywh)\b",
             rf"\b(?:left|right|top|bottom|upper|lower)\s+(?:edge|side|border|boundary)\s+(?:\w+\s+)?at\s+{_FIGURE}",
             rf"[(\[,{{]\s*left\s*[=:]?\s*{_FIGURE}\s*,\s*top\s*[=:]?\s*{_FIGURE}\s*[)\],}}]",
             rf"\bleft\s+(?:is|=)\s*{_FIGURE}\W{{1,4}}(?:and\s+)?top\s+(?:is|=)\s*{_FIGURE}",
             # Pixels and shares from an edge, ranges along both sides, rows and columns of pixels.
-            rf"{_FIGURE}\s*(?:px|pixels?|%|percent)\s+(?:of\s+the\s+way\s+)?(?:in\s+|down\s+|across\s+|up\s+)?(?:from|off)\s+"
-            r"(?:the\s+)?(?:left|right|top|bottom|upper|lower)\b",
+            rf"{_FIGURE}\s*(?:px|pixels?)\s+(?:in\s+|down\s+|across\s+|up\s+)?(?:from|off)\s+(?:the\s+)?{_EDGE}\b",
+            rf"{_FIGURE}\s*(?:%|percent)\s+(?:of\s+the\s+way\s+)?(?:in\s+|down\s+|across\s+|up\s+)?from\s+(?:the\s+)?{_EDGE}"
+            rf"(?=\s*(?:$|[.,;:)])|\s+(?:edge|side|border|corner|margin|and|to|of\s+the\s+{_PICTURE})\b)",
             rf"{_FIGURE}\s*(?:px|pixels?)\s+(?:right|left|down|up|across|below|above)\b",
             rf"{_SHARE}{_ACROSS}\b[^.\n]{{0,30}}?{_SHARE}{_DOWN}\b|{_SHARE}{_DOWN}\b[^.\n]{{0,30}}?{_SHARE}{_ACROSS}\b",
             rf"{_RANGE}\s*(?:px|pixels?)?\s*(?:horizontally|vertically|in\s+[xy]\b)",
             rf"{_RANGE}\s*x\s*{_RANGE}",
             r"\bpixels?\b[^.\n\d]{0,20}\b(?:row|column)\s+\d+\W{1,5}(?:column|row)\s+\d+",
-            r"\bpixels?\s+(?:row|column)\s+\d+|\b\d{1,4}(?:st|nd|rd|th)\s+(?:pixel|(?:column|row)\s+of\s+pixels)\b",
+            r"\bpixels?\s+(?:row|column)\s+\d{2,5}|\b\d{1,4}(?:st|nd|rd|th)\s+(?:pixel|(?:column|row)\s+of\s+pixels)\b",
             r"\brow\s+index\s+\d+\W{1,5}col(?:umn)?\s+index\s+\d+|\br\s*=\s*\d+\W{1,3}c\s*=\s*\d+",
             r"\b(?:row\s+\d{3,5}\W{1,5}column\s+\d+|column\s+\d{3,5}\W{1,5}row\s+\d+)",
         )

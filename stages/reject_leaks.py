@@ -15,7 +15,7 @@ from inference.session import Session
 from inference.settings import ModelsSettings
 from rewards.judge import JudgeTask, ask_judge, true_or_false
 from rewards.judge_guard import question_text
-from rewards.leaks.finding import Leak, find_leak
+from rewards.leaks.finding import Leak, find_answer_in_judgement, find_leak
 from schemas.config import settings
 from schemas.records import Draft
 from schemas.responses.response import parse_response
@@ -38,7 +38,10 @@ def leak_of(draft: Draft) -> Leak:
     if draft.best is None:
         raise ValueError(f"{draft.id}: RejectLeaks needs a verified trace")
     response = parse_response(draft.traces[draft.best].text)
-    found = [find_leak(section or "", draft.question) for section in (response.judge, response.think)]
+    found = (
+        find_answer_in_judgement(response.judge or "", draft.question),
+        find_leak(response.think or "", draft.question),
+    )
     return min(found, key=lambda leak: ("leak", "open", "clean").index(leak.state))
 
 

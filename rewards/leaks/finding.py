@@ -47,6 +47,14 @@ _STATED, _JUSTIFIED, _DERIVED, _AIMED, _SEEN = _compiled((STATED, JUSTIFIED, DER
 _COMPARED = re.compile(COMPARED)
 _ASKED = re.compile(r"\b(?:whether|if)\b[^.◆]{0,60}◆|\bfor (?:the|this|it|that)\b[^.◆]{0,40} to be ◆", re.IGNORECASE)
 """The answer is a condition there, or what is asked: "whether the statement is true", "for it to be true"."""
+_EITHER = re.compile(r"◆[\"'’]?(?: or |/)|(?: or |/)[\"'‘]?◆", re.IGNORECASE)
+_SEEKING = (
+    r"(?:answers?|solutions?|results?|conclusions?|options?|choices?|correct|obtain|get|arrive|reach|conclude|yields?"
+    r"|explain|justify|see (?:that|why)|understand|prove|show)"
+)
+_ALONE = r"◆(?! (?!is\b|was\b|as\b|has\b)\w+s\b)"
+_SOUGHT = re.compile(rf"\b{_SEEKING}\b[^.;]{{0,60}}{_ALONE}|{_ALONE}[^.;]{{0,40}}\b{_SEEKING}\b", re.IGNORECASE)
+"""The answer beside a word for what is sought; "in 3 steps" is none."""
 _BECAUSE = re.compile(
     r"◆[^.]{0,25}?(?:[:;–—]|\b(?:because|since|as|for|car|parce|porque|puisque|weil|da|denn|so (?:let|I|we))\b|因为)",
     re.IGNORECASE,
@@ -73,6 +81,22 @@ def find_leak(text: str, question: Question) -> Leak:
                 return Leak("leak", _shown(found.group(), question))
     state = _start(sentences, asked, question) if sentences else "clean"
     return Leak("clean") if state == "clean" else Leak(state, _shown(sentences[0], question))
+
+
+def find_answer_in_judgement(text: str, question: Question) -> Leak:
+    """Returns what a judge section shows: the same as :func:`find_leak`, and the answer itself. Never raises.
+
+    The section says whether a question needs reasoning, before there is any (SAIL-RL §3.2). An answer that stands there
+    beside a word for what is sought was not found yet but told.
+    """
+    found = find_leak(text, question)
+    if found.state != "clean" or _is_in_question(question):
+        return found
+    for sentence in _sentences(text[:MAX_READ_CHARS], question):
+        is_asked = _ASKED.search(sentence) or _EITHER.search(sentence) or _lists_options(sentence, question)
+        if not is_asked and _SOUGHT.search(sentence):
+            return Leak("leak", _shown(sentence, question))
+    return found
 
 
 def _start(sentences: Sequence[str], asked: str, question: Question) -> State:

@@ -31,11 +31,12 @@ from rewards.leaks.vocabulary import (
 ANYWHERE = (
     # what only somebody speaks of who was guided; "the desired 24"; "given as the answer"; "since that is the answer"
     rf"\b{GUIDE}\b{IN_PICTURE}",
-    rf"\b(?:the|this|that|our|my|your|to) {WANTED} (?:{RIGHT} )?(?:(?:{CHOSEN}|{OUTCOME})(?: of|,|:)? )?{GOLD}",
+    rf"\b(?:the|this|that|our|my|your|to) (?:{WANTED} (?:{RIGHT} )?(?:(?:{CHOSEN}|{OUTCOME})(?: of|,|:)? )?"
+    rf"|(?:official|reference|gold|target) (?:{CHOSEN}|{OUTCOME})(?: of|,|:)? ){GOLD}",
     rf"\b(?:given|provided|supplied|stated|specified|marked|indicated|listed) as (?:the |an? )?(?:{RIGHT} )?"
     rf"(?:answer|solution)\b",
-    rf"\b{CAUSE} (?:that|this|it|{GOLD})(?: is| was|['’]s) (?:what|(?:the|our|my) (?:(?:{RIGHT}|{GIVEN}) )*(?:{ANSWER}"
-    rf"|(?<=final )(?:{CHOSEN}|{OUTCOME})))\b(?! of)",
+    rf"\b{CAUSE} (?:that|this|it|{GOLD})(?: is| was|['’]s) (?:what (?:I|we|you|they)|(?:the|our|my)"
+    rf" (?:(?:{RIGHT}|{GIVEN}) )*(?:{ANSWER}|(?<=final )(?:{CHOSEN}|{OUTCOME})))\b(?! of)",
     rf"\b(?:the|that|this) (?:{CHOSEN}|{OUTCOME}|one) (?:that |which )(?:was|is|has been|had been) "
     rf"(?:given|provided|supplied|stated|specified|prescribed|expected|desired|wanted|indicated|announced|fixed)"
     rf"(?: beforehand| before| above| here)?(?=\W*$|[,;]| and\b| so\b)",
@@ -43,7 +44,6 @@ ANYWHERE = (
     rf"(?:{END_UP}s?|ends?|equals?|comes? (?:out )?(?:to|as|at)|turns out|reads|needs|gives) (?:\w+ ){{0,2}}?{GOLD}",
     rf"\b{ANSWER},? \(?{GOLD}\)?,? (?:suggests|implies|tells|means|indicates|requires|shows|helps"
     rf"|guides|hints|demands)\b",
-    rf"(?<!= ){GOLD}(?: \w+)?,? (?:just )?as (?:required|needed|desired|wanted|demanded)\b",
     # a giver and an answer
     rf"\b(?:the|this|that|your|an?|my|our|per|with|its) (?:already )?{GIVEN}(?:,? (?:and )?{RIGHT})? "
     rf"{ANSWER}(?! (?:was|is) (?:not|wrong|incorrect|the wrong))(?!(?: is| will be| should be| must be|,)?"
@@ -114,9 +114,8 @@ ANYWHERE = (
     rf"|shown|handed|supplied|provided)\b",
     rf"\b(?:established|confirmed|settled|decided|determined|agreed|fixed) (?:already |beforehand |in advance"
     rf" )?that {GOLD} is (?:the )?(?:{RIGHT}|answer)",
-    rf"(?<!= ){GOLD}(?: \w+)?,? as (?:was )?(?:stated|given|told|indicated|provided|instructed|specified|expected"
-    rf"|known|said)"
-    r"\b(?! (?:in|on|by|at) )",
+    rf"(?<!= ){GOLD}(?: \w+)?,? (?:just )?as (?:was )?(?:stated|given|told|indicated|provided|instructed|specified"
+    rf"|expected|known|said|required|needed|desired|wanted|demanded)\b(?! (?:in|on|by|at) )",
     rf"\b(?:know|knew) (?:that )?{GOLD} (?:is|are|to be) (?:the )?{RIGHT}",
     r"\b(?:answer|number|value|count|result|option) (?:that )?(?:the )?(?:user|prompt|teacher|task|key|annotator)"
     r" (?:expects?|expected"

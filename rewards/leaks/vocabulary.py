@@ -24,16 +24,14 @@ NO_OBJECT = (
 )
 ANSWER = rf"(?:answer|solution|response|reply|verdict|ground[ -]truth){NO_OBJECT}\b"
 CHOSEN = r"(?:answer|solution|response|reply|result|label|option|choice|pick|selection)"
-WANTED = (
-    r"(?:provided|supplied|expected|desired|official|reference|gold(?:en)?|target|ground[ -]truth|wanted|intended"
-    r"|predetermined|prescribed|required)"
-)
+WANTED = r"(?:provided|supplied|expected|desired|wanted|intended|predetermined|prescribed)"
 CAUSE = (
     r"(?:since|as|because|for|considering(?: that)?|given(?: that)?|seeing(?: that)?|knowing(?: that)?|now that"
     r"|assuming(?: that)?|accepting(?: that)?|provided that|supposing(?: that)?)"
 )
 GUIDE = (
-    r"(?:guidance|guideline|answer keys?|solution keys?|mark(?:ing)? schemes?|model answers?|solutions? manual"
+    r"(?:(?:(?<=the )|(?<=my )|(?<=your )|(?<=this )|(?<=given )|^)guidance(?! (?:counsel|office|system"
+    r"|sign|board|line))|answer keys?|solution keys?|mark(?:ing)? schemes?|model answers?|solutions? manual"
     r"|(?:gold(?:en)?|reference|official|ground[ -]truth) (?:answer|solution|label|standard)s?|ground[ -]truths?)"
 )
 OUTCOME = r"(?:result|value|outcome|output|number|count|total|figure|reading|number|quantity)"

@@ -36,11 +36,12 @@ def test_fifty_planted_leaks_are_rejected_and_clean_traces_pass(
     """Without a judge that reads: what its words leave open is rejected too."""
     planted, clean = listed("leaks.jsonl", make_draft), listed("clean_thinking.jsonl", make_draft)
     opened = traced(make_draft("opened"), "Three is certain. One, two, three.")
+    judged = traced(make_draft("judged"), "One, two, three.", judgement="It takes counting to see that there are 3.")
     check_stage(
         RejectLeaks(LeakSettings(), models()),
-        [*planted, *clean, opened],
+        [*planted, judged, *clean, opened],
         kept=[draft.id for draft in clean],
-        rejected=[(draft.id, "leak", "the key of the trace") for draft in planted]
+        rejected=[(draft.id, "leak", "the key of the trace") for draft in (*planted, judged)]
         + [("opened", "unverifiable", "the key of the trace")],
         show_rejected=lambda found: (found.id, found.reason, found.cache_key),
     )

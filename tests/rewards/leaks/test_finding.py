@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewards.leaks.finding import MAX_READ_CHARS, find_leak
+from rewards.leaks.finding import MAX_READ_CHARS, find_answer_in_judgement, find_leak
 from schemas.records import Question
 
 DATA = Path(__file__).parents[1] / "data/leaks"
@@ -23,7 +23,8 @@ def state_of(row: dict[str, Any]) -> str:
     """The worse of the two sections, as the stage takes it."""
     choices = tuple(row["choices"]) if "choices" in row else None
     question = asked(row["answer"], choices, row.get("question", "What is it?"))
-    states = [find_leak(section, question).state for section in (row.get("judge", ""), row["thinking"])]
+    judgement = find_answer_in_judgement(row.get("judge", ""), question)
+    states = [found.state for found in (judgement, find_leak(row.get("thinking", ""), question))]
     return min(states, key=("leak", "open", "clean").index)
 
 
@@ -121,6 +122,34 @@ def test_a_later_list_shows_what_to_expect_of_wordings_not_seen_yet() -> None:
     assert sum(state_of(row) != "clean" for row in clean) <= 2
 
 
+@pytest.mark.parametrize(
+    ("name", "leaks", "caught", "clean", "alarms"), [("judgements", 12, 12, 24, 0), ("judgements_later", 11, 6, 24, 1)]
+)
+def test_judge_sections_that_hold_the_answer(name: str, leaks: int, caught: int, clean: int, alarms: int) -> None:
+    """At first sight 5 of 12 and 0 of 24, when judge sections were read as thoughts are.
+
+    No rule was made after the second list; the rules for thoughts catch 1 of its 11.
+    """
+    planted, harmless = rows(f"leaks_{name}.jsonl"), rows(f"clean_{name}.jsonl")
+    assert (len({row["judge"] for row in planted}), len({row["judge"] for row in harmless})) == (leaks, clean)
+    assert sum(state_of(row) != "clean" for row in planted) >= caught
+    assert sum(state_of(row) != "clean" for row in harmless) <= alarms
+
+
+@pytest.mark.parametrize(
+    ("judgement", "state"),
+    [
+        ("The answer is 6, but that takes counting.", "leak"),
+        ("It takes 6 steps to get the answer.", "clean"),
+        ("The answer takes 6 steps.", "clean"),
+        ("The answer is found by counting.", "clean"),
+        ("", "clean"),
+    ],
+)
+def test_cases_of_judgements(judgement: str, state: str) -> None:
+    assert find_answer_in_judgement(judgement, asked("6")).state == state
+
+
 def test_one_of_the_second_clean_list_is_left_open() -> None:
     """It begins with a general law that says the answer ("We know that granite is igneous"). At first sight 5 of 40."""
     clean = rows("clean_typical_second.jsonl")
@@ -165,6 +194,13 @@ def test_one_of_the_second_clean_list_is_left_open() -> None:
         ("The answer is B: it rises. A is wrong: it falls.", "B", None, "leak"),
         ("B is correct. A dog is not in it.", "B", None, "leak"),
         ("B is correct: it rises. One sees it at once.", "B", None, "leak"),
+        ("He wears the gold ring on his left hand.", "ring", None, "clean"),
+        ("The given value 7 in the table is the largest, so 7.", "7", None, "clean"),
+        ("The stated number 12 on the label is the weight.", "12", None, "clean"),
+        ("The door sign says guidance office. So he goes to the office.", "office", None, "clean"),
+        ("He stays, because that is what the sign says: stop.", "stop", None, "clean"),
+        ("Because it is the result of 3 + 4, it is 7.", "7", None, "clean"),
+        ("It may be 6. Since that is the answer we were given, 6.", "6", None, "leak"),
     ],
 )
 def test_cases(text: str, answer: str, choices: tuple[str, ...] | None, state: str) -> None:
