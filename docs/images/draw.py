@@ -119,9 +119,9 @@ def _drawn_node(name: str, roles: str, x: int, y: int) -> str:
     fill, line = ("#dafbe1", "#1a7f37") if is_end else ("#ddf4ff", "#0969da") if roles else ("#ffffff", "#8c959f")
     middle, top = x + WIDTH // 2, y + (20 if roles else 32)
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name) if not is_end else name
-    roles = textwrap.wrap(roles.replace("_", " "), WIDTH // 5)
+    wrapped = textwrap.wrap(roles.replace("_", " "), WIDTH // 5)
     style = 'font-size="10.5" fill="#57606a" text-anchor="middle"'
-    said = (f'<text x="{middle}" y="{y + 34 + 13 * n}" {style}>{text}</text>' for n, text in enumerate(roles))
+    said = (f'<text x="{middle}" y="{y + 34 + 13 * n}" {style}>{text}</text>' for n, text in enumerate(wrapped))
     return (
         f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="7" fill="{fill}" stroke="{line}"/>'
         f'<text x="{middle}" y="{top}" font-size="15" fill="#1f2328" text-anchor="middle">{words}</text>'
