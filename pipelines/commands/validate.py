@@ -4,6 +4,7 @@ The first records are read for real, and one is shown as its row asks it.
 """
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,13 +15,14 @@ from inference.runtime import runtime
 from pipelines.running.capabilities import check_capabilities, check_judge, scan_answers, scan_media
 from pipelines.running.columns import input_block, missing_fields
 from pipelines.running.forecast import count_records
-from pipelines.running.inputs import check_questions
+from pipelines.running.inputs import check_questions, seen_shape
 from pipelines.running.plan import Plan, RunArguments, check_wiring, make_plan
 from pipelines.running.runner import pipeline_options
 from pipelines.running.sampling import sample_records
 from prompts.loader import load_prompt
 from schemas.question_text import user_text
 from schemas.text import counted, say
+from stages.sources.shapes.base import Rows
 
 MAX_PROBLEMS = 8
 
@@ -83,6 +85,10 @@ def _look_at_records(plan: Plan) -> bool:
     are_rows = all(source.kind != "jsonl" for source in plan.context.sources)
     missing = missing_fields(columns, rows, are_rows) if columns else []
     if missing:
+        shape = seen_shape(plan.input)
+        if rows.shape == Rows.name and shape.name != Rows.name:
+            command = f"beam init {shlex.quote(plan.input.name)}"
+            say(f"it looks like {shape.title}: `{command} --output my.toml` writes the config for it")
         say(f"NOT THERE: {', '.join(missing)}; in the config:")
         for line in input_block(columns, missing, Path(plan.input.name).name):
             say(f"  {line}")

@@ -11,6 +11,7 @@ from pipelines.running.columns import missing_fields
 from pipelines.running.run_folder import local_path
 from stages.sources import registry
 from stages.sources.base import Input, InputError, NothingHere, RowSettings
+from stages.sources.hf_datasets import DataSets
 from stages.sources.shapes.base import FIRST_ROWS, Row, Rows, Shape
 from stages.sources.shapes.registry import SHAPES, shape_of
 
@@ -32,6 +33,9 @@ def find_input(name: str, rows: RowSettings = AS_IT_IS) -> Input:
     except (ValueError, RuntimeError) as error:  # such as a pattern with ** in a wrong place, or a link to itself
         raise InputError(f"cannot read the input {name}: {error}") from error
     _check_columns(rows, found)
+    if SHAPES[rows.shape].is_expanding:  # a data set tells its number of rows, which may be more records
+        told = (replace(each, records=None) if each.kind == DataSets.name else each for each in found.sources)
+        found = replace(found, sources=tuple(told))
     return _with_files(found, rows)
 
 

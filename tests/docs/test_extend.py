@@ -212,7 +212,7 @@ def test_a_scorer_that_there_is_not_is_refused_with_those_that_there_are() -> No
 
 
 @pytest.mark.usefixtures("ran")
-def test_angles_from_a_tsv_file_under_a_constant_policy(folder: Path) -> None:
+def test_angles_from_a_psv_file_under_a_constant_policy(folder: Path) -> None:
     run = folder / "runs/blind"
     ends = {row["id"]: row["pass_rate"] for row in rows(run, "rl")}
     assert ends == {"q1": 1.0, "q3": 1.0}

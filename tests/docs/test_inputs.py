@@ -98,6 +98,9 @@ def test_without_the_config_its_command_is_named(tmp_path: Path, capsys: pytest.
     [line] = capsys.readouterr().err.splitlines()
     assert "it looks like conversations (LLaVA, ShareGPT)" in line
     assert f"`beam init {path} --output my.toml` writes a config" in line
+    assert main(["validate", "grounded_cot", "--input", str(path)]) == 2
+    said = capsys.readouterr().out
+    assert f"looks like conversations (LLaVA, ShareGPT): `beam init {path} --output my.toml` writes the config" in said
 
 
 def test_every_shape_is_on_the_page() -> None:

@@ -64,7 +64,7 @@ def beam(line: str, *words: str) -> str:
     return answer
 
 
-TAKES = "--input takes a .csv, .jsonl, .json or .parquet file of questions, or a folder with records.jsonl"
+TAKES = "--input takes a .csv, .tsv, .jsonl, .json or .parquet file of questions, or a folder with records.jsonl"
 RUN = "run grounded_cot --output run "
 FAR = " --set endpoints.far.kind=openai --set endpoints.far.model=m "
 MISTAKES = {

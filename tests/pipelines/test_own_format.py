@@ -16,54 +16,54 @@ from stages.sources.rows import row_records
 from vision.media import MediaStore
 
 
-class Tsv(Format):
-    """A .tsv file with a header; media are paths from its folder."""
+class Psv(Format):
+    """A .psv file with a header; media are paths from its folder."""
 
-    name = "tsv"
+    name = "psv"
 
     def find(self, name: str, path: Path, rows: RowSettings) -> Input:
-        if not (path.is_file() and path.suffix == ".tsv"):
-            raise NothingHere("no .tsv file")
+        if not (path.is_file() and path.suffix == ".psv"):
+            raise NothingHere("no .psv file")
         with path.open(encoding="utf-8", newline="") as stream:
-            columns = frozenset(next(csv.reader(stream, delimiter="\t"), ()))
+            columns = frozenset(next(csv.reader(stream, delimiter="|"), ()))
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         return Input(name, (Source(self.name, str(path)),), str(path.parent), digest, columns)
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
         with Path(source.path).open(encoding="utf-8", newline="") as stream:
-            yield from row_records(csv.DictReader(stream, delimiter="\t"), source, rows, store)
+            yield from row_records(csv.DictReader(stream, delimiter="|"), source, rows, store)
 
     def count(self, source: Source) -> int:
         with Path(source.path).open(encoding="utf-8", newline="") as stream:
-            return sum(1 for _ in csv.DictReader(stream, delimiter="\t"))
+            return sum(1 for _ in csv.DictReader(stream, delimiter="|"))
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
         with Path(source.path).open(encoding="utf-8", newline="") as stream:
-            for row in csv.DictReader(stream, delimiter="\t"):
+            for row in csv.DictReader(stream, delimiter="|"):
                 yield row[rows.columns.get("media", "media")]
 
 
 @pytest.fixture
-def with_tsv(monkeypatch: pytest.MonkeyPatch) -> None:
+def with_psv(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one line."""
     first, *others = registry.FORMATS
-    monkeypatch.setattr(registry, "FORMATS", (first, Tsv(), *others))
+    monkeypatch.setattr(registry, "FORMATS", (first, Psv(), *others))
 
 
 @pytest.fixture
 def questions(tmp_path: Path, write_scene: Callable[..., Path]) -> Path:
     """Three questions, one of them on an image that is not there."""
     write_scene(tmp_path / "data/a.png")
-    lines = ["query\tgold\tmedia", "How many squares are there?\t3\ta.png", "How many red squares are there?\t1\ta.png"]
-    (tmp_path / "data/q.tsv").write_text("\n".join([*lines, "How many?\t2\tgone.png"]) + "\n")
-    return tmp_path / "data/q.tsv"
+    lines = ["query|gold|media", "How many squares are there?|3|a.png", "How many red squares are there?|1|a.png"]
+    (tmp_path / "data/q.psv").write_text("\n".join([*lines, "How many?|2|gone.png"]) + "\n")
+    return tmp_path / "data/q.psv"
 
 
 MAP = [word for name in ("question=query", "answer=gold") for word in ("--set", f"input.columns.{name}")]
 MAP += ["--set", "input.constants.source=made", "--set", "input.constants.license=MIT"]
 
 
-@pytest.mark.usefixtures("with_tsv")
+@pytest.mark.usefixtures("with_psv")
 def test_a_run_over_another_format(questions: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> None:
     done = run_beam(questions, tmp_path / "run", *MAP)
     assert (done.code, done.err.count("beam: ")) == (0, 0)
@@ -76,7 +76,7 @@ def test_a_run_over_another_format(questions: Path, tmp_path: Path, run_beam: Ca
     again.check_refused(2, "holds a finished run of 3 records")
 
 
-@pytest.mark.usefixtures("with_tsv")
+@pytest.mark.usefixtures("with_psv")
 def test_a_preview_counts_what_another_format_holds(
     questions: Path, tmp_path: Path, run_beam: Callable[..., Any]
 ) -> None:
@@ -85,12 +85,12 @@ def test_a_preview_counts_what_another_format_holds(
     assert "forecast for 3 records from 1" in done.out
 
 
-@pytest.mark.usefixtures("with_tsv")
+@pytest.mark.usefixtures("with_psv")
 def test_what_another_format_lacks_is_refused_in_the_same_words(questions: Path) -> None:
     with pytest.raises(InputError, match=r"no column 'querry'; did you mean query\?"):
         find_input(str(questions), RowSettings(columns={"question": "querry"}))
     with pytest.raises(
         InputError,
-        match=r"no \.csv file and no \.tsv file and no records\.jsonl and no \.parquet file there, and it is",
+        match=r"no \.csv or \.tsv file and no \.psv file and no records\.jsonl and no \.parquet file there, and it is",
     ):
-        find_input(str(questions.parent / "none.tsv"))
+        find_input(str(questions.parent / "none.psv"))
