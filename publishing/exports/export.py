@@ -205,7 +205,7 @@ def _check_counts(counts: Mapping[str, SideCounts], rows: Mapping[str, int]) -> 
             raise RuntimeError(f"{side}: {rows[side]} rows, {count.read} read, {count.written} written: one got lost")
     if not any(count.written for count in counts.values()):
         reason, most = sum((count.left_out for count in counts.values()), Counter()).most_common(1)[0]
-        raise ExportError(f"no row can be written: {most} for {reason} ({REASONS[reason]})")
+        raise ExportError(f"no row can be written: {most} for {reason} ({REASONS.get(reason, 'its own reason')})")
 
 
 def _write_summary(

@@ -282,6 +282,24 @@ def test_a_format_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert lines(tmp_path / "out/ids.jsonl") == [{"id": "a"}, {"id": "b"}]
 
 
+def test_a_format_of_ones_own_may_leave_out_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_none.py").write_text(
+        "from publishing.exports.base import ExportFormat\n"
+        "from publishing.exports.errors import LeftOut\n"
+        "from publishing.exports.writers import LinesWriter\n"
+        "def record(row, images):\n"
+        "    raise LeftOut('not_mine')\n"
+        "def rows(folder, target):\n"
+        "    return LinesWriter(folder / 'x.jsonl', record)\n"
+        "NONE = ExportFormat('none', 'nothing', {'sft': rows})\n",
+        "utf-8",
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    run = make_run(tmp_path / "run", [sft()])
+    with pytest.raises(ExportError, match="no row can be written: 1 for not_mine"):
+        exported(run, "own_none:NONE", tmp_path / "out")
+
+
 def test_other_traces_are_looked_at_for_tags_too(tmp_path: Path) -> None:
     plain = sft(
         "q", "<think></think>\n<answer>1</answer>", asked="<image>How many?", other_traces=[other(trace((1, 1)))]
