@@ -169,6 +169,8 @@ def test_places_where_no_export_is_put(tmp_path: Path) -> None:
         (tmp_path / "mine", {"replace": True}, "is not an export"),
         (tmp_path / "file", {"replace": True}, "is not an export"),
         (tmp_path / "file/below", {}, "cannot write"),
+        (tmp_path / ("x" * 300), {}, "cannot write"),
+        (tmp_path / ("x" * 240), {}, "cannot write"),
     ]:
         with pytest.raises(ExportError, match=said):
             exported(run, "trl", output, **options)
