@@ -12,7 +12,7 @@ REASONS = {
     "no_other_trace": "the question has no trace but the kept one",
     "no_worse_trace": "no other trace is known to be worse than the kept one",
 }
-"""Why a row may be left out, and what each reason means."""
+"""Why a row may be left out, and what each reason means; a format of one's own may have others."""
 
 
 class ExportError(UserError):
@@ -20,7 +20,7 @@ class ExportError(UserError):
 
 
 class LeftOut(Exception):
-    """A row that cannot be written in the format; ``reason`` is one of :data:`REASONS`."""
+    """A row that cannot be written in the format; ``reason`` is a key of :data:`REASONS`."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}")

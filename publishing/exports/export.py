@@ -131,19 +131,20 @@ def _family(request: Request, rows: Mapping[str, int]) -> Family:
 @contextlib.contextmanager
 def _unfinished(request: Request) -> Iterator[Path]:
     """A folder beside the output that takes its name when the body ends; removed where the body raises."""
-    output, run = request.output.resolve(), request.run.resolve()  # what a link leads to is replaced, not the link
-    _check_place(request, output, run)
-    unfinished = output.with_name(f".{output.name}.{uuid.uuid4().hex}.tmp")
+    unfinished: Path | None = None
     try:
-        try:
-            unfinished.mkdir(parents=True)
-            yield unfinished
-            _put(unfinished, output, request.replace)
-        except OSError as error:
-            raise ExportError(f"cannot write {output}: {error.strerror or error}: choose another folder") from error
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
+        output = request.output.resolve()  # what a link leads to is replaced, not the link
+        _check_place(request, output, request.run.resolve())
+        unfinished = output.with_name(f".{output.name}.{uuid.uuid4().hex}.tmp")
+        unfinished.mkdir(parents=True)
+        yield unfinished
+        _put(unfinished, output, request.replace)
+    except OSError as error:
+        said = error.strerror or error
+        raise ExportError(f"cannot write {request.output}: {said}: choose another folder") from error
+    finally:
+        if unfinished is not None:
+            shutil.rmtree(unfinished, ignore_errors=True)  # which has another name by now where all went well
 
 
 def _check_place(request: Request, output: Path, run: Path) -> None:
@@ -205,7 +206,7 @@ def _check_counts(counts: Mapping[str, SideCounts], rows: Mapping[str, int]) -> 
             raise RuntimeError(f"{side}: {rows[side]} rows, {count.read} read, {count.written} written: one got lost")
     if not any(count.written for count in counts.values()):
         reason, most = sum((count.left_out for count in counts.values()), Counter()).most_common(1)[0]
-        raise ExportError(f"no row can be written: {most} for {reason} ({REASONS[reason]})")
+        raise ExportError(f"no row can be written: {most} for {reason} ({REASONS.get(reason, 'its own reason')})")
 
 
 def _write_summary(

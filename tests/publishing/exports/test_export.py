@@ -169,6 +169,8 @@ def test_places_where_no_export_is_put(tmp_path: Path) -> None:
         (tmp_path / "mine", {"replace": True}, "is not an export"),
         (tmp_path / "file", {"replace": True}, "is not an export"),
         (tmp_path / "file/below", {}, "cannot write"),
+        (tmp_path / ("x" * 300), {}, "cannot write"),
+        (tmp_path / ("x" * 240), {}, "cannot write"),
     ]:
         with pytest.raises(ExportError, match=said):
             exported(run, "trl", output, **options)
@@ -216,7 +218,8 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", [sft(f"q{n}", images=(picture(900, 900, seed=n),)) for n in range(150)])
+    data = picture(900, 900)  # with a byte behind its end no two are alike
+    run = make_run(tmp_path / "run", [sft(f"q{n}", images=(data + bytes([n]),)) for n in range(150)])
     words = ["export", str(run), "--format", "jsonl", "--family", "plain", "--output", str(tmp_path / "out")]
     process = subprocess.Popen(
         [sys.executable, "-m", "pipelines", *words],
@@ -280,6 +283,24 @@ def test_a_format_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     run = make_run(tmp_path / "run", [sft("a"), sft("b")])
     assert exported(run, "own_ids:IDS", tmp_path / "out").counts["sft"].written == 2
     assert lines(tmp_path / "out/ids.jsonl") == [{"id": "a"}, {"id": "b"}]
+
+
+def test_a_format_of_ones_own_may_leave_out_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_none.py").write_text(
+        "from publishing.exports.base import ExportFormat\n"
+        "from publishing.exports.errors import LeftOut\n"
+        "from publishing.exports.writers import LinesWriter\n"
+        "def record(row, images):\n"
+        "    raise LeftOut('not_mine')\n"
+        "def rows(folder, target):\n"
+        "    return LinesWriter(folder / 'x.jsonl', record)\n"
+        "NONE = ExportFormat('none', 'nothing', {'sft': rows})\n",
+        "utf-8",
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    run = make_run(tmp_path / "run", [sft()])
+    with pytest.raises(ExportError, match="no row can be written: 1 for not_mine"):
+        exported(run, "own_none:NONE", tmp_path / "out")
 
 
 def test_other_traces_are_looked_at_for_tags_too(tmp_path: Path) -> None:
