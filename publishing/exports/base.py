@@ -12,8 +12,6 @@ from schemas.responses.speech import Speech
 
 MARK = "<image>"
 """Where an image stands in the user's turn of a shard."""
-COLUMN = "groundtrace"
-"""The column with a row's reference, in formats whose reward is handed columns."""
 NOT_EXPORTED = ("overlays", "attempts", "crop_attempts", "lineage")
 """Columns that no trainer reads; they are not read from the shards either, unless a format wants them."""
 
@@ -80,8 +78,12 @@ class ExportRow:
         return found
 
     def reference(self, target: Target) -> str:
-        """What a reward needs to find the row again (:mod:`publishing.rewards.reference`). Raises LeftOut."""
-        return RowReference(self.id, self.text("answer"), target.run, target.family).text()
+        """What a reward needs to find the row again (:mod:`publishing.rewards.reference`). Raises LeftOut.
+
+        A row of several streams is asked in the words of the last one.
+        """
+        stream = (self.fields.get("streams") or [""])[-1]
+        return RowReference(self.id, self.text("answer"), target.run, target.family, stream).text()
 
 
 class Writer(Protocol):

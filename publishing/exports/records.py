@@ -5,9 +5,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from publishing.exports.base import COLUMN, ExportRow, Target
+from publishing.exports.base import ExportRow, Target
 from publishing.exports.rows import TURNS
 from publishing.exports.turns import parts
+from publishing.rewards.reference import COLUMN
 from schemas.arrow import IMAGE, TURN
 
 PART = pa.struct([("type", pa.string()), ("text", pa.string())])

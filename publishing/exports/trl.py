@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from publishing.exports.base import COLUMN, ExportFormat, ExportRow, Target
+from publishing.exports.base import ExportFormat, ExportRow, Target
 from publishing.exports.records import IMAGES, TURNS_IN_PARTS, in_parts
 from publishing.exports.writers import ParquetWriter, Record, embedded
+from publishing.rewards.reference import COLUMN
 from schemas.arrow import hub_schema
 
 SFT = hub_schema([("id", pa.string()), ("prompt", TURNS_IN_PARTS), ("completion", TURNS_IN_PARTS), IMAGES])

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from publishing.exports.base import COLUMN, ExportFormat, ExportRow, Target
+from publishing.exports.base import ExportFormat, ExportRow, Target
 from publishing.exports.records import IMAGES, TURNS_WITH_MARKS
 from publishing.exports.writers import ParquetWriter, Record, embedded
+from publishing.rewards.reference import COLUMN
 from schemas.arrow import BOX, RUBRIC, hub_schema
 
 SIZE = pa.struct([("width", pa.int32()), ("height", pa.int32())])

@@ -9,8 +9,6 @@ from publishing.rewards.settings import load_reward_settings
 from schemas.errors import UserError
 from trainer.reward import Scored
 
-COLUMN = "groundtrace"
-"""The column of an exported row that holds its reference, in trainers that hand over columns."""
 NAN = float("nan")
 
 

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 
 from schemas.errors import UserError
 
+COLUMN = "groundtrace"
+"""The column of an exported row that holds its reference, in trainers that hand over columns."""
 FIELDS = ("answer", "family", "id", "run")
 
 

@@ -10,7 +10,8 @@ import importlib.util
 from collections.abc import Sequence
 from typing import Any
 
-from publishing.rewards.plugin import COLUMN, number_of, scored_texts
+from publishing.rewards.plugin import number_of, scored_texts
+from publishing.rewards.reference import COLUMN
 from publishing.rewards.row_reward import BadAnswer
 
 REGISTRIES = ("swift.rewards", "swift.plugin")

@@ -8,7 +8,8 @@ is the row's reference.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from publishing.rewards.plugin import COLUMN, reward_of, scored_texts
+from publishing.rewards.plugin import reward_of, scored_texts
+from publishing.rewards.reference import COLUMN
 from publishing.rewards.row_reward import BadAnswer
 from trainer.reward import Scored
 

@@ -14,6 +14,7 @@ from datasets import Dataset, load_dataset
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from benchmarks.learning.tiny_model import make_tiny_model
+from groundtrace.rewards.trl import reward_funcs
 from publishing.rewards.reference import read_reference
 from tests.publishing.exports.made_runs import CLIP, FRAMES, ROOT, exported, make_run, picture, sft
 
@@ -80,13 +81,20 @@ def test_one_step_of_sft(folder: Path, sample_run: Path, tmp_path: Path) -> None
     assert moved(before, model)
 
 
+def reward_config(tmp_path: Path) -> Path:
+    path = tmp_path / "reward.toml"
+    kept = json.dumps(str(tmp_path / "kept"))
+    path.write_text(f'folder = {kept}\n[reward]\nrecipe = "argos"\nallow_embedded = true\n', "utf-8")
+    return path
+
+
 def test_one_step_of_grpo(folder: Path, sample_run: Path, tmp_path: Path) -> None:
     from trl import GRPOConfig, GRPOTrainer
 
     seen: list[str] = []
 
     def reward(completions: list, groundtrace: list[str], **columns: Any) -> list[float]:
-        """Stands for groundtrace.rewards.trl, which has tests of its own: here what it is handed matters."""
+        """Beside the verifier, which gives an untrained model 0: so that there is something to learn."""
         seen.extend(groundtrace)
         assert len(completions) == len(groundtrace) == len(columns["answer"])
         return [float(number % 2) for number in range(len(completions))]
@@ -103,9 +111,12 @@ def test_one_step_of_grpo(folder: Path, sample_run: Path, tmp_path: Path) -> Non
         **SHARED,
     )
     found = rows(sample_run, "trl", "rl", tmp_path)
-    trainer = GRPOTrainer(model, [reward], config, train_dataset=found, processing_class=processor)
+    verified = reward_funcs(str(reward_config(tmp_path)))
+    trainer = GRPOTrainer(model, [*verified, reward], config, train_dataset=found, processing_class=processor)
     trainer.train()
     references = [read_reference(text) for text in seen]
+    [log] = [line for line in trainer.state.log_history if "reward" in line]
+    assert log["rewards/verified/mean"] == 0, "an untrained model is not paid"
     assert len(references) == 4
     assert {reference.id for reference in references} <= set(found["id"])
     assert {reference.run for reference in references} == {str(sample_run)}
@@ -144,11 +155,12 @@ def test_frames_of_a_clip_and_single_images_in_one_batch(folder: Path, tmp_path:
     assert trainer.train().training_loss > 0
 
 
-@pytest.mark.parametrize(("script", "form", "name"), [("sft", "trl", "sft"), ("dpo", "dpo", "dpo")])
+@pytest.mark.parametrize(
+    ("script", "form", "name"), [("sft", "trl", "sft"), ("grpo", "trl", "rl"), ("dpo", "dpo", "dpo")]
+)
 def test_the_scripts_of_the_example(
     script: str, form: str, name: str, folder: Path, sample_run: Path, tmp_path: Path
 ) -> None:
-    """grpo.py is the reward's, and is run with it."""
     exported(sample_run, form, tmp_path / "export")
     words = [
         "--data",
@@ -160,6 +172,7 @@ def test_the_scripts_of_the_example(
         "--steps",
         "1",
     ]
+    words += ["--reward", reward_config(tmp_path)] if script == "grpo" else []
     command = [sys.executable, ROOT / f"examples/trl/{script}.py", *words, "--cpu"]
     home = {"PYTHONPATH": str(ROOT), "HF_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"}
     subprocess.run([str(word) for word in command], check=True, env=os.environ | home)

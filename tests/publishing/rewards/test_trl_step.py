@@ -11,7 +11,7 @@ from PIL import Image
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from groundtrace.rewards.trl import reward_funcs
-from publishing.rewards.plugin import COLUMN
+from publishing.rewards.reference import COLUMN
 from vision.decode import decode_image
 
 from ...vllm import tiny_qwen3vl
