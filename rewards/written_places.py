@@ -81,7 +81,7 @@ _ACROSS, _DOWN = r"(?:left|right|width|across|horizontal\w*)", r"(?:top|bottom|h
 _LONG = r"(?<![\d.])(?:\d{2,4}(?:\.\d{1,6})?|0?\.\d{1,6})(?:\s*(?:px|pixels?|units?|%|percent))?"
 """A number as coordinates have it and counts seldom do: of two digits or more, or below one."""
 _FAR = r"(?<![\d.])\d{3,4}(?:\.\d{1,6})?(?:\s*(?:px|pixels?|units?))?"
-_PICTURE = r"(?:image|picture|photo|frame|scene)"
+_IMAGE = r"(?:image|picture|photo|frame|scene)"
 _EDGE = r"(?:left|right|top|bottom|upper|lower)"
 _NO_LENGTH = r"(?!\d|\s*(?:m|cm|mm|km|ft|in|feet|met(?:er|re)s?|inch(?:es)?)\b)"
 _SHARE = rf"{_FIGURE}\s*(?:%|percent)\s+(?:\w+\s+){{0,3}}"
@@ -96,7 +96,7 @@ _IN_WORDS = re.compile(
             rf"\[\s*{_FIGURE}\s*:\s*{_FIGURE}\s*,\s*{_FIGURE}\s*:\s*{_FIGURE}\s*\]",
             rf"[(\[]\s*{_FIGURE}{_UNIT}(?:\s*[;|]\s*|\s+){_FIGURE}{_UNIT}\s*[)\]]",
             rf"<\s*{_FIGURE}{_COMMA}{_FIGURE}\s*>|\|\s*{_FIGURE}{_COMMA}{_FIGURE}\s*\|",
-            # Two or four behind a word of place; several pairs in a row; a pair of the picture.
+            # Two or four behind a word of place; several pairs in a row; a pair of the image.
             rf"\b(?:at|near)\s+(?:the\s+)?[(\[{{,]?\s*{_NO_THOUSANDS}{_PAIR}(?:{_COMMA}{_PAIR})?{_NO_LIST}",
             rf"\b(?:at|near)\s+{_FIGURE}\s*(?:x|by)\s*{_FIGURE}(?!\s*(?:px|pixels?|grid|resolution|cells?|matrix))",
             rf"@\s*[(\[]?\s*{_PAIR}",
@@ -104,10 +104,10 @@ _IN_WORDS = re.compile(
             rf"{_CORNER}[^.;\n\d]{{0,24}}{_LOOSE_PAIR}{_NO_LIST}",
             r"(?<![\d.,])\d{2,4}(?:,\s?|\s)\d{2,4}(?:\s*;\s*|\s+(?:-|to)\s+)(?:\w+\s+){0,2}\d{2,4}(?:,\s?|\s)\d{2,4}(?![\d.,]*\d)",
             rf"(?:\b(?:bei|situé[es]*\s+[àa]|está\s+en|точке)\s+|[在于]){_PAIR}{_NO_LIST}(?!\s*[年月日点時时岁])",
-            # A pair without a word of place: in braces, behind an arrow, as shares or in coordinates of the picture.
+            # A pair without a word of place: in braces, behind an arrow, as shares or in coordinates of the image.
             rf"[{{<]\s*(?:{_FAR}[\s,;|]+{_LONG}|{_LONG}[\s,;|]+{_FAR})\s*[}}>]",
             rf"->\s*{_NO_THOUSANDS}{_LONG}\s*[,;|]\s*{_LONG}{_NO_LIST}",
-            rf"{_FIGURE}\s*(?:%|percent)\s*(?:x|by)\s*{_FIGURE}\s*(?:%|percent)\s+of\s+the\s+{_PICTURE}",
+            rf"{_FIGURE}\s*(?:%|percent)\s*(?:x|by)\s*{_FIGURE}\s*(?:%|percent)\s+of\s+the\s+{_IMAGE}",
             rf"\b(?:normali[sz]ed|relative|image|pixel)\s+coordinates?\b[^.\n\d]{{0,30}}{_LONG}\W{{1,3}}(?:and\s+)?{_LONG}",
             rf"\binto\s+\d{{3,4}}\s+units\b[^.\n\d]{{0,30}}{_LONG}\W{{1,3}}(?:and\s+)?{_LONG}",
             r"\bcell\s+\d{1,4}\s*,\s*\d{1,4}(?=\s*(?:$|[.;)]))",
@@ -116,8 +116,8 @@ _IN_WORDS = re.compile(
             rf"\b(?:abscissa|ordinate)\b[^.\n\d]{{0,16}}{_FIGURE}",
             rf"{_FAR}\s+(?:to\s+the\s+)?(?:right|left|across)\b[^.\n\d]{{0,12}}{_LONG}\s+(?:down|up|below|above)\b",
             rf"{_FAR}\s+(?:down|up|below|above)\b[^.\n\d]{{0,12}}{_LONG}\s+(?:to\s+the\s+)?(?:right|left|across)\b",
-            rf"\b(?:located|lies|found|centred|centered)\s+(?:\w+\s+)?{_FIGURE}\s*(?:%|percent)\s+of\s+the\s+(?:{_PICTURE}(?:s|'s)?"
-            rf"\s+)?(?:width|height)\b(?!\s+of\s+(?!the\s+{_PICTURE}))",
+            rf"\b(?:located|lies|found|centred|centered)\s+(?:\w+\s+)?{_FIGURE}\s*(?:%|percent)\s+of\s+the\s+(?:{_IMAGE}(?:s|'s)?"
+            rf"\s+)?(?:width|height)\b(?!\s+of\s+(?!the\s+{_IMAGE}))",
             rf"\bat\s+(?:an?|the)\s+(?:width|height)\s+of\s+{_FIGURE}{_NO_LENGTH}[^.\n\d]{{0,20}}\b(?:width|height)\s+of\s+{_FIGURE}"
             rf"{_NO_LENGTH}",
             rf"[距离](?:离|图片?|画面)?[左右上下](?:边|侧|方|缘|边缘)?(?:约|大约)?\s*{_FIGURE}\s*(?:px|像素|%)",
@@ -131,7 +131,7 @@ _IN_WORDS = re.compile(
             # Pixels and shares from an edge, ranges along both sides, rows and columns of pixels.
             rf"{_FIGURE}\s*(?:px|pixels?)\s+(?:in\s+|down\s+|across\s+|up\s+)?(?:from|off)\s+(?:the\s+)?{_EDGE}\b",
             rf"{_FIGURE}\s*(?:%|percent)\s+(?:of\s+the\s+way\s+)?(?:in\s+|down\s+|across\s+|up\s+)?from\s+(?:the\s+)?{_EDGE}"
-            rf"(?=\s*(?:$|[.,;:)])|\s+(?:edge|side|border|corner|margin|and|to|of\s+the\s+{_PICTURE})\b)",
+            rf"(?=\s*(?:$|[.,;:)])|\s+(?:edge|side|border|corner|margin|and|to|of\s+the\s+{_IMAGE})\b)",
             rf"{_FIGURE}\s*(?:px|pixels?)\s+(?:right|left|down|up|across|below|above)\b",
             rf"{_SHARE}{_ACROSS}\b[^.\n]{{0,30}}?{_SHARE}{_DOWN}\b|{_SHARE}{_DOWN}\b[^.\n]{{0,30}}?{_SHARE}{_ACROSS}\b",
             rf"{_RANGE}\s*(?:px|pixels?)?\s*(?:horizontally|vertically|in\s+[xy]\b)",

@@ -15,7 +15,7 @@ from inference.session import Session
 from inference.settings import ModelsSettings
 from rewards.judge import JudgeTask, ask_judge, true_or_false
 from rewards.judge_guard import question_text
-from rewards.leaks.finding import Leak, find_answer_in_judgement, find_leak
+from rewards.leaks.finding import Leak, find_leak, find_leak_in_judge_section
 from schemas.config import settings
 from schemas.records import Draft
 from schemas.responses.response import parse_response
@@ -39,7 +39,7 @@ def leak_of(draft: Draft) -> Leak:
         raise ValueError(f"{draft.id}: RejectLeaks needs a verified trace")
     response = parse_response(draft.traces[draft.best].text)
     found = (
-        find_answer_in_judgement(response.judge or "", draft.question),
+        find_leak_in_judge_section(response.judge or "", draft.question),
         find_leak(response.think or "", draft.question),
     )
     return min(found, key=lambda leak: ("leak", "open", "clean").index(leak.state))

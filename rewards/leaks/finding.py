@@ -52,9 +52,16 @@ _SEEKING = (
     r"(?:answers?|solutions?|results?|conclusions?|options?|choices?|correct|obtain|get|arrive|reach|conclude|yields?"
     r"|explain|justify|see (?:that|why)|understand|prove|show)"
 )
-_ALONE = r"◆(?! (?!is\b|was\b|as\b|has\b)\w+s\b)"
+_ALONE = r"◆(?! (?:\w+ )?(?!is\b|was\b|as\b|has\b|needs\b|takes\b)\w+s\b)"
 _SOUGHT = re.compile(rf"\b{_SEEKING}\b[^.;]{{0,60}}{_ALONE}|{_ALONE}[^.;]{{0,40}}\b{_SEEKING}\b", re.IGNORECASE)
 """The answer beside a word for what is sought; "in 3 steps" is none."""
+_SOUGHT_AT_ONCE = re.compile(
+    rf"\b{_SEEKING}(?:,| is| are| to be| must be| should be|:)? ◆"
+    r"(?=[\"'’]?(?:\W*$|[.,;:)]| (?:but|and|because|as|so)\b))",
+    re.IGNORECASE,
+)
+_COMMON = frozenset(("yes", "no", "true", "false", "none", "one", "1", "0", "right", "left", "correct", "both", "all"))
+"""Answers that are everyday words, too ("no reasoning is needed"): they have to stand right behind what is sought."""
 _BECAUSE = re.compile(
     r"◆[^.]{0,25}?(?:[:;–—]|\b(?:because|since|as|for|car|parce|porque|puisque|weil|da|denn|so (?:let|I|we))\b|因为)",
     re.IGNORECASE,
@@ -83,7 +90,7 @@ def find_leak(text: str, question: Question) -> Leak:
     return Leak("clean") if state == "clean" else Leak(state, _shown(sentences[0], question))
 
 
-def find_answer_in_judgement(text: str, question: Question) -> Leak:
+def find_leak_in_judge_section(text: str, question: Question) -> Leak:
     """Returns what a judge section shows: the same as :func:`find_leak`, and the answer itself. Never raises.
 
     The section says whether a question needs reasoning, before there is any (SAIL-RL §3.2). An answer that stands there
@@ -92,9 +99,10 @@ def find_answer_in_judgement(text: str, question: Question) -> Leak:
     found = find_leak(text, question)
     if found.state != "clean" or _is_in_question(question):
         return found
+    sought = _SOUGHT_AT_ONCE if question.answer.strip().casefold() in _COMMON else _SOUGHT
     for sentence in _sentences(text[:MAX_READ_CHARS], question):
         is_asked = _ASKED.search(sentence) or _EITHER.search(sentence) or _lists_options(sentence, question)
-        if not is_asked and _SOUGHT.search(sentence):
+        if not is_asked and sought.search(sentence):
             return Leak("leak", _shown(sentence, question))
     return found
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewards.leaks.finding import MAX_READ_CHARS, find_answer_in_judgement, find_leak
+from rewards.leaks.finding import MAX_READ_CHARS, find_leak, find_leak_in_judge_section
 from schemas.records import Question
 
 DATA = Path(__file__).parents[1] / "data/leaks"
@@ -23,8 +23,8 @@ def state_of(row: dict[str, Any]) -> str:
     """The worse of the two sections, as the stage takes it."""
     choices = tuple(row["choices"]) if "choices" in row else None
     question = asked(row["answer"], choices, row.get("question", "What is it?"))
-    judgement = find_answer_in_judgement(row.get("judge", ""), question)
-    states = [found.state for found in (judgement, find_leak(row.get("thinking", ""), question))]
+    section = find_leak_in_judge_section(row.get("judge", ""), question)
+    states = [found.state for found in (section, find_leak(row.get("thinking", ""), question))]
     return min(states, key=("leak", "open", "clean").index)
 
 
@@ -123,7 +123,8 @@ def test_a_later_list_shows_what_to_expect_of_wordings_not_seen_yet() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "leaks", "caught", "clean", "alarms"), [("judgements", 12, 12, 24, 0), ("judgements_later", 11, 6, 24, 1)]
+    ("name", "leaks", "caught", "clean", "alarms"),
+    [("judge_sections", 12, 12, 24, 0), ("judge_sections_later", 11, 6, 24, 1)],
 )
 def test_judge_sections_that_hold_the_answer(name: str, leaks: int, caught: int, clean: int, alarms: int) -> None:
     """At first sight 5 of 12 and 0 of 24, when judge sections were read as thoughts are.
@@ -137,17 +138,25 @@ def test_judge_sections_that_hold_the_answer(name: str, leaks: int, caught: int,
 
 
 @pytest.mark.parametrize(
-    ("judgement", "state"),
+    ("section", "answer", "state"),
     [
-        ("The answer is 6, but that takes counting.", "leak"),
-        ("It takes 6 steps to get the answer.", "clean"),
-        ("The answer takes 6 steps.", "clean"),
-        ("The answer is found by counting.", "clean"),
-        ("", "clean"),
+        ("The answer is 6, but that takes counting.", "6", "leak"),
+        ("It takes 6 steps to get the answer.", "6", "clean"),
+        ("The answer takes 6 steps.", "6", "clean"),
+        ("The answer is found by counting.", "6", "clean"),
+        ("The answer is directly visible, so no reasoning is required.", "no", "clean"),
+        ("No calculation is needed to see the answer.", "No", "clean"),
+        ("The answer is no, but the light is hard to see.", "no", "leak"),
+        ("One has to count to get the answer.", "1", "clean"),
+        ("The result takes one step, so it is simple.", "1", "clean"),
+        ("It is true that the answer is visible at once.", "True", "clean"),
+        ("A careful look leads to the right answer.", "right", "clean"),
+        ("Three different shapes have to be counted to get the answer.", "3", "clean"),
+        ("", "6", "clean"),
     ],
 )
-def test_cases_of_judgements(judgement: str, state: str) -> None:
-    assert find_answer_in_judgement(judgement, asked("6")).state == state
+def test_cases_of_judge_sections(section: str, answer: str, state: str) -> None:
+    assert find_leak_in_judge_section(section, asked(answer)).state == state
 
 
 def test_one_of_the_second_clean_list_is_left_open() -> None:
