@@ -15,8 +15,8 @@ import pytest
 
 import groundtrace
 from groundtrace.rewards import easyr1, trl, verl
-from publishing.rewards.plugin import COLUMN, Unscored
-from publishing.rewards.reference import BadReference, RowReference
+from publishing.rewards.plugin import Unscored
+from publishing.rewards.reference import COLUMN, BadReference, RowReference
 from publishing.rewards.row_reward import BadAnswer
 from publishing.rewards.settings import VARIABLE
 from publishing.rewards.swift import Verified
