@@ -11,15 +11,15 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publishing.card import public_name, write_card
+from publishing.card import write_card
 from publishing.figures import read_rubrics, read_summary
 from publishing.hub.card_check import problems_of
 from publishing.hub.errors import PublishError
+from publishing.hub.private import change_of, public_artifact, public_summary
 from publishing.hub.shards import Change, check_shard, copy_rows
 from publishing.hub.sources import Key, Publication, SourceUse, count_sources, strictest, uses_of
 from schemas.run_summary import RunSummary
@@ -48,8 +48,6 @@ RUBRIC_SCHEMA = pa.schema(
 )
 """Rubrics as rows: ``datasets`` reads all configs of a repository in one format, and that of the sets is Parquet."""
 TAG_DIGITS = 12
-PRIVATE = ("replaced", "paid", "forecast", "details", "budget", "wall_s")
-"""What ``run.json`` says that concerns its maker alone, or quotes records that were rejected."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,7 @@ def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Colle
     if not any(rows[name] for name in summary.sets):
         raise PublishError(nothing_to_publish(uses))
     for name in sets:
-        change = without_paths if name == REJECTED else None
+        change = change_of(name, summary)
         files = [file for file in shards[name] if any(counted[name][file][key] for key in published)]
         _put_shards(staging / name, files, counted[name], published, change)
     left_out = replace(summary.counts, sft=rows.get("sft", 0), rl=rows.get("rl", 0))
@@ -162,16 +160,6 @@ def _put_shards(
         folder.rmdir()
 
 
-def without_paths(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Rejected rows without the places where their media lay on the maker's machine; their hashes stay."""
-    media = [
-        None if found is None else [{**medium, "uri": public_name(medium["uri"] or "")} for medium in found]
-        for found in batch["media"].to_pylist()
-    ]
-    place = batch.schema.get_field_index("media")
-    return batch.set_column(place, batch.schema.field(place), pa.array(media, batch.schema.field(place).type))
-
-
 def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping[str, int]) -> dict[str, str]:
     """The further configs by name, each with its files' pattern."""
     found = {REJECTED: f"{REJECTED}/*.parquet"} if rows.get(REJECTED) else {}
@@ -186,7 +174,7 @@ def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping
             found[RUBRICS] = f"{RUBRICS}/*.parquet"
     for name in (*ARTIFACTS, "rubrics.json"):
         if (run / name).is_file():
-            (staging / name).write_bytes((run / name).read_bytes())
+            (staging / name).write_text(public_artifact(run / name, staging), "utf-8")
     return found
 
 
@@ -197,12 +185,7 @@ def _put_words(run: Path, staging: Path, summary: RunSummary, rows: RunSummary, 
         (staging / "config.toml").write_bytes(config.read_bytes())
     write_card(staging, summary, publication, rows)
     (staging / "config.toml").unlink(missing_ok=True)
-    told: dict[str, Any] = {name: value for name, value in summary.to_fields().items() if name not in PRIVATE}
-    told["input"] = public_name(summary.input)
-    told["roles"] = {role: public_name(model) for role, model in summary.roles.items()}
-    for entry in told["ledger"].values():
-        for usage in (entry, *entry["stages"].values()):
-            del usage["cost_usd"], usage["worth_usd"]
+    told = public_summary(summary)
     told["published"] = {
         "run_sha256": publication.run_sha256,
         "rows": {"sft": rows.counts.sft, "rl": rows.counts.rl},

@@ -81,7 +81,7 @@ def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: boo
     """The files of another publication that this one has not. Raises PublishError where they may not be replaced."""
     found = [file.rfilename for file in there.siblings or () if file.rfilename != _LEFT_BY_THE_HUB]
     ours = [path for path in found if path.startswith(OURS)]
-    if found and not ours:
+    if found and "run.json" not in found:
         raise PublishError(f"{there.id} holds {found[0]!r} and no set of Groundtrace: name another repository")
     shards = [path for path in ours if path.endswith(SHARD)]
     if shards and not replace and not _are_the_same(api, there, shards, prepared):

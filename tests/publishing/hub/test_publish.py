@@ -45,6 +45,19 @@ def rewritten(run: Path, name: str, licences: Collection[str], sources: Collecti
         pq.write_table(table, file, compression="zstd", row_group_size=5)
 
 
+def named_in_lineage(run: Path, name: str, model: str) -> None:
+    """Give all models of a set's rows this name."""
+    for file in shards_of(run, name):
+        table = pq.read_table(file)
+        place = table.schema.get_field_index("lineage")
+        told = [
+            {**lineage, "models": [{**each, "model": model} for each in lineage["models"]]}
+            for lineage in table["lineage"].to_pylist()
+        ]
+        field = table.schema.field(place)
+        pq.write_table(table.set_column(place, field, pa.array(told, field.type)), file)
+
+
 def rows_of(run: Path, name: str) -> int:
     return sum(pq.read_metadata(file).num_rows for file in shards_of(run, name))
 
@@ -101,10 +114,19 @@ def test_nothing_private_goes_out(hub: StandIn, beam: Beam, run: Path) -> None:
     told = json.loads((run / "run.json").read_text())
     told["input"], told["roles"]["teacher"] = "/home/someone/secret-input", "/models/secret-teacher"
     (run / "run.json").write_text(json.dumps(told))
+    for name in ("sft", "rl"):
+        named_in_lineage(run, name, "/models/secret-teacher")
+    rubrics = json.loads((run / "rubrics.json").read_text()) | {"problems": ["q1: no answer of /models/secret-judge"]}
+    (run / "rubrics.json").write_text(json.dumps(rubrics))
     assert beam("publish", run, "--repo", REPO, "--with", "rejected", "--with", "rubrics").returncode == 0
+    [shard] = [path for path in hub.files(REPO) if path.startswith("sft/")]
+    lineage = pq.read_table(pa.BufferReader(hub.read(REPO, shard)))["lineage"].to_pylist()
+    assert {model["model"] for told in lineage for model in told["models"]} == {"secret-teacher"}
     assert "rejected/train-00000-of-00001.parquet" in hub.files(REPO)
     for path in hub.files(REPO):
         sent = hub.read(REPO, path)
+        if path.endswith(".parquet"):  # its columns are compressed
+            sent += json.dumps(pq.read_table(pa.BufferReader(sent)).to_pylist(), default=str).encode()
         for secret in (b"/home/someone", b"/models/secret", str(run).encode(), TOKEN.encode()):
             assert secret not in sent, path
     published = json.loads(hub.read(REPO, "run.json"))
@@ -319,6 +341,21 @@ def test_another_set_is_replaced_only_if_asked(hub: StandIn, beam: Beam, run: Pa
     assert len(hub.repos[REPO].tags) == 2
     assert not [path for path in hub.files(REPO) if path.startswith("rejected/")]
     assert [path for path in hub.files(REPO, first) if path.startswith("rejected/")], "the tag keeps the old set"
+
+
+@pytest.mark.parametrize("words", [(), ("--replace",)])
+def test_what_is_not_ours_stays(hub: StandIn, beam: Beam, python: Beam, run: Path, words: tuple[str, ...]) -> None:
+    code = (
+        "from huggingface_hub import HfApi; import sys; api = HfApi(); name = sys.argv[1]\n"
+        "api.create_repo(name, repo_type='dataset', private=True)\n"
+        "for path in ('README.md', 'data/train.parquet'):\n"
+        "    api.upload_file(path_or_fileobj=b'mine', path_in_repo=path, repo_id=name, repo_type='dataset')\n"
+    )
+    assert python("-c", code, REPO).returncode == 0
+    done = beam("publish", run, "--repo", REPO, *words)
+    assert done.returncode == 2
+    assert "no set of Groundtrace: name another repository" in done.stderr
+    assert hub.read(REPO, "README.md") == b"mine"
 
 
 def test_a_public_repository_is_not_filled_unasked(hub: StandIn, beam: Beam, run: Path) -> None:

@@ -1,0 +1,41 @@
+"""What concerns the maker alone does not go out."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from publishing.hub.errors import PublishError
+from publishing.hub.private import public_artifact
+
+BOTH, ONE = ["grounded", "textual"], ["textual"]
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Path:
+    (tmp_path / "out/rl").mkdir(parents=True)
+    rows = pa.table({"streams": pa.array([BOTH, BOTH, ONE, None], pa.list_(pa.string()))})
+    pq.write_table(rows, tmp_path / "out/rl/train-00000-of-00001.parquet")
+    return tmp_path / "out"
+
+
+def test_a_plan_counts_what_is_published(tmp_path: Path, published: Path) -> None:
+    parts = [{"streams": BOTH, "share": 0.9, "rows": 34}, {"streams": ONE, "share": 0.1, "rows": 6}]
+    (tmp_path / "batch_plan.json").write_text(json.dumps({"parts": parts}))
+    found = json.loads(public_artifact(tmp_path / "batch_plan.json", published))
+    assert [part["rows"] for part in found["parts"]] == [2, 1]
+    assert [part["share"] for part in found["parts"]] == [0.9, 0.1]
+
+
+def test_servers_words_stay(tmp_path: Path, published: Path) -> None:
+    (tmp_path / "judges.json").write_text(json.dumps({"traces": 6, "problems": ["cannot connect to 10.0.0.5"]}))
+    assert json.loads(public_artifact(tmp_path / "judges.json", published)) == {"traces": 6}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "3"])
+def test_a_damaged_file(tmp_path: Path, published: Path, text: str) -> None:
+    (tmp_path / "batch_plan.json").write_text(text)
+    with pytest.raises(PublishError, match=r"batch_plan\.json is damaged"):
+        public_artifact(tmp_path / "batch_plan.json", published)
