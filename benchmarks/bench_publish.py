@@ -1,8 +1,8 @@
 """What memory it takes to send a run out: that of a large one beside that of one of a quarter of its size.
 
-The runs are synthetic: shards as ``beam run`` writes them (the same schema, row groups of 100 MB), images of random
-bytes, one row in ten of a source whose licence is not stated, so that every shard is read and written anew. A dry run
-does all but send.
+The runs are synthetic: shards as ``beam run`` writes them (the same schema, row groups of 100 MB), images of noise, one
+row in ten of a source whose licence is not stated, so that every shard is read and written anew. A dry run does all but
+send. An export stands for those that embed images, and one for those that write them as files.
 """
 
 import argparse
@@ -15,6 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import cv2
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -24,8 +26,14 @@ sys.path.insert(0, str(ROOT))
 from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA  # noqa: E402
 
 SMALL_SHARE = 0.25
-IMAGE_BYTES, GROUP_BYTES, SHARD_GROUPS = 400_000, 100_000_000, 4
-COMMANDS = {"publish --dry-run": ("publish", "{run}", "--repo", "bench/set", "--dry-run", "--staging", "{staging}")}
+IMAGE_SIDE_PX, GROUP_BYTES, SHARD_GROUPS = 365, 100_000_000, 4
+IMAGE_BYTES = 3 * IMAGE_SIDE_PX**2
+EXPORT = ("export", "{run}", "--family", "qwen3-vl", "--output", "{staging}/export", "--format")
+COMMANDS = {
+    "publish --dry-run": ("publish", "{run}", "--repo", "bench/set", "--dry-run", "--staging", "{staging}"),
+    "export trl": (*EXPORT, "trl"),
+    "export jsonl": (*EXPORT, "jsonl"),
+}
 """What is measured, by name."""
 
 
@@ -33,7 +41,7 @@ def main() -> None:
     """Measure both sizes and print a table; the last line is JSON."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--gb", type=float, default=1.0, help="the size of the large run")
-    parser.add_argument("--folder", type=Path, help="where the runs and copies stand meanwhile: twice the size")
+    parser.add_argument("--folder", type=Path, help="where the run and a copy stand meanwhile: twice the size")
     arguments = parser.parse_args()
     peaks: dict[str, dict[float, float]] = {}
     print(f"{'command':<20}{'GB':>8}{'peak MB':>10}{'seconds':>10}")
@@ -41,13 +49,13 @@ def main() -> None:
         for size_gb in (arguments.gb * SMALL_SHARE, arguments.gb):
             run, staging = Path(folder) / "run", Path(folder) / "staging"
             write_run(run, size_gb)
-            staging.mkdir()
             for name, words in COMMANDS.items():
+                staging.mkdir()
                 peak_mb, seconds = measured([word.format(run=run, staging=staging) for word in words])
                 peaks.setdefault(name, {})[size_gb] = peak_mb
-                print(f"{name:<20}{size_gb:>8.1f}{peak_mb:>10.0f}{seconds:>10.1f}", flush=True)
+                print(f"{name:<20}{size_gb:>8.2f}{peak_mb:>10.0f}{seconds:>10.1f}", flush=True)
+                shutil.rmtree(staging)
             shutil.rmtree(run)
-            shutil.rmtree(staging)
     small, large = arguments.gb * SMALL_SHARE, arguments.gb
     ratios = {name: round(found[large] / found[small], 3) for name, found in peaks.items()}
     line = {"name": "publish", "ratio": max(ratios.values()), "unit": "of the peak memory at a quarter of the size"}
@@ -82,7 +90,7 @@ def row_of(number: int) -> dict[str, Any]:
         "source": "closed" if number % 10 == 0 else "open",
         "license": "unknown" if number % 10 == 0 else "cc-by-4.0",
         "recipe": "bench",
-        "images": [{"bytes": os.urandom(IMAGE_BYTES), "path": f"{number}.png"}],
+        "images": [{"bytes": noise(), "path": f"{number}.png"}],
         "question": "How many things are there?",
         "answer": "1",
         "answer_type": "numeric",
@@ -93,6 +101,12 @@ def row_of(number: int) -> dict[str, Any]:
         "scores": {"outcome": 1.0, "spatial": 1.0, "temporal": None, "reasoning": None, "final": 1.0},
         "lineage": {"prompts": [], "models": [], "revision": "bench", "cache_keys": []},
     }
+
+
+def noise() -> bytes:
+    """A PNG file of noise, which no compression makes smaller."""
+    pixels = np.frombuffer(os.urandom(IMAGE_BYTES), np.uint8).reshape(IMAGE_SIDE_PX, IMAGE_SIDE_PX, 3)
+    return cv2.imencode(".png", pixels, [cv2.IMWRITE_PNG_COMPRESSION, 0])[1].tobytes()
 
 
 def summary_of(rows: int) -> dict[str, Any]:
