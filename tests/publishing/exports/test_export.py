@@ -2,22 +2,20 @@
 
 import hashlib
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pipelines.commands import cli
+from publishing.exports import export as export_module
 from publishing.exports.errors import REASONS, ExportError
 from publishing.exports.export import SUMMARY
 from publishing.exports.registry import FORMATS, export_format
 from publishing.figures import InspectError
 from schemas.errors import UserError
-from tests.publishing.exports.made_runs import ROOT, exported, lines, make_run, other, picture, rl, sft, table, trace
+from tests.publishing.exports.made_runs import exported, lines, make_run, other, picture, rl, sft, table, trace
 
 OUTSIDE = sft("outside", trace((900, 50)))
 MIXED = [sft("good"), OUTSIDE, sft("marked", asked="<image>What does <image> mean?")]
@@ -217,26 +215,22 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert names(tmp_path / "disk/out") == [SUMMARY, "images", "sft.jsonl"]
 
 
-def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
-    data = picture(900, 900)  # with a byte behind its end no two are alike
-    run = make_run(tmp_path / "run", [sft(f"q{n}", images=(data + bytes([n]),)) for n in range(150)])
+def test_ctrl_c_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(tmp_path / "run", [sft(f"q{number}") for number in range(5)])
+    write_row = export_module._write_row
+
+    def interrupted(fields: dict, side: str, number: int, *rest: Any) -> None:
+        write_row(fields, side, number, *rest)
+        if number == 3:
+            assert list(tmp_path.glob(".out.*/images/*/*")), "it is under way"
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(export_module, "_write_row", interrupted)
     words = ["export", str(run), "--format", "jsonl", "--family", "plain", "--output", str(tmp_path / "out")]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pipelines", *words],
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob(".out.*/images/*/*")):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    assert "interrupted" in said
+    assert cli.main(words) == 130
+    assert "interrupted" in capsys.readouterr().err
     assert names(tmp_path) == ["run"]
 
 
