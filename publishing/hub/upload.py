@@ -67,14 +67,14 @@ def send(prepared: Prepared, repo: str, *, public: bool, replace: bool, tell: Ca
         stale = stale_files(api, there, prepared, replace)
         additions = list(_sent_files(api, prepared, repo, tell))
         removals = [CommitOperationDelete(path, is_folder=False) for path in stale]
-        api.create_commit(
+        made = api.create_commit(
             repo,
             [*additions, *removals],
             commit_message=f"Groundtrace: {prepared.summary.recipe}, {prepared.tag}",
             repo_type="dataset",
             parent_commit=there.sha,
         )
-        api.create_tag(repo, tag=prepared.tag, repo_type="dataset", exist_ok=True)
+        api.create_tag(repo, tag=prepared.tag, revision=made.oid, repo_type="dataset", exist_ok=True)
     return Sent(str(url), prepared.tag, is_new=True)
 
 
