@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from publishing.card import public_name
 from publishing.hub.errors import PublishError
 from publishing.hub.private import public_artifact, without_private_facts
 from publishing.hub.upload import _is_ours
@@ -64,3 +65,16 @@ OTHERS = [
 def test_a_file_beside_ours_is_not_ours(path: str) -> None:
     assert not _is_ours(path)
     assert all(map(_is_ours, ("README.md", "run.json", "rejected/train-00000-of-00001.parquet")))
+
+
+NAMES = [
+    ("org/model", "org/model"),
+    ("https://host/x?token=abc", "x"),
+    ("clients/acme/secret", "secret"),
+    ("C:\\Users\\me\\model", "model"),
+]
+
+
+@pytest.mark.parametrize(("name", "public"), NAMES)
+def test_of_a_path_only_the_last_part_is_public(name: str, public: str) -> None:
+    assert public_name(name) == public
