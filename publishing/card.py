@@ -209,7 +209,11 @@ def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) ->
 
 def public_name(name: str) -> str:
     """A name that may be published: of a path on the maker's machine or storage only the last part."""
-    return name.rstrip("/").rsplit("/", 1)[-1] if name.startswith(("/", ".", "~")) or "://" in name else name
+    if "://" in name:  # a query may hold a token
+        name = name.split("?", 1)[0].split("#", 1)[0]
+    elif not name.startswith(("/", ".", "~")) and "\\" not in name and name.count("/") < 2:
+        return name
+    return name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
 
 
 def _cell(value: object) -> object:

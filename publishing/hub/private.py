@@ -56,17 +56,21 @@ def _asked_in(published: Path, streams: list[str]) -> int:
 def change_of(name: str, summary: RunSummary) -> Change | None:
     """What the rows of a set must lose before they go out; None for a set that may go as it stands."""
     if name == "rejected":
-        return without_media_paths
+        return without_private_facts
     has_paths = any(public_name(model) != model for model in summary.roles.values())
     return without_model_paths if has_paths else None
 
 
-def without_media_paths(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Rejected rows without the places where their media lay on the maker's machine; their hashes stay."""
+def without_private_facts(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Rejected rows without the places where their media lay on the maker's machine, whose hashes stay, and without
+    their cost and detail: a detail quotes servers and names files.
+    """
     media = [
         None if found is None else [{**medium, "uri": public_name(medium["uri"] or "")} for medium in found]
         for found in batch["media"].to_pylist()
     ]
+    for column in ("cost_usd", "detail"):
+        batch = _with(batch, column, [None] * batch.num_rows)
     return _with(batch, "media", media)
 
 

@@ -22,8 +22,9 @@ from schemas.text import printable
 
 REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 MAX_SAID_CHARS = 300
-OURS = (*(f"{name}/" for name in (*TRAINING_SETS, *EXTRAS)), *ARTIFACTS, "README.md", "run.json", "rubrics.json")
-"""What a publication puts in a repository; nothing else there is ever removed."""
+OURS = frozenset((*ARTIFACTS, "README.md", "run.json", "rubrics.json"))
+OUR_SHARD = re.compile(rf"(?:{'|'.join((*TRAINING_SETS, *EXTRAS))})/train-\d+-of-\d+\.parquet", re.ASCII)
+"""With :data:`OURS`, what a publication puts in a repository; nothing else there is ever removed."""
 SHARD = ".parquet"
 _LEFT_BY_THE_HUB = ".gitattributes"
 
@@ -66,21 +67,21 @@ def send(prepared: Prepared, repo: str, *, public: bool, replace: bool, tell: Ca
         stale = stale_files(api, there, prepared, replace)
         additions = list(_sent_files(api, prepared, repo, tell))
         removals = [CommitOperationDelete(path, is_folder=False) for path in stale]
-        api.create_commit(
+        made = api.create_commit(
             repo,
             [*additions, *removals],
             commit_message=f"Groundtrace: {prepared.summary.recipe}, {prepared.tag}",
             repo_type="dataset",
             parent_commit=there.sha,
         )
-        api.create_tag(repo, tag=prepared.tag, repo_type="dataset", exist_ok=True)
+        api.create_tag(repo, tag=prepared.tag, revision=made.oid, repo_type="dataset", exist_ok=True)
     return Sent(str(url), prepared.tag, is_new=True)
 
 
 def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: bool) -> list[str]:
     """The files of another publication that this one has not. Raises PublishError where they may not be replaced."""
     found = [file.rfilename for file in there.siblings or () if file.rfilename != _LEFT_BY_THE_HUB]
-    ours = [path for path in found if path.startswith(OURS)]
+    ours = [path for path in found if _is_ours(path)]
     if found and "run.json" not in found:
         raise PublishError(f"{there.id} holds {found[0]!r} and no set of Groundtrace: name another repository")
     shards = [path for path in ours if path.endswith(SHARD)]
@@ -90,6 +91,11 @@ def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: boo
             "old one)"
         )
     return [path for path in ours if path not in prepared.files]
+
+
+def _is_ours(path: str) -> bool:
+    """Whether a publication gives a file this very name; a note beside the shards has another."""
+    return path in OURS or OUR_SHARD.fullmatch(path) is not None
 
 
 def _are_the_same(api: HfApi, there: DatasetInfo, shards: list[str], prepared: Prepared) -> bool:

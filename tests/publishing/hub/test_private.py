@@ -7,8 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from publishing.card import public_name
 from publishing.hub.errors import PublishError
-from publishing.hub.private import public_artifact
+from publishing.hub.private import public_artifact, without_private_facts
+from publishing.hub.upload import _is_ours
+from schemas.arrow import REJECTED_SCHEMA
 
 BOTH, ONE = ["grounded", "textual"], ["textual"]
 
@@ -39,3 +42,39 @@ def test_a_damaged_file(tmp_path: Path, published: Path, text: str) -> None:
     (tmp_path / "batch_plan.json").write_text(text)
     with pytest.raises(PublishError, match=r"batch_plan\.json is damaged"):
         public_artifact(tmp_path / "batch_plan.json", published)
+
+
+def test_rejected_rows_say_nothing_of_servers_costs_and_places() -> None:
+    row = {"id": "q", "detail": "cannot connect to 10.0.0.5", "cost_usd": 0.5, "media": [{"uri": "/home/me/a.png"}]}
+    [found] = without_private_facts(pa.RecordBatch.from_pylist([row], REJECTED_SCHEMA)).to_pylist()
+    assert (found["id"], found["detail"], found["cost_usd"]) == ("q", None, None)
+    assert found["media"][0]["uri"] == "a.png"
+
+
+OTHERS = [
+    "README.md.old",
+    "run.json.bak",
+    "sft/notes.txt",
+    "sft/mine.parquet",
+    "judges.json5",
+    "rl/x/train-0-of-1.parquet",
+]
+
+
+@pytest.mark.parametrize("path", OTHERS)
+def test_a_file_beside_ours_is_not_ours(path: str) -> None:
+    assert not _is_ours(path)
+    assert all(map(_is_ours, ("README.md", "run.json", "rejected/train-00000-of-00001.parquet")))
+
+
+NAMES = [
+    ("org/model", "org/model"),
+    ("https://host/x?token=abc", "x"),
+    ("clients/acme/secret", "secret"),
+    ("C:\\Users\\me\\model", "model"),
+]
+
+
+@pytest.mark.parametrize(("name", "public"), NAMES)
+def test_of_a_path_only_the_last_part_is_public(name: str, public: str) -> None:
+    assert public_name(name) == public
