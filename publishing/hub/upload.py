@@ -61,8 +61,10 @@ def send(prepared: Prepared, repo: str, *, public: bool, replace: bool, tell: Ca
         there = api.dataset_info(repo)
         if not public and not there.private:
             raise PublishError(f"{repo} is there already and public: pass --public, or name another repository")
-        tags = [tag.name for tag in api.list_repo_refs(repo, repo_type="dataset").tags]
-        if prepared.tag in tags:
+        if public and there.private:
+            raise PublishError(f"{repo} is there already and private: leave out --public, or change it on the Hub")
+        tags = {tag.name: tag.target_commit for tag in api.list_repo_refs(repo, repo_type="dataset").tags}
+        if prepared.tag in tags and (tags[prepared.tag] == there.sha or _are_the_same(api, there, prepared)):
             return Sent(str(url), prepared.tag, is_new=False)
         stale = stale_files(api, there, prepared, replace)
         additions = list(_sent_files(api, prepared, repo, tell))
@@ -80,12 +82,12 @@ def send(prepared: Prepared, repo: str, *, public: bool, replace: bool, tell: Ca
 
 def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: bool) -> list[str]:
     """The files of another publication that this one has not. Raises PublishError where they may not be replaced."""
-    found = [file.rfilename for file in there.siblings or () if file.rfilename != _LEFT_BY_THE_HUB]
+    found = [path for path in _names(there) if path != _LEFT_BY_THE_HUB]
     ours = [path for path in found if _is_ours(path)]
     if found and "run.json" not in found:
         raise PublishError(f"{there.id} holds {found[0]!r} and no set of Groundtrace: name another repository")
     shards = [path for path in ours if path.endswith(SHARD)]
-    if shards and not replace and not _are_the_same(api, there, shards, prepared):
+    if shards and not replace and not _are_the_same(api, there, prepared):
         raise PublishError(
             f"{there.id} holds another set: pass --replace to put this one in its place (its tag still leads to the "
             "old one)"
@@ -98,8 +100,13 @@ def _is_ours(path: str) -> bool:
     return path in OURS or OUR_SHARD.fullmatch(path) is not None
 
 
-def _are_the_same(api: HfApi, there: DatasetInfo, shards: list[str], prepared: Prepared) -> bool:
-    """Whether the shards there are those to send: their commit was made, and its tag is missing."""
+def _names(there: DatasetInfo) -> list[str]:
+    return [file.rfilename for file in there.siblings or ()]
+
+
+def _are_the_same(api: HfApi, there: DatasetInfo, prepared: Prepared) -> bool:
+    """Whether the shards there are those to send."""
+    shards = [path for path in _names(there) if _is_ours(path) and path.endswith(SHARD)]
     if set(shards) != {path for path in prepared.files if path.endswith(SHARD)}:
         return False
     found = api.get_paths_info(there.id, shards, repo_type="dataset")

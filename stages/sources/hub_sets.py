@@ -7,13 +7,14 @@ a detector has found these. The frames of a clip come back as images. The rows o
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from stages.sources.base import InputError
 
 SCHEME = "hf://"
 _NAME = re.compile(
-    r"hf://(?:datasets/)?(?P<id>[\w.-]+/[\w.-]+)(?:/(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?", re.ASCII
+    r"hf://(?:datasets/)?(?P<id>\w[\w.-]*/\w[\w.-]*)(?:/(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?", re.ASCII
 )
 _OWN = ("lineage", "gold_boxes", "boxes_source")
 """Columns that tell a set of Groundtrace."""
@@ -34,6 +35,10 @@ def hub_set(name: str) -> HubSet:
     found = _NAME.fullmatch(name)
     if found is None:
         raise InputError(f"{name} is no name of a set: write hf://ORG/NAME, hf://ORG/NAME/rl or hf://ORG/NAME/rl@TAG")
+    if Path(found["id"]).exists():  # `datasets` would read the folder of that name, and not the Hub
+        raise InputError(
+            f"{name}: there is a folder {found['id']} here: start from another one, or name it by its path"
+        )
     return HubSet(**found.groupdict(default=""))
 
 

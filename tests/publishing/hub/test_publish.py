@@ -367,6 +367,29 @@ def test_a_public_repository_is_not_filled_unasked(hub: StandIn, beam: Beam, run
     assert "is there already and public: pass --public" in done.stderr
 
 
+def test_a_private_repository_is_not_made_public(hub: StandIn, beam: Beam, run: Path) -> None:
+    assert beam("publish", run, "--repo", REPO).returncode == 0
+    done = beam("publish", run, "--repo", REPO, "--public")
+    assert done.returncode == 2
+    assert "is there already and private: leave out --public" in done.stderr
+
+
+def test_an_old_set_is_put_back(hub: StandIn, beam: Beam, run: Path) -> None:
+    assert beam("publish", run, "--repo", REPO).returncode == 0
+    first, [name] = hub.files(REPO), [path for path in hub.files(REPO) if path.startswith("sft/")]
+    old = hub.read(REPO, name)
+    kept = {file: file.read_bytes() for file in shards_of(run, "sft")}
+    rewritten(run, "sft", ["mit", "unknown"], ["a", "b"])
+    assert beam("publish", run, "--repo", REPO, "--replace").returncode == 0
+    for file, data in kept.items():
+        file.write_bytes(data)
+    assert beam("publish", run, "--repo", REPO).returncode == 2, "another set stands there"
+    assert beam("publish", run, "--repo", REPO, "--replace").returncode == 0
+    assert hub.files(REPO) == first
+    assert hub.read(REPO, name) == old
+    assert len(hub.repos[REPO].tags) == 2
+
+
 def test_a_source_that_no_row_has(beam: Beam, run: Path) -> None:
     done = beam("publish", run, "--repo", REPO, "--include-source", "nobody")
     assert done.returncode == 2

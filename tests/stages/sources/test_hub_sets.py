@@ -1,5 +1,7 @@
 """Names with ``hf://``, and rows of sets that a run has made."""
 
+from pathlib import Path
+
 import pytest
 
 from stages.sources.base import InputError
@@ -22,11 +24,29 @@ def test_names(name: str, found: HubSet) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["hf://", "hf://org", "hf://org/set/a/b", "hf://org/set@", "hf://o r/set", "hf://org/sét"]
+    "name",
+    [
+        "hf://",
+        "hf://org",
+        "hf://org/set/a/b",
+        "hf://org/set@",
+        "hf://o r/set",
+        "hf://../set",
+        "hf://./set",
+        "hf://a/..",
+        "hf://org/sét",
+    ],
 )
 def test_no_name(name: str) -> None:
     with pytest.raises(InputError, match="write hf://ORG/NAME"):
         hub_set(name)
+
+
+def test_a_folder_of_that_name_is_not_taken_for_the_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "org/set").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="there is a folder org/set here"):
+        hub_set("hf://org/set")
 
 
 BOX = {"label": "dog", "x1": 1.0, "y1": 2.0, "x2": 3.0, "y2": 4.0, "media_index": 1}
