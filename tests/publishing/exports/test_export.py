@@ -229,7 +229,13 @@ def test_ctrl_c_leaves_nothing(
 
     monkeypatch.setattr(export_module, "_write_row", interrupted)
     words = ["export", str(run), "--format", "jsonl", "--family", "plain", "--output", str(tmp_path / "out")]
-    assert cli.main(words) == 130
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # ignored in what a shell starts in the background
+    try:
+        assert cli.main(words) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert "interrupted" in capsys.readouterr().err
     assert names(tmp_path) == ["run"]
 
