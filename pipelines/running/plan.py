@@ -21,6 +21,7 @@ from pipelines.running.runner import OptionError
 from publishing.figures import InspectError, read_summary
 from schemas.config import ConfigError, given_values, load_config
 from stages.ingest_records import MediaRoots
+from stages.plumbing.options import Options
 from stages.plumbing.recipe import Ends, Recipe, RunContext
 from stages.plumbing.stage import REJECTED, DraftStage, Stage
 from stages.sources.registry import format_of
@@ -176,7 +177,7 @@ def check_wiring(plan: Plan) -> Ends:
     """Wire the plan's DAG, which nothing runs, and return its ends. Raises as a run would
     (:class:`pipelines.running.loading.PipelineError`).
     """
-    return wire(plan.recipe, beam.Pipeline(), plan.context, plan.settings)
+    return wire(plan.recipe, beam.Pipeline(options=Options([])), plan.context, plan.settings)
 
 
 class _Wired(PipelineVisitor):

@@ -9,7 +9,6 @@ import apache_beam as beam
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 from schemas.arrow import REJECTED_SCHEMA, SFT_SCHEMA
 from schemas.ordering import order_key
 from stages.ingest_records import MediaRoots
+from stages.plumbing.options import Options
 from stages.write_shards import (
     NO_ROW,
     ShardSettings,
@@ -185,7 +185,7 @@ def test_an_empty_shard_has_the_schema(roots: MediaRoots, tmp_path: Path) -> Non
 def written_by_stage(rows: list[SizedRow], roots: MediaRoots, folder: Path, bounds: ShardSettings) -> dict[str, bytes]:
     """The files that the stage writes; what it says of them is checked."""
     folder.mkdir()
-    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
+    with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
         said = pipeline | beam.Create(rows) | WriteShards(ShardTarget(str(folder), REJECTED_SCHEMA, roots), bounds)
         shards = shard_count(len(rows), sum(row.size_bytes for row in rows), bounds)
         names = [f"train-{shard:05d}-of-{shards:05d}.parquet" for shard in range(shards)]

@@ -13,6 +13,7 @@ from pipelines.running.counts import agreements, ledger, metric_counters, unbala
 from schemas.arrow import REJECTED_SCHEMA, SFT_SCHEMA
 from schemas.run_summary import RoleLedger
 from schemas.usage import Usage
+from stages.plumbing.options import Options
 
 
 def write(path: Path, rows: list[dict], schema: pa.Schema) -> None:
@@ -88,7 +89,7 @@ def test_counters_are_added_up_over_steps() -> None:
         Metrics.counter("stage/sieve", "in").inc(number)
         return number
 
-    pipeline = beam.Pipeline(runner=FnApiRunner())
+    pipeline = beam.Pipeline(FnApiRunner(), Options([]))
     numbers = pipeline | beam.Create([1, 2, 3])
     _ = numbers | "Once" >> beam.Map(count)
     _ = numbers | "Again" >> beam.Map(count)
