@@ -21,6 +21,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()  # what was loaded for the tests stays to the end
 
 
+def pytest_sessionfinish() -> None:
+    """Let the interpreter take apart at its end what was kept from the collector."""
+    gc.unfreeze()
+
+
 def _remember_specs(userstate: Any) -> None:
     """Beam reads the signatures of all methods of each DoFn eight times and more while it builds and runs a pipeline,
     a quarter of the time of a small one; here once, as they do not change.
