@@ -1,5 +1,6 @@
 """What holds for every test: properties are checked without an eye on the clock, and nothing is looked at twice."""
 
+import atexit
 import gc
 import sys
 import weakref
@@ -19,11 +20,7 @@ def pytest_collection_finish() -> None:
         _remember_specs(userstate)
     gc.collect()
     gc.freeze()  # what was loaded for the tests stays to the end
-
-
-def pytest_sessionfinish() -> None:
-    """Let the interpreter take apart at its end what was kept from the collector."""
-    gc.unfreeze()
+    atexit.register(gc.unfreeze)  # else extension modules report what they hold as leaked
 
 
 def _remember_specs(userstate: Any) -> None:
