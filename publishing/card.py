@@ -4,6 +4,7 @@ Every number on it stands in ``run.json`` or is counted in the shards. Licences 
 the Hub's ids where it knows them all, else ``other``, and nothing where there are no rows.
 """
 
+import functools
 import re
 import tomllib
 from collections import Counter
@@ -103,18 +104,9 @@ def write_card(
     config = staging / "config.toml"
     players = _players(summary, tomllib.loads(config.read_text("utf-8")) if config.is_file() else {})
     name = " ".join(f"{summary.recipe} on {public_name(summary.input)}".split())
-    environment = jinja2.Environment(
-        autoescape=False,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_cell,
-    )
-    environment.filters |= {"code": _code, "share": _share}
-    template = resources.files("data_cards").joinpath("card.md.jinja").read_text("utf-8")
     shown = rows or summary
     configs = publication.configs if publication else {}
-    text = environment.from_string(template).render(
+    text = _template().render(
         front=Raw(front_matter(name, shown, {row.licence for row in sources}, configs)),
         filled=filled_sets(shown),
         publication=publication,
@@ -133,6 +125,20 @@ def write_card(
         **counted,
     )
     (staging / "README.md").write_text(text, "utf-8", errors="backslashreplace")
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    """The card's template, which takes longer to compile than to fill."""
+    environment = jinja2.Environment(
+        autoescape=False,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_cell,
+    )
+    environment.filters |= {"code": _code, "share": _share}
+    return environment.from_string(resources.files("data_cards").joinpath("card.md.jinja").read_text("utf-8"))
 
 
 class Raw(str):

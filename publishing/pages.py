@@ -3,6 +3,7 @@
 The policy of every page forbids both, so that a reply that slips through the escaping can do nothing.
 """
 
+import functools
 import re
 from importlib import resources
 from typing import Any
@@ -17,9 +18,16 @@ _COMMIT = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28}\b")
 
 def render(template: str, **values: Any) -> str:
     """The page of the template, a file of this package. ``failure``, where it is given, is told of at the top."""
+    return _environment().get_template(template).render({"failure": None} | values)
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    """Where templates are compiled, each once."""
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: resources.files("publishing").joinpath(name).read_text("utf-8")),
         autoescape=True,
+        auto_reload=False,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -35,7 +43,7 @@ def render(template: str, **values: Any) -> str:
         ),
         "usd": dollars,
     }
-    return environment.get_template(template).render({"failure": None} | values)
+    return environment
 
 
 def duration(seconds: float) -> str:

@@ -1,6 +1,7 @@
 """Which code this is: the commit, for lineage and run records."""
 
 import contextlib
+import functools
 import hashlib
 import importlib.metadata
 import os
@@ -10,8 +11,11 @@ from pathlib import Path
 PACKAGES = ("schemas", "prompts", "vision", "inference", "rewards", "stages", "trainer", "pipelines")
 
 
+@functools.cache
 def code_revision() -> str:
     """Returns the commit of the code, with ``+`` and a digest of the difference when files are changed.
+
+    A process looks once: what changes in the files later is not the code that it has loaded.
 
     Where the code is not a git checkout of its own, such as a copy installed inside another project, returns the
     version.

@@ -22,6 +22,7 @@ from pipelines.running.runner import OptionError
 from publishing.figures import InspectError, read_summary
 from schemas.config import ConfigError, given_values, load_config
 from stages.ingest_records import MediaRoots
+from stages.plumbing.options import Options
 from stages.plumbing.recipe import Ends, Recipe, RunContext
 from stages.plumbing.stage import READ, REJECTED, SIDE_CALLS, DraftStage, Stage
 from stages.sources.registry import format_of
@@ -194,7 +195,7 @@ def check_wiring(plan: Plan) -> Wired:
     """Wire the plan's DAG, which nothing runs, and return it. Raises as a run would
     (:class:`pipelines.running.loading.PipelineError`).
     """
-    return wire(plan.recipe, beam.Pipeline(), plan.context, plan.settings)
+    return wire(plan.recipe, beam.Pipeline(options=Options([])), plan.context, plan.settings)
 
 
 class _Seen(PipelineVisitor):

@@ -15,6 +15,7 @@ from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from schemas.coding import RECORD_MODULES
 from schemas.errors import UserError
+from stages.plumbing.options import Options
 
 
 class OptionError(UserError, ValueError):
@@ -36,7 +37,7 @@ def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
         near = difflib.get_close_matches(flag.split("=")[0], known, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise OptionError(f"unknown Beam option {flag!r}{hint}")
-    options = PipelineOptions(list(flags), save_main_session=False)
+    options = Options(list(flags), save_main_session=False)
     workers = options.view_as(DirectOptions).direct_num_workers
     if workers < 0:
         raise OptionError(f"--direct_num_workers must be at least 0 (one for each core), got {workers}")

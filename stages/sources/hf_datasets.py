@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _FILE_ENDS = (".csv", ".json", ".jsonl", ".parquet", ".zip", ".txt", ".png", ".jpg", ".jpeg")
 """A name that is not here and ends so is not taken for the id of a data set."""
 _HUB_ID = re.compile(r"([A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*", re.ASCII)
+HUB_TIMEOUT_S = 5
+"""How long the Hub may take to answer at all, in each of two attempts."""
 _CHATTY = ("huggingface_hub", "huggingface_hub.utils._http", "datasets")
 
 
@@ -117,6 +119,8 @@ def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
         saved = _saved(name, rows)
         if saved is not None:
             return frozenset(saved.features), saved.num_rows
+        if not Path(name).is_absolute():
+            _reach_hub()
         opened = open_data_set(name, rows)
         splits = opened.info.splits or {}
         told = splits[rows.split].num_examples if rows.split in splits else None
@@ -135,6 +139,23 @@ def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
         raise InputError(
             f"{name} is neither a file or folder here nor a data set that can be reached: correct --input ({reason})"
         ) from error
+
+
+def _reach_hub() -> None:
+    """Raises ConnectionError where nothing answers at the Hub's address, or not in time.
+
+    The library itself would ask for half a minute before it said so of a name that is only misspelt. What is in its
+    cache is read all the same where the user says that the Hub is not to be asked.
+    """
+    from huggingface_hub import constants
+    from huggingface_hub.utils import http_backoff
+
+    if constants.is_offline_mode():
+        return
+    try:
+        http_backoff("HEAD", constants.ENDPOINT, max_retries=1, retry_on_status_codes=(), timeout=HUB_TIMEOUT_S)
+    except Exception as error:  # of its HTTP client, each version of which has kinds of its own
+        raise ConnectionError(f"{constants.ENDPOINT} does not answer: {error}") from error
 
 
 def _rows(path: str, rows: RowSettings) -> Iterator[Mapping[str, Any]]:

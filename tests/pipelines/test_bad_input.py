@@ -135,6 +135,14 @@ def good(
     return write_records(folder, [{"id": "q", "media": "a.png"}])
 
 
+@pytest.fixture(scope="module")
+def good_run(good: Path, tmp_path_factory: pytest.TempPathFactory, run_beam: RunBeam) -> Path:
+    """A finished run over it, to be copied."""
+    ran = run_beam(good, tmp_path_factory.mktemp("good_run") / "run")
+    assert ran.code == 0, ran.err
+    return ran.folder
+
+
 MISTAKES = [
     (["--set", "dificulty.low=0"], "unknown key dificulty; did you mean difficulty?"),
     (["--set", "difficulty.lo=0"], "unknown key difficulty.lo; did you mean difficulty.low?"),
@@ -269,14 +277,14 @@ def test_an_output_that_is_a_file(good: Path, tmp_path: Path, run_beam: RunBeam)
 
 
 def test_a_read_only_output(good: Path, read_only: Path, run_beam: RunBeam) -> None:
-    run_beam(good, read_only, own_process=True).check_refused(2, f"cannot write {read_only}")
+    run_beam(good, read_only).check_refused(2, f"cannot write {read_only}")
     run_beam(good, read_only / "run", own_process=True).check_refused(2, f"cannot write {read_only / 'run'}")
 
 
 def test_a_cache_that_cannot_be_written(good: Path, tmp_path: Path, read_only: Path, run_beam: RunBeam) -> None:
     (tmp_path / "file").write_text("mine")
     for folder in (tmp_path / "file", tmp_path / "file/below", read_only, read_only / "below"):
-        ran = run_beam(good, tmp_path / "run", "--cache", str(folder), own_process=True)
+        ran = run_beam(good, tmp_path / "run", "--cache", str(folder), own_process=folder == read_only)
         ran.check_refused(2, f"--cache {folder}: ")
     assert (tmp_path / "file").read_text() == "mine"
     assert run_beam(good, tmp_path / "run", "--cache", str(tmp_path / "new/cache")).code == 0
@@ -285,9 +293,9 @@ def test_a_cache_that_cannot_be_written(good: Path, tmp_path: Path, read_only: P
 @pytest.mark.parametrize(("name", "is_folder"), [("replies.sqlite", True), ("log", False), ("", False)])
 @pytest.mark.parametrize("named", [True, False])
 def test_something_else_in_the_place_of_the_cache(
-    name: str, is_folder: bool, named: bool, good: Path, tmp_path: Path, run_beam: RunBeam
+    name: str, is_folder: bool, named: bool, good: Path, good_run: Path, tmp_path: Path, run_beam: RunBeam
 ) -> None:
-    assert run_beam(good, tmp_path / "run").code == 0
+    shutil.copytree(good_run, tmp_path / "run")
     cache = tmp_path / "mine" if named else tmp_path / "run" / "cache"
     shutil.rmtree(cache, ignore_errors=True)
     (cache / name).parent.mkdir(exist_ok=True)
@@ -309,7 +317,7 @@ def test_a_full_disk(left_bytes: int, good: Path, tmp_path: Path, small_disk: An
     full = run_beam(*command, own_process=True, preexec_fn=small_disk.limits)
     assert not (full.folder / "run.json").exists()
     small_disk.free()
-    again = run_beam(*command, own_process=True, preexec_fn=small_disk.limits)
+    again = run_beam(*command)
     assert (again.code, again.err.count("beam: ")) == (0, 0)
     again.check_balance(1)
     assert again.counts["rejected"] == {}

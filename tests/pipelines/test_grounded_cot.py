@@ -164,6 +164,7 @@ def started(output: Path, enough_bytes: int) -> subprocess.Popen[str]:
     while process.poll() is None and time.monotonic() < deadline:
         if cache.exists() and cache.stat().st_size > enough_bytes:
             break
+        time.sleep(0.002)  # the run, too, wants a processor
     return process
 
 

@@ -3,6 +3,7 @@ import importlib.util
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,14 +18,19 @@ def git(folder: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def revision_at(home: Path) -> str:
-    """What the module says where it lies in the folder ``schemas`` of ``home``."""
+def module_at(home: Path) -> Any:
+    """The module, newly loaded from the folder ``schemas`` of ``home``."""
     spec = importlib.util.spec_from_file_location("revision_elsewhere", home / "schemas/revision.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.code_revision()
+    return module
+
+
+def revision_at(home: Path) -> str:
+    """What a process says in which the module lies there."""
+    return module_at(home).code_revision()
 
 
 @pytest.fixture
@@ -52,6 +58,14 @@ def test_a_checkout_has_its_commit_and_says_when_it_is_changed(home: Path) -> No
         stream.write("# changed\n")
     assert revision_at(home).startswith(f"{commit}+")
     assert len(revision_at(home)) == len(commit) + 1 + 12
+
+
+def test_what_changes_later_is_not_the_code_that_runs(home: Path) -> None:
+    commit, loaded = committed(home), module_at(home)
+    assert loaded.code_revision() == commit
+    with (home / "schemas/revision.py").open("a") as stream:
+        stream.write("# changed\n")
+    assert loaded.code_revision() == commit
 
 
 def test_without_git_it_is_the_version(home: Path) -> None:

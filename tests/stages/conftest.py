@@ -12,7 +12,6 @@ import cv2
 import numpy as np
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing.test_pipeline import TestPipeline
 from apache_beam.testing.util import assert_that, equal_to
 
 from inference.embedded import embedded_endpoints, embedded_roles
@@ -20,6 +19,7 @@ from inference.runtime import runtime
 from inference.settings import EndpointSettings, ModelsSettings
 from schemas.records import Draft, MediaRef, Question
 from stages.ingest_records import check_medium
+from stages.plumbing.options import Options
 from vision.media import MediaStore
 
 RECORD = {
@@ -115,7 +115,7 @@ def check_stage() -> Callable[..., None]:
         show: Callable[[Any], Any] = lambda draft: draft.id,
         show_rejected: Callable[[Any], Any] = lambda found: (found.id, found.stage, found.reason),
     ) -> None:
-        with TestPipeline(runner=FnApiRunner()) as pipeline:
+        with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
             source = pipeline if elements is None else pipeline | "Elements" >> beam.Create(list(elements))
             outputs = source | "Stage" >> stage
             assert_that(outputs["kept"] | beam.Map(show), equal_to(list(kept)), label="Kept")

@@ -9,12 +9,12 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
 
 from inference.settings import ModelsSettings
 from schemas.records import Draft
 from stages.annotate_complexity import AnnotateComplexity, ComplexitySettings
+from stages.plumbing.options import Options
 
 REPLIES = {
     "q-simple": '{"reason": "one look", "complexity": "simple"}',
@@ -82,7 +82,7 @@ def test_the_embedded_judge_on_a_planted_population(
             write_scene(tmp_path / f"{name}.png", ["red", "blue", "black"][: copy + 1], width=160 + copy)
             drafts.append(make_draft(name, tmp_path, (f"{name}.png",), question=question))
             planted[name] = label
-    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
+    with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
         created: Any = pipeline | beam.Create(drafts)
         outputs: Any = created | AnnotateComplexity(ComplexitySettings(), models())
         labels = outputs["kept"] | "Label" >> beam.Map(lambda draft: (draft.id, draft.complexity))

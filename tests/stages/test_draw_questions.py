@@ -6,7 +6,6 @@ from dataclasses import replace
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing.test_pipeline import TestPipeline
 from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +14,7 @@ from schemas.ordering import order_key
 from schemas.records import Call, Draft
 from schemas.usage import Usage
 from stages.draw_questions import CutToTarget, DrawQuestions, is_drawn, limit_of
+from stages.plumbing.options import Options
 
 IDS = [f"q{number}" for number in range(40)]
 BY_HASH = sorted(IDS, key=order_key)
@@ -57,7 +57,7 @@ def test_the_limits(keys: list[str], target: int, last: bool, limits: tuple[str 
 
 
 def cut(stage: CutToTarget, sft: list[Draft], rl: list[Draft], expected: dict[str, list]) -> None:
-    with TestPipeline(runner=FnApiRunner()) as pipeline:
+    with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
         sides = {name: pipeline | name >> beam.Create(drafts) for name, drafts in (("sft", sft), ("rl", rl))}
         for side in sides.values():
             side.element_type = Draft

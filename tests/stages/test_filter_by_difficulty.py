@@ -5,7 +5,6 @@ from collections.abc import Callable
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from schemas.records import Attempt, Call, Draft
 from schemas.usage import Usage
 from stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty, side_of_band
+from stages.plumbing.options import Options
 
 EASY, HARD = "too_easy", "too_hard"
 SAIL_RL = DifficultySettings()
@@ -100,7 +100,7 @@ def test_the_stage_rejects_with_rate_and_cost(
 def test_routed_sides(
     route: tuple[str, ...], easy: list[str], hard: list[str], rejected: list[str], make_draft: Callable[..., Draft]
 ) -> None:
-    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
+    with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
         created = pipeline | beam.Create(drafts(make_draft, 2))
         outputs = created | FilterByDifficulty(DifficultySettings(route=route))
         expected = {"kept": ["1 right"], "too_easy": easy, "too_hard": hard, "rejected": rejected}

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
 from PIL import Image
 
@@ -24,6 +23,7 @@ from schemas.geometry import Box
 from schemas.input_record import parse_record
 from schemas.records import Draft, MediaRef, RawRecord
 from stages.ingest_records import IngestRecords, MediaRoots, assemble, check_medium
+from stages.plumbing.options import Options
 from stages.plumbing.stage import Reject
 from stages.sources.base import RowSettings, Source
 from vision.media import MediaStore
@@ -313,7 +313,7 @@ def test_rejections_never_share_a_name(
 ) -> None:
     data = write_records(tmp_path, [record(**row) for row in rows])
     source, roots = Source("jsonl", str(data / "records.jsonl")), MediaRoots(str(folder), str(tmp_path))
-    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
+    with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
         found = pipeline | IngestRecords((source,), RowSettings(), roots)
         assert_that(found["kept"] | beam.Map(lambda draft: draft.id), equal_to(kept), label="Kept")
         names = found["rejected"] | "Names" >> beam.Map(lambda rejected: rejected.id)

@@ -9,7 +9,6 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
 
 from inference.settings import ModelsSettings
@@ -29,6 +28,7 @@ from stages.measure_judges import (
     plants_of,
     report_of,
 )
+from stages.plumbing.options import Options
 
 THOUGHT = "Seen anywhere in the picture: 1 red square, 1 blue square. 1 + 1 = 2. So there are 2 squares."
 
@@ -83,7 +83,7 @@ def measured(
     write_scene(tmp_path / "a.png", ["red", "blue"])
     drafts = [traced(make_draft(f"q{number}", tmp_path, ("a.png",), answer="2")) for number in range(3)]
     drafts[2] = traced(drafts[2], "")
-    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
+    with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
         created: Any = pipeline | beam.Create(drafts)
         created.element_type = Draft
         outputs: Any = created | MeasureJudges(JudgeSampleSettings(size), models)

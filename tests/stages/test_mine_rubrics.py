@@ -9,7 +9,6 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
 
 from inference.settings import ModelsSettings
@@ -19,6 +18,7 @@ from schemas.messages import MediaPart, TextPart
 from schemas.ordering import order_key
 from schemas.records import Attempt, Call, Draft, Rejected, Rubric
 from stages.mine_rubrics import Judged, MineRubrics, examples_of, summarise
+from stages.plumbing.options import Options
 
 CALL = Call("teacher", "rubric_candidates.v3", "s", "m", ("key",))
 CANDIDATES = tuple(Rubric(name, f"{name}?", "1 or 0", 0.0, None, "") for name in ("always", "often", "never"))
@@ -63,7 +63,7 @@ def test_nothing_judged_gives_no_rubrics() -> None:
 
 def check_mined(models: ModelsSettings, drafts: Sequence[Draft], expected: Any, show: Any, **settings: Any) -> None:
     """Run the stage and compare the one thing that comes out."""
-    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
+    with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
         created = pipeline | beam.Create(drafts)
         created.element_type = Draft
         mined = created | MineRubrics(RubricSettings(**settings), models)
@@ -243,7 +243,7 @@ def test_drafts_without_attempts_are_not_measured_and_get_the_rubrics(
     drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     asked = [drafts("q1"), replace(drafts("q2"), attempts=())]
-    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
+    with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
         created = pipeline | beam.Create(asked)
         created.element_type = Draft
         mined = created | MineRubrics(RubricSettings(), models("teacher", "judge", says=says))

@@ -7,11 +7,11 @@ from dataclasses import replace
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
-from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
 
 from schemas.records import Draft
 from stages.plan_batches import BatchSettings, PlanBatches, batch_plan
+from stages.plumbing.options import Options
 
 BOTH, ALONE = ("grounded", "textual"), ("textual",)
 
@@ -47,7 +47,7 @@ def test_each_part_has_a_share(share: float) -> None:
 def test_the_artifact_is_one_text(make_draft: Callable[..., Draft], counts: tuple[int, int]) -> None:
     drafts = [replace(make_draft(f"d{n}"), streams=BOTH) for n in range(counts[0])]
     drafts += [replace(make_draft(f"t{n}"), streams=ALONE) for n in range(counts[1])]
-    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
+    with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
         texts = pipeline | beam.Create(drafts, reshuffle=False) | PlanBatches(BatchSettings())
         rows = {streams: n for streams, n in zip((BOTH, ALONE), counts, strict=True) if n}
         assert_that(texts, equal_to([batch_plan(rows, BatchSettings())]))

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
 
 from schemas.ordering import order_key
 from schemas.records import Draft
+from stages.plumbing.options import Options
 from stages.sample_questions import SampleQuestions
 
 NAMES = tuple(f"q{number}" for number in range(9))
@@ -24,7 +24,7 @@ def check(
     rejected: Sequence[str] = (),
     judged: bool = True,
 ) -> None:
-    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
+    with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
         created = pipeline | beam.Create(list(drafts))
         created.element_type = Draft
         found = created | SampleQuestions(size, judged)

@@ -8,12 +8,12 @@ from random import Random
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.records import Draft, MediaRef
+from stages.plumbing.options import Options
 from stages.split_by_media_group import RL, SFT, SplitByMediaGroup, SplitSettings, media_groups, side_of
 
 Uses = Sequence[tuple[str | None, tuple[str, ...]]]
@@ -100,7 +100,7 @@ def test_the_stage(step: int, make_draft: Callable[..., Draft]) -> None:
     groups = dict(media_groups(uses))
     expected = {side: [q for q in groups if side_of(groups[q], SplitSettings(0.5)) == side] for side in (SFT, RL)}
     drafts = [with_media(make_draft(question), hashes) for question, hashes in uses]
-    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
+    with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
         sides = pipeline | beam.Create(drafts[::step]) | SplitByMediaGroup(SplitSettings(0.5))
         for side, ids in expected.items():
             assert len(ids) > 5
@@ -108,7 +108,7 @@ def test_the_stage(step: int, make_draft: Callable[..., Draft]) -> None:
 
 
 def test_nothing_to_split() -> None:
-    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
+    with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
         sides = pipeline | beam.Create([]) | SplitByMediaGroup(SplitSettings())
         assert_that(sides[SFT], equal_to([]), label="sft")
         assert_that(sides[RL], equal_to([]), label="rl")
@@ -120,7 +120,7 @@ def test_a_draw_moves_no_question_to_the_other_side(drawn: tuple[str, ...], make
     sides = SplitSettings(sft_ratio=0.5, seed=next(s for s in range(99) if _apart("a", "b", s)))
     media = {"x": ("b",), "y": ("a", "b"), "z": ("a",)}
     everything = {name: with_media(make_draft(name), hashes) for name, hashes in media.items()}
-    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
+    with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
         chosen = pipeline | "Chosen" >> beam.Create([everything[name] for name in drawn])
         split = (chosen, pipeline | "All" >> beam.Create(list(everything.values()))) | SplitByMediaGroup(sides)
         ids = {side: split[side] | f"{side} ids" >> beam.Map(lambda d: d.id) for side in ("sft", "rl")}

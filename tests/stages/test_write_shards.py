@@ -11,13 +11,13 @@ import apache_beam as beam
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing import test_pipeline
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.arrow import REJECTED_SCHEMA, SFT_SCHEMA
 from schemas.ordering import order_key
 from stages.ingest_records import MediaRoots
+from stages.plumbing.options import Options
 from stages.plumbing.shard_files import ids_sha256, write_manifest
 from stages.write_shards import (
     NO_ROW,
@@ -190,7 +190,7 @@ def written_by_stage(rows: list[SizedRow], roots: MediaRoots, folder: Path, boun
     """The shards by their final names; what the stage says of them is checked."""
     for name in ("rejected", "ends"):
         (folder / name).mkdir(parents=True)
-    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
+    with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
         target = ShardTarget(str(folder), "rejected", REJECTED_SCHEMA, roots)
         lines = pipeline | beam.Create(rows) | WriteShards(target, bounds)
         _ = lines | beam.Map(lambda line: ("", line)) | beam.GroupByKey() | beam.Map(_write_lines, str(folder))

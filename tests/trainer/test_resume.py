@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-STEPS, SAVE_EVERY, KILLED_AFTER = 60, 4, 11
+STEPS, SAVE_EVERY, KILLED_AFTER = 40, 4, 11
 ROOT = Path(__file__).parents[2]
 CONFIG = f"""
 threads = 1

@@ -90,6 +90,7 @@ def test_rows_from_the_hub_name_no_file_here(here: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(here)
     unknown = SimpleNamespace(features=None, info=SimpleNamespace(splits=None))
     monkeypatch.setattr(hf_datasets, "open_data_set", lambda name, rows: unknown)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # nobody looks whether the hub is there
     found = find_input("org/name")
     assert found.sources == (Source("datasets", "org/name"),)
     assert not Path(found.media_root).exists()
@@ -271,6 +272,7 @@ def test_a_data_set_on_the_hub_may_say_its_length(
     splits = None if told is None else {name: SimpleNamespace(num_examples=number) for name, number in told.items()}
     opened = SimpleNamespace(features=None, info=SimpleNamespace(splits=splits))
     monkeypatch.setattr(hf_datasets, "open_data_set", lambda name, rows: opened)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # nobody looks whether the hub is there
     assert count_records(find_input("org/name").sources) == records
 
 

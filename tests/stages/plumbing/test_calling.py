@@ -28,6 +28,7 @@ from schemas.records import Call, Draft, Question, Rejected
 from schemas.usage import Usage
 from stages.plumbing.calling import CallModels
 from stages.plumbing.metrics import clear_board, progress
+from stages.plumbing.options import Options
 from stages.plumbing.stage import REJECTED, Reject, Route, RunWork, Stage
 
 CALL = Call(
@@ -245,7 +246,7 @@ async def route_with_a_call(element: Draft, session: Session) -> Route:
 
 
 def test_a_routed_draft_leaves_by_its_output_with_its_calls(models) -> None:
-    pipeline = beam.Pipeline("FnApiRunner", options=PipelineOptions(["--direct_running_mode=in_memory"]))
+    pipeline = beam.Pipeline("FnApiRunner", options=Options(["--direct_running_mode=in_memory"]))
     calls = CallModels(STAGE, route_with_a_call, models())
     done = pipeline | beam.Create([draft("a", CALL)]) | beam.ParDo(calls).with_outputs("aside", main="kept")
     assert_that(done["aside"], equal_to([replace(draft("a", CALL, CALL), passed=("stage",))]))
@@ -264,7 +265,7 @@ class Stamp(beam.DoFn):
 def test_results_keep_their_own_window_and_timestamp(models, in_flight) -> None:
     """Whether they leave while others arrive or when the bundle ends."""
     elements = [Item(str(n), "call failed" if n % 3 == 0 else "slow" if n % 3 == 1 else "") for n in range(9)]
-    pipeline = beam.Pipeline("FnApiRunner", options=PipelineOptions(["--direct_running_mode=in_memory"]))
+    pipeline = beam.Pipeline("FnApiRunner", options=Options(["--direct_running_mode=in_memory"]))
     done = (
         pipeline
         | beam.Create([TimestampedValue(element, 7 * int(element.id)) for element in elements])

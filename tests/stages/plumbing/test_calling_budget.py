@@ -22,6 +22,7 @@ from prompts.loader import load_prompt
 from rewards.scorers.outcome import score_outcome
 from schemas.records import Draft, Rejected
 from stages.plumbing.calling import CallModels
+from stages.plumbing.options import Options
 from stages.plumbing.stage import REJECTED, Stage
 
 STAGE = Stage("stage", "asks", asks=(Asks("judge", ("judge_answer.v1", "judge_answer.v3")),))
@@ -42,7 +43,7 @@ async def score(draft: Draft, session: Session) -> str:
 
 def run(drafts: list[Draft], work: Any, models: ModelsSettings, kept: list[Any], rejected: list[Any]) -> dict[Any, int]:
     """Run the stage, assert what leaves it as (id, calls) and (id, reason, calls), and give the run's counters."""
-    pipeline = beam.Pipeline(FnApiRunner())
+    pipeline = beam.Pipeline(FnApiRunner(), Options([]))
     calls = CallModels(STAGE, work, models)
     done = pipeline | beam.Create(drafts) | beam.ParDo(calls).with_outputs(REJECTED, main="kept")
     assert_that(done.kept | "Show" >> beam.Map(shown), equal_to(kept), label="kept")

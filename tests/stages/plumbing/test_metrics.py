@@ -21,6 +21,7 @@ from stages.plumbing.metrics import (
     count_rejected,
     progress,
 )
+from stages.plumbing.options import Options
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +52,7 @@ class Count(beam.DoFn):
 
 
 def test_the_metrics_of_a_pipeline() -> None:
-    pipeline = beam.Pipeline(runner=FnApiRunner())
+    pipeline = beam.Pipeline(FnApiRunner(), Options([]))
     _ = pipeline | beam.Create(range(5)) | beam.ParDo(Count())
     found = pipeline.run().metrics().query()["counters"]
     counters = {(row.key.metric.namespace, row.key.metric.name): row.committed for row in found}

@@ -9,11 +9,11 @@ import pytest
 from apache_beam.coders.typecoders import registry
 from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
-from apache_beam.testing import test_pipeline
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows
 
 from schemas.records import Draft, Question
+from stages.plumbing.options import Options
 from stages.plumbing.packing import packing
 from stages.plumbing.spreading import SpreadDrafts
 
@@ -42,7 +42,7 @@ class Groupings(PipelineVisitor):
 def test_spreading_keeps_the_drafts_and_packs_them_on_the_way(windowed: bool, tmp_path: Path) -> None:
     drafts = [make_draft(number) for number in range(40)]
     groupings = Groupings()
-    with packing(str(tmp_path)), test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
+    with packing(str(tmp_path)), beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
         source = pipeline | beam.Create(drafts)
         if windowed:
             source = source | beam.WindowInto(FixedWindows(60))

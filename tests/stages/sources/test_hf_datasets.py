@@ -1,9 +1,11 @@
-"""Data sets: embedded images, and whose images a row may name."""
+"""Data sets: embedded images, whose images a row may name, and a hub that does not answer."""
 
 import io
 import json
+import socket
+import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,11 @@ import datasets
 import pytest
 from fsspec import AbstractFileSystem
 from fsspec.registry import _registry
+from huggingface_hub import constants
 
-from stages.sources.base import RowSettings, Source
-from stages.sources.hf_datasets import own_image
+from stages.sources import hf_datasets
+from stages.sources.base import InputError, RowSettings, Source
+from stages.sources.hf_datasets import DataSets, own_image
 from vision.hashing import sha256_bytes
 from vision.media import MediaMissing, MediaNotAllowed, MediaStore
 
@@ -144,3 +148,38 @@ def test_only_image_columns_are_read(tmp_path: Path, store: MediaStore, read: Re
     assert found["question"] == value
     with pytest.raises(MediaNotAllowed):
         store.open_bytes(found["media"][0])
+
+
+@pytest.fixture
+def deaf_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """A server in the hub's place that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        yield server
+
+
+@pytest.mark.parametrize("name", ["fotos", "org/fotos", "hf://org/fotos"])
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_hub_that_does_not_answer_is_told_within_seconds(
+    is_there: bool, name: str, deaf_hub: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hf_datasets, "HUB_TIMEOUT_S", 0.1)
+    if not is_there:
+        deaf_hub.close()
+    began = time.monotonic()
+    with pytest.raises(InputError, match=rf"{name} is neither .*\({constants.ENDPOINT} does not answer: ."):
+        DataSets().find(name, tmp_path / name, RowSettings())
+    assert time.monotonic() - began < 10
+
+
+def test_a_hub_that_is_not_to_be_asked_is_not(
+    deaf_hub: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(InputError, match="fotos is neither") as refused:
+        DataSets().find("fotos", tmp_path / "fotos", RowSettings())
+    assert "does not answer" not in str(refused.value)
+    deaf_hub.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        deaf_hub.accept()

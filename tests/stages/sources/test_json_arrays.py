@@ -13,7 +13,9 @@ from stages.sources import json_arrays
 from stages.sources.json_arrays import NotAnArray, array_entries
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
-VALUES = st.recursive(SCALARS, lambda each: st.lists(each, max_size=3) | st.dictionaries(st.text(max_size=3), each))
+VALUES = st.recursive(
+    SCALARS, lambda each: st.lists(each, max_size=3) | st.dictionaries(st.text(max_size=3), each, max_size=3)
+)
 ARRAYS = st.lists(st.dictionaries(st.text(max_size=4), VALUES, max_size=4), max_size=5)
 
 
