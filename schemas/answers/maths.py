@@ -30,6 +30,7 @@ _MAX_TERMS = 300
 """Of a product that is multiplied out: ``(a + b + c)^{20}`` has 231, and ``(a + b + c + d)^{20}`` 1,771: minutes."""
 _MAX_FUNCTIONS = 4
 """Of symbols: to compare a sum of 38 sines took more than ten seconds, and one of six functions four."""
+_MAX_FUNCTIONS_OF_NUMBERS = 12
 _MAX_DIVISIONS, _MAX_SETS = 8, 6
 """By symbols, of which a common denominator is made, and sets joined or cut."""
 
@@ -84,7 +85,7 @@ _FUNCTION = re.compile(
 _OVER = re.compile(r"\\[dt]?frac|/|\^\s*\{?\s*-")
 _OF_SETS = re.compile(r"\\(?:cup|cap|setminus)(?![a-z])")
 _STEP = re.compile(
-    r"\^\s*\{?\s*[-+]?(?P<power>\d+)\s*\}?|\^\s*(?P<exponent>\{)|(?P<over>\\[dt]?frac|/)|[+\-]|[({\[]|[)}\]]"
+    r"\^\s*(?:\{\s*[-+]?(?P<power>\d+)\s*\}|[-+]?(?P<bare>\d+))|\^\s*(?P<exponent>\{)|(?P<over>\\[dt]?frac|/)|[+\-]|[({\[]|[)}\]]"
 )
 
 
@@ -173,7 +174,10 @@ def _is_cheap(latex: str) -> bool:
     if math.prod(max(power, 1) for power in powers) > (_MAX_SYMBOLIC_POWER if has_symbol else _MAX_POWER):
         return False
     symbols = len(set(_SYMBOL.findall(latex)))
-    if symbols and (len(_FUNCTION.findall(latex)) > _MAX_FUNCTIONS or len(_OVER.findall(latex)) > _MAX_DIVISIONS):
+    functions = len(_FUNCTION.findall(latex))
+    if functions > (_MAX_FUNCTIONS if symbols else _MAX_FUNCTIONS_OF_NUMBERS):
+        return False
+    if symbols and len(_OVER.findall(latex)) > _MAX_DIVISIONS:
         return False
     if len(_OF_SETS.findall(latex)) > _MAX_SETS or _terms(latex) > _MAX_TERMS:
         return False
@@ -194,8 +198,8 @@ def _terms(latex: str) -> int:
         elif sign in ")}]" and len(sums) > 1:
             terms = sums.pop() + products.pop()
             power = _STEP.match(latex, step.end())
-            if power is not None and power["power"]:
-                terms = math.comb(terms + int(power["power"]) - 1, terms - 1)
+            if power is not None and (number := power["power"] or power["bare"]):
+                terms = math.comb(terms + int(number) - 1, terms - 1)
             products[-1] = min(products[-1] * terms, _MAX_TERMS + 1)
             denominator = min(denominator * terms, _MAX_TERMS + 1) if is_below else denominator
         elif step["over"]:

@@ -77,6 +77,8 @@ RUNAWAYS = {
     "a power of a sum": "(a+b+c+d+f+g+h)^{20}",
     "powers of sums": "(a+b+c+d)^{10}(k+l+m+n)^{2}",
     "a power of roots": r"(\sqrt{2}+\sqrt{3}+\sqrt{5})^{1000}",
+    "a power of powers": "(2^{1/2}+3^{1/3}+5^{1/5})^{99}",
+    "sines of numbers": r"\sin(1)\sin(2)\sin(3)\sin(4)\sin(5)" * 5,
     "a product of sums": "*".join(f"({a}+{b})" for a, b in zip("abcdfghjklmnpqr", "bcdfghjklmnpqrs", strict=True)),
     "sines": SUM(rf"\sin({n}x)" for n in range(2, 40)),
     "fractions": SUM(rf"\frac{{{n}}}{{x-{n}}}" for n in range(1, 20)),
