@@ -37,14 +37,18 @@ def close_rewards() -> None:
             _rewards.popitem()[1].close()
 
 
-def scored_texts(config: str, references: Sequence[object], texts: Sequence[str], is_step: bool) -> list[Scored]:
+def scored_texts(config: str, references: Sequence[object], texts: Sequence[object], is_step: bool) -> list[Scored]:
     """The scores of responses, of which each answers the row of the reference beside it.
 
     Raises what :meth:`publishing.rewards.row_reward.RowReward.score` raises: an endpoint that does not answer is an
     error and never a number.
     """
+    if len(references) != len(texts):
+        raise BadAnswer(0, f"{len(texts)} responses came with {len(references)} references: each has its own")
     answers = []
     for number, (reference, text) in enumerate(zip(references, texts, strict=True)):
+        if not isinstance(text, str):
+            raise BadAnswer(number, f"its response is a {type(text).__name__}, not a text")
         if not isinstance(reference, str):
             raise BadAnswer(number, f"its reference is a {type(reference).__name__}, not a text: export the run again")
         try:
