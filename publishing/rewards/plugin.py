@@ -1,5 +1,6 @@
 """What the plugins share: one reward for each config and process, and numbers for trainers that must have them."""
 
+import os
 import threading
 from collections.abc import Sequence
 
@@ -18,6 +19,16 @@ class Unscored(RuntimeError):
 
 _rewards: dict[str, RowReward] = {}
 _lock = threading.Lock()
+
+
+def _forget() -> None:
+    """A forked process opens rewards of its own: those of its parent score on a thread that is not there."""
+    global _lock
+    _lock = threading.Lock()
+    _rewards.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def reward_of(config: str) -> RowReward:

@@ -347,6 +347,23 @@ def test_data_that_was_moved(write: Write, tmp_path: Path) -> None:
         verl.compute_score(solution_str=text, ground_truth=other, config=str(found.config))
 
 
+def test_a_process_that_is_forked_after_the_first_score(write: Write) -> None:
+    """Trainers fork workers when they like; one that waits for its parent's thread would wait for ever."""
+    found = write("argos")
+    (reference, text), *_ = found.items
+    config = str(found.config)
+    said = (
+        "import multiprocessing, sys; from groundtrace.rewards import verl\n"
+        "def score(_): return verl.compute_score(solution_str=sys.argv[2], ground_truth=sys.argv[1], "
+        "config=sys.argv[3])['score']\n"
+        "own = score(0); pool = multiprocessing.get_context('fork').Pool(1)\n"
+        "print(own, *pool.map_async(score, range(2)).get(20))\n"
+    )
+    command = [sys.executable, "-c", said, reference, text, config]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=HOME.parents[1])
+    assert done.stdout.split() == ["1.0"] * 3, done.stderr
+
+
 def test_several_processes_share_a_folder(write: Write, tmp_path: Path) -> None:
     """As verl's workers do: all begin at once, on a folder that is not there yet."""
     found = write("argos")
