@@ -8,6 +8,7 @@ import asyncio
 import atexit
 import concurrent.futures
 import gc
+import os
 import sys
 import threading
 from collections.abc import Coroutine
@@ -62,6 +63,15 @@ class Runtime:
 
 _lock = threading.Lock()
 _runtime: Runtime | None = None
+
+
+def _forget() -> None:
+    """Leaves the runtime to the parent: its loop's thread is not in a forked process, and nothing would be answered."""
+    global _lock, _runtime
+    _lock, _runtime = threading.Lock(), None
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def runtime() -> Runtime:

@@ -17,7 +17,7 @@ from schemas.question_text import BOXES, JUDGE, POINTS, TEXTUAL
 from schemas.records import Question
 from schemas.responses.boxed import all_boxed
 from schemas.responses.conclusions import contradiction
-from schemas.responses.response import Response, parse_boxes, parse_points
+from schemas.responses.response import MAX_RESPONSE_CHARS, Response, parse_boxes, parse_points
 from schemas.responses.tags import scan_tags
 
 
@@ -88,6 +88,13 @@ def form_fault(text: str, response: Response, question: Question, form: Form) ->
     """
     faults = (fault for check in _CHECKS if (fault := check(text, response, question, form)) is not None)
     return next(faults, None)
+
+
+def _length(text: str, response: Response, question: Question, form: Form) -> str | None:
+    """It is short enough to be read."""
+    if len(text) <= MAX_RESPONSE_CHARS:
+        return None
+    return f"the response has {len(text):,} characters, and at most {MAX_RESPONSE_CHARS:,} are read"
 
 
 def _sections(text: str, response: Response, question: Question, form: Form) -> str | None:
@@ -185,7 +192,7 @@ def _written_out(text: str, response: Response, question: Question, form: Form) 
     return None if found is None else f"coordinates stand in words: {found!r}"
 
 
-_CHECKS = (_sections, _tags, _places, _written_out, _answers)
+_CHECKS = (_length, _sections, _tags, _places, _written_out, _answers)
 
 
 def _without_tags(text: str) -> str:

@@ -28,6 +28,7 @@ from rewards.locating import ObjectMasks, served_by
 from rewards.recipes.base import Earned, Judged, Memory
 from schemas.config import ConfigError
 from schemas.records import FrameRef, MediaRef, Question, Verdict
+from schemas.responses.response import MAX_RESPONSE_CHARS
 from schemas.responses.speech import Size, Speech
 from schemas.responses.traces import read_trace
 from schemas.text import counted
@@ -84,8 +85,8 @@ class Readied:
         return Asked(self.row, self.question, tuple(self.in_pixels(text, speech) for text in texts))
 
     def in_pixels(self, text: str, speech: Speech) -> str:
-        """A response in original pixels."""
-        return speech.to_pixels(text, self.sizes) if self.sizes else text
+        """A response in original pixels; one that is too long to be read stays as it is."""
+        return speech.to_pixels(text, self.sizes) if self.sizes and len(text) <= MAX_RESPONSE_CHARS else text
 
 
 Part = Sequence[Asked]

@@ -1,19 +1,21 @@
 """``beam serve-reward``: its words, and the server from its start to the signal that ends it."""
 
 import argparse
+import asyncio
 import contextlib
 import ipaddress
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from schemas.errors import UserError
 from schemas.text import counted, say
 
+T = TypeVar("T")
 TOKEN_VARIABLE = "GROUNDTRACE_REWARD_TOKEN"
 ENDING_S = 10.0
 """How long requests may take to end once a signal came."""
@@ -83,8 +85,7 @@ def serve_reward(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """
     import datasets
 
-    from inference.runtime import runtime  # not with the parser, which `beam --help` needs alone
-    from publishing.rewards.row_reward import RowReward
+    from publishing.rewards.row_reward import RowReward  # not with the parser, which `beam --help` needs alone
     from publishing.rewards.server import Bounds
     from publishing.rewards.settings import load_reward_settings
 
@@ -100,12 +101,12 @@ def serve_reward(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         rows += found
         if note:
             say(f"beam: {name}: {note}", file=sys.stderr)
-    with stopped_by_signals() as stopped:
-        runner, address = runtime().submit(started(reward, rows, bounds, token, parsed.host, parsed.port)).result()
+    with stopped_by_signals() as stopped, http_loop() as on_loop:
+        runner, address = on_loop(started(reward, rows, bounds, token, parsed.host, parsed.port))
         said = f"{reward.recipe.name} for {counted(rows, 'row')} of {counted(len(reward.runs), 'run')}"
         say(f"beam: serving {said} on {address}; Ctrl-C ends it", file=sys.stderr)
         stopped.wait()
-        runtime().submit(runner.cleanup()).result()
+        on_loop(runner.cleanup())
         reward.close()
     return 0
 
@@ -137,12 +138,12 @@ def check_address(host: str, has_token: bool, allows_remote: bool) -> None:
 
 
 async def started(reward: Any, rows: int, bounds: Any, token: str, host: str, port: int) -> tuple[Any, str]:
-    """The server's runner and where it listens; on the loop of :mod:`inference.runtime`. Raises ServeError."""
+    """The server's runner and where it listens; on the loop of :func:`http_loop`. Raises ServeError."""
     from aiohttp import web
 
-    from publishing.rewards.server import RewardServer
+    from publishing.rewards.server import RewardServer, runner_of
 
-    runner = web.AppRunner(RewardServer(reward, rows, bounds, token).app(), access_log=None, shutdown_timeout=ENDING_S)
+    runner = runner_of(RewardServer(reward, rows, bounds, token).app(), ENDING_S)
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()
@@ -151,6 +152,21 @@ async def started(reward: Any, rows: int, bounds: Any, token: str, host: str, po
         raise ServeError(f"cannot listen on {host}:{port}: {error}") from error
     named = f"[{host}]" if ":" in host else host
     return runner, f"http://{named}:{runner.addresses[0][1]}"
+
+
+@contextlib.contextmanager
+def http_loop() -> Iterator[Callable[[Coroutine[Any, Any, T]], T]]:
+    """A thread with an event loop for HTTP alone, so that nothing that is scored keeps it from answering; what runs a
+    coroutine there and returns its result."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="http", daemon=True)
+    thread.start()
+    try:
+        yield lambda work: asyncio.run_coroutine_threadsafe(work, loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ def compute_score(
     is_one = isinstance(reward_inputs, Mapping)
     inputs = [reward_inputs] if isinstance(reward_inputs, Mapping) else list(reward_inputs)
     references = [each.get("ground_truth") for each in inputs]
-    found = scored_texts(config, references, [each["response"] for each in inputs], is_step=not is_one)
+    found = scored_texts(config, references, [each.get("response") for each in inputs], is_step=not is_one)
     results = [_fields(config, scored) for scored in found]
     return results[0] if is_one else results
 

@@ -1,5 +1,6 @@
 """What the plugins share: one reward for each config and process, and numbers for trainers that must have them."""
 
+import os
 import threading
 from collections.abc import Sequence
 
@@ -20,6 +21,16 @@ _rewards: dict[str, RowReward] = {}
 _lock = threading.Lock()
 
 
+def _forget() -> None:
+    """A forked process opens rewards of its own: those of its parent score on a thread that is not there."""
+    global _lock
+    _lock = threading.Lock()
+    _rewards.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
 def reward_of(config: str) -> RowReward:
     """The process's one reward for a config, a bundled name, or "" for what the environment names; trainers ask for it
     from several threads. Raises :class:`schemas.errors.UserError`.
@@ -37,14 +48,18 @@ def close_rewards() -> None:
             _rewards.popitem()[1].close()
 
 
-def scored_texts(config: str, references: Sequence[object], texts: Sequence[str], is_step: bool) -> list[Scored]:
+def scored_texts(config: str, references: Sequence[object], texts: Sequence[object], is_step: bool) -> list[Scored]:
     """The scores of responses, of which each answers the row of the reference beside it.
 
     Raises what :meth:`publishing.rewards.row_reward.RowReward.score` raises: an endpoint that does not answer is an
     error and never a number.
     """
+    if len(references) != len(texts):
+        raise BadAnswer(0, f"{len(texts)} responses came with {len(references)} references: each has its own")
     answers = []
     for number, (reference, text) in enumerate(zip(references, texts, strict=True)):
+        if not isinstance(text, str):
+            raise BadAnswer(number, f"its response is a {type(text).__name__}, not a text")
         if not isinstance(reference, str):
             raise BadAnswer(number, f"its reference is a {type(reference).__name__}, not a text: export the run again")
         try:

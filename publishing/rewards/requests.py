@@ -19,7 +19,6 @@ from publishing.rewards.reference import BadReference, RowReference, read_refere
 from publishing.rewards.row_reward import Answer
 from schemas.errors import UserError
 
-MAX_RESPONSE_CHARS = 200_000
 END_MARKS = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "</s>", "<eos>")
 """How tokens that end a response are spelt."""
 _MARK = re.compile(r"(<\|[^<>|]+\|>|<(?:image|image_soft_token|IMG_CONTEXT)>|\[IMG\])")
@@ -46,13 +45,25 @@ class Request:
 def read_json(body: bytes) -> Mapping[str, Any]:
     """The object that a body holds. Raises BadRequest."""
     try:
-        found = json.loads(body.decode("utf-8"))
+        found = json.loads(body.decode("utf-8"), object_pairs_hook=_without_repeats)
+    except BadRequest:
+        raise
     except UnicodeDecodeError as error:
         raise BadRequest(f"the body is not UTF-8: byte {error.start}") from error
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"the body is not JSON: {str(error)[:100]}") from error
     if not isinstance(found, dict):
         raise BadRequest("the body must be a JSON object")
+    return found
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON. Raises BadRequest for a field that stands there twice: which of them counts is not said."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise BadRequest(f"an object has the field {name!r:.40} twice")
+        found[name] = value
     return found
 
 
@@ -120,8 +131,6 @@ def _answer(item: Any, number: int) -> Answer:
     response = item.get("response")
     if not isinstance(response, str):
         raise BadRequest('it has no text "response"', number)
-    if len(response) > MAX_RESPONSE_CHARS:
-        raise BadRequest(f"its response has {len(response)} characters, at most {MAX_RESPONSE_CHARS} are read", number)
     return Answer(_reference(item, number), _checked(response, "response", number))
 
 

@@ -4,13 +4,14 @@
     /score       {"recipe": "argos", "scores": [{"id", "reward", "outcome", "verdicts"}, …]}
                  where verdicts are {NAME: {"value", "reason"}, …}; a value is null where nothing could be said
     /get_reward  {"rewards": […], "scores": [outcomes], "extra_logs": {}}
-    /health      {"status": "ok", "recipe", "rows", "scoring", "waiting", "scored"}
+    /health      {"status": "ok", "recipe", "rows", "scoring", "waiting", "scored", "held_bytes"}
     else         {"error": {"type", "message", "item"}}     with a status that is no success
 
-It lives on the event loop of :mod:`inference.runtime`, where the judges' calls are made: requests are scored side by
-side, with one limit of calls at once for each endpoint and one reply cache, and the same call of two clients is made
-once. No request waits for the slowest of another one. What was begun is finished, and its replies are kept, also where
-its client has gone or waits no longer.
+It has an event loop of its own, so that it answers while a long response is being read, and scores on that of
+:mod:`inference.runtime`, where the judges' calls are made: requests are scored side by side, with one limit of calls at
+once for each endpoint and one reply cache, and the same call of two clients is made once. No request waits for the
+slowest of another one. What was begun is finished, and its replies are kept, also where its client has gone or waits no
+longer.
 
 A judge that does not answer is an error and never a number: the client asks again, and what was answered comes from the
 cache.
@@ -24,7 +25,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
+from inference.runtime import runtime
 from publishing.rewards.requests import BadRequest, Request, read_get_reward, read_score
 from publishing.rewards.row_reward import BadAnswer, Call, RowReward
 from schemas.config import ConfigError
@@ -32,11 +35,36 @@ from schemas.errors import UserError
 from trainer.reward import JudgesDown, Scored
 
 _log = logging.getLogger(__name__)
+_http_log = logging.getLogger(f"{__name__}.http")
 MAX_BODY_BYTES = 8 * 2**20
+MAX_HELD_BYTES = 256 * 2**20
+"""Of all bodies that are being read, wait or are scored."""
 BODY_TIMEOUT_S = 30.0
 """How long a client may take to send a body."""
+IDLE_S = 60.0
+"""How long a connection may stand open on which no request begins, or its head does not end."""
 RETRY_AFTER_S = 5
 """What a client is told to wait while a judge is away."""
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether the fault is not a client's, who could fill the log with what is no HTTP, and put there what it likes."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+_http_log.addFilter(_is_ours)
+
+
+def runner_of(app: web.Application, shutdown_timeout_s: float) -> web.AppRunner:
+    """What runs the application: bodies stay as they were sent, for a small one may unpack to gigabytes."""
+    return web.AppRunner(
+        app,
+        access_log=None,
+        logger=_http_log,
+        shutdown_timeout=shutdown_timeout_s,
+        keepalive_timeout=IDLE_S,
+        auto_decompress=False,
+    )
 
 
 @dataclass(frozen=True)
@@ -76,7 +104,7 @@ class RewardServer:
     def __init__(self, reward: RowReward, rows: int, bounds: Bounds, token: str = "") -> None:
         self._reward, self._rows, self._bounds, self._token = reward, rows, bounds, token
         self._scoring = asyncio.Semaphore(bounds.max_scoring)
-        self._at_once = self._waiting = self._scored = 0
+        self._at_once = self._waiting = self._scored = self._held_bytes = 0
         self._tasks: set[asyncio.Task[list[Scored]]] = set()
 
     def app(self) -> web.Application:
@@ -89,8 +117,7 @@ class RewardServer:
         return app
 
     async def _post_score(self, request: web.Request) -> web.Response:
-        asked = await self._read(request, read_score)
-        scored = await self._scores(request, asked)
+        asked, scored = await self._answered(request, read_score)
         answers = zip(asked.answers, scored, strict=True)
         return web.json_response(
             {
@@ -100,7 +127,7 @@ class RewardServer:
         )
 
     async def _post_get_reward(self, request: web.Request) -> web.Response:
-        scored = await self._scores(request, await self._read(request, read_get_reward))
+        _, scored = await self._answered(request, read_get_reward)
         counts = self._reward.settings.unscored
         rewards = [counts if each.reward is None else each.reward for each in scored]
         if None in rewards:
@@ -112,15 +139,36 @@ class RewardServer:
 
     async def _get_health(self, _: web.Request) -> web.Response:
         counts = {"rows": self._rows, "scoring": self._at_once, "waiting": self._waiting, "scored": self._scored}
+        counts["held_bytes"] = self._held_bytes
         return web.json_response({"status": "ok", "recipe": self._reward.recipe.name, **counts})
 
-    async def _read(self, request: web.Request, parse: Callable[[bytes], Request]) -> Request:
-        """The request, checked. Raises Refused."""
+    async def _answered(self, request: web.Request, parse: Callable[[bytes], Request]) -> tuple[Request, list[Scored]]:
+        """The request with its scores. Raises Refused."""
+        self._check_head(request)
+        size = min(request.content_length or MAX_BODY_BYTES, MAX_BODY_BYTES)
+        if self._held_bytes + size > MAX_HELD_BYTES:
+            raise Refused(
+                429, "busy", f"{self._held_bytes} bytes of requests are held already: ask again", retry_after_s=1
+            )
+        self._held_bytes += size
+        try:
+            asked = await self._read(request, parse)
+            return asked, await self._scores(request, asked)
+        finally:
+            self._held_bytes -= size
+
+    def _check_head(self, request: web.Request) -> None:
+        """Raises Refused for a request whose body is not to be read."""
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
         if self._token and not hmac.compare_digest(bearer.encode("utf-8", "replace"), self._token.encode()):
             raise Refused(401, "unauthorised", "the request does not bear the server's token")
         if request.content_type != "application/json":  # so that no page in a browser can post here
             raise Refused(415, "not_json", "the Content-Type must be application/json")
+        if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+            raise Refused(415, "not_json", "the body must be sent as it is, without a Content-Encoding")
+
+    async def _read(self, request: web.Request, parse: Callable[[bytes], Request]) -> Request:
+        """The request, checked. Raises Refused."""
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 body = await request.read()
@@ -128,8 +176,10 @@ class RewardServer:
             raise Refused(408, "slow_body", f"the body did not come within {BODY_TIMEOUT_S:g} s") from error
         except web.HTTPRequestEntityTooLarge as error:
             raise Refused(413, "too_large", f"the body has more than {MAX_BODY_BYTES} bytes") from error
+        except (web.RequestPayloadError, ConnectionError, ValueError) as error:
+            raise Refused(400, "bad_request", "the body does not end as its head says") from error
         try:
-            asked = parse(body)
+            asked = await asyncio.to_thread(parse, body)
         except BadRequest as error:
             raise Refused(400, "bad_request", str(error), error.item) from error
         if len(asked.answers) > self._bounds.max_batch:
@@ -160,7 +210,8 @@ class RewardServer:
         try:
             if request.transport is None or request.transport.is_closing():
                 raise Refused(499, "gone", "the client has gone")
-            scored = await self._reward.attempt(await asyncio.to_thread(self._prepared, asked), asked.is_step)
+            call = await asyncio.to_thread(self._prepared, asked)
+            scored = await asyncio.wrap_future(runtime().submit(self._reward.attempt(call, asked.is_step)))
         except JudgesDown as error:
             raise Refused(503, "judges_down", str(error), retry_after_s=RETRY_AFTER_S) from error
         finally:

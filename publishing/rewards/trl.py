@@ -45,14 +45,14 @@ def rewards(config: str, completions: Sequence[Completion], columns: Mapping[str
     return [scored.reward for scored in found]
 
 
-def _text(completion: Completion) -> str:
+def _text(completion: Completion) -> object:
     """What a completion says: a text, or the text of its last turn."""
-    if isinstance(completion, str):
-        return completion
+    if not isinstance(completion, list | tuple):
+        return completion  # what is no text is refused where all responses are looked at
     content = completion[-1].get("content") if completion else ""
-    if isinstance(content, str):
-        return content
-    return "".join(part.get("text") or "" for part in content or () if part.get("type") == "text")
+    if isinstance(content, list | tuple | None):
+        return "".join(part.get("text") or "" for part in content or () if part.get("type") == "text")
+    return content
 
 
 def _means(names: Sequence[str], found: Sequence[Scored]) -> dict[str, float]:

@@ -23,6 +23,8 @@ from schemas.answers.registry import answer_type_named
 from schemas.answers.rules import GOLDS_KEPT
 from schemas.answers.wrapping import unwrapped
 
+MAX_ANSWER_CHARS = 20_000
+"""A longer answer is not read, unless the gold is as long."""
 _BROKEN_LATEX = re.compile(r"\t(?:ext|imes|heta|frac|riangle|ilde|an\b)|\r(?:ho|ightarrow)|\n(?:eq\b|abla)")
 _FULLWIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20}
 
@@ -40,6 +42,12 @@ def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tu
     kind = answer_type_named(answer_type)
     if kind.is_boxes:
         return kind.grade(predicted, gold, choices)
+    if predicted is not None and len(predicted) > max(MAX_ANSWER_CHARS, 2 * len(gold)):
+        return Grade(
+            0.0,
+            kind.name,
+            f"an answer of {len(predicted):,} characters, and at most {MAX_ANSWER_CHARS:,} are read",
+        )
     gold = _legible(gold)
     fault = _gold_fault(gold)
     if fault is not None:

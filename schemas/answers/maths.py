@@ -2,8 +2,8 @@
 
 math-verify (0.9) stops a runaway computation with a signal, which works on the main thread only; it is called
 without timeouts here, so whatever could run away is refused beforehand: long text, deep nesting, towers of
-powers, large exponents and factorials, sums, integrals. ``verify`` is asymmetric and is always given
-(gold, answer).
+powers, large exponents and factorials, sums, integrals, products that multiply out to very many terms, many functions
+of symbols. ``verify`` is asymmetric and is always given (gold, answer).
 """
 
 from __future__ import annotations
@@ -26,6 +26,13 @@ _MAX_NESTING = 15
 _MAX_DIGITS = 30
 _MAX_POWER = 1000
 _MAX_SYMBOLIC_POWER = 20
+_MAX_TERMS = 300
+"""Of a product that is multiplied out: ``(a + b + c)^{20}`` has 231, and ``(a + b + c + d)^{20}`` 1,771: minutes."""
+_MAX_FUNCTIONS = 4
+"""Of symbols: to compare a sum of 38 sines took more than ten seconds, and one of six functions four."""
+_MAX_FUNCTIONS_OF_NUMBERS = 12
+_MAX_DIVISIONS, _MAX_SETS = 8, 6
+"""By symbols, of which a common denominator is made, and sets joined or cut."""
 
 _IS_MATHS = re.compile(r"\\[A-Za-z]|\^|=|[√π∞∪≤≥]|[⁰¹²³⁴⁵⁶⁷⁸⁹]|\$[^$]{1,500}\$|\\\(|\\\[")
 _LEAD = re.compile(
@@ -69,6 +76,17 @@ _UNIT = re.compile(
 _RATIO = re.compile(r"([^:=]+):([^:=]+)")
 _REFUSED = re.compile(r"\\(?:int|iint|oint|sum|prod|lim|binom|choose|Gamma|zeta)(?![A-Za-z])|[)}\]!]\s*!|\d{4,}\s*!")
 _POWER = re.compile(r"\^\s*\{?\s*[-+]?(\d+)")
+_SYMBOL = re.compile(
+    r"(?<![\\A-Za-z])[A-Za-z]|\\(?:alpha|beta|gamma|delta|epsilon|theta|lambda|mu|sigma|phi|omega|rho|tau)\b"
+)
+_FUNCTION = re.compile(
+    r"\\?(?:arc|a)?(?:sin|cos|tan|cot|sec|csc)h?(?![a-z])|\\?(?:ln|log|exp)(?![a-z])|\||\be\s*\^|\\sqrt|\\lfloor|\\lceil"
+)
+_OVER = re.compile(r"\\[dt]?frac|/|\^\s*\{?\s*-")
+_OF_SETS = re.compile(r"\\(?:cup|cap|setminus)(?![a-z])")
+_STEP = re.compile(
+    r"\^\s*(?:\{\s*[-+]?(?P<power>\d+)\s*\}|[-+]?(?P<bare>\d+))|\^\s*(?P<exponent>\{)|(?P<over>\\[dt]?frac|/)|[+\-]|[({\[]|[)}\]]"
+)
 
 
 class MathsMatch(Enum):
@@ -155,7 +173,42 @@ def _is_cheap(latex: str) -> bool:
     powers = [int(power) for power in _POWER.findall(latex)]
     if math.prod(max(power, 1) for power in powers) > (_MAX_SYMBOLIC_POWER if has_symbol else _MAX_POWER):
         return False
+    symbols = len(set(_SYMBOL.findall(latex)))
+    functions = len(_FUNCTION.findall(latex))
+    if functions > (_MAX_FUNCTIONS if symbols else _MAX_FUNCTIONS_OF_NUMBERS):
+        return False
+    if symbols and len(_OVER.findall(latex)) > _MAX_DIVISIONS:
+        return False
+    if len(_OF_SETS.findall(latex)) > _MAX_SETS or _terms(latex) > _MAX_TERMS:
+        return False
     return not any(_is_tower(latex, match.end()) for match in re.finditer(r"\^", latex))
+
+
+def _terms(latex: str) -> int:
+    """How many terms an expression has at most once it is multiplied out, over a common denominator."""
+    sums, products, denominator, done = [0], [1], 1, 0
+    is_below = False
+    for step in _STEP.finditer(latex):
+        if step.start() < done:
+            continue
+        sign = step.group()[0]
+        if sign in "({[":
+            sums.append(0)
+            products.append(1)
+        elif sign in ")}]" and len(sums) > 1:
+            terms = sums.pop() + products.pop()
+            power = _STEP.match(latex, step.end())
+            if power is not None and (number := power["power"] or power["bare"]):
+                terms = math.comb(terms + int(number) - 1, terms - 1)
+            products[-1] = min(products[-1] * terms, _MAX_TERMS + 1)
+            denominator = min(denominator * terms, _MAX_TERMS + 1) if is_below else denominator
+        elif step["over"]:
+            is_below = True
+        elif step["exponent"]:
+            done = _group_end(latex, step.start("exponent"))
+        elif sign in "+-":
+            sums[-1], products[-1] = min(sums[-1] + products[-1], _MAX_TERMS + 1), 1
+    return (sum(sums) + math.prod(products)) * denominator
 
 
 def _is_tower(latex: str, at: int) -> bool:
@@ -164,18 +217,23 @@ def _is_tower(latex: str, at: int) -> bool:
         at += 1
     end = at + 1
     if latex[at : at + 1] in {"{", "("}:
-        depth = 0
-        for end in range(at, len(latex)):
-            depth += (latex[end] in "{(") - (latex[end] in "})")
-            if depth == 0:
-                break
-        end += 1
+        end = _group_end(latex, at)
     exponent = latex[at:end]
     if re.match(r"[\d\s]*\^", latex[end:]):
         return True
     inner = exponent.find("^")
     # A power of a symbol within an exponent stays symbolic (e^{x^2}); anything else may be evaluated.
     return inner >= 0 and not (exponent[inner - 1].isalpha() and exponent[inner - 1] != "e")
+
+
+def _group_end(latex: str, at: int) -> int:
+    """The offset after the bracket that closes the one at the offset."""
+    depth, end = 0, at
+    for end in range(at, len(latex)):
+        depth += (latex[end] in "{(") - (latex[end] in "})")
+        if depth == 0:
+            break
+    return end + 1
 
 
 @lru_cache(maxsize=4096)

@@ -183,11 +183,13 @@ def _compare_words(predicted: str, gold: str) -> Grade:
     """Whole comparison of words: equal ones are right, the right ones among alternatives ("white or black") are wrong,
     and whether others mean the same only a judge can tell.
     """
+    if predicted.strip() == gold.strip():
+        return Grade(1.0, "text", "same text")
     if len(predicted) > MAX_CHARS:
         return Grade(None, "judge", "a long text that may mean the same")
     wanted = normalise_text(without_markup(gold))
     plain = without_markup(predicted)
-    if predicted.strip() == gold.strip() or (wanted and wanted in {normalise_text(bare(plain)), normalise_text(plain)}):
+    if wanted and wanted in {normalise_text(bare(plain)), normalise_text(plain)}:
         return Grade(1.0, "text", "same text")
     alternatives = {normalise_text(bare(part)) for part in _OR.split(plain)} if not _OR.search(gold) else set[str]()
     if wanted and wanted in alternatives:

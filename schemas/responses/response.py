@@ -13,6 +13,9 @@ The final answer is looked for outside ``<think>`` only, in this order:
    (:mod:`schemas.responses.prose` does so for attempts).
 
 Of several boxes the last one counts, so that listing candidates gains nothing.
+
+A text of more than ``MAX_RESPONSE_CHARS`` characters is not read: it has no parts. Nothing that a model is asked for is
+as long, and whoever scores it would wait.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ from schemas.geometry import Box, Point
 from schemas.responses.boxed import last_boxed
 from schemas.responses.tags import Tag, format_box_tag, format_points_tag, parse_number, scan_tags
 
+MAX_RESPONSE_CHARS = 200_000
+"""Of a response that is read; 32,000 tokens of English are about 130,000."""
 _SECTION = re.compile(r"<(/?)(think|judge|answer)\s*>", re.IGNORECASE)
 _ANSWER_LINE = re.compile(r"(?:final\s+)?answer\s*[:：]\s*(\S.*)", re.IGNORECASE)
 _MAX_ANSWER_LINE_CHARS = 2000
@@ -68,6 +73,8 @@ class _Span:
 
 def parse_response(text: str) -> Response:
     """Returns the parts of a response. Never raises; linear in ``len(text)``."""
+    if len(text) > MAX_RESPONSE_CHARS:
+        return Response(think=None, judge=None, answer=None, points=(), boxes=(), has_format=False)
     marks = list(_SECTION.finditer(text))
     thinks = _think_spans(text, marks)
     outside = _marks_outside(marks, thinks)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rewards.form import BOXED_FORM, DIRECT_FORM, GROUNDED_FORM, JUDGED_FORM, TEXTUAL_FORM, Form, form_fault
 from schemas.records import Question
-from schemas.responses.response import parse_response
+from schemas.responses.response import MAX_RESPONSE_CHARS, parse_response
 
 COUNT = Question("q", "", "", (), "How many yellow squares are there?", "2", "numeric")
 PLANE = Question("q", "", "", (), "What are the coordinates of the vertex?", "(2, 5)", "text")
@@ -174,3 +174,12 @@ def test_a_judge_section_leaves_the_answer_to_the_box(judge: str, tail: str, say
     found = fault(f"<judge>{judge}</judge><think>One here, one there.</think>{tail}", JUDGED_FORM)
     assert found is None if says is None else says in (found or "")
     assert "a box" in (fault(response("One here, one there."), JUDGED_FORM) or "")
+
+
+def test_a_response_that_is_too_long_is_not_read() -> None:
+    """Whoever scores it would wait: it has no answer, and its form says why."""
+    fits = response("I see " + "a" * (MAX_RESPONSE_CHARS - len(response("I see "))))
+    assert (fault(fits), parse_response(fits).answer) == (None, "2")
+    long = fits.replace("I see", "I see,")
+    assert fault(long) == "the response has 200,001 characters, and at most 200,000 are read"
+    assert parse_response(long).answer is None

@@ -254,5 +254,6 @@ def test_a_megabyte_is_no_answer(score_answer, filler) -> None:
         assert [score_answer(answer, *asked) for asked in GOLDS] == [0.0] * 3
 
 
-def test_a_right_answer_after_a_megabyte_is_right(score) -> None:
-    assert score("<think>" + "so " * 300_000 + "</think><answer>B</answer>", "blue", "mcq", COLOURS) == 1.0
+@pytest.mark.parametrize(("words", "value"), [(60_000, 1.0), (300_000, 0.0)])
+def test_a_right_answer_after_much_reasoning_is_right_up_to_a_bound(words, value, score) -> None:
+    assert score("<think>" + "so " * words + "</think><answer>B</answer>", "blue", "mcq", COLOURS) == value

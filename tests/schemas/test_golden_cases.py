@@ -15,7 +15,7 @@ from schemas.answers.registry import ANSWER_TYPES
 from schemas.coordinates import CoordinateFrame, OutOfFrame, UnresizableImage, to_px
 from schemas.geometry import Point
 from schemas.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
-from schemas.responses.response import normalise, parse_points, parse_response
+from schemas.responses.response import MAX_RESPONSE_CHARS, normalise, parse_points, parse_response
 from schemas.responses.tags import scan_tags
 
 NAMES = ("answers", "responses", "points", "pointing", "coordinates")
@@ -103,10 +103,18 @@ def test_there_are_enough_cases_and_each_says_why() -> None:
     assert all(case["case"] and case["why"] for case in rows)
 
 
+@pytest.mark.parametrize(("kind", "gold", "choices"), GOLDS)
+def test_an_answer_that_is_too_long_is_wrong(kind: str, gold: str, choices: tuple[str, ...] | None) -> None:
+    """Not for a judge, nor read at length; a gold answer that is as long may be met."""
+    grade = grade_answer("\\boxed{A} " * 3_000, gold, kind, choices)
+    assert (grade.value, grade.reason) == (0.0, "an answer of 30,000 characters, and at most 20,000 are read")
+    assert grade_answer("word " * 5_000, "word " * 5_000, "text", None).value == 1.0
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_megabyte_is_read_and_graded(name: str) -> None:
     text = HOSTILE[name]
-    answer = parse_response(text).answer
+    answer = parse_response(text[:MAX_RESPONSE_CHARS]).answer
     assert len(scan_tags(text)) < 1_000_000
     assert isinstance(normalise(text), str)
     for kind, gold, choices in GOLDS:

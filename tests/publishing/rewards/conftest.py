@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from inference.runtime import runtime
-from pipelines.commands.serve_reward import started
+from pipelines.commands.serve_reward import http_loop, started
 from publishing.rewards import plugin
 from publishing.rewards.row_reward import RowReward
 from publishing.rewards.server import Bounds
@@ -62,20 +61,26 @@ def _closed() -> Iterator[None]:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., Served]]:
+def on_loop() -> Iterator[Callable[..., Any]]:
+    with http_loop() as runs:
+        yield runs
+
+
+@pytest.fixture
+def serve(on_loop: Callable[..., Any]) -> Iterator[Callable[..., Served]]:
     """Serve the run of a world."""
     opened = []
 
     def served(found: Written, token: str = "", **bounds: Any) -> Served:
         reward = RowReward(load_reward_settings(str(found.config)), {"run": found.run})
         rows, _ = reward.open_run("run")
-        runner, address = runtime().submit(started(reward, rows, Bounds(**bounds), token, "127.0.0.1", 0)).result()
+        runner, address = on_loop(started(reward, rows, Bounds(**bounds), token, "127.0.0.1", 0))
         opened.append((runner, reward))
         return Served(int(address.rpartition(":")[2]))
 
     yield served
     for runner, reward in opened:
-        runtime().submit(runner.cleanup()).result()
+        on_loop(runner.cleanup())
         reward.close()
 
 

@@ -287,6 +287,35 @@ def test_nothing_of_a_plugin_imports_torch() -> None:
     assert ran.stdout == "[]\n", ran.stderr
 
 
+@pytest.mark.parametrize("text", [None, 3, b"<answer>1</answer>", {"content": "1"}])
+@pytest.mark.parametrize("trainer", ["verl", "verl one", "easyr1", "trl", "trl turn", "swift"])
+def test_a_response_that_is_no_text_is_an_error_and_never_a_number(
+    trainer: str, text: Any, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = write("argos")
+    config, (reference, _) = str(found.config), found.items[0]
+    monkeypatch.setenv(VARIABLE, config)
+    [reward] = trl.reward_funcs(config)
+    turn: Any = [{"role": "assistant", "content": text or 0.5}]
+    call = {
+        "verl": lambda: verl.compute_score(solution_strs=[text], ground_truths=[reference], config=config),
+        "verl one": lambda: verl.compute_score(solution_str=text or 0, ground_truth=reference, config=config),
+        "easyr1": lambda: easyr1.compute_score([{"response": text, "ground_truth": reference}], config=config),
+        "trl": lambda: reward([text], groundtrace=[reference]),
+        "trl turn": lambda: reward([turn], groundtrace=[reference]),
+        "swift": lambda: Verified()([text], groundtrace=[reference]),
+    }[trainer]
+    with pytest.raises(BadAnswer, match=r"its response is a .*, not a text"):
+        call()
+
+
+def test_responses_and_references_that_are_not_as_many(write: Write) -> None:
+    found = write("argos")
+    (reference, text), *_ = found.items
+    with pytest.raises(BadAnswer, match="2 responses came with 1 references"):
+        verl.compute_score(solution_strs=[text] * 2, ground_truths=[reference], config=str(found.config))
+
+
 def test_several_threads_ask_one_by_one(write: Write, tmp_path: Path) -> None:
     """As verl's managers do; RuCL learns when all of the step were there."""
     found = write("rucl")
@@ -316,6 +345,23 @@ def test_data_that_was_moved(write: Write, tmp_path: Path) -> None:
     assert score["score"] == 1.0
     with pytest.raises(BadAnswer, match="there is no run '/elsewhere' here; known are"):
         verl.compute_score(solution_str=text, ground_truth=other, config=str(found.config))
+
+
+def test_a_process_that_is_forked_after_the_first_score(write: Write) -> None:
+    """Trainers fork workers when they like; one that waits for its parent's thread would wait for ever."""
+    found = write("argos")
+    (reference, text), *_ = found.items
+    config = str(found.config)
+    said = (
+        "import multiprocessing, sys; from groundtrace.rewards import verl\n"
+        "def score(_): return verl.compute_score(solution_str=sys.argv[2], ground_truth=sys.argv[1], "
+        "config=sys.argv[3])['score']\n"
+        "own = score(0); pool = multiprocessing.get_context('fork').Pool(1)\n"
+        "print(own, *pool.map_async(score, range(2)).get(20))\n"
+    )
+    command = [sys.executable, "-c", said, reference, text, config]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=HOME.parents[1])
+    assert done.stdout.split() == ["1.0"] * 3, done.stderr
 
 
 def test_several_processes_share_a_folder(write: Write, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,35 @@ def test_64_clients_get_their_own_scores(write: Write, serve: Any, tmp_path: Pat
     answers = serve(found, max_scoring=8).together("/score", [{"items": [item]} for item in items])
     assert [status for status, _ in answers] == [200] * 64
     assert [said["scores"][0]["reward"] for _, said in answers] == pytest.approx(wanted, abs=1e-9)
+
+
+def test_it_answers_while_long_responses_are_read(write: Write, serve: Any) -> None:
+    """What is read at length keeps the loop of the models busy, not that of HTTP: its bounds of time hold."""
+    found = write("argos")
+    served = serve(found, timeout_s=0.5)
+    right = items_of(found)[0]
+    items = [right | {"response": right["response"].replace("<think>", "<think>" + "x = 1 y " * 12_000)}] * 8
+    asked: list[tuple[int, float]] = []
+
+    def ask() -> None:
+        begun = time.monotonic()
+        asked.append((served.post("/score", {"items": items})[0], time.monotonic() - begun))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    served.wait_until(scoring=1)
+    asking.join()
+    assert asked[0][0] == 504
+    assert asked[0][1] < 4
+
+
+def test_a_response_that_is_too_long_earns_nothing(write: Write, serve: Any) -> None:
+    """It is the policy's fault: an error would end the training."""
+    found = write("argos")
+    right = items_of(found)[0]
+    long = right | {"response": right["response"].replace("<think>", "<think>" + "so " * 70_000)}
+    status, said, _ = serve(found).post("/score", {"items": [right, long]})
+    assert (status, [each["reward"] for each in said["scores"]]) == (200, [1.0, 0.0])
 
 
 def test_the_same_call_of_two_clients_is_made_once(write: Write, serve: Any, gate: threading.Event) -> None:

@@ -1,5 +1,6 @@
 """What the reward server refuses: bad bodies, other runs, and who may ask."""
 
+import gzip
 import json
 import socket
 from collections.abc import Callable
@@ -39,7 +40,8 @@ BAD_BODIES = [
     ({"items": [GOOD | {"reference": "{}"}]}, 'items[0]: it must have either "reference" or "id"'),
     ({"items": [{"reference": "B", "response": "y"}]}, "items[0]: the row's reference is not JSON"),
     ({"items": [{"reference": 7, "response": "y"}]}, "items[0]: the row's reference has no text 'answer'"),
-    ({"items": [GOOD | {"response": "y" * 200_001}]}, "items[0]: its response has 200001 characters"),
+    (b'{"items": [], "items": [{"id": "x", "response": "y"}]}', "an object has the field 'items' twice"),
+    (b'{"items": [{"id": "a", "id": "x", "response": "y"}]}', "an object has the field 'id' twice"),
     (b'{"items": [{"id": "x", "response": "\\ud83d"}]}', 'items[0]: its "response" holds half a character at 0'),
     (b'{"items": [{"id": "\\udc00", "response": "y"}]}', 'items[0]: its "id" holds half a character at 0'),
     ({"items": [GOOD]}, "items[0]: no row of rl has the id 'x'"),
@@ -86,6 +88,58 @@ def test_a_body_that_does_not_come(write: Write, serve: Any, monkeypatch: pytest
     with socket.create_connection(("127.0.0.1", served.port), 10) as client:
         client.sendall(raw_post(b"{" + b" " * 8)[:-8])
         assert client.recv(100).startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "x"])
+def test_a_packed_body_is_not_unpacked(encoding: str, write: Write, serve: Any) -> None:
+    """A bomb of 300 KB held the server for seconds, and broken packing was taken for a defect of ours."""
+    served = serve(write("argos"))
+    for body in (gzip.compress(b" " * 10_000_000), b"no gzip"):
+        status, found, _ = served.post("/score", body, **{"Content-Encoding": encoding})
+        assert (status, found["error"]["type"]) == (415, "not_json")
+
+
+def test_a_head_that_does_not_end(write: Write, serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "IDLE_S", 0.3)
+    served = serve(write("argos"))
+    with socket.create_connection(("127.0.0.1", served.port), 10) as client:
+        client.sendall(b"POST /score HTTP/1.1\r\nHost: ")
+        assert client.recv(100) == b""
+
+
+def test_the_bodies_that_are_held_are_bounded(write: Write, serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that do not come to their end; afterwards there is room again."""
+    monkeypatch.setattr(server, "MAX_HELD_BYTES", 3000)
+    found = write("argos")
+    served = serve(found)
+    body = json.dumps({"items": items_of(found)[:1]}).encode()
+    with socket.create_connection(("127.0.0.1", served.port), 10) as client:
+        client.sendall(raw_post(b"{" + b" " * 2990)[:-100])
+        served.wait_until(held_bytes=2991)
+        status, said, headers = served.post("/score", body)
+        assert (status, said["error"]["type"], headers["retry-after"]) == (429, "busy", "1")
+    served.wait_until(held_bytes=0)
+    assert served.post("/score", body)[0] == 200
+
+
+def test_what_is_no_http_leaves_no_trace_in_the_log(write: Write, serve: Any, caplog: pytest.LogCaptureFixture) -> None:
+    served = serve(write("argos"))
+    for junk in (b"GET /\0 HTTP/1.1\r\n\r\n", b"POST /score HTTP/1.1\r\nContent-Length: my-key\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", served.port), 10) as client:
+            client.sendall(junk)
+            assert client.recv(100).startswith(b"HTTP/1.0 400 ")
+    assert caplog.text == ""
+
+
+def test_a_client_that_goes_within_its_body_is_no_defect(
+    write: Write, serve: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    served = serve(write("argos"))
+    with socket.create_connection(("127.0.0.1", served.port), 10) as client:
+        client.sendall(raw_post(b"{" + b" " * 80)[:-20])
+        served.wait_until(held_bytes=81)
+    served.wait_until(held_bytes=0)
+    assert "a request failed" not in caplog.text
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded"])
