@@ -84,9 +84,11 @@ def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: boo
     """The files of another publication that this one has not. Raises PublishError where they may not be replaced."""
     found = [path for path in _names(there) if path != _LEFT_BY_THE_HUB]
     ours = [path for path in found if _is_ours(path)]
-    if found and "run.json" not in found:
-        raise PublishError(f"{there.id} holds {found[0]!r} and no set of Groundtrace: name another repository")
     shards = [path for path in ours if path.endswith(SHARD)]
+    if found and not ("run.json" in found and shards):  # other programs write a run.json too
+        raise PublishError(
+            f"{there.id} holds {printable(found[0])!r} and no set of Groundtrace: name another repository"
+        )
     if shards and not replace and not _are_the_same(api, there, prepared):
         raise PublishError(
             f"{there.id} holds another set: pass --replace to put this one in its place (its tag still leads to the "

@@ -344,18 +344,22 @@ def test_another_set_is_replaced_only_if_asked(hub: StandIn, beam: Beam, run: Pa
 
 
 @pytest.mark.parametrize("words", [(), ("--replace",)])
-def test_what_is_not_ours_stays(hub: StandIn, beam: Beam, python: Beam, run: Path, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("other", ["data/train.parquet", "run.json"])
+def test_what_is_not_ours_stays(
+    hub: StandIn, beam: Beam, python: Beam, run: Path, words: tuple[str, ...], other: str
+) -> None:
     code = (
         "from huggingface_hub import HfApi; import sys; api = HfApi(); name = sys.argv[1]\n"
         "api.create_repo(name, repo_type='dataset', private=True)\n"
-        "for path in ('README.md', 'data/train.parquet'):\n"
+        "for path in ('README.md', sys.argv[2]):\n"
         "    api.upload_file(path_or_fileobj=b'mine', path_in_repo=path, repo_id=name, repo_type='dataset')\n"
     )
-    assert python("-c", code, REPO).returncode == 0
+    assert python("-c", code, REPO, other).returncode == 0
     done = beam("publish", run, "--repo", REPO, *words)
     assert done.returncode == 2
     assert "no set of Groundtrace: name another repository" in done.stderr
-    assert hub.read(REPO, "README.md") == b"mine"
+    assert hub.files(REPO) == sorted(["README.md", other])
+    assert hub.read(REPO, "README.md") == hub.read(REPO, other) == b"mine"
 
 
 def test_a_public_repository_is_not_filled_unasked(hub: StandIn, beam: Beam, run: Path) -> None:
