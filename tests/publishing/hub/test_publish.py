@@ -231,12 +231,21 @@ def test_a_run_that_is_not_whole(
 
 
 @pytest.mark.parametrize(
-    "name", ["shapes", "a/b/c", "../x", "my-team/", "my-team/x y", "-x/y", "hf://my-team/x", "my-team/é", "a/b\nc"]
+    ("name", "said"),
+    [
+        *(
+            (name, "is no name of a repository")
+            for name in ("shapes", "a/b/c", "../x", "my-team/", "my-team/x y", "-x/y")
+        ),
+        *((name, "is no name of a repository") for name in ("hf://my-team/x", "my-team/é", "a/b\nc")),
+        *((name, "is refused") for name in ("my-team/x.git", "my-team/x..y", "my-team/x--y", "my-team/" + "x" * 97)),
+    ],
 )
-def test_no_name_of_a_repository(beam: Beam, run: Path, name: str) -> None:
-    done = beam("publish", run, f"--repo={name}")
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
+def test_no_name_of_a_repository(beam: Beam, run: Path, name: str, said: str, words: tuple[str, ...]) -> None:
+    done = beam("publish", run, f"--repo={name}", *words)
     assert done.returncode == 2
-    assert "is no name of a repository" in done.stderr
+    assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -252,6 +261,19 @@ MISTAKES = [
     ({}, failing("/repos/create", 500), REPO, 1, "the Hub failed (HTTP 500)"),
     ({}, failing("/commit/", 412), REPO, 2, "was changed meanwhile"),
     ({}, failing("/tag/", 400), REPO, 2, "the Hub refuses the publication"),
+    ({"HF_TOKEN": "hf_accentéd"}, None, REPO, 2, "the token holds a character that no token has"),
+    ({"HF_TOKEN": "hf_two words"}, None, REPO, 2, "the token holds a character that no token has"),
+    ({"HF_ENDPOINT": "hub.example"}, None, REPO, 2, "HF_ENDPOINT 'hub.example' is no address of a Hub"),
+    ({"HF_ENDPOINT": "ftp://hub.example"}, None, REPO, 2, "is no address of a Hub"),
+    ({"HF_ENDPOINT": "http://hub.example:99999"}, None, REPO, 2, "is no address of a Hub"),
+    ({"HF_ENDPOINT": "http://me:hf_wrongTokenHere@[::1"}, None, REPO, 2, "is no address of a Hub"),
+    (
+        {"HF_ENDPOINT": "http://me:hf_wrongTokenHere@127.0.0.1:9"},
+        None,
+        REPO,
+        2,
+        "a user name or a password: leave them",
+    ),
 ]
 
 
@@ -274,6 +296,54 @@ def test_the_hub_says_no(
     assert len(done.stderr.splitlines()) == 1
     for token in (TOKEN, "hf_wrongTokenHere"):
         assert token not in done.stdout + done.stderr
+
+
+def test_a_token_file_that_is_no_text(beam: Beam, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "token").write_bytes(b"hf_secret\xff")
+    done = beam("publish", run, "--repo", REPO, HF_TOKEN="", HF_HOME=str(tmp_path / "token"))
+    assert done.returncode == 2
+    assert "cannot be read: it is no text" in done.stderr
+    assert "hf_secret" not in done.stderr
+
+
+LIES = [
+    ("whoami", b"<html>log in</html>", "does not answer as the Hub does (JSONDecodeError"),
+    ("/repos/create", b"{}", "does not answer as the Hub does (KeyError"),
+    ("/refs", b"[]", "does not answer as the Hub does (TypeError"),
+    ("/preupload/", b"{}", "does not answer as the Hub does (ValueError"),
+    ("/commit/", b"<html>log in</html>", "does not answer as the Hub does (JSONDecodeError"),
+    ("/paths-info/", b"[]", "has not README.md as it was sent"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "lie", "said"), LIES)
+def test_what_answers_is_not_the_hub(hub: StandIn, beam: Beam, run: Path, pattern: str, lie: bytes, said: str) -> None:
+    hub.lie = lambda method, path: lie if pattern in path else None
+    done = beam("publish", run, "--repo", REPO)
+    assert done.returncode == 1, done.stdout
+    assert said in done.stderr
+    assert "published http" not in done.stdout
+    hub.lie = lambda method, path: None
+    assert beam("publish", run, "--repo", REPO).returncode == 0
+
+
+def test_a_tag_that_was_lost(hub: StandIn, beam: Beam, run: Path) -> None:
+    hub.lie = lambda method, path: b"{}" if "/tag/" in path else None
+    done = beam("publish", run, "--repo", REPO)
+    assert done.returncode == 1
+    assert "the Hub said that all was taken" in done.stderr
+    hub.lie = lambda method, path: None
+    assert beam("publish", run, "--repo", REPO).returncode == 0
+    assert len(hub.repos[REPO].tags) == 1
+
+
+def test_a_commit_that_was_lost(hub: StandIn, beam: Beam, run: Path) -> None:
+    url = f"{hub.url}/datasets/{REPO}/commit/{NO_COMMIT}"
+    made = json.dumps({"success": True, "commitOid": NO_COMMIT, "commitUrl": url}).encode()
+    hub.lie = lambda method, path: made if "/commit/" in path else None
+    done = beam("publish", run, "--repo", REPO)
+    assert done.returncode == 1
+    assert "the Hub said that all was taken" in done.stderr
 
 
 def test_the_hub_refuses_the_card(hub: StandIn, beam: Beam, run: Path) -> None:
