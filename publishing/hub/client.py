@@ -2,11 +2,14 @@
 
 import urllib.parse
 
-from huggingface_hub import HfApi, constants, get_token
+from huggingface_hub import HfApi, constants, get_session, get_token
 from huggingface_hub.utils import disable_progress_bars
 
 from publishing.hub.errors import PublishError
 from schemas.text import printable
+
+MAX_SILENCE_S = 300.0
+"""How long the Hub may say nothing, or take no byte; it puts the parts of a large file together in that time."""
 
 
 def open_client() -> HfApi:
@@ -16,6 +19,7 @@ def open_client() -> HfApi:
         raise PublishError("HF_HUB_OFFLINE is set, and publishing needs the Hub: unset it, or try --dry-run")
     check_token()
     disable_progress_bars()
+    get_session().timeout = MAX_SILENCE_S  # the client's own is none: it would wait for ever
     return HfApi()
 
 

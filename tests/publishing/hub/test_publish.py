@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from publishing.card import public_name
+from publishing.hub import client
 from publishing.hub.card_check import problems_of
 
 from .stand_in import CLOSED_ORG, NO_COMMIT, TOKEN, StandIn
@@ -388,6 +389,43 @@ def test_a_killed_publication_is_continued(hub: StandIn, beam: Beam, run: Path, 
     assert len(hub.repos[REPO].tags) == 1
     again = hub.sent("PUT", "/lfs/")[len(before) :]
     assert not set(again) & set(before), "what had arrived is not sent again"
+
+
+@pytest.mark.parametrize("staging", ["missing", "file"])
+def test_copies_cannot_be_written(hub: StandIn, beam: Beam, run: Path, tmp_path: Path, staging: str) -> None:
+    (tmp_path / "file").touch()
+    done = beam("publish", run, "--repo", REPO, "--staging", tmp_path / staging)
+    assert done.returncode == 2
+    assert "cannot be written" in done.stderr
+    assert "name another folder with --staging" in done.stderr
+    assert not hub.requests
+
+
+def test_a_stopped_publication_leaves_no_copies(
+    hub: StandIn, run: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    def stopping(method: str, path: str) -> int | None:
+        if "/refs" in path:
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.5)
+        return None
+
+    hub.fail = stopping
+    (tmp_path / "staging").mkdir()
+    words = [sys.executable, "-m", "pipelines", "publish", str(run), "--repo", REPO]
+    words += ["--staging", str(tmp_path / "staging")]
+    process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert "interrupted; run the same command again" in process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert not list((tmp_path / "staging").iterdir())
+
+
+def test_a_hub_that_says_nothing(hub: StandIn, beam: Beam, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "MAX_SILENCE_S", 0.2)
+    hub.fail = lambda method, path: time.sleep(1) if "/refs" in path else None
+    done = beam("publish", run, "--repo", REPO)
+    assert done.returncode == 1
+    assert "does not answer" in done.stderr
 
 
 def test_the_tag_alone_was_missing(hub: StandIn, beam: Beam, run: Path) -> None:
