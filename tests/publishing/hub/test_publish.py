@@ -170,6 +170,7 @@ def test_sources_whose_licence_does_not_allow_it_stay_here(hub: StandIn, beam: B
     assert "The strictest of these licences is cc-by-nc-4.0" in card
     assert f"| left out of this publication | {sum(rows.values()) - sum(open_rows.values())} |" in card
     assert "| silent | unknown |" in card
+    assert "such as rubrics, were made with these rows, too" in card
     assert f"| SFT rows | {open_rows['sft']} |" in card
     told = json.loads(hub.read(REPO, "run.json"))["published"]
     assert told["rows"] == open_rows
@@ -180,6 +181,14 @@ def test_sources_whose_licence_does_not_allow_it_stay_here(hub: StandIn, beam: B
     assert asked.returncode == 0, asked.stderr
     assert "published at the maker's word" in hub.read(other, "README.md").decode()
     assert hub.repos[other].tags.keys() != hub.repos[REPO].tags.keys(), "other rows, another tag"
+
+
+def test_licences_to_be_kept_are_named_beside_the_strictest(hub: StandIn, beam: Beam, run: Path) -> None:
+    rewritten(run, "sft", ["CC BY-NC 4.0", "odbl", "cc-by-sa-4.0"], ["a", "b", "c"])
+    assert beam("publish", run, "--repo", REPO).returncode == 0
+    card = hub.read(REPO, "README.md").decode()
+    assert "The strictest of these licences is CC BY-NC 4.0, which may be passed on, not for commercial use." in card
+    assert "Rows under cc-by-sa-4.0 and odbl may be passed on under their own licence only." in card
 
 
 def test_nothing_may_be_published(hub: StandIn, beam: Beam, run: Path) -> None:
