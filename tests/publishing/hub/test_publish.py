@@ -217,7 +217,19 @@ def damaged(run: Path) -> None:
     file.write_bytes(file.read_bytes()[:1000])
 
 
+def without(side: str, column: str) -> Callable[[Path], None]:
+    def harm(run: Path) -> None:
+        for file in shards_of(run, side):
+            pq.write_table(pq.read_table(file).drop_columns([column]), file)
+
+    return harm
+
+
 REFUSED = [
+    (without("sft", "license"), "has no column license: repeat the run with this version"),
+    (without("rl", "images"), "has no column images"),
+    (without("rejected", "media"), "has no column media"),
+    (lambda run: os.mkfifo(run / "sft/z.parquet"), "is no file"),
     (unbalanced, "does not balance: 61 records were read and 60 ended"),
     (a_row_short, "rows and run.json says"),
     (damaged, "is no Parquet file"),
