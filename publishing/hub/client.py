@@ -19,7 +19,12 @@ def open_client() -> HfApi:
         raise PublishError("HF_HUB_OFFLINE is set, and publishing needs the Hub: unset it, or try --dry-run")
     check_token()
     disable_progress_bars()
-    get_session().timeout = MAX_SILENCE_S  # the client's own is none: it would wait for ever
+    try:
+        get_session().timeout = MAX_SILENCE_S  # the client's own is none: it would wait for ever
+    except ValueError as error:  # which hides a password
+        raise PublishError(
+            f"the proxy of the environment cannot be used: {printable(str(error))}: correct HTTP_PROXY or HTTPS_PROXY"
+        ) from None
     return HfApi()
 
 
