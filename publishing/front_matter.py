@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import yaml
 
+from publishing.hub.licences import hub_id
 from schemas.run_summary import RunSummary
 
 TASKS = ("visual-question-answering", "image-text-to-text")
@@ -55,7 +56,7 @@ def tags_of(summary: RunSummary) -> list[str]:
 
 def licence_fields(recorded: set[str | None]) -> dict[str, object]:
     """The Hub's licence fields for the licences that the rows carry; none for no rows."""
-    ids = sorted({(licence or "").strip().lower() for licence in recorded})
+    ids = sorted({hub_id(licence) for licence in recorded})
     if not ids:
         return {}
     if set(ids) <= HUB_LICENCES:

@@ -2,7 +2,8 @@
 
 import argparse
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,7 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     Raises :class:`publishing.hub.errors.PublishError`, :class:`publishing.hub.errors.HubDown` and
     :class:`publishing.figures.InspectError`.
     """
+    from pipelines.running.interrupts import stopped_like_an_interrupt
     from pipelines.running.run_folder import RunFolder
     from publishing.figures import read_summary
     from publishing.hub.prepare import prepare
@@ -56,8 +58,11 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     check_name(parsed.repo)
     run = Path(parsed.run)
     read_summary(run)
-    with RunFolder(run).locked(), tempfile.TemporaryDirectory(prefix="groundtrace-", dir=parsed.staging) as staging:
-        prepared = prepare(run, Path(staging), parsed.extras, parsed.include_source)
+    place = parsed.staging or tempfile.gettempdir()
+    with stopped_like_an_interrupt(), RunFolder(run).locked(), ExitStack() as held:
+        with writing_told(place):
+            staging = held.enter_context(tempfile.TemporaryDirectory(prefix="groundtrace-", dir=place))
+            prepared = prepare(run, Path(staging), parsed.extras, parsed.include_source)
         say(*told(prepared))
         if parsed.dry_run:
             say(f"dry run: nothing was sent to {parsed.repo}")
@@ -66,6 +71,19 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     verb = "published" if sent.is_new else "is published already, and nothing was sent:"
     say(f"{verb} {sent.url} at the tag {sent.tag}")
     return 0
+
+
+@contextmanager
+def writing_told(place: str) -> Iterator[None]:
+    """Raises PublishError where copies cannot be written at the place."""
+    from publishing.hub.errors import PublishError
+
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or place
+        said = f"{where} cannot be written: {error.strerror or error}"
+        raise PublishError(f"{said}: name another folder with --staging") from error
 
 
 def told(prepared: "Prepared") -> list[str]:

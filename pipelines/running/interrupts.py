@@ -1,4 +1,9 @@
-"""Telling Ctrl-C from an error."""
+"""Telling Ctrl-C from an error, and being stopped from being killed."""
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from types import FrameType
 
 
 def is_interrupt(error: BaseException | None) -> bool:
@@ -11,3 +16,26 @@ def is_interrupt(error: BaseException | None) -> bool:
         seen.add(id(error))
         error = error.__cause__ or error.__context__
     return isinstance(error, KeyboardInterrupt)
+
+
+@contextlib.contextmanager
+def stopped_like_an_interrupt() -> Iterator[None]:
+    """SIGTERM raises KeyboardInterrupt meanwhile, so that what stands in temporary folders is removed.
+
+    Only in a main thread, and where SIGTERM has not been given another meaning.
+    """
+    try:
+        is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        before = signal.signal(signal.SIGTERM, _interrupt) if is_default else None
+    except ValueError:  # not the main thread, which alone may say
+        yield
+        return
+    try:
+        yield
+    finally:
+        if is_default:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(_: int, __: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -6,6 +6,7 @@ for attribution alone are met by the columns ``source`` and ``license`` of every
 and no legal advice.
 """
 
+import re
 from enum import IntEnum
 
 
@@ -54,6 +55,51 @@ TERMS = {licence: terms for terms, licences in _LICENCES.items() for licence in 
 """By the Hub's id of the licence; all of :data:`publishing.front_matter.HUB_LICENCES`."""
 
 
+_CC_ID = re.compile(r"cc[ -]by(?:-nc)?(?:-sa|-nd)?[ -]\d\.\d")
+_CC_ADDRESS = re.compile(
+    r"(?:https?://)?(?:www\.)?creativecommons\.org/(?:licenses/([a-z-]+)|publicdomain/(zero))/(\d\.\d)"
+    r"(?:/(?:deed|legalcode)(?:\.[a-z]{2})?)?/?"
+)
+_CC_TERMS = {"attribution": "by", "noncommercial": "nc", "sharealike": "sa", "noderivatives": "nd", "noderivs": "nd"}
+_CC_NAME = re.compile(rf"creative commons ((?:(?:{'|'.join(_CC_TERMS)}) )+)(\d\.\d)")
+_OTHER_NAMES = {
+    "mit license": "mit",
+    "the mit license": "mit",
+    "apache license 2.0": "apache-2.0",
+    "apache license, version 2.0": "apache-2.0",
+    "apache 2.0": "apache-2.0",
+    "bsd 2-clause": "bsd-2-clause",
+    "bsd 3-clause": "bsd-3-clause",
+    "cc0 1.0": "cc0-1.0",
+    "cc0 1.0 universal": "cc0-1.0",
+    **{f"gpl-{number}{end}": f"gpl-{number}" for number in ("2.0", "3.0") for end in ("-only", "-or-later")},
+    **{f"agpl-3.0{end}": "agpl-3.0" for end in ("-only", "-or-later")},
+    **{f"lgpl-{number}{end}": f"lgpl-{number}" for number in ("2.1", "3.0") for end in ("-only", "-or-later")},
+    "odbl-1.0": "odbl",
+    "odc-by-1.0": "odc-by",
+    "pddl-1.0": "pddl",
+}
+"""Full names, and ids of SPDX, of what the Hub calls otherwise."""
+
+
+def hub_id(licence: str | None) -> str:
+    """The Hub's id of a licence that a row names in another known way; any other name in small letters.
+
+    Only the whole of a name counts: with a word more, or without the number of its version, it is another licence.
+    """
+    name = " ".join((licence or "").lower().split())
+    if found := _CC_ADDRESS.fullmatch(name):
+        likely = f"cc0-{found[3]}" if found[2] else f"cc-{found[1]}-{found[3]}"
+    elif _CC_ID.fullmatch(name.removesuffix(" international")):
+        likely = name.removesuffix(" international").replace(" ", "-")
+    elif found := _CC_NAME.fullmatch(name.replace("-", " ").removesuffix(" international")):
+        terms = {_CC_TERMS[word] for word in found[1].split()}
+        likely = "-".join(["cc", *(term for term in ("by", "nc", "sa", "nd") if term in terms), found[2]])
+    else:
+        likely = _OTHER_NAMES.get(name, name)
+    return likely if likely in TERMS else name
+
+
 def terms_of(licence: str | None) -> Terms:
     """What a licence asks, as a row names it; :attr:`Terms.UNSTATED` for one that is not known here, or none."""
-    return TERMS.get((licence or "").strip().lower(), Terms.UNSTATED)
+    return TERMS.get(hub_id(licence), Terms.UNSTATED)

@@ -48,6 +48,9 @@ RUBRIC_SCHEMA = pa.schema(
 )
 """Rubrics as rows: ``datasets`` reads all configs of a repository in one format, and that of the sets is Parquet."""
 TAG_DIGITS = 12
+NEEDED = ("source", "license", "lineage", "images")
+NEEDED_REJECTED = ("source", "license", "media", "detail", "cost_usd")
+"""Columns without which it cannot be said which rows may go out, or as what; those of rejected rows likewise."""
 
 
 @dataclass(frozen=True)
@@ -116,16 +119,22 @@ def check_balance(run: Path, summary: RunSummary, shards: Mapping[str, Sequence[
         raise PublishError(f"{run} does not balance: {counts.input} records were read and {ends} ended: repeat the run")
     for name, files in shards.items():
         told = counts.rejected_records if name == REJECTED else counts.rows(name)
-        found = sum(_rows_of(file) for file in files)
+        found = sum(_rows_of(file, NEEDED_REJECTED if name == REJECTED else NEEDED) for file in files)
         if found != told:
             raise PublishError(f"{run / name} holds {found} rows and run.json says {told}: repeat the run")
 
 
-def _rows_of(file: Path) -> int:
+def _rows_of(file: Path, needed: Sequence[str]) -> int:
+    if not file.is_file():  # a pipe would be waited for
+        raise PublishError(f"{file} is no file: take it out of the run folder, or repeat the run")
     try:
-        return pq.read_metadata(file).num_rows
+        read = pq.read_metadata(file)
+        missing = [name for name in needed if name not in read.schema.to_arrow_schema().names]
     except (OSError, pa.ArrowException) as error:
         raise PublishError(f"{file} is no Parquet file that can be read: repeat the run") from error
+    if missing:
+        raise PublishError(f"{file} has no column {missing[0]}: repeat the run with this version")
+    return read.num_rows
 
 
 def nothing_to_publish(uses: Sequence[SourceUse]) -> str:

@@ -66,12 +66,17 @@ def without_private_facts(batch: pa.RecordBatch) -> pa.RecordBatch:
     their cost and detail: a detail quotes servers and names files.
     """
     media = [
-        None if found is None else [{**medium, "uri": public_name(medium["uri"] or "")} for medium in found]
+        None if found is None else [{**medium, "uri": _last_part(medium["uri"] or "")} for medium in found]
         for found in batch["media"].to_pylist()
     ]
     for column in ("cost_usd", "detail"):
         batch = _with(batch, column, [None] * batch.num_rows)
     return _with(batch, "media", media)
+
+
+def _last_part(uri: str) -> str:
+    """The last part of a path or address, whatever its form: in a folder of the input, too, it tells of the maker."""
+    return public_name(uri).replace("\\", "/").rpartition("/")[2]
 
 
 def without_model_paths(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from publishing.figures import BATCH_ROWS, one_line
 from publishing.hub.errors import PublishError
-from publishing.hub.licences import Terms, terms_of
+from publishing.hub.licences import Terms, hub_id, terms_of
 
 Key = tuple[str, str]
 """Source and licence of a row; "" where it has none."""
@@ -56,6 +56,13 @@ class Publication:
     def left_out(self) -> list[SourceUse]:
         """The sources whose rows stay with the maker."""
         return [use for use in self.uses if not use.is_published]
+
+    @property
+    def share_alike(self) -> list[str]:
+        """The published licences that ask to be kept, where there is another than the strictest."""
+        asking = (Terms.SHARE_ALIKE, Terms.NON_COMMERCIAL_SHARE_ALIKE)
+        found = {hub_id(use.licence) for use in self.uses if use.is_published and use.terms in asking}
+        return sorted(found) if self.strictest and found - {hub_id(self.strictest.licence)} else []
 
     @property
     def included(self) -> list[SourceUse]:

@@ -4,28 +4,30 @@ The Hub keeps a large file from the moment it has it, whole, though no commit na
 off is continued by the same command: what the Hub has is not sent again.
 """
 
+import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, DatasetCard, HfApi
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError, RepositoryNotFoundError
+from huggingface_hub.errors import HFValidationError, RevisionNotFoundError
 from huggingface_hub.hf_api import DatasetInfo, RepoFile
-from huggingface_hub.utils import disable_progress_bars
+from huggingface_hub.utils import validate_repo_id
 
-from inference.endpoints.keys import scrub
+from publishing.hub.client import open_client
 from publishing.hub.errors import HubDown, PublishError
+from publishing.hub.failures import failures_told, line_of
 from publishing.hub.prepare import ARTIFACTS, EXTRAS, Prepared
 from schemas.run_summary import TRAINING_SETS
 from schemas.text import printable
 
 REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
-MAX_SAID_CHARS = 300
 OURS = frozenset((*ARTIFACTS, "README.md", "run.json", "rubrics.json"))
 OUR_SHARD = re.compile(rf"(?:{'|'.join((*TRAINING_SETS, *EXTRAS))})/train-\d+-of-\d+\.parquet", re.ASCII)
 """With :data:`OURS`, what a publication puts in a repository; nothing else there is ever removed."""
 SHARD = ".parquet"
+PATHS_A_REQUEST = 500
+"""Of how many files the Hub is asked at once."""
 _LEFT_BY_THE_HUB = ".gitattributes"
 
 
@@ -39,11 +41,15 @@ class Sent:
 
 
 def check_name(repo: str) -> None:
-    """Raises PublishError for what is no name of a repository."""
+    """Raises PublishError for what is no name of a repository, or none that the Hub takes."""
     if not REPO.fullmatch(repo):
         raise PublishError(
             f"--repo {printable(repo)!r} is no name of a repository: give ORG/NAME, such as my-team/my-set"
         )
+    try:
+        validate_repo_id(repo)
+    except HFValidationError as error:
+        raise PublishError(f"--repo {repo!r} is refused: {error}") from error
 
 
 def send(prepared: Prepared, repo: str, *, public: bool, replace: bool, tell: Callable[[str], None] = print) -> Sent:
@@ -52,11 +58,10 @@ def send(prepared: Prepared, repo: str, *, public: bool, replace: bool, tell: Ca
     Raises PublishError for what the user can mend, and HubDown where the Hub does not answer.
     """
     check_name(repo)
-    disable_progress_bars()
-    api = HfApi()
-    with _failures_told(repo, api):
+    api = open_client()
+    with failures_told(repo, api.endpoint):
         api.whoami()
-        DatasetCard((prepared.folder / "README.md").read_text("utf-8")).validate(repo_type="dataset")
+        _check_card((prepared.folder / "README.md").read_text("utf-8"))
         url = api.create_repo(repo, repo_type="dataset", private=not public, exist_ok=True)
         there = api.dataset_info(repo)
         if not public and not there.private:
@@ -77,16 +82,31 @@ def send(prepared: Prepared, repo: str, *, public: bool, replace: bool, tell: Ca
             parent_commit=there.sha,
         )
         api.create_tag(repo, tag=prepared.tag, revision=made.oid, repo_type="dataset", exist_ok=True)
+        _check_arrival(api, prepared, repo, made.oid)
     return Sent(str(url), prepared.tag, is_new=True)
+
+
+def _check_card(card: str) -> None:
+    """Have the Hub check the card. Raises PublishError, in the Hub's words, for one that it refuses."""
+    try:
+        DatasetCard(card).validate(repo_type="dataset")
+    except (json.JSONDecodeError, UnicodeError):  # of the answer, and no verdict on the card
+        raise
+    except ValueError as error:
+        raise PublishError(
+            f"the Hub refuses the data card: {line_of(error)}: correct the recipe or the licences"
+        ) from None
 
 
 def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: bool) -> list[str]:
     """The files of another publication that this one has not. Raises PublishError where they may not be replaced."""
     found = [path for path in _names(there) if path != _LEFT_BY_THE_HUB]
     ours = [path for path in found if _is_ours(path)]
-    if found and "run.json" not in found:
-        raise PublishError(f"{there.id} holds {found[0]!r} and no set of Groundtrace: name another repository")
     shards = [path for path in ours if path.endswith(SHARD)]
+    if found and not ("run.json" in found and shards):  # other programs write a run.json too
+        raise PublishError(
+            f"{there.id} holds {printable(found[0])!r} and no set of Groundtrace: name another repository"
+        )
     if shards and not replace and not _are_the_same(api, there, prepared):
         raise PublishError(
             f"{there.id} holds another set: pass --replace to put this one in its place (its tag still leads to the "
@@ -109,9 +129,42 @@ def _are_the_same(api: HfApi, there: DatasetInfo, prepared: Prepared) -> bool:
     shards = [path for path in _names(there) if _is_ours(path) and path.endswith(SHARD)]
     if set(shards) != {path for path in prepared.files if path.endswith(SHARD)}:
         return False
-    found = api.get_paths_info(there.id, shards, repo_type="dataset")
-    digests = {file.path: file.lfs.sha256 for file in found if isinstance(file, RepoFile) and file.lfs}
-    return all(digests.get(path) == prepared.files[path] for path in shards)
+    return not _missing(api, prepared, there.id, shards, "main")
+
+
+def _check_arrival(api: HfApi, prepared: Prepared, repo: str, commit: str) -> None:
+    """Raises HubDown where the commit has not all files, or the tag not the shards, though the Hub took them.
+
+    The tag of a set that is put back leads to its first commit, whose card may be an older one.
+    """
+    shards = [path for path in prepared.files if path.endswith(SHARD)]
+    for revision, paths in ((commit, list(prepared.files)), (prepared.tag, shards)):
+        try:
+            lost = _missing(api, prepared, repo, paths, revision)
+        except RevisionNotFoundError:
+            lost = paths
+        if lost:
+            raise HubDown(
+                f"the Hub said that all was taken, and {repo} at {printable(revision)} has not {lost[0]} as it was "
+                "sent: give the same command again, and see what the Hub shows"
+            )
+
+
+def _missing(api: HfApi, prepared: Prepared, repo: str, paths: Sequence[str], revision: str) -> list[str]:
+    """Of the files those that the repository has not, or with another content as far as it tells."""
+    found: dict[str, RepoFile] = {}
+    for first in range(0, len(paths), PATHS_A_REQUEST):
+        asked = list(paths[first : first + PATHS_A_REQUEST])
+        told = api.get_paths_info(repo, asked, revision=revision, repo_type="dataset")
+        found |= {file.path: file for file in told if isinstance(file, RepoFile)}
+    return [path for path in paths if not _is_as_sent(found.get(path), prepared, path)]
+
+
+def _is_as_sent(file: RepoFile | None, prepared: Prepared, path: str) -> bool:
+    """Whether a file of the repository has the digest, or where the Hub tells none the size, of the one to send."""
+    if file is None or file.lfs is None:
+        return file is not None and not path.endswith(SHARD) and file.size == prepared.size_bytes(path)
+    return file.lfs.sha256 == prepared.files[path]
 
 
 def _sent_files(api: HfApi, prepared: Prepared, repo: str, tell: Callable[[str], None]) -> Iterator[CommitOperationAdd]:
@@ -126,62 +179,3 @@ def _sent_files(api: HfApi, prepared: Prepared, repo: str, tell: Callable[[str],
 def mb(size_bytes: float) -> str:
     """A size for people."""
     return f"{size_bytes / 1e6:,.1f} MB" if size_bytes >= 1e5 else f"{size_bytes / 1e3:,.1f} kB"
-
-
-@contextmanager
-def _failures_told(repo: str, api: HfApi) -> Iterator[None]:
-    """What the client raises, as one line of what the Hub said and what to do."""
-    try:
-        yield
-    except (PublishError, HubDown):
-        raise
-    except LocalTokenNotFoundError as error:
-        raise PublishError("there is no token: set HF_TOKEN, or log in with `hf auth login`") from error
-    except HFValidationError as error:
-        raise PublishError(f"--repo {repo!r} is refused: {_line(error)}") from error
-    except Exception as error:
-        raise _told(error, repo, api.endpoint) from None  # the cause quotes the request, and with it the token
-
-
-def _told(error: BaseException, repo: str, endpoint: str) -> Exception:
-    refused = _http_error(error)
-    if refused is None:
-        if isinstance(error, ValueError):  # so the client gives the Hub's verdict on a card
-            return PublishError(f"the Hub refuses the data card: {_line(error)}: correct the recipe or the licences")
-        return HubDown(f"{endpoint} does not answer: {_line(error)}; the same command goes on where this one stopped")
-    status = refused.response.status_code
-    if status == 401:
-        return PublishError(f"the Hub refuses the token: {_line(refused)}: set HF_TOKEN to one that may write {repo}")
-    if isinstance(refused, RepositoryNotFoundError) or status in (403, 404):
-        return PublishError(
-            f"{repo} may not be written with this token: {_line(refused)}: name another, or ask its owner"
-        )
-    if status == 412 or status == 409:
-        return PublishError(f"{repo} was changed meanwhile: {_line(refused)}: run the same command again")
-    if status < 500 and status != 429:
-        return PublishError(f"the Hub refuses the publication: {_line(refused)}")
-    return HubDown(f"the Hub failed (HTTP {status}): {_line(refused)}; the same command goes on where this one stopped")
-
-
-def _http_error(error: BaseException | None) -> HfHubHTTPError | None:
-    """The answer of the Hub among an error and its causes."""
-    while error is not None:
-        if isinstance(error, HfHubHTTPError):
-            return error
-        error = error.__cause__
-    return None
-
-
-def _line(error: BaseException) -> str:
-    """What an error says on one line, without a token."""
-    said = getattr(error, "server_message", None) or str(error) or type(error).__name__
-    if error.__cause__ is not None and isinstance(error, RuntimeError):
-        said = f"{said}: {error.__cause__}"
-    return printable(" ".join(_without_tokens(said).split()))[:MAX_SAID_CHARS]
-
-
-def _without_tokens(text: str) -> str:
-    from huggingface_hub import get_token
-
-    token = get_token()
-    return scrub(text, token) if token else text

@@ -9,6 +9,7 @@ from publishing.front_matter import HUB_LICENCES, licence_fields, size_category
         (set(), {}),
         ({"CC-BY-4.0"}, {"license": "cc-by-4.0"}),
         ({" mit "}, {"license": "mit"}),
+        ({"MIT License", "mit"}, {"license": "mit"}),
         ({"MIT", "Apache-2.0"}, {"license": ["apache-2.0", "mit"]}),
         ({"MIT", "MIT (repo); photos third-party"}, {"license": "other", "license_name": "per-row"}),
         ({None}, {"license": "other", "license_name": "per-row"}),

@@ -61,7 +61,10 @@ class Repo:
 
 
 class StandIn:
-    """The server. ``fail`` is asked of every request (method, path) for a status to answer with instead; None: none."""
+    """The server. ``fail`` is asked of every request (method, path) for a status to answer with instead; None: none.
+
+    ``lie`` is asked likewise for a body that is answered with 200, and nothing is done.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.blobs = folder / "blobs"
@@ -69,6 +72,7 @@ class StandIn:
         self.repos: dict[str, Repo] = {}
         self.requests: list[tuple[str, str]] = []
         self.fail: Callable[[str, str], int | None] = lambda method, path: None
+        self.lie: Callable[[str, str], bytes | None] = lambda method, path: None
         self.lock = threading.Lock()
         stand_in = self
 
@@ -127,6 +131,9 @@ class _Handler(BaseHTTPRequestHandler):
             status = self.hub.fail(self.command, path)
             if status:
                 raise Refusal(status, f"planted failure {status}")
+            lie = self.hub.lie(self.command, path)
+            if lie is not None:
+                return self._send(lie, 200, {"content-type": "application/json"})
             act(path, body)
         except Refusal as refusal:
             headers = {"x-error-message": refusal.said, "x-error-code": str(refusal.more.pop("code", ""))}

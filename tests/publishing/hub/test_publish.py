@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from publishing.card import public_name
+from publishing.hub import client
 from publishing.hub.card_check import problems_of
 
 from .stand_in import CLOSED_ORG, NO_COMMIT, TOKEN, StandIn
@@ -169,6 +170,7 @@ def test_sources_whose_licence_does_not_allow_it_stay_here(hub: StandIn, beam: B
     assert "The strictest of these licences is cc-by-nc-4.0" in card
     assert f"| left out of this publication | {sum(rows.values()) - sum(open_rows.values())} |" in card
     assert "| silent | unknown |" in card
+    assert "such as rubrics, were made with these rows, too" in card
     assert f"| SFT rows | {open_rows['sft']} |" in card
     told = json.loads(hub.read(REPO, "run.json"))["published"]
     assert told["rows"] == open_rows
@@ -179,6 +181,14 @@ def test_sources_whose_licence_does_not_allow_it_stay_here(hub: StandIn, beam: B
     assert asked.returncode == 0, asked.stderr
     assert "published at the maker's word" in hub.read(other, "README.md").decode()
     assert hub.repos[other].tags.keys() != hub.repos[REPO].tags.keys(), "other rows, another tag"
+
+
+def test_licences_to_be_kept_are_named_beside_the_strictest(hub: StandIn, beam: Beam, run: Path) -> None:
+    rewritten(run, "sft", ["CC BY-NC 4.0", "odbl", "cc-by-sa-4.0"], ["a", "b", "c"])
+    assert beam("publish", run, "--repo", REPO).returncode == 0
+    card = hub.read(REPO, "README.md").decode()
+    assert "The strictest of these licences is CC BY-NC 4.0, which may be passed on, not for commercial use." in card
+    assert "Rows under cc-by-sa-4.0 and odbl may be passed on under their own licence only." in card
 
 
 def test_nothing_may_be_published(hub: StandIn, beam: Beam, run: Path) -> None:
@@ -207,7 +217,19 @@ def damaged(run: Path) -> None:
     file.write_bytes(file.read_bytes()[:1000])
 
 
+def without(side: str, column: str) -> Callable[[Path], None]:
+    def harm(run: Path) -> None:
+        for file in shards_of(run, side):
+            pq.write_table(pq.read_table(file).drop_columns([column]), file)
+
+    return harm
+
+
 REFUSED = [
+    (without("sft", "license"), "has no column license: repeat the run with this version"),
+    (without("rl", "images"), "has no column images"),
+    (without("rejected", "media"), "has no column media"),
+    (lambda run: os.mkfifo(run / "sft/z.parquet"), "is no file"),
     (unbalanced, "does not balance: 61 records were read and 60 ended"),
     (a_row_short, "rows and run.json says"),
     (damaged, "is no Parquet file"),
@@ -231,12 +253,21 @@ def test_a_run_that_is_not_whole(
 
 
 @pytest.mark.parametrize(
-    "name", ["shapes", "a/b/c", "../x", "my-team/", "my-team/x y", "-x/y", "hf://my-team/x", "my-team/é", "a/b\nc"]
+    ("name", "said"),
+    [
+        *(
+            (name, "is no name of a repository")
+            for name in ("shapes", "a/b/c", "../x", "my-team/", "my-team/x y", "-x/y")
+        ),
+        *((name, "is no name of a repository") for name in ("hf://my-team/x", "my-team/é", "a/b\nc")),
+        *((name, "is refused") for name in ("my-team/x.git", "my-team/x..y", "my-team/x--y", "my-team/" + "x" * 97)),
+    ],
 )
-def test_no_name_of_a_repository(beam: Beam, run: Path, name: str) -> None:
-    done = beam("publish", run, f"--repo={name}")
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
+def test_no_name_of_a_repository(beam: Beam, run: Path, name: str, said: str, words: tuple[str, ...]) -> None:
+    done = beam("publish", run, f"--repo={name}", *words)
     assert done.returncode == 2
-    assert "is no name of a repository" in done.stderr
+    assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -252,6 +283,19 @@ MISTAKES = [
     ({}, failing("/repos/create", 500), REPO, 1, "the Hub failed (HTTP 500)"),
     ({}, failing("/commit/", 412), REPO, 2, "was changed meanwhile"),
     ({}, failing("/tag/", 400), REPO, 2, "the Hub refuses the publication"),
+    ({"HF_TOKEN": "hf_accentéd"}, None, REPO, 2, "the token holds a character that no token has"),
+    ({"HF_TOKEN": "hf_two words"}, None, REPO, 2, "the token holds a character that no token has"),
+    ({"HF_ENDPOINT": "hub.example"}, None, REPO, 2, "HF_ENDPOINT 'hub.example' is no address of a Hub"),
+    ({"HF_ENDPOINT": "ftp://hub.example"}, None, REPO, 2, "is no address of a Hub"),
+    ({"HF_ENDPOINT": "http://hub.example:99999"}, None, REPO, 2, "is no address of a Hub"),
+    ({"HF_ENDPOINT": "http://me:hf_wrongTokenHere@[::1"}, None, REPO, 2, "is no address of a Hub"),
+    (
+        {"HF_ENDPOINT": "http://me:hf_wrongTokenHere@127.0.0.1:9"},
+        None,
+        REPO,
+        2,
+        "a user name or a password: leave them",
+    ),
 ]
 
 
@@ -274,6 +318,54 @@ def test_the_hub_says_no(
     assert len(done.stderr.splitlines()) == 1
     for token in (TOKEN, "hf_wrongTokenHere"):
         assert token not in done.stdout + done.stderr
+
+
+def test_a_token_file_that_is_no_text(beam: Beam, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "token").write_bytes(b"hf_secret\xff")
+    done = beam("publish", run, "--repo", REPO, HF_TOKEN="", HF_HOME=str(tmp_path / "token"))
+    assert done.returncode == 2
+    assert "cannot be read: it is no text" in done.stderr
+    assert "hf_secret" not in done.stderr
+
+
+LIES = [
+    ("whoami", b"<html>log in</html>", "does not answer as the Hub does (JSONDecodeError"),
+    ("/repos/create", b"{}", "does not answer as the Hub does (KeyError"),
+    ("/refs", b"[]", "does not answer as the Hub does (TypeError"),
+    ("/preupload/", b"{}", "does not answer as the Hub does (ValueError"),
+    ("/commit/", b"<html>log in</html>", "does not answer as the Hub does (JSONDecodeError"),
+    ("/paths-info/", b"[]", "has not README.md as it was sent"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "lie", "said"), LIES)
+def test_what_answers_is_not_the_hub(hub: StandIn, beam: Beam, run: Path, pattern: str, lie: bytes, said: str) -> None:
+    hub.lie = lambda method, path: lie if pattern in path else None
+    done = beam("publish", run, "--repo", REPO)
+    assert done.returncode == 1, done.stdout
+    assert said in done.stderr
+    assert "published http" not in done.stdout
+    hub.lie = lambda method, path: None
+    assert beam("publish", run, "--repo", REPO).returncode == 0
+
+
+def test_a_tag_that_was_lost(hub: StandIn, beam: Beam, run: Path) -> None:
+    hub.lie = lambda method, path: b"{}" if "/tag/" in path else None
+    done = beam("publish", run, "--repo", REPO)
+    assert done.returncode == 1
+    assert "the Hub said that all was taken" in done.stderr
+    hub.lie = lambda method, path: None
+    assert beam("publish", run, "--repo", REPO).returncode == 0
+    assert len(hub.repos[REPO].tags) == 1
+
+
+def test_a_commit_that_was_lost(hub: StandIn, beam: Beam, run: Path) -> None:
+    url = f"{hub.url}/datasets/{REPO}/commit/{NO_COMMIT}"
+    made = json.dumps({"success": True, "commitOid": NO_COMMIT, "commitUrl": url}).encode()
+    hub.lie = lambda method, path: made if "/commit/" in path else None
+    done = beam("publish", run, "--repo", REPO)
+    assert done.returncode == 1
+    assert "the Hub said that all was taken" in done.stderr
 
 
 def test_the_hub_refuses_the_card(hub: StandIn, beam: Beam, run: Path) -> None:
@@ -320,6 +412,43 @@ def test_a_killed_publication_is_continued(hub: StandIn, beam: Beam, run: Path, 
     assert not set(again) & set(before), "what had arrived is not sent again"
 
 
+@pytest.mark.parametrize("staging", ["missing", "file"])
+def test_copies_cannot_be_written(hub: StandIn, beam: Beam, run: Path, tmp_path: Path, staging: str) -> None:
+    (tmp_path / "file").touch()
+    done = beam("publish", run, "--repo", REPO, "--staging", tmp_path / staging)
+    assert done.returncode == 2
+    assert "cannot be written" in done.stderr
+    assert "name another folder with --staging" in done.stderr
+    assert not hub.requests
+
+
+def test_a_stopped_publication_leaves_no_copies(
+    hub: StandIn, run: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    def stopping(method: str, path: str) -> int | None:
+        if "/refs" in path:
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.5)
+        return None
+
+    hub.fail = stopping
+    (tmp_path / "staging").mkdir()
+    words = [sys.executable, "-m", "pipelines", "publish", str(run), "--repo", REPO]
+    words += ["--staging", str(tmp_path / "staging")]
+    process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert "interrupted; run the same command again" in process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert not list((tmp_path / "staging").iterdir())
+
+
+def test_a_hub_that_says_nothing(hub: StandIn, beam: Beam, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "MAX_SILENCE_S", 0.2)
+    hub.fail = lambda method, path: time.sleep(1) if "/refs" in path else None
+    done = beam("publish", run, "--repo", REPO)
+    assert done.returncode == 1
+    assert "does not answer" in done.stderr
+
+
 def test_the_tag_alone_was_missing(hub: StandIn, beam: Beam, run: Path) -> None:
     hub.fail = failing("/tag/", 500)
     assert beam("publish", run, "--repo", REPO).returncode == 1
@@ -344,18 +473,22 @@ def test_another_set_is_replaced_only_if_asked(hub: StandIn, beam: Beam, run: Pa
 
 
 @pytest.mark.parametrize("words", [(), ("--replace",)])
-def test_what_is_not_ours_stays(hub: StandIn, beam: Beam, python: Beam, run: Path, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("other", ["data/train.parquet", "run.json"])
+def test_what_is_not_ours_stays(
+    hub: StandIn, beam: Beam, python: Beam, run: Path, words: tuple[str, ...], other: str
+) -> None:
     code = (
         "from huggingface_hub import HfApi; import sys; api = HfApi(); name = sys.argv[1]\n"
         "api.create_repo(name, repo_type='dataset', private=True)\n"
-        "for path in ('README.md', 'data/train.parquet'):\n"
+        "for path in ('README.md', sys.argv[2]):\n"
         "    api.upload_file(path_or_fileobj=b'mine', path_in_repo=path, repo_id=name, repo_type='dataset')\n"
     )
-    assert python("-c", code, REPO).returncode == 0
+    assert python("-c", code, REPO, other).returncode == 0
     done = beam("publish", run, "--repo", REPO, *words)
     assert done.returncode == 2
     assert "no set of Groundtrace: name another repository" in done.stderr
-    assert hub.read(REPO, "README.md") == b"mine"
+    assert hub.files(REPO) == sorted(["README.md", other])
+    assert hub.read(REPO, "README.md") == hub.read(REPO, other) == b"mine"
 
 
 def test_a_public_repository_is_not_filled_unasked(hub: StandIn, beam: Beam, run: Path) -> None:
