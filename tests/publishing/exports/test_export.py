@@ -159,6 +159,7 @@ def test_places_where_no_export_is_put(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/notes.txt").write_text("mine", "utf-8")
     (tmp_path / "file").write_text("mine", "utf-8")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
     for output, options, said in [
         (run, {}, "lies in the run folder"),
         (run / "exports/trl", {"replace": True}, "lies in the run folder"),
@@ -167,12 +168,15 @@ def test_places_where_no_export_is_put(tmp_path: Path) -> None:
         (tmp_path / "mine", {"replace": True}, "is not an export"),
         (tmp_path / "file", {"replace": True}, "is not an export"),
         (tmp_path / "file/below", {}, "cannot write"),
+        (Path("s3://bucket/out"), {}, "is an address"),
+        (tmp_path / "a\0b", {}, "is no path of a folder"),
+        (tmp_path / "loop", {}, "is no path of a folder|cannot write"),
         (tmp_path / ("x" * 300), {}, "cannot write"),
         (tmp_path / ("x" * 240), {}, "cannot write"),
     ]:
         with pytest.raises(ExportError, match=said):
             exported(run, "trl", output, **options)
-    assert names(tmp_path) == ["all", "file", "mine"]
+    assert names(tmp_path) == ["all", "file", "loop", "mine"]
     assert (tmp_path / "mine/notes.txt").read_text("utf-8") == "mine"
 
 
