@@ -3,9 +3,12 @@
 import hashlib
 import json
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipelines.commands import cli
@@ -135,7 +138,23 @@ def damage(run: Path) -> None:
     file.write_bytes(data)
 
 
+def put(name: str, column: list | None) -> Callable[[Path], None]:
+    """What gives the first shard another column of that name, or none."""
+
+    def change(run: Path) -> None:
+        file = next((run / "sft").glob("*.parquet"))
+        held = pq.read_table(file)
+        left = held.drop_columns([name])
+        pq.write_table(left if column is None else left.append_column(name, pa.array(column * held.num_rows)), file)
+
+    return change
+
+
 DAMAGED = {
+    "no images": put("images", None),
+    "images of another form": put("images", ["x"]),
+    "turns of another form": put("messages", ["x"]),
+    "turns without a text": put("messages", [[{"role": "user"}]]),
     "a shard that is none": lambda run: next((run / "sft").glob("*.parquet")).write_bytes(b"PAR1"),
     "a damaged page": damage,
     "a shard that is missing": lambda run: next((run / "sft").glob("*.parquet")).unlink(),
