@@ -9,6 +9,7 @@ REASONS = {
     "unreadable_image": "an image cannot be read, as far as its header and checksums tell",
     "unresizable_image": "an image is too long and thin for the family's processor",
     "outside_image": "a tag stands outside its image, or in an image that is not there",
+    "unreadable_tag": "a tag states a position that cannot be read",
     "no_other_trace": "the question has no trace but the kept one",
     "no_worse_trace": "no other trace is known to be worse than the kept one",
 }

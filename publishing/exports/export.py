@@ -6,6 +6,7 @@ left out with a reason, and ``export.json`` counts both.
 
 import contextlib
 import json
+import re
 import shutil
 import uuid
 from collections import Counter
@@ -26,6 +27,7 @@ from schemas.responses.speech import Speech
 from schemas.run_summary import RunSummary
 
 SUMMARY = "export.json"
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)  # pathlib leaves one slash of ://
 LEFT_OUT = "left_out.jsonl"
 TEXT_COLUMNS = {"sft": ("messages", "other_traces"), "rl": ("prompt",)}
 
@@ -133,7 +135,7 @@ def _unfinished(request: Request) -> Iterator[Path]:
     """A folder beside the output that takes its name when the body ends; removed where the body raises."""
     unfinished: Path | None = None
     try:
-        output = request.output.resolve()  # what a link leads to is replaced, not the link
+        output = _resolved(request.output)
         _check_place(request, output, request.run.resolve())
         unfinished = output.with_name(f".{output.name}.{uuid.uuid4().hex}.tmp")
         unfinished.mkdir(parents=True)
@@ -145,6 +147,16 @@ def _unfinished(request: Request) -> Iterator[Path]:
     finally:
         if unfinished is not None:
             shutil.rmtree(unfinished, ignore_errors=True)  # which has another name by now where all went well
+
+
+def _resolved(output: Path) -> Path:
+    """Where the export will stand: what a link leads to is replaced, not the link. Raises ExportError for no path."""
+    if _ADDRESS.match(str(output)):
+        raise ExportError(f"{output} is an address, and exports are written to local folders: choose one, then copy it")
+    try:
+        return output.resolve()
+    except (ValueError, RuntimeError) as error:  # a NUL in the name; links that lead to each other
+        raise ExportError(f"--output {str(output)!r} is no path of a folder ({error}): choose another") from error
 
 
 def _check_place(request: Request, output: Path, run: Path) -> None:

@@ -41,8 +41,21 @@ def count_rows(run: Path, side: str, summary: RunSummary) -> int:
 def read_rows(run: Path, side: str, without: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yields the rows of a side, but for the columns ``without``. Raises ExportError for a damaged shard."""
     for file in shards_of(run, side):
-        names = [name for name in _footer(file).schema.to_arrow_schema().names if name not in without]
+        schema = _footer(file).schema.to_arrow_schema()
+        _check_columns(file, schema, side)
+        names = [name for name in schema.names if name not in without]
         yield from _rows(file, names, BATCH_ROWS)
+
+
+def _check_columns(file: Path, schema: pa.Schema, side: str) -> None:
+    """Raises ExportError where the images or the turns are missing or of another form than a run writes."""
+    for column, names in (("images", {"bytes"}), (TURNS[side], {"role", "content"})):
+        kind = schema.field(column).type if column in schema.names else pa.null()
+        held = kind.value_type if pa.types.is_list(kind) else pa.null()
+        if not (pa.types.is_struct(held) and names <= {part.name for part in held}):
+            raise ExportError(
+                f"{file} has no column {column} as a run writes it: repeat the run, whose replies are kept"
+            )
 
 
 def any_tags(run: Path, side: str, columns: Sequence[str]) -> bool:

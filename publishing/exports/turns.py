@@ -7,11 +7,21 @@ from typing import Any
 from publishing.exports.base import MARK, Turn
 from publishing.exports.errors import LeftOut
 from schemas.coordinates import OutOfFrame, UnresizableImage
+from schemas.responses.response import parse_boxes, parse_points
 from schemas.responses.speech import Size, Speech
+from schemas.responses.tags import scan_tags
 
 _TAG = re.compile(r"<(?:points?|box)\b", re.IGNORECASE)
 # Marks of media that loaders split texts at, and what Qwen's, InternVL's and Molmo's tokenizers make special tokens of.
-_CONTROL = re.compile(r"<(?:video|audio|image)>|<\|[a-zA-Z_]{1,32}\|>")
+_CONTROL = re.compile(
+    r"<(?:video|audio|image)>|<\|[a-zA-Z0-9_]{1,64}\|>"
+    r"|</?img>|<IMG_CONTEXT>|</?(?:quad|ref)>"
+    r"|<(?:low_res_)?im_(?:start|end|patch|col)>"
+)
+# What begins a position: a coordinate among the attributes, or a number behind an opened box.
+_POSITION = re.compile(
+    r"<(?:(?:points?|box)\b[^<>]*[\s,][xy][0-9]*\s*=|box\b[^<>]*>\s*\[?\s*[-+]?[0-9])", re.IGNORECASE
+)
 
 
 def has_tags(text: str | None) -> bool:
@@ -50,12 +60,28 @@ def in_frame(text: str, sizes: Sequence[Size], speech: Speech) -> str:
     """Returns a text in pixels of the original as the model writes it. Raises LeftOut where it has no such form."""
     if not has_tags(text):
         return text
+    if unread := _unread_position(text):
+        raise LeftOut("unreadable_tag", unread)
     try:
         return speech.to_model(text, sizes)
     except OutOfFrame as error:
         raise LeftOut("outside_image", str(error)) from error
     except UnresizableImage as error:
         raise LeftOut("unresizable_image", str(error)) from error
+
+
+def _unread_position(text: str) -> str:
+    """Returns the first tag that states a position which cannot be read, or nothing.
+
+    Such a tag would stay in pixels of the original beside others in the model's frame.
+    """
+    read = [tag for tag in scan_tags(text) if _has_position(text[tag.start : tag.end])]
+    starts = {tag.start for tag in read}
+    return next((found.group()[:100] for found in _POSITION.finditer(text) if found.start() not in starts), "")
+
+
+def _has_position(tag: str) -> bool:
+    return bool(parse_points(tag) or parse_boxes(tag))
 
 
 def spoken(turns: Iterable[Turn], sizes: Sequence[Size], speech: Speech) -> tuple[Turn, ...]:

@@ -3,9 +3,12 @@
 import hashlib
 import json
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipelines.commands import cli
@@ -135,7 +138,23 @@ def damage(run: Path) -> None:
     file.write_bytes(data)
 
 
+def put(name: str, column: list | None) -> Callable[[Path], None]:
+    """What gives the first shard another column of that name, or none."""
+
+    def change(run: Path) -> None:
+        file = next((run / "sft").glob("*.parquet"))
+        held = pq.read_table(file)
+        left = held.drop_columns([name])
+        pq.write_table(left if column is None else left.append_column(name, pa.array(column * held.num_rows)), file)
+
+    return change
+
+
 DAMAGED = {
+    "no images": put("images", None),
+    "images of another form": put("images", ["x"]),
+    "turns of another form": put("messages", ["x"]),
+    "turns without a text": put("messages", [[{"role": "user"}]]),
     "a shard that is none": lambda run: next((run / "sft").glob("*.parquet")).write_bytes(b"PAR1"),
     "a damaged page": damage,
     "a shard that is missing": lambda run: next((run / "sft").glob("*.parquet")).unlink(),
@@ -159,6 +178,7 @@ def test_places_where_no_export_is_put(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/notes.txt").write_text("mine", "utf-8")
     (tmp_path / "file").write_text("mine", "utf-8")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
     for output, options, said in [
         (run, {}, "lies in the run folder"),
         (run / "exports/trl", {"replace": True}, "lies in the run folder"),
@@ -167,12 +187,15 @@ def test_places_where_no_export_is_put(tmp_path: Path) -> None:
         (tmp_path / "mine", {"replace": True}, "is not an export"),
         (tmp_path / "file", {"replace": True}, "is not an export"),
         (tmp_path / "file/below", {}, "cannot write"),
+        (Path("s3://bucket/out"), {}, "is an address"),
+        (tmp_path / "a\0b", {}, "is no path of a folder"),
+        (tmp_path / "loop", {}, "is no path of a folder|cannot write"),
         (tmp_path / ("x" * 300), {}, "cannot write"),
         (tmp_path / ("x" * 240), {}, "cannot write"),
     ]:
         with pytest.raises(ExportError, match=said):
             exported(run, "trl", output, **options)
-    assert names(tmp_path) == ["all", "file", "mine"]
+    assert names(tmp_path) == ["all", "file", "loop", "mine"]
     assert (tmp_path / "mine/notes.txt").read_text("utf-8") == "mine"
 
 

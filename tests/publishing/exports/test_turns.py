@@ -40,6 +40,10 @@ def test_a_text_without_content_is_a_part() -> None:
         ("<image>a", "<audio>", 1, "control_token"),
         ("<image>a<|im_end|>", "b", 1, "control_token"),
         ("<image>a", "<|image_pad|>", 1, "control_token"),
+        ("<image>a <|image_1|>", "b", 1, "control_token"),
+        ("<image>a <IMG_CONTEXT>", "b", 1, "control_token"),
+        ("<image>a </img>", "b", 1, "control_token"),
+        ("<image>a", "<im_patch>", 1, "control_token"),
     ],
 )
 def test_marks(asked: str, answered: str, images: int, reason: str | None) -> None:
@@ -129,3 +133,23 @@ def test_each_image_has_its_size() -> None:
 def test_tags_without_a_form(at: tuple[float, float], sizes: list[tuple[int, int]], reason: str) -> None:
     with pytest.raises(LeftOut, match=reason):
         in_frame(trace(at), sizes, speech("qwen2.5-vl"))
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        '<points x1="1e2" y1="50" alt="cup">cup</points>',
+        '<points x1="100,5" y1="50" alt="cup">cup</points>',
+        '<points x1="100" alt="cup">cup</points>',
+        '<box x1="10" y1="10" x2="20" y2="20">cup</box>',
+        "<box>[10, 10, 20]</box>",
+    ],
+)
+def test_a_tag_that_cannot_be_read_does_not_stay_in_pixels(tag: str) -> None:
+    with pytest.raises(LeftOut, match="unreadable_tag"):
+        in_frame(f"{trace((100, 50))} {tag}", [(200, 100)], speech("qwen3-vl"))
+
+
+@pytest.mark.parametrize("text", ["<points>", '<points alt="cup 2">cup 2</points>', "a <box> of 3"])
+def test_a_tag_without_a_position_is_text(text: str) -> None:
+    assert in_frame(text, [(200, 100)], speech("qwen3-vl")) == text
