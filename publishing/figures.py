@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from inference.settings import ROLES
 from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 from schemas.errors import UserError
+from schemas.run_files import problem_of
 from schemas.run_summary import RoleLedger, RunSummary, StageFigures
 from schemas.usage import Usage
 
@@ -102,9 +103,23 @@ def read_summary(run: Path) -> RunSummary:
             advice = f"its run did not finish, and {run / FAILED_PAGE} says why"
         raise InspectError(f"{run} has no run.json: {advice}")
     try:
-        return RunSummary.from_fields(json.loads(file.read_text("utf-8")))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        summary = RunSummary.from_fields(json.loads(file.read_text("utf-8")))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise InspectError(f"{file} is damaged ({type(error).__name__}): repeat the run") from error
+    check_files(run, summary)
+    return summary
+
+
+def check_files(run: Path, summary: RunSummary, *, digests: bool = False) -> None:
+    """Refuse a run whose shards are not those that its ``run.json`` names; one of earlier code names none.
+
+    ``digests`` reads them all. Raises :class:`InspectError`.
+    """
+    if summary.files is None:
+        return
+    problem = problem_of(run, summary.files, SHARDS, digests=digests)
+    if problem:
+        raise InspectError(f"{run} is not as its run left it: {problem}: repeat the run")
 
 
 def read_rubrics(run: Path) -> Any:

@@ -21,6 +21,7 @@ from schemas.answers.registry import answer_type_named
 from schemas.errors import UserError
 from schemas.geometry import Box
 from schemas.records import Question, Rubric
+from schemas.run_files import files_of, problem_of
 
 CONTEXT = ("complexity", "rubrics")
 """Columns that say more of a question, for the rewards that need it; null or absent where a recipe has none."""
@@ -232,6 +233,7 @@ def _shard_files(data: Path, side: str) -> list[Path]:
     files = sorted((data / side).glob("*.parquet")) or sorted(data.glob("*.parquet"))
     if not files:
         raise ShardError(f"{data} has no shards: expected {side}/*.parquet, as `beam run` writes them")
+    _check_files(files[0].parent)
     try:
         held = [file for file in files if pq.read_metadata(file).num_rows]
     except (pa.ArrowException, OSError) as error:
@@ -239,6 +241,21 @@ def _shard_files(data: Path, side: str) -> list[Path]:
     if not held:
         raise ShardError(f"{files[0].parent} holds no rows")
     return held
+
+
+def _check_files(shards: Path) -> None:
+    """Refuse the shards in a run folder that are not those that its run left. Raises ShardError.
+
+    Shards that stand elsewhere, or in a run folder of earlier code, are taken as they are.
+    """
+    run = shards.resolve().parent
+    try:
+        files = files_of(run)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ShardError(f"{run / 'run.json'} is damaged ({type(error).__name__}): repeat the run") from error
+    problem = "" if files is None else problem_of(run, files, [shards.name], digests=True)
+    if problem:
+        raise ShardError(f"{run} is not as its run left it: {problem}: repeat the run")
 
 
 def labels_of(boxes: Sequence[Box]) -> tuple[str, ...]:

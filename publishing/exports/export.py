@@ -21,7 +21,7 @@ from publishing.exports.contents import contents_of
 from publishing.exports.errors import REASONS, ExportError, LeftOut
 from publishing.exports.registry import export_format
 from publishing.exports.rows import any_tags, count_rows, read_rows, ready_row
-from publishing.figures import read_summary
+from publishing.figures import check_files, read_summary
 from schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule
 from schemas.responses.speech import Speech
 from schemas.run_summary import RunSummary
@@ -75,6 +75,7 @@ def export_run(request: Request) -> Exported:
     """
     form = export_format(request.format)
     summary = read_summary(request.run)
+    check_files(request.run, summary, digests=True)
     rows = {side: count_rows(request.run, side, summary) for side in form.open}
     if not any(rows.values()):
         raise ExportError(f"{request.run} has no {' or '.join(rows)} rows, and {form.name} takes no others")

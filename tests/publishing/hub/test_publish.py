@@ -27,9 +27,26 @@ REPO = "my-team/shapes"
 
 @pytest.fixture
 def run(finished: Path, tmp_path: Path) -> Path:
-    """A finished run that a test may change."""
+    """A finished run that a test may change: as one of earlier code, its ``run.json`` names no files."""
     shutil.copytree(finished, tmp_path / "run", ignore=shutil.ignore_patterns("cache"))
+    summary = json.loads((tmp_path / "run/run.json").read_text("utf-8"))
+    del summary["files"]
+    (tmp_path / "run/run.json").write_text(json.dumps(summary), "utf-8")
     return tmp_path / "run"
+
+
+def test_shards_that_the_run_did_not_leave_are_not_published(finished: Path, tmp_path: Path, beam: Beam) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(finished, run, ignore=shutil.ignore_patterns("cache"))
+    [shard] = shards_of(run, "sft")
+    data = bytearray(shard.read_bytes())
+    data[1000] ^= 1
+    shard.write_bytes(data)
+    said = beam("publish", run, "--repo", REPO)
+    assert said.returncode == 2
+    assert (
+        f"{run} is not as its run left it: sft/{shard.name} is another file than the one that run.json" in said.stderr
+    )
 
 
 def shards_of(run: Path, name: str) -> list[Path]:

@@ -1,0 +1,53 @@
+"""Whether the files of a run are those that its ``run.json`` names: what is cut, exchanged or left from another run is
+told before anybody reads it.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from schemas.run_summary import FileEntry
+
+SHARDS = "*.parquet"
+
+
+def problem_of(run: Path, files: Mapping[str, FileEntry], sets: Collection[str], *, digests: bool = False) -> str:
+    """What is wrong with the shards of these sets, in a few words; "" where they are those that ``files`` names.
+
+    Names and sizes are compared, and with ``digests`` the SHA-256 of each file, which reads it.
+    """
+    for name in sets:
+        named = {file for file in files if file.startswith(f"{name}/")}
+        found = {f"{name}/{path.name}" for path in (run / name).glob(SHARDS)}
+        for file in sorted(named ^ found):
+            return f"{file} is missing" if file in named else f"{file} is not among the files of run.json"
+        for file in sorted(named):
+            if (problem := _file_problem(run / file, file, files[file], digests)) != "":
+                return problem
+    return ""
+
+
+def _file_problem(path: Path, name: str, entry: FileEntry, digests: bool) -> str:
+    size_bytes = path.stat().st_size
+    if size_bytes != entry.size_bytes:
+        return f"{name} has {size_bytes} bytes where run.json says {entry.size_bytes}"
+    if digests:
+        with path.open("rb") as stream:
+            if hashlib.file_digest(stream, "sha256").hexdigest() != entry.sha256:
+                return f"{name} is another file than the one that run.json names"
+    return ""
+
+
+def files_of(run: Path) -> dict[str, FileEntry] | None:
+    """What the ``run.json`` in a folder says of its files; None where there is none, or one of earlier code.
+
+    Raises ValueError, TypeError, KeyError or AttributeError for a damaged one.
+    """
+    told = run / "run.json"
+    if not told.is_file():
+        return None
+    fields = json.loads(told.read_text("utf-8"))
+    if "files" not in fields:
+        return None
+    return {str(name): FileEntry(**entry) for name, entry in fields["files"].items()}
