@@ -327,7 +327,11 @@ def build(root, run, settings):
 RECIPE = Recipe("own", Settings, build, (IngestRecords.stage,))
 """
 BODIES = {
-    "lossy": ("pass", 1, "conservation violated: 4 records were read, but 0 came out: sft 0, rl 0, rejected 0"),
+    "lossy": (
+        "pass",
+        1,
+        "conservation violated: 4 records were read, but 0 came out (lost: 'q0', 'q1', 'q2', 'q3')",
+    ),
     "broken": ("raise RuntimeError('above\\nbelow')", 1, "RuntimeError: below (--verbose shows where)"),
     "silent": ("raise RuntimeError", 1, "RuntimeError: no message (--verbose shows where)"),
     "stopped": ("raise KeyboardInterrupt", 130, "interrupted; run the same command again to resume"),
