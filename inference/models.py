@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from inference.asked import Asked, cost_of
+from inference.cache.folders import cache_folder
 from inference.cache.neighbours import Neighbours
 from inference.cache.replies import CacheEntry, Kept
 from inference.cache.shared import open_cache
@@ -16,6 +17,7 @@ from inference.families.base import Family
 from inference.flow.budget import Budget
 from inference.flow.guard import guarded_by
 from inference.flow.in_flight import one_in_flight
+from inference.flow.quota import Quotas
 from inference.flow.watch import Watch
 from inference.request import Continuation, Reply, Request, Sampling, cache_key, estimated_tokens, joined
 from inference.settings import ModelsSettings
@@ -42,6 +44,7 @@ class Models:
         self._watch = Watch(settings, self.endpoint) if settings.notes else None
         self._cache = open_cache(settings.cache_path if cached else ":memory:")
         self._neighbours = Neighbours(settings.neighbours if cached else ())
+        self._quotas = Quotas(cache_folder(settings.cache_path) if cached else None)
         self._endpoints: dict[str, Endpoint] = {}
         self._in_flight: dict[str, _Flight] = {}
 
@@ -51,7 +54,8 @@ class Models:
         if name not in self._endpoints:
             settings = self.settings.endpoint(role)
             try:
-                self._endpoints[name] = open_endpoint(settings, self.media, self.settings.classical_threads)
+                with self._quotas.of(name):
+                    self._endpoints[name] = open_endpoint(settings, self.media, self.settings.classical_threads)
             except ValueError as error:
                 if self._watch is None:
                     raise
@@ -288,6 +292,7 @@ class Models:
         """Close all endpoints and the cache."""
         for endpoint in self._endpoints.values():
             await endpoint.close()
+        self._quotas.close()
         self._cache.close()
         self._neighbours.close()
         if self._watch is not None:
