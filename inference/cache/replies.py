@@ -16,12 +16,13 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from inference.cache import index as reply_index
+from inference.cache.claims import Claims, forget
 from inference.cache.index import Damaged
 from inference.cache.log import CacheEntry, Logged, LogWriter, encode_body, encode_line, read_log, stamp, write_log
 from inference.request import Completion
@@ -64,6 +65,7 @@ class ReplyCache:
         self.damaged_lines = 0
         self._path = None if path == MEMORY else Path(path)
         self._lock = threading.RLock()
+        self._claims = Claims()
         self._newest_s = 0.0
         self._inode = 0
         self._db: sqlite3.Connection | None = None
@@ -79,6 +81,8 @@ class ReplyCache:
             if not alone:
                 _share(self._held, self._path, exclusive)
             self._open(self._path, check=alone)
+            if alone:
+                self._use(forget)
             if alone and not exclusive:
                 fcntl.flock(self._held, fcntl.LOCK_SH)
             self.take_in()
@@ -91,10 +95,44 @@ class ReplyCache:
         wanted, found = list(keys), dict[str, Kept]()
         for first in range(0, len(wanted), KEYS_PER_QUERY):
             some = wanted[first : first + KEYS_PER_QUERY]
-            for logged in self._use(lambda db, some=some: reply_index.find(db, some)):
-                e = logged.entry
-                found[e.key] = Kept(e.completion, e.max_tokens, e.tokens_in, e.tokens_out)
+            found |= self._use(lambda db, some=some: _kept(db, some))
         return found
+
+    def claim(self, keys: Sequence[str], max_tokens: int) -> dict[str, Kept] | None:
+        """Take it on to ask for these keys: until they are put or released no other process can.
+
+        Returns the replies among them that are there and serve this budget, which are not claimed; None, and nothing
+        is claimed, while another process asks for one of the others. In memory there are no other processes.
+        """
+        if self._path is None:
+            return {}
+        if not self._use(lambda db: self._claims.are_free(db, keys)):
+            return None
+        with self._lock:
+            found = self._use(lambda db: self._claim(db, keys, max_tokens))
+            self._claims.made(key for key in keys if found is not None and key not in found)
+        return found
+
+    def _claim(self, db: sqlite3.Connection, keys: Sequence[str], max_tokens: int) -> dict[str, Kept] | None:
+        with reply_index.transaction(db):
+            found = {key: kept for key, kept in _kept(db, keys).items() if kept.serves(max_tokens)}
+            rest = [key for key in keys if key not in found]
+            if rest and not self._claims.are_free(db, rest):
+                return None
+            self._claims.make(db, rest)
+        return found
+
+    def release(self, keys: Iterable[str]) -> None:
+        """Ask for these keys no more; those that were put are released."""
+        with self._lock:
+            if self._path is not None and (held := self._claims.held(keys)):
+                self._use(lambda db: self._claims.end(db, held))
+                self._claims.ended(held)
+
+    def renew_claims(self) -> None:
+        """Keep what is claimed; to be called every few seconds while anything is."""
+        if self._path is not None:
+            self._use(self._claims.renew)
 
     def put(self, entries: Iterable[CacheEntry]) -> dict[str, Kept]:
         """Keep the replies; when this returns, a killed process finds them again. Returns what stands at their keys.
@@ -129,6 +167,8 @@ class ReplyCache:
                 return
             self._writer.append(b"".join(encode_line(each, body) for each, body in zip(logged, bodies, strict=True)))
             reply_index.insert(db, rows, self._writer.name, self._writer.size_bytes)
+            claimed = self._claims.end(db, dict.fromkeys(entry.key for entry in entries))
+        self._claims.ended(claimed)
 
     def take_in(self) -> None:
         """Take in what the logs hold beyond what the database has noted; other callers are let in between."""
@@ -234,6 +274,11 @@ class ReplyCache:
             "the reply cache %s was damaged (%s); rebuilt with %d replies from its log, the damaged file is kept as %s",
             path, damage, count, f"{path.name}.damaged",
         )  # fmt: skip
+
+
+def _kept(db: sqlite3.Connection, keys: Sequence[str]) -> dict[str, Kept]:
+    entries = [logged.entry for logged in reply_index.find(db, list(keys))]
+    return {e.key: Kept(e.completion, e.max_tokens, e.tokens_in, e.tokens_out) for e in entries}
 
 
 def _inode(path: Path) -> int:

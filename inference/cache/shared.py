@@ -11,7 +11,7 @@ import json
 import logging
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -72,6 +72,19 @@ class SegmentStore:
         Two machines that ask the same within one upload each use their own reply; the older one stands after it.
         """
         return self._cache.put(entries)
+
+    def claim(self, keys: Sequence[str], max_tokens: int) -> dict[str, Kept] | None:
+        """See :meth:`inference.cache.replies.ReplyCache.claim`: among the processes of this machine. Two machines may
+        both ask for a key until the reply of one was uploaded and taken in by the other."""
+        return self._cache.claim(keys, max_tokens)
+
+    def release(self, keys: Iterable[str]) -> None:
+        """See :meth:`inference.cache.replies.ReplyCache.release`."""
+        self._cache.release(keys)
+
+    def renew_claims(self) -> None:
+        """See :meth:`inference.cache.replies.ReplyCache.renew_claims`."""
+        self._cache.renew_claims()
 
     def count(self) -> int:
         """How many replies are kept here and in the segments taken in."""
