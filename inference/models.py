@@ -14,7 +14,7 @@ from inference.caller import Answered
 from inference.endpoint import Endpoint, kind_of, open_endpoint
 from inference.errors import NOT_SENT, BudgetUsedUp, CallError, Failure, RunStopped
 from inference.families.base import Family
-from inference.flow.budget import Budget
+from inference.flow.budget import Budget, budget_path
 from inference.flow.claims import Claiming
 from inference.flow.guard import guarded_by
 from inference.flow.in_flight import one_in_flight
@@ -41,7 +41,7 @@ class Models:
     def __init__(self, settings: ModelsSettings, cached: bool = True) -> None:
         self.settings = settings
         self.media = MediaStore(settings.input_root, settings.run_root, cache_bytes=128 * 2**20)
-        self.budget = Budget(settings.budget_usd, settings.budget_tokens)
+        self.budget = Budget(settings.budget_usd, settings.budget_tokens, budget_path(settings.notes))
         self._watch = Watch(settings, self.endpoint) if settings.notes else None
         self._cache = open_cache(settings.cache_path if cached else ":memory:")
         self._claiming = Claiming(self._cache)
@@ -308,6 +308,7 @@ class Models:
         for endpoint in self._endpoints.values():
             await endpoint.close()
         self._quotas.close()
+        self.budget.close()
         self._claiming.close()
         self._cache.close()
         self._neighbours.close()
