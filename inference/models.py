@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from inference.asked import Asked, cost_of
-from inference.cache.folders import cache_folder
 from inference.cache.neighbours import Neighbours
-from inference.cache.replies import CacheEntry, Kept
+from inference.cache.replies import MEMORY, CacheEntry, Kept
 from inference.cache.shared import open_cache
 from inference.caller import Answered
 from inference.endpoint import Endpoint, kind_of, open_endpoint
@@ -43,10 +42,11 @@ class Models:
         self.media = MediaStore(settings.input_root, settings.run_root, cache_bytes=128 * 2**20)
         self.budget = Budget(settings.budget_usd, settings.budget_tokens, budget_path(settings.notes))
         self._watch = Watch(settings, self.endpoint) if settings.notes else None
-        self._cache = open_cache(settings.cache_path if cached else ":memory:")
+        cache = settings.cache_path if cached else MEMORY
+        self._cache = open_cache(cache)
         self._claiming = Claiming(self._cache)
         self._neighbours = Neighbours(settings.neighbours if cached else ())
-        self._quotas = Quotas(cache_folder(settings.cache_path) if cached else None)
+        self._quotas = Quotas(cache)
         self._endpoints: dict[str, Endpoint] = {}
         self._in_flight: dict[str, _Flight] = {}
 

@@ -63,6 +63,12 @@ class Claims:
         """Go on claiming what is claimed."""
         db.execute("UPDATE claims SET until_s = ? WHERE owner = ?", (time.time() + CLAIM_S, self._owner))
 
+    def drop(self, db: sqlite3.Connection) -> None:
+        """Drop all claims of this process."""
+        if self._held:
+            db.execute("DELETE FROM claims WHERE owner = ?", (self._owner,))
+            self._held.clear()
+
 
 def forget(db: sqlite3.Connection) -> None:
     """Drop all claims: nobody is left who could have made them."""

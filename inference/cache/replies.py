@@ -24,6 +24,7 @@ from typing import TypeVar
 from inference.cache import index as reply_index
 from inference.cache.claims import Claims, forget
 from inference.cache.index import Damaged
+from inference.cache.locks import lock_alone, locked
 from inference.cache.log import CacheEntry, Logged, LogWriter, encode_body, encode_line, read_log, stamp, write_log
 from inference.request import Completion
 
@@ -77,7 +78,7 @@ class ReplyCache:
         self._writer = LogWriter(self.log_folder)
         self._held = os.open(self._path.parent / ".cache.lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            alone = _lock_alone(self._held)
+            alone = lock_alone(self._held)
             if not alone:
                 _share(self._held, self._path, exclusive)
             self._open(self._path, check=alone)
@@ -123,9 +124,9 @@ class ReplyCache:
         return found
 
     def release(self, keys: Iterable[str]) -> None:
-        """Ask for these keys no more; those that were put are released."""
+        """Ask for these keys no more; those that were put are released, and all when the cache is closed."""
         with self._lock:
-            if self._path is not None and (held := self._claims.held(keys)):
+            if self._db is not None and (held := self._claims.held(keys)):
                 self._use(lambda db: self._claims.end(db, held))
                 self._claims.ended(held)
 
@@ -214,9 +215,13 @@ class ReplyCache:
     def close(self) -> None:
         """Close the files; everything is already on disk. Closing again does nothing."""
         with self._lock:
-            if self._db is not None:
-                self._db.close()
-            self._db = None
+            try:
+                if self._db is not None:
+                    self._claims.drop(self._db)
+            finally:
+                if self._db is not None:
+                    self._db.close()
+                self._db = None
             if self._path is not None and self._held >= 0:
                 self._writer.abandon()
                 os.close(self._held)
@@ -246,7 +251,7 @@ class ReplyCache:
                 self._db.close()
                 self._db = None
             try:
-                with _locked(path.parent / ".rebuild.lock", fcntl.LOCK_SH):
+                with locked(path.parent / ".rebuild.lock", fcntl.LOCK_SH):
                     self._inode = _inode(path)
                     self._db = reply_index.open_index(str(path), self.log_folder, check)
                     self._inode = _inode(path)
@@ -266,7 +271,7 @@ class ReplyCache:
 
     def _rebuild(self, path: Path, damage: Damaged) -> None:
         """Rebuild the database, unless another process that saw the damage too has done it."""
-        with _locked(path.parent / ".rebuild.lock", fcntl.LOCK_EX):
+        with locked(path.parent / ".rebuild.lock", fcntl.LOCK_EX):
             if _inode(path) != self._inode:
                 return
             count = reply_index.rebuild(path, self.log_folder)
@@ -289,25 +294,7 @@ def _inode(path: Path) -> int:
         return 0
 
 
-# flock and not filelock: a cache is opened by many at once (LOCK_SH) and checked or pruned by one alone (LOCK_EX), and
-# who has checked it alone lets the others in without letting go of the file in between.
-def _lock_alone(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def _share(handle: int, path: Path, exclusive: bool) -> None:
     if exclusive:
         raise CacheInUse(f"another process has {path} open")
     fcntl.flock(handle, fcntl.LOCK_SH)
-
-
-@contextlib.contextmanager
-def _locked(path: Path, how: int) -> Iterator[None]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as handle:
-        fcntl.flock(handle, how)
-        yield

@@ -182,7 +182,7 @@ class Budget:
             self._timer.cancel()
         if self._state is not None:
             self._state.close()
-        self._state = self._timer = None
+        self._state = self._timer = self._path = None
 
     def _reserved(self, cost: Cost) -> bool | None:
         return self._change(lambda ledger: ledger.reserve(self._me, cost, time.time()))

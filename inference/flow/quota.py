@@ -18,6 +18,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from inference.cache.folders import cache_folder
 from inference.cache.mounts import on_network
 from inference.flow.limits import Gate, Rate
 from inference.flow.shared_state import SharedState
@@ -122,6 +123,7 @@ class Quota:
             self._timer.cancel()
             self._timer = None
         state.change(lambda shared: shared.members.pop(self._me, None))
+        self._beat_s = float("-inf")  # the next request is to join at once
         self._gate.lend(0, self._more)
 
     def _delay_s(self, rate: Rate, amount: float) -> float:
@@ -196,10 +198,16 @@ def _forget(shared: Shared) -> None:
 
 
 class Quotas:
-    """The quotas of all endpoints that one object opens, shared through ``folder``; None: each is its own."""
+    """The quotas of all endpoints that one object opens, shared through the folder of the reply cache ``cache``.
 
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
+    Where that is on object storage they are shared by the processes of one machine, each of which has the limits for
+    itself; a cache in memory is not shared at all.
+    """
+
+    def __init__(self, cache: str) -> None:
+        self._folder = cache_folder(cache)
+        if "://" in cache:
+            _log.warning("%s: each machine has the limits of all endpoints for itself", cache)
         self._opened: list[Quota] = []
 
     @contextlib.contextmanager

@@ -13,6 +13,8 @@ from typing import Generic, TypeVar
 
 from pydantic import TypeAdapter
 
+from inference.cache.locks import lock_alone
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -34,7 +36,7 @@ class SharedState(Generic[T]):
             self._lock = _opened(path.with_name(f".{path.name}.lock"), opened)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
             try:
-                if _alone(self._file):
+                if lock_alone(self._file):
                     value = self._read()
                     first(value)
                     self._write(value)
@@ -81,12 +83,3 @@ def _opened(path: Path, until: contextlib.ExitStack) -> int:
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     until.callback(os.close, handle)
     return handle
-
-
-def _alone(handle: int) -> bool:
-    """Whether no other process has the file open; all hold it with a lock that they share."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

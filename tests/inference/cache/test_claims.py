@@ -164,6 +164,14 @@ def test_alone_nothing_is_waited_for(opened: Opened) -> None:
     assert opened().claim(["a"], 100) == {}
 
 
+def test_a_process_that_closes_its_cache_claims_nothing_any_more(opened: Opened) -> None:
+    one, two = opened(), opened()
+    assert one.claim(["a", "b"], 100) == {}
+    one.close()
+    one.release(["a"])
+    assert two.claim(["a"], 100) == {}
+
+
 def test_a_database_without_claims_takes_them(opened: Opened, path: Path) -> None:
     opened().close()
     with closing(sqlite3.connect(path)) as db:

@@ -108,7 +108,7 @@ def test_a_lease_from_before_the_clock_was_set_back_counts_no_more() -> None:
 class Worker:
     """Keeps ``callers`` requests of one second each at the gate of its quota, all counted in ``under_way``."""
 
-    def __init__(self, path: Path, under_way: list["Worker"], most: int = 12, **limits: int) -> None:
+    def __init__(self, path: Path, under_way: list["Worker"], most: int = 12, **limits: Any) -> None:
         settings = EndpointSettings("openai", "m", max_concurrency=most, **limits)
         self.gate = Gate(most)
         self.quota = Quota(settings, self.gate, path)
@@ -214,7 +214,7 @@ def test_one_that_stands_idle_leaves(path: Path) -> None:
 
 
 def test_requests_and_tokens_a_minute_are_one_schedule(path: Path) -> None:
-    async def main(**limits: int) -> list[float]:
+    async def main(**limits: Any) -> list[float]:
         workers = [Worker(path, [], most=100, **limits) for _ in range(3)]
         workers[0].work(callers=5, calls=20, tokens=100)
         workers[1].work(callers=5, calls=20, tokens=100)
@@ -291,7 +291,7 @@ def test_endpoints_of_one_name_and_place_are_one(
     tmp_path: Path, other: str, fields: dict[str, Any], files: int
 ) -> None:
     async def main() -> int:
-        quotas = Quotas(tmp_path)
+        quotas = Quotas(str(tmp_path / "replies.sqlite"))
         for name, changed in (("e", {}), (other, fields)):
             with quotas.of(name):
                 flow = Flow(EndpointSettings("openai", "m", **{"base_url": "http://a/v1", **changed}))
@@ -302,10 +302,27 @@ def test_endpoints_of_one_name_and_place_are_one(
     assert run(main()) == files
 
 
-def test_without_a_folder_an_endpoint_has_its_quota_for_itself() -> None:
+def test_with_a_cache_in_memory_an_endpoint_has_its_quota_for_itself() -> None:
     async def main() -> int:
-        with Quotas(None).of("e"):
+        with Quotas(":memory:").of("e"):
             flow = Flow(EndpointSettings("openai", "m", max_concurrency=3))
         return len([await flow.gate.enter() for _ in range(3)])
 
     assert run(main()) == 3
+
+
+def test_a_cache_on_object_storage_is_shared_by_one_machine_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    async def main() -> None:
+        quotas = Quotas("gs://bucket/cache/replies.sqlite")
+        with quotas.of("e"):
+            flow = Flow(EndpointSettings("openai", "m"))
+        await flow.gate.enter()
+        quotas.close()
+
+    run(main())
+    assert len(list(tmp_path.rglob("quota-*.json"))) == 1
+    assert "each machine has the limits of all endpoints for itself" in caplog.text
