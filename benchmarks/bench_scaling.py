@@ -102,15 +102,16 @@ def quota(folder: Path, workers: int, seconds: float) -> dict[str, Any]:
     return {"quota_ratio": round(busiest / PER_MINUTE, 4), "most_at_once": most_inside, "at_once_limit": AT_ONCE}
 
 
-def rate(folder: Path, workers: int, calls: int) -> tuple[float, float]:
-    """Calls a second of all workers together, and processor seconds of all for 1,000 calls."""
+def rate(folder: Path, workers: int, calls: int) -> tuple[float, float, int]:
+    """Calls a second of all workers together, processor seconds of all for 1,000 calls, and the most at once."""
     with serving("--slots", "1000", "--latency-s", "0.5") as server:
         limits = {"at_once": PER_WORKER * workers, "per_minute": 0, "calls": calls, "seconds": 0}
         said = run_workers(server, folder, workers, **limits)
         figures = server.ask("figures")
     if figures["answered"] != calls * workers or figures["most_inside"] > PER_WORKER * workers:
         raise RuntimeError(f"{calls * workers} calls: {figures}")
-    return figures["answered"] / figures["wall_s"], 1000 * sum(each["cpu_s"] for each in said) / (calls * workers)
+    cpu_s = 1000 * sum(each["cpu_s"] for each in said) / (calls * workers)
+    return figures["answered"] / figures["wall_s"], cpu_s, figures["most_inside"]
 
 
 def scaling(folder: Path, calls: int) -> dict[str, Any]:
@@ -119,10 +120,13 @@ def scaling(folder: Path, calls: int) -> dict[str, Any]:
     line: dict[str, Any] = {}
     alone = 0.0
     for workers in (1, 2, 4):
-        per_s, cpu_s = rate(folder / str(workers), workers, calls)
+        per_s, cpu_s, most = rate(folder / str(workers), workers, calls)
         alone = alone or per_s
         line[f"linear_{workers}"] = linear = round(per_s / (workers * alone), 3)
-        print(f"  {workers} workers {per_s:8.1f} calls/s  {linear:.3f} of linear  {cpu_s:.2f} CPU s/1,000")
+        print(
+            f"  {workers} workers {per_s:8.1f} calls/s  {linear:.3f} of linear  {cpu_s:.2f} CPU s/1,000  "
+            f"at once {most} of {PER_WORKER * workers}"
+        )
     return line
 
 

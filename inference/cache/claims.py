@@ -28,6 +28,8 @@ class Claims:
 
     def are_free(self, db: sqlite3.Connection, keys: Collection[str]) -> bool:
         """Whether no other process has a claim on any of the keys."""
+        if not keys:
+            return True
         now_s = time.time()  # a claim that ends beyond CLAIM_S was made before the clock was set back
         others = f"key IN ({','.join('?' * len(keys))}) AND owner != ? AND until_s > ? AND until_s <= ?"
         values = (*keys, self._owner, now_s, now_s + CLAIM_S)

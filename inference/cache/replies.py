@@ -107,20 +107,24 @@ class ReplyCache:
         """
         if self._path is None:
             return {}
-        if not self._use(lambda db: self._claims.are_free(db, keys)):
-            return None
         with self._lock:
             found = self._use(lambda db: self._claim(db, keys, max_tokens))
             self._claims.made(key for key in keys if found is not None and key not in found)
         return found
 
     def _claim(self, db: sqlite3.Connection, keys: Sequence[str], max_tokens: int) -> dict[str, Kept] | None:
-        with reply_index.transaction(db):
+        def free() -> dict[str, Kept] | None:
             found = {key: kept for key, kept in _kept(db, keys).items() if kept.serves(max_tokens)}
-            rest = [key for key in keys if key not in found]
-            if rest and not self._claims.are_free(db, rest):
-                return None
-            self._claims.make(db, rest)
+            return found if self._claims.are_free(db, [key for key in keys if key not in found]) else None
+
+        if (
+            not self._claims.are_free(db, keys) and free() is None
+        ):  # who waits looks often, and is not to lock others out
+            return None
+        with reply_index.transaction(db):
+            found = free()
+            if found is not None:
+                self._claims.make(db, [key for key in keys if key not in found])
         return found
 
     def release(self, keys: Iterable[str]) -> None:

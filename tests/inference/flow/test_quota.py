@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+import inference.flow.quota
 from inference.flow.limits import BURST_S, Gate
 from inference.flow.quota import LEASE_S, Member, Quota, Quotas, Shared, divided
 from inference.flow.requests import Flow
@@ -258,6 +260,20 @@ def test_where_no_file_can_be_had_the_limits_are_the_process_s(
 
     assert run(main()) == 12
     assert "each worker process has the endpoint's limits for itself" in caplog.text
+
+
+def test_where_machines_share_the_file_time_is_the_world_s(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inference.flow.quota, "on_network", lambda folder: folder == path.parent)
+
+    async def main() -> float:
+        worker = Worker(path, [])
+        worker.work(callers=1)
+        await asyncio.sleep(0.01)
+        await worker.stop()
+        [member] = json.loads(path.read_text("utf-8"))["members"].values()
+        return member["until_s"]
+
+    assert run(main()) == pytest.approx(time.time() + LEASE_S, abs=60)
 
 
 def test_a_damaged_file_is_begun_anew(path: Path) -> None:
