@@ -19,7 +19,7 @@ LOST_S = 15.0
 """A process that says nothing for so long is lost. What it had under way counts as spent: the servers may have sent a
 bill."""
 RENEW_S = 5.0
-FIRST_LOOK_S, MAX_LOOK_S = 0.02, 0.5
+FIRST_LOOK_S, MAX_LOOK_S = 0.02, 0.2
 """How long until a process that waits looks again what the others have left, at first and at most."""
 
 T = TypeVar("T")

@@ -157,9 +157,10 @@ class Quota:
         if not wanted:
             self._leave(state)
             return
+        self._next_beat(self._beat_s + BEAT_S)  # first of all: a file server that is away for once ends no lease
         share, due = state.change(lambda shared: shared.lease(self._me, inside, wanted, self._most, self._now_s()))
-        hurried = share < min(due, wanted) or inside > share
-        self._next_beat(self._beat_s + (HURRY_S if hurried else BEAT_S))
+        if share < min(due, wanted) or inside > share:
+            self._next_beat(self._beat_s + HURRY_S)
         self._gate.lend(share, self._more)
 
     def _next_beat(self, when_s: float) -> None:
