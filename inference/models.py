@@ -184,7 +184,6 @@ class Models:
         """The samples of these indices, asked for, and cached as they arrive."""
         wanted = [asked.keys[index] for index in indices]
         stored: dict[str, Kept] = {}
-
         noted: list[Reply] = []
 
         def arrived(first: int, part: Reply) -> None:
