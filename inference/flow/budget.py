@@ -231,6 +231,7 @@ def share_budget(path: Path, usd: float | None, tokens: int | None) -> None:
         ledger.usd, ledger.tokens = usd, tokens
 
     if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
         SharedState(path, Ledger, begin).close()
 
 

@@ -90,7 +90,6 @@ def workers(
     """A worker for each list of what is asked, all ready; ``seconds`` sets constants of modules by their names."""
     notes = str(folder / "notes") if tokens is not None else ""
     if path := budget_path(notes):
-        path.parent.mkdir()
         share_budget(path, None, tokens)
     given = {"url": url, "folder": str(folder), "run": str(folder), "notes": notes, "tokens": tokens}
     given |= {"callers": callers, "seconds": seconds or {}, "limits": limits}
