@@ -7,15 +7,17 @@ from typing import Any
 
 from inference.asked import Asked, cost_of
 from inference.cache.neighbours import Neighbours
-from inference.cache.replies import CacheEntry, Kept
+from inference.cache.replies import MEMORY, CacheEntry, Kept
 from inference.cache.shared import open_cache
 from inference.caller import Answered
 from inference.endpoint import Endpoint, kind_of, open_endpoint
 from inference.errors import NOT_SENT, BudgetUsedUp, CallError, Failure, RunStopped
 from inference.families.base import Family
-from inference.flow.budget import Budget
+from inference.flow.budget import Budget, budget_path
+from inference.flow.claims import Claiming
 from inference.flow.guard import guarded_by
 from inference.flow.in_flight import one_in_flight
+from inference.flow.quota import Quotas
 from inference.flow.watch import Watch
 from inference.request import Continuation, Reply, Request, Sampling, cache_key, estimated_tokens, joined
 from inference.settings import ModelsSettings
@@ -38,10 +40,13 @@ class Models:
     def __init__(self, settings: ModelsSettings, cached: bool = True) -> None:
         self.settings = settings
         self.media = MediaStore(settings.input_root, settings.run_root, cache_bytes=128 * 2**20)
-        self.budget = Budget(settings.budget_usd, settings.budget_tokens)
+        self.budget = Budget(settings.budget_usd, settings.budget_tokens, budget_path(settings.notes))
         self._watch = Watch(settings, self.endpoint) if settings.notes else None
-        self._cache = open_cache(settings.cache_path if cached else ":memory:")
+        cache = settings.cache_path if cached else MEMORY
+        self._cache = open_cache(cache)
+        self._claiming = Claiming(self._cache)
         self._neighbours = Neighbours(settings.neighbours if cached else ())
+        self._quotas = Quotas(cache)
         self._endpoints: dict[str, Endpoint] = {}
         self._in_flight: dict[str, _Flight] = {}
 
@@ -51,7 +56,8 @@ class Models:
         if name not in self._endpoints:
             settings = self.settings.endpoint(role)
             try:
-                self._endpoints[name] = open_endpoint(settings, self.media, self.settings.classical_threads)
+                with self._quotas.of(name):
+                    self._endpoints[name] = open_endpoint(settings, self.media, self.settings.classical_threads)
             except ValueError as error:
                 if self._watch is None:
                     raise
@@ -150,10 +156,34 @@ class Models:
     async def _send(
         self, asked: Asked, indices: tuple[int, ...], max_tokens: int, flights: dict[str, _Flight]
     ) -> dict[str, Kept]:
-        """Send the request; cache each reply the moment it arrives; pass them to the callers that joined."""
+        """Send the request, unless another process has; pass the replies to the callers that joined."""
+        keys = [asked.keys[index] for index in indices]
+        try:
+            if kind_of(asked.endpoint.settings.kind).in_process:
+                kept = await self._request(asked, indices, max_tokens)
+            else:
+                async with self._claiming.holding(keys, max_tokens) as kept:
+                    rest = tuple(index for index in indices if asked.keys[index] not in kept)
+                    if rest:
+                        kept |= await self._request(asked, rest, max_tokens)
+        except BaseException as error:
+            for flight in flights.values():
+                flight.future.set_exception(error)
+                flight.future.exception()  # marks it as seen when nobody joined
+            raise
+        else:
+            for key in keys:
+                flights[key].future.set_result(kept[key])
+            return kept
+        finally:
+            for key, flight in flights.items():
+                if self._in_flight.get(key) is flight:
+                    del self._in_flight[key]
+
+    async def _request(self, asked: Asked, indices: tuple[int, ...], max_tokens: int) -> dict[str, Kept]:
+        """The samples of these indices, asked for, and cached as they arrive."""
         wanted = [asked.keys[index] for index in indices]
         stored: dict[str, Kept] = {}
-
         noted: list[Reply] = []
 
         def arrived(first: int, part: Reply) -> None:
@@ -164,23 +194,11 @@ class Models:
         sampling = replace(asked.sampling, max_tokens=max_tokens)
         request = Request(asked.prompt, sampling, indices, asked.continuation, arrived)
         try:
-            kept = await self._kept(asked, wanted, request, stored, noted)
-        except BaseException as error:
-            if isinstance(error, CallError):
-                self._keep(asked, wanted, error.partial, max_tokens, stored)
-                error.key = wanted[min(len(error.partial.completions), len(wanted) - 1)]
-            for flight in flights.values():
-                flight.future.set_exception(error)
-                flight.future.exception()  # marks it as seen when nobody joined
+            return await self._kept(asked, wanted, request, stored, noted)
+        except CallError as error:
+            self._keep(asked, wanted, error.partial, max_tokens, stored)
+            error.key = wanted[min(len(error.partial.completions), len(wanted) - 1)]
             raise
-        else:
-            for key in wanted:
-                flights[key].future.set_result(kept[key])
-            return kept
-        finally:
-            for key, flight in flights.items():
-                if self._in_flight.get(key) is flight:
-                    del self._in_flight[key]
 
     async def _kept(
         self, asked: Asked, wanted: Sequence[str], request: Request, stored: dict[str, Kept], noted: list[Reply]
@@ -288,6 +306,9 @@ class Models:
         """Close all endpoints and the cache."""
         for endpoint in self._endpoints.values():
             await endpoint.close()
+        self._quotas.close()
+        self.budget.close()
+        self._claiming.close()
         self._cache.close()
         self._neighbours.close()
         if self._watch is not None:

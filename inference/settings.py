@@ -61,7 +61,8 @@ def _known_family(name: str) -> str:
 class EndpointSettings:
     """One model endpoint: where it is, how it is asked, what it can do, and what it costs.
 
-    The limits of flow hold for each worker process. An API key never stands in a config. Prices are in US dollars per
+    The limits of flow hold for all worker processes together that use one reply cache (:mod:`inference.flow.quota`),
+    ``max_bytes_in_flight`` for each. An API key never stands in a config. Prices are in US dollars per
     million tokens.
     """
 
@@ -146,8 +147,8 @@ class EndpointSettings:
 class ModelsSettings:
     """All that a worker needs to reach the models: endpoints, which role uses which, the cache and the media roots.
 
-    ``budget_usd`` and ``budget_tokens`` bound what one worker process may spend (None: no bound). ``notes`` is the
-    folder in which the processes of one run note what they paid and which servers are away
+    ``budget_usd`` and ``budget_tokens`` bound what may be spent (None: no bound) by all processes of a run together.
+    ``notes`` is the folder in which these note what they paid and which servers are away
     (:mod:`inference.flow.notes`); "" where there is no run, and then no endpoint is checked or waited for.
     ``neighbours`` are further caches on this machine, whose replies are taken over where they are wanted.
     """

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from inference.cache import claims
 from inference.cache.log import Batch, CacheEntry, Logged, decode_body, encode_body, read_log, stamp, write_log
 from schemas.files import written_whole
 
@@ -45,7 +46,13 @@ _OLDER_EQUAL = """
 _PUT = _INSERT + _BETTER
 _TAKE_IN = f"{_INSERT}({_BETTER}) OR ({_OLDER_EQUAL})"
 _TAKEN = "INSERT INTO logs VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET bytes = excluded.bytes"
-_DAMAGE_WORDS = ("malformed JSON", "Could not decode to UTF-8", "no such table", "no such column")
+_DAMAGE_WORDS = (
+    "malformed JSON",
+    "Could not decode to UTF-8",
+    "no such table",
+    "no such column",
+    "unsupported file format",
+)
 _SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ
 
 Row = tuple[str, str, str, str, int, float, str, int, int, int | None]
@@ -158,6 +165,7 @@ def _check_pages(db: sqlite3.Connection) -> None:
 
 def _bring_up_to_date(db: sqlite3.Connection, log_folder: Path | None) -> None:
     """Make the tables, or update a database from before there were logs: its replies are written into a first log."""
+    db.execute(claims.SCHEMA)
     if _columns(db) >= set(_COLUMNS) and db.execute("SELECT 1 FROM sqlite_master WHERE name = 'logs'").fetchone():
         return
     with transaction(db):

@@ -16,13 +16,15 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from inference.cache import index as reply_index
+from inference.cache.claims import Claims, forget
 from inference.cache.index import Damaged
+from inference.cache.locks import lock_alone, locked
 from inference.cache.log import CacheEntry, Logged, LogWriter, encode_body, encode_line, read_log, stamp, write_log
 from inference.request import Completion
 
@@ -64,6 +66,7 @@ class ReplyCache:
         self.damaged_lines = 0
         self._path = None if path == MEMORY else Path(path)
         self._lock = threading.RLock()
+        self._claims = Claims()
         self._newest_s = 0.0
         self._inode = 0
         self._db: sqlite3.Connection | None = None
@@ -75,10 +78,12 @@ class ReplyCache:
         self._writer = LogWriter(self.log_folder)
         self._held = os.open(self._path.parent / ".cache.lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            alone = _lock_alone(self._held)
+            alone = lock_alone(self._held)
             if not alone:
                 _share(self._held, self._path, exclusive)
             self._open(self._path, check=alone)
+            if alone:
+                self._use(forget)
             if alone and not exclusive:
                 fcntl.flock(self._held, fcntl.LOCK_SH)
             self.take_in()
@@ -91,10 +96,48 @@ class ReplyCache:
         wanted, found = list(keys), dict[str, Kept]()
         for first in range(0, len(wanted), KEYS_PER_QUERY):
             some = wanted[first : first + KEYS_PER_QUERY]
-            for logged in self._use(lambda db, some=some: reply_index.find(db, some)):
-                e = logged.entry
-                found[e.key] = Kept(e.completion, e.max_tokens, e.tokens_in, e.tokens_out)
+            found |= self._use(lambda db, some=some: _kept(db, some))
         return found
+
+    def claim(self, keys: Sequence[str], max_tokens: int) -> dict[str, Kept] | None:
+        """Take it on to ask for these keys: until they are put or released no other process can.
+
+        Returns the replies among them that are there and serve this budget, which are not claimed; None, and nothing
+        is claimed, while another process asks for one of the others. In memory there are no other processes.
+        """
+        if self._path is None:
+            return {}
+        with self._lock:
+            found = self._use(lambda db: self._claim(db, keys, max_tokens))
+            self._claims.made(key for key in keys if found is not None and key not in found)
+        return found
+
+    def _claim(self, db: sqlite3.Connection, keys: Sequence[str], max_tokens: int) -> dict[str, Kept] | None:
+        def free() -> dict[str, Kept] | None:
+            found = {key: kept for key, kept in _kept(db, keys).items() if kept.serves(max_tokens)}
+            return found if self._claims.are_free(db, [key for key in keys if key not in found]) else None
+
+        if (
+            not self._claims.are_free(db, keys) and free() is None
+        ):  # who waits looks often, and is not to lock others out
+            return None
+        with reply_index.transaction(db):
+            found = free()
+            if found is not None:
+                self._claims.make(db, [key for key in keys if key not in found])
+        return found
+
+    def release(self, keys: Iterable[str]) -> None:
+        """Ask for these keys no more; those that were put are released, and all when the cache is closed."""
+        with self._lock:
+            if self._db is not None and (held := self._claims.held(keys)):
+                self._use(lambda db: self._claims.end(db, held))
+                self._claims.ended(held)
+
+    def renew_claims(self) -> None:
+        """Keep what is claimed; to be called every few seconds while anything is."""
+        if self._path is not None:
+            self._use(self._claims.renew)
 
     def put(self, entries: Iterable[CacheEntry]) -> dict[str, Kept]:
         """Keep the replies; when this returns, a killed process finds them again. Returns what stands at their keys.
@@ -129,6 +172,8 @@ class ReplyCache:
                 return
             self._writer.append(b"".join(encode_line(each, body) for each, body in zip(logged, bodies, strict=True)))
             reply_index.insert(db, rows, self._writer.name, self._writer.size_bytes)
+            claimed = self._claims.end(db, dict.fromkeys(entry.key for entry in entries))
+        self._claims.ended(claimed)
 
     def take_in(self) -> None:
         """Take in what the logs hold beyond what the database has noted; other callers are let in between."""
@@ -174,9 +219,13 @@ class ReplyCache:
     def close(self) -> None:
         """Close the files; everything is already on disk. Closing again does nothing."""
         with self._lock:
-            if self._db is not None:
-                self._db.close()
-            self._db = None
+            try:
+                if self._db is not None:
+                    self._claims.drop(self._db)
+            finally:
+                if self._db is not None:
+                    self._db.close()
+                self._db = None
             if self._path is not None and self._held >= 0:
                 self._writer.abandon()
                 os.close(self._held)
@@ -206,7 +255,7 @@ class ReplyCache:
                 self._db.close()
                 self._db = None
             try:
-                with _locked(path.parent / ".rebuild.lock", fcntl.LOCK_SH):
+                with locked(path.parent / ".rebuild.lock", fcntl.LOCK_SH):
                     self._inode = _inode(path)
                     self._db = reply_index.open_index(str(path), self.log_folder, check)
                     self._inode = _inode(path)
@@ -226,7 +275,7 @@ class ReplyCache:
 
     def _rebuild(self, path: Path, damage: Damaged) -> None:
         """Rebuild the database, unless another process that saw the damage too has done it."""
-        with _locked(path.parent / ".rebuild.lock", fcntl.LOCK_EX):
+        with locked(path.parent / ".rebuild.lock", fcntl.LOCK_EX):
             if _inode(path) != self._inode:
                 return
             count = reply_index.rebuild(path, self.log_folder)
@@ -234,6 +283,11 @@ class ReplyCache:
             "the reply cache %s was damaged (%s); rebuilt with %d replies from its log, the damaged file is kept as %s",
             path, damage, count, f"{path.name}.damaged",
         )  # fmt: skip
+
+
+def _kept(db: sqlite3.Connection, keys: Sequence[str]) -> dict[str, Kept]:
+    entries = [logged.entry for logged in reply_index.find(db, list(keys))]
+    return {e.key: Kept(e.completion, e.max_tokens, e.tokens_in, e.tokens_out) for e in entries}
 
 
 def _inode(path: Path) -> int:
@@ -244,25 +298,7 @@ def _inode(path: Path) -> int:
         return 0
 
 
-# flock and not filelock: a cache is opened by many at once (LOCK_SH) and checked or pruned by one alone (LOCK_EX), and
-# who has checked it alone lets the others in without letting go of the file in between.
-def _lock_alone(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def _share(handle: int, path: Path, exclusive: bool) -> None:
     if exclusive:
         raise CacheInUse(f"another process has {path} open")
     fcntl.flock(handle, fcntl.LOCK_SH)
-
-
-@contextlib.contextmanager
-def _locked(path: Path, how: int) -> Iterator[None]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as handle:
-        fcntl.flock(handle, how)
-        yield

@@ -7,21 +7,19 @@ local log, and the next one on that machine uploads them. When a machine is lost
 the last ``upload_every_s`` seconds and of the upload then running are lost.
 """
 
-import hashlib
 import json
 import logging
-import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock
 
+from inference.cache.folders import local_folder_of, shared_location
 from inference.cache.log import encode_body, encode_line
-from inference.cache.mounts import on_network
-from inference.cache.replies import MEMORY, CacheEntry, Kept, Logged, ReplyCache
+from inference.cache.replies import CacheEntry, Kept, Logged, ReplyCache
 from inference.cache.shared_files import CHUNK_BYTES, SegmentFiles, TornSegment
 from schemas.files import write_atomically
 
@@ -74,6 +72,19 @@ class SegmentStore:
         Two machines that ask the same within one upload each use their own reply; the older one stands after it.
         """
         return self._cache.put(entries)
+
+    def claim(self, keys: Sequence[str], max_tokens: int) -> dict[str, Kept] | None:
+        """See :meth:`inference.cache.replies.ReplyCache.claim`: among the processes of this machine. Two machines may
+        both ask for a key until the reply of one was uploaded and taken in by the other."""
+        return self._cache.claim(keys, max_tokens)
+
+    def release(self, keys: Iterable[str]) -> None:
+        """See :meth:`inference.cache.replies.ReplyCache.release`."""
+        self._cache.release(keys)
+
+    def renew_claims(self) -> None:
+        """See :meth:`inference.cache.replies.ReplyCache.renew_claims`."""
+        self._cache.renew_claims()
 
     def count(self) -> int:
         """How many replies are kept here and in the segments taken in."""
@@ -267,20 +278,3 @@ def open_cache(path: str) -> ReplyCache | SegmentStore:
     """
     location = shared_location(path)
     return ReplyCache(path) if location is None else SegmentStore(location, str(local_folder_of(location)))
-
-
-def shared_location(path: str) -> str | None:
-    """The folder that holds the segments of the cache ``path``; None for a cache on a local disk or in memory."""
-    if "://" in path:
-        return path.rpartition("/")[0]
-    if path == MEMORY or not on_network(folder := Path(path).resolve().parent):
-        return None
-    return str(folder)
-
-
-def local_folder_of(location: str) -> Path:
-    """Where this machine keeps its copy of a shared cache: in the user's cache folder if that is on a local disk."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundtrace"
-    if on_network(base):
-        base = Path(tempfile.gettempdir()) / f"groundtrace-{os.getuid()}"
-    return base / hashlib.sha256(location.encode("utf-8", "surrogateescape")).hexdigest()[:32]

@@ -5,7 +5,7 @@ import contextlib
 import heapq
 import itertools
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 OVERLOADED_SHARE = 0.2
 """Above this share of overloaded requests the limit falls; below half of it, it rises."""
@@ -25,46 +25,67 @@ class Gate:
     an overloaded server decides. More than a fifth: the limit falls to 0.7 of itself, and requests begun before that
     don't count any more. Less than a tenth: it rises by a sixteenth of the most. Single faults change nothing, since
     a server that drops one request in fifty is not overloaded.
+
+    Where several processes share the endpoint, this one is lent some of its places (:meth:`lend`).
     """
 
     def __init__(self, most: int, adaptive: bool = True) -> None:
         self.limit = self.most = most
         self._adaptive = adaptive
-        self._inside = 0
+        self._lent = most
+        self._more: Callable[[], None] | None = None
+        self.inside = self._demand = 0
         self._epoch = self._seen = self._overloaded = 0
         self._order = itertools.count()
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
 
     async def enter(self, rank: int = 0) -> int:
         """Wait for a place; waiting requests of lower rank go first. Gives the token that :meth:`leave` wants."""
-        if self._inside >= self.limit or self._waiting:
+        self._demand = max(self._demand, self.inside + len(self._waiting) + 1)
+        if self.inside >= self._room or self._waiting:
             place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             heapq.heappush(self._waiting, (rank, next(self._order), place))
             self._admit()
+            if self._more is not None and self._lent <= self.inside < self.limit:
+                self._more()
             try:
                 await place
             except asyncio.CancelledError:
                 if place.done() and not place.cancelled():
-                    self._inside -= 1
+                    self.inside -= 1
                     self._admit()
                 raise
         else:
-            self._inside += 1
+            self.inside += 1
         return self._epoch
 
     def leave(self, token: int, overloaded: bool = False) -> None:
         """Give the place back, and say whether the server was overloaded."""
-        self._inside -= 1
+        self.inside -= 1
         if self._adaptive and token == self._epoch:
             self._seen += 1
             self._overloaded += overloaded
             self._adapt()
         self._admit()
 
+    def lend(self, places: int, more: Callable[[], None] | None = None) -> None:
+        """From now on at most so many at once; ``more`` is called when a request has to wait because of that."""
+        self._lent, self._more = places, more
+        self._admit()
+
+    def demand(self) -> int:
+        """How many places there was work for at most since this was last asked."""
+        demand, self._demand = min(self._demand, self.limit), self.inside + len(self._waiting)
+        return demand
+
+    @property
+    def _room(self) -> int:
+        return min(self.limit, self._lent)
+
     def _adapt(self) -> None:
-        window = max(self.limit, MIN_SEEN)
+        window = max(self._room, MIN_SEEN)
         if self._overloaded > OVERLOADED_SHARE * window:
-            self.limit = max(1, int(self.limit * FALL))
+            self.limit = max(1, int(self._room * FALL))
             self._epoch += 1
         elif self._seen < window:
             return
@@ -73,10 +94,10 @@ class Gate:
         self._seen = self._overloaded = 0
 
     def _admit(self) -> None:
-        while self._waiting and self._inside < self.limit:
+        while self._waiting and self.inside < self._room:
             _, _, place = heapq.heappop(self._waiting)
             if not place.done():
-                self._inside += 1
+                self.inside += 1
                 place.set_result(None)
 
 
@@ -119,22 +140,18 @@ class Rate:
     """At most ``per_minute`` units a minute, evenly, with bursts of a second's worth. 0 is no limit."""
 
     def __init__(self, per_minute: int) -> None:
+        self.bounded = per_minute > 0
+        self.free_s = float("-inf")
+        """When the next unit is free: all that there is to know of the units taken so far."""
         self._s_each = 60 / per_minute if per_minute else 0.0
-        self._free_s = float("-inf")
 
     def delay_s(self, amount: float, now_s: float) -> float:
         """Take ``amount`` units at time ``now_s``; how long to wait before using them. Negative amounts give back."""
         if not self._s_each:
             return 0.0
-        begin_s = max(self._free_s, now_s - BURST_S)
-        self._free_s = begin_s + amount * self._s_each
+        begin_s = max(self.free_s, now_s - BURST_S)
+        self.free_s = begin_s + amount * self._s_each
         return max(0.0, begin_s - now_s)
-
-    async def take(self, amount: float) -> None:
-        """Wait until ``amount`` units may be used."""
-        wait_s = self.delay_s(amount, asyncio.get_running_loop().time())
-        if wait_s:
-            await asyncio.sleep(wait_s)
 
 
 class Opening:

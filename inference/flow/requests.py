@@ -13,7 +13,8 @@ from typing import TypeVar
 from inference.errors import NOT_SENT, OVERLOADED, CallError, Failure
 from inference.flow.guard import guard_of_call
 from inference.flow.in_flight import one_in_flight
-from inference.flow.limits import BytesInFlight, Gate, Opening, Rate
+from inference.flow.limits import BytesInFlight, Gate, Opening
+from inference.flow.quota import quota_of
 from inference.flow.retry import retried
 from inference.request import Reply, Request, estimated_tokens, joined
 from inference.settings import EndpointSettings
@@ -27,7 +28,7 @@ Send = Callable[[Request, int], Awaitable[Reply]]
 
 
 class Flow:
-    """What decides when an endpoint's requests are sent, for one worker process."""
+    """What decides when an endpoint's requests are sent. Its quota may be shared with other worker processes."""
 
     def __init__(self, settings: EndpointSettings) -> None:
         self._settings = settings
@@ -35,8 +36,7 @@ class Flow:
         self._opening = Opening(settings.max_concurrency)
         self._reading = asyncio.Semaphore(READ_AT_ONCE)
         self._bytes = BytesInFlight(settings.max_bytes_in_flight)
-        self._requests = Rate(settings.requests_per_minute)
-        self._tokens = Rate(settings.tokens_per_minute)
+        self._quota = quota_of(settings, self.gate)
 
     @contextlib.asynccontextmanager
     async def holding(self, read: Callable[[], T], size_bytes: Callable[[T], int]) -> AsyncIterator[T]:
@@ -157,8 +157,7 @@ class Flow:
         try:
             await self._opening.take()
             # After the gate: what was counted while it waited for a place would later be sent in a burst.
-            await self._requests.take(1)
-            await self._tokens.take(estimate)
+            await self._quota.take(estimate)
             with one_in_flight():
                 async with asyncio.timeout(self._settings.timeout_s):
                     reply = await send(request, n)
@@ -171,7 +170,7 @@ class Flow:
         finally:
             self.gate.leave(token, overloaded)
         taken = reply.usage.tokens_in + reply.usage.tokens_out
-        self._tokens.delay_s(taken - estimate, asyncio.get_running_loop().time())
+        self._quota.correct(taken - estimate)
         return reply
 
 

@@ -1,11 +1,11 @@
-"""What a run may spend, shared out to its worker processes and its waves."""
+"""What a run may spend, in all its worker processes and its waves together."""
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
+from inference.flow.budget import budget_path, share_budget
 from inference.flow.notes import Paid
 from inference.settings import ModelsSettings
 from pipelines.running.counts import Figures
@@ -14,6 +14,8 @@ from schemas.run_summary import BudgetFigures
 from stages.plumbing.stage import BUDGET
 
 LOCAL_RUNNERS = ("directrunner", "fnapirunner", "bundlebaseddirectrunner")
+CLOUD_RUNNERS = ("dataflowrunner",)
+"""Their workers see no folder of this machine."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +45,20 @@ class RunBudget:
         return self.usd is not None or self.tokens is not None
 
     def check(self, options: PipelineOptions) -> None:
-        """Raises :class:`OptionError` when the runner's workers are not on this machine, out of a budget's reach."""
-        if self.bounded and not is_local(options):
-            raise OptionError("a budget can only be kept on this machine: drop --runner or the budget")
+        """Raises :class:`OptionError` for a runner whose workers cannot see the run folder, where the budget is kept.
 
-    def share(self, models: ModelsSettings, spent: Spent, workers: int) -> ModelsSettings:
-        """The settings of one of the worker processes, with its part of what is left."""
-        usd = None if self.usd is None else max(0.0, self.usd - spent.usd) / workers
-        tokens = None if self.tokens is None else max(0, self.tokens - spent.tokens) // workers
-        return replace(models, budget_usd=usd, budget_tokens=tokens)
+        Of other runners it is not known from here: a worker that does not see it stops the run before it pays.
+        """
+        if self.bounded and _runner(options) in CLOUD_RUNNERS:
+            raise OptionError("a budget is kept in the run folder, which workers there cannot see: drop one of the two")
+
+    def kept(self, models: ModelsSettings) -> ModelsSettings:
+        """The settings of the workers of a run, all of which keep this one budget in the folder of its notes."""
+        path = budget_path(models.notes)
+        if not self.bounded or path is None:
+            return models
+        share_budget(path, self.usd, self.tokens)
+        return replace(models, budget_usd=self.usd, budget_tokens=self.tokens)
 
     def summary(self, spent: Spent, figures: Figures) -> BudgetFigures:
         """What run.json says of the budget."""
@@ -69,13 +76,9 @@ def spent_of(paid: Iterable[Paid]) -> Spent:
 
 def is_local(options: PipelineOptions) -> bool:
     """Whether all workers run on this machine."""
-    named = options.view_as(StandardOptions).runner
-    return not named or named.rsplit(".", 1)[-1].lower() in LOCAL_RUNNERS
+    return _runner(options) in ("", *LOCAL_RUNNERS)
 
 
-def worker_processes(options: PipelineOptions) -> int:
-    """How many processes on this machine call models; Beam takes 0 workers as one for each core."""
-    direct = options.view_as(DirectOptions)
-    if direct.direct_running_mode != "multi_processing":
-        return 1
-    return direct.direct_num_workers or os.cpu_count() or 1
+def _runner(options: PipelineOptions) -> str:
+    """The runner's name without its module, in lower case; "" for that of this machine."""
+    return (options.view_as(StandardOptions).runner or "").rsplit(".", 1)[-1].lower()

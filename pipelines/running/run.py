@@ -13,7 +13,7 @@ import apache_beam as beam
 from inference.flow.notes import paid_in
 from inference.runtime import runtime
 from inference.serving import started_servers
-from pipelines.running.budget import is_local, spent_of, worker_processes
+from pipelines.running.budget import is_local, spent_of
 from pipelines.running.changes import replaced_by
 from pipelines.running.counts import Figures, agreements, figures_of, ledger
 from pipelines.running.earlier import calls_to_expect
@@ -113,10 +113,9 @@ def _run_waves(plan: Plan, arguments: RunArguments) -> list[Wave]:
 
 
 def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[Wave]) -> Wave:
-    """Run the DAG once, with what the waves before it have left of the budget."""
+    """Run the DAG once; ``before`` are the waves before it."""
     options = pipeline_options(arguments.beam_options)  # the runner changes them, so each wave has its own
-    spent = spent_of(paid_in(Path(plan.models.notes)))
-    models = arguments.budget.share(plan.models, spent, worker_processes(options))
+    models = arguments.budget.kept(plan.models)
     staging = plan.folder.staging
     plan.folder.clear_staging()
     clear_board()

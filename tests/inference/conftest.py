@@ -59,9 +59,14 @@ class Seen:
 
 @dataclass
 class ScriptedServer:
-    """Answers from a script; when the script has ended, the choices say ``reply 1``, ``reply 2`` and so on."""
+    """Answers from a script; when the script has ended, the choices say ``reply 1``, ``reply 2`` and so on.
+
+    Each request takes ``takes_s``. With ``lists_models`` the question for the models is no part of the script.
+    """
 
     base_url: str = ""
+    takes_s: float = 0.0
+    lists_models: bool = False
     seen: list[Seen] = field(default_factory=list)
     at_once: int = 0
     most_at_once: int = 0
@@ -91,6 +96,9 @@ class ScriptedServer:
     def take(self, seen: Seen) -> Step:
         """Note a request and give the step that answers it."""
         with self._lock:
+            if self.lists_models and seen.path.endswith("/models"):
+                self.at_once += 1
+                return Step(body=json.dumps({"data": [{"id": MODEL}]}).encode())
             self.seen.append(seen)
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
@@ -131,6 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
         step = self.server.script.take(Seen(self.path, headers, body))
         if step.meet is not None:
             step.meet.wait(10)
+        self.server.script.closing.wait(self.server.script.takes_s)
         self.server.script.done()
         if step.reset:
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

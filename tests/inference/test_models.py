@@ -1,7 +1,11 @@
 """Models by role over a real HTTP server: cache first, identical calls joined, every call accounted for."""
 
 import asyncio
+import sqlite3
 import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,24 +92,63 @@ def test_identical_calls_in_flight_are_joined(server, models_settings, text_prom
     assert (joined.call.usage.requests, joined.call.usage.cached, joined.call.usage.tokens_in) == (0, 2, 0)
 
 
-def test_workers_that_ask_the_same_at_once_use_the_same_reply(server, models_settings, text_prompt) -> None:
-    """Each process sends for it, since neither has it; the first that arrived counts for both, and ever after."""
+async def both_workers(settings: Any, work: Callable[[Models], Any]) -> list[Any]:
+    """What two processes' models do at once, or raise."""
+    workers = [Models(settings) for _ in range(2)]
+    try:
+        return await asyncio.gather(*map(work, workers), return_exceptions=True)
+    finally:
+        for each in workers:
+            await each.close()
+
+
+def test_workers_that_ask_the_same_at_once_send_one_request(server, models_settings, text_prompt) -> None:
+    server.takes_s = 0.1
+    asking = both_workers(models_settings(), lambda models: models.generate("policy", text_prompt(), Sampling()))
+    one, other = asyncio.run(asking)
+    assert len(server.seen) == 1
+    assert one.text == other.text == "reply 1"
+    assert sorted((each.call.usage.requests, each.call.usage.cached) for each in (one, other)) == [(0, 1), (1, 0)]
+
+
+def test_of_two_replies_the_first_that_arrived_counts(server, models_settings, text_prompt, tmp_path: Path) -> None:
+    """The claim of the first was lost, as that of a process that was stopped for long."""
     meet = threading.Barrier(2)
     server.say("one", meet=meet)
     server.say("another", meet=meet)
 
-    async def main() -> list[Answered]:
-        workers = [Models(models_settings()) for _ in range(2)]
-        try:
-            return await asyncio.gather(*(each.generate("policy", text_prompt(), Sampling()) for each in workers))
-        finally:
-            for each in workers:
-                await each.close()
+    async def work(models: Models) -> Answered:
+        asking = asyncio.create_task(models.generate("policy", text_prompt(), Sampling()))
+        while not server.seen:
+            await asyncio.sleep(0.01)
+        with closing(sqlite3.connect(tmp_path / "replies.sqlite", isolation_level=None)) as db:
+            db.execute("DELETE FROM claims")
+        return await asking
 
-    one, other = asyncio.run(main())
+    one, other = asyncio.run(both_workers(models_settings(), work))
     assert len(server.seen) == 2
     assert one.text == other.text == ask(models_settings(), text_prompt()).text
     assert [each.call.usage.requests for each in (one, other)] == [1, 1]
+
+
+def test_what_fails_for_one_worker_is_asked_for_by_the_other(server, models_settings, text_prompt) -> None:
+    server.takes_s = 0.1
+    server.fail(400)
+    asking = both_workers(models_settings(), lambda models: models.generate("policy", text_prompt(), Sampling()))
+    ends = asyncio.run(asking)
+    assert len(server.seen) == 2
+    assert sorted(type(end).__name__ for end in ends) == ["Answered", "CallError"]
+
+
+def test_a_worker_sends_for_the_samples_that_no_other_asks_for(server, models_settings, text_prompt) -> None:
+    server.takes_s = 0.1
+    sizes = iter((1, 3))
+    asking = both_workers(
+        models_settings(), lambda models: models.generate("policy", text_prompt(), Sampling(n=next(sizes)))
+    )
+    small, large = asyncio.run(asking)
+    assert sorted(seen.body["n"] for seen in server.seen) == [1, 2]
+    assert texts(large)[:1] == texts(small)
 
 
 def test_a_larger_call_joins_what_is_in_flight_and_asks_for_the_rest(server, models_settings, text_prompt) -> None:
@@ -205,7 +248,7 @@ def test_a_call_with_a_larger_budget_does_not_join_a_smaller_one(server, models_
     assert sorted(seen.body["max_tokens"] for seen in server.seen) == [16, 4096]
 
 
-def test_without_a_cache_nothing_is_written(server, models_settings, text_prompt, tmp_path) -> None:
+def test_without_a_cache_nothing_is_written(server, models_settings, text_prompt, tmp_path: Path) -> None:
     async def twice() -> None:
         models = Models(models_settings(), cached=False)
         for _ in range(2):

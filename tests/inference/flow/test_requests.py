@@ -1,8 +1,7 @@
 """The one retry layer: what is sent again and when, how much at once, and what it all took."""
 
 import asyncio
-import selectors
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from typing import Any
 
@@ -16,37 +15,9 @@ from inference.settings import EndpointSettings
 from prompts.loader import load_prompt
 from schemas.usage import Usage
 
+from .skipping import now_s, run
+
 PROMPT = load_prompt("judge_answer.v1").render(question="How many?", gold="3", predicted="three")
-
-
-class _Skipping(selectors.SelectSelector):
-    """Where an event loop would wait, its clock goes on instead."""
-
-    now_s = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        assert timeout is not None, "everything waits for ever"
-        self.now_s += max(0.0, timeout)
-        return super().select(0)
-
-
-class _Loop(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
-        self._skipping = _Skipping()
-        super().__init__(self._skipping)
-
-    def time(self) -> float:
-        return self._skipping.now_s
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run in no time what waits for the clock only."""
-    with asyncio.Runner(loop_factory=_Loop) as runner:
-        return runner.run(work)
-
-
-def now_s() -> float:
-    return asyncio.get_running_loop().time()
 
 
 def request(n: int = 1) -> Request:

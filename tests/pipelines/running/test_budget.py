@@ -1,12 +1,14 @@
-"""A run's budget: its bounds, its shares, what was spent of it, and where it can be kept."""
+"""A run's budget: its bounds, its file, what was spent of it, and where it can be kept."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inference.flow.notes import Paid
 from inference.settings import EndpointSettings, ModelsSettings
-from pipelines.running.budget import RunBudget, Spent, is_local, spent_of, worker_processes
+from pipelines.running.budget import RunBudget, Spent, is_local, spent_of
 from pipelines.running.counts import Figures
 from pipelines.running.runner import OptionError, pipeline_options
 from schemas.run_summary import BudgetFigures, Counts
@@ -22,20 +24,20 @@ def test_budgets_that_make_no_sense(wrong: dict[str, Any]) -> None:
         RunBudget(**wrong)
 
 
-@pytest.mark.parametrize(
-    ("budget", "spent", "workers", "usd", "tokens"),
-    [
-        (RunBudget(), Spent(5.0, 100), 3, None, None),
-        (RunBudget(usd=6.0), Spent(), 1, 6.0, None),
-        (RunBudget(6.0, 100), Spent(2.0, 40), 2, 2.0, 30),
-        (RunBudget(6.0, 100), Spent(7.0, 101), 2, 0.0, 0),
-    ],
-)
-def test_each_worker_has_its_share_of_what_is_left(
-    budget: RunBudget, spent: Spent, workers: int, usd: float | None, tokens: int | None
-) -> None:
-    models = budget.share(MODELS, spent, workers)
-    assert (models.budget_usd, models.budget_tokens) == (usd, tokens)
+def test_all_workers_of_all_waves_keep_one_budget(tmp_path: Path) -> None:
+    models = replace(MODELS, notes=str(tmp_path))
+    kept = RunBudget(6.0, 100).kept(models)
+    assert (kept.budget_usd, kept.budget_tokens) == (6.0, 100)
+    file = tmp_path / "budget.json"
+    begun = file.read_bytes()
+    assert RunBudget(6.0, 100).kept(models) == kept
+    assert file.read_bytes() == begun
+
+
+def test_without_a_budget_nothing_is_kept(tmp_path: Path) -> None:
+    models = replace(MODELS, notes=str(tmp_path))
+    assert RunBudget().kept(models) == models
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_was_spent() -> None:
@@ -47,23 +49,23 @@ def test_what_was_spent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "local", "processes"),
+    ("flags", "local", "keeps"),
     [
-        ([], True, 1),
-        (["--direct_num_workers=4"], True, 1),
-        (["--direct_num_workers=4", "--direct_running_mode=multi_threading"], True, 1),
-        (["--direct_num_workers=4", "--direct_running_mode=multi_processing"], True, 4),
-        (["--runner=DirectRunner"], True, 1),
-        (["--runner=FlinkRunner"], False, 1),
-        (["--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner"], True, 1),
+        ([], True, True),
+        (["--direct_num_workers=4", "--direct_running_mode=multi_processing"], True, True),
+        (["--runner=DirectRunner"], True, True),
+        (["--runner=FlinkRunner"], False, True),
+        (["--runner=PortableRunner"], False, True),
+        (["--runner=DataflowRunner"], False, False),
+        (["--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner"], True, True),
     ],
 )
-def test_where_the_workers_are(flags: list[str], local: bool, processes: int) -> None:
+def test_where_the_workers_are(flags: list[str], local: bool, keeps: bool) -> None:
     options = pipeline_options(flags)
-    assert (is_local(options), worker_processes(options)) == (local, processes)
+    assert is_local(options) == local
     RunBudget().check(options)
-    if local:
+    if keeps:
         RunBudget(usd=1.0).check(options)
     else:
-        with pytest.raises(OptionError, match="only be kept on this machine"):
+        with pytest.raises(OptionError, match="kept in the run folder, which workers there cannot see"):
             RunBudget(usd=1.0).check(options)

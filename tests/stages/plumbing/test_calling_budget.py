@@ -14,6 +14,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
 from inference.asking import Asks
+from inference.flow.budget import budget_path, share_budget
 from inference.flow.notes import Paid, paid_in
 from inference.request import Sampling
 from inference.session import Session
@@ -54,6 +55,15 @@ def run(drafts: list[Draft], work: Any, models: ModelsSettings, kept: list[Any],
     return {(row.key.metric.namespace, row.key.metric.name): row.committed for row in found}
 
 
+def poorer(models: ModelsSettings, usd: float | None = None) -> ModelsSettings:
+    """The settings of a run that may take one token, as whoever starts it makes them."""
+    poor = replace(models, budget_usd=usd, budget_tokens=1, notes=f"{models.run_root}/poor")
+    path = budget_path(poor.notes)
+    assert path is not None
+    share_budget(path, usd, 1)
+    return poor
+
+
 def paid_of(models: ModelsSettings) -> list[Paid]:
     return list(paid_in(Path(models.notes)))
 
@@ -72,7 +82,7 @@ def shown_rejected(found: Rejected) -> tuple[str, str, int]:
 
 def test_a_call_beyond_the_budget_is_a_typed_rejection(models, make_draft) -> None:
     poor = models("judge", says=lambda *_: SAID)
-    poor = replace(poor, budget_tokens=1, notes=f"{poor.run_root}/poor")
+    poor = poorer(poor)
     counters = run([make_draft("a"), make_draft("b")], judge, poor, [], [("a", "budget", 1), ("b", "budget", 1)])
     assert counters["rejected/stage", "budget"] == 2
     assert requests_of(poor) == 0
@@ -81,7 +91,7 @@ def test_a_call_beyond_the_budget_is_a_typed_rejection(models, make_draft) -> No
 def test_what_the_cache_has_is_served_beyond_the_budget(models, make_draft) -> None:
     rich = models("judge", says=lambda *_: SAID)
     run([make_draft("a")], judge, rich, [("a", 1)], [])
-    poor = replace(rich, budget_tokens=1, notes=f"{rich.run_root}/poor")
+    poor = poorer(rich)
     run([make_draft("a"), make_draft("b")], judge, poor, [("a", 1)], [("b", "budget", 1)])
     assert requests_of(poor) == 0
 
@@ -90,7 +100,7 @@ def test_a_scorer_does_not_take_a_used_up_budget_for_a_failed_judge(models, make
     """It would leave the answer unscored, and the record would end as if it could not be verified."""
     draft = make_draft("a", answer="riding a horse", answer_type="text")
     rich = models("judge", says=lambda *_: SAID)
-    run([draft], score, replace(rich, budget_usd=0.0, budget_tokens=1), [], [("a", "budget", 1)])
+    run([draft], score, poorer(rich, usd=0.0), [], [("a", "budget", 1)])
     run([draft], score, rich, ["a 1.0"], [])
 
 

@@ -1,0 +1,158 @@
+"""Several worker processes on one endpoint: is its quota kept, and do they do as much more as they are more?
+
+    python benchmarks/bench_scaling.py [--workers 4] [--quota-s 75] [--calls 600]
+
+A local server takes 200 ms a call, or 500 ms for the scaling. Each worker is a process of its own with the ``openai``
+endpoint, all with one reply cache and different questions. Quota: the endpoint may be sent 1,200 requests a minute, 32
+at once, and the workers could send several times as many; the server counts. Scaling: 1, 2 and 4 workers, with 16
+requests at once for each.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench_saturation import prompt_of
+from model_access import Item, Server, models_settings, own_figures, serving
+
+PER_MINUTE, AT_ONCE = 1200, 32
+PER_WORKER = 16
+WINDOW_S = 60.0
+
+
+def worker(arguments: argparse.Namespace) -> dict[str, Any]:
+    """One worker process: it waits for the word, and makes its calls or works until its time is over."""
+    from inference.request import Sampling
+    from inference.runtime import runtime
+
+    limits = {"max_concurrency": arguments.at_once, "requests_per_minute": arguments.per_minute}
+    settings = models_settings(arguments.url, arguments.folder, **limits)
+    models, done = runtime().models(settings), 0
+    names = iter(range(arguments.first, arguments.first + arguments.calls))
+
+    async def caller() -> None:
+        nonlocal done
+        for name in names:
+            await models.generate("teacher", prompt_of(Item(f"item-{name:06d}")), Sampling(1, 1.0))
+            done += 1
+
+    async def work() -> None:
+        async with asyncio.timeout(arguments.seconds or None):
+            await asyncio.gather(*(caller() for _ in range(2 * arguments.at_once)))
+
+    prompt_of(Item("item-0"))
+    print("ready", flush=True)
+    sys.stdin.readline()
+    with contextlib.suppress(TimeoutError):  # its time is over
+        runtime().submit(work()).result()
+    runtime().close(settings)
+    return {"done": done}
+
+
+def run_workers(server: Server, folder: Path, count: int, **fields: object) -> list[dict[str, Any]]:
+    """What so many workers say that begin together; each asks its own questions."""
+    command = [sys.executable, __file__, "--side", "worker", "--url", server.base_url, "--folder", str(folder)]
+    command += [word for name, value in fields.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    processes = [
+        subprocess.Popen([*command, "--first", str(number * 10**5)], stdin=-1, stdout=-1, text=True)
+        for number in range(count)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        if process.stdout.readline() != "ready\n":
+            raise RuntimeError("a worker did not start")
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    said = [process.communicate()[0] for process in processes]
+    if any(process.returncode for process in processes):
+        raise RuntimeError("a worker failed")
+    return [json.loads(each.splitlines()[-1]) for each in said]
+
+
+def busiest_minute(begun_s: Sequence[float]) -> int:
+    """The most requests that began within any window of a minute."""
+    most, first = 0, 0
+    for last, begin_s in enumerate(begun_s):
+        while begin_s - begun_s[first] >= WINDOW_S:
+            first += 1
+        most = max(most, last - first + 1)
+    return most
+
+
+def quota(folder: Path, workers: int, seconds: float) -> dict[str, Any]:
+    """How many requests the server was sent in the busiest minute, and how many at once."""
+    with serving("--slots", "1000") as server:
+        limits = {"at_once": AT_ONCE, "per_minute": PER_MINUTE, "calls": 10**5 - 1, "seconds": seconds}
+        said = run_workers(server, folder, workers, **limits)
+        begun_s = [asked["begin_s"] for asked in server.ask("log")]
+        most_inside = server.ask("figures")["most_inside"]
+    busiest = busiest_minute(begun_s)
+    print(f"quota: {workers} workers, {PER_MINUTE} requests a minute, {AT_ONCE} at once")
+    print(f"  busiest minute at the server {busiest} ({busiest / PER_MINUTE:.3f} of the quota)")
+    print(f"  most at once {most_inside}; by worker {[each['done'] for each in said]}")
+    return {"quota_ratio": round(busiest / PER_MINUTE, 4), "most_at_once": most_inside, "at_once_limit": AT_ONCE}
+
+
+def rate(folder: Path, workers: int, calls: int) -> tuple[float, float, int]:
+    """Calls a second of all workers together, processor seconds of all for 1,000 calls, and the most at once."""
+    with serving("--slots", "1000", "--latency-s", "0.5") as server:
+        limits = {"at_once": PER_WORKER * workers, "per_minute": 0, "calls": calls, "seconds": 0}
+        said = run_workers(server, folder, workers, **limits)
+        figures = server.ask("figures")
+    if figures["answered"] != calls * workers or figures["most_inside"] > PER_WORKER * workers:
+        raise RuntimeError(f"{calls * workers} calls: {figures}")
+    cpu_s = 1000 * sum(each["cpu_s"] for each in said) / (calls * workers)
+    return figures["answered"] / figures["wall_s"], cpu_s, figures["most_inside"]
+
+
+def scaling(folder: Path, calls: int) -> dict[str, Any]:
+    """How much of the ideal several workers reach, in calls a second."""
+    print(f"\nscaling: {calls} calls of 0.5 s for each worker, {PER_WORKER} at once for each")
+    line: dict[str, Any] = {}
+    alone = 0.0
+    for workers in (1, 2, 4):
+        per_s, cpu_s, most = rate(folder / str(workers), workers, calls)
+        alone = alone or per_s
+        line[f"linear_{workers}"] = linear = round(per_s / (workers * alone), 3)
+        print(
+            f"  {workers} workers {per_s:8.1f} calls/s  {linear:.3f} of linear  {cpu_s:.2f} CPU s/1,000  "
+            f"at once {most} of {PER_WORKER * workers}"
+        )
+    return line
+
+
+def main() -> None:
+    """Measure, print, and end with the JSON line; with ``--side``, be one of the workers."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--quota-s", type=float, default=75.0, help="how long the quota is measured; 0: not at all")
+    parser.add_argument("--calls", type=int, default=600, help="of each worker of the scaling; 0: none")
+    parser.add_argument("--side", choices=("worker",), help=argparse.SUPPRESS)
+    hidden = (("url", str), ("folder", Path), ("first", int), ("at-once", int), ("per-minute", int), ("seconds", float))
+    for name, kind in hidden:
+        parser.add_argument(f"--{name}", type=kind, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.side:
+        print(json.dumps(worker(arguments) | own_figures()))
+        return
+    line: dict[str, Any] = {"name": "scaling", "ratio": None, "unit": "calls/s of 4 workers over 4 times those of one"}
+    with tempfile.TemporaryDirectory(prefix="bench-") as name:
+        if arguments.quota_s:
+            line |= quota(Path(name) / "quota", arguments.workers, arguments.quota_s)
+        if arguments.calls:
+            line |= scaling(Path(name) / "scaling", arguments.calls)
+            line["ratio"] = line["linear_4"]
+    print(json.dumps(line))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Claims in the reply cache: which process asks for a reply that is not there yet, so that no other one does.
+
+A claim ends with the reply, with the failure of the request, or ``CLAIM_S`` seconds after its process last renewed it;
+those that killed processes left behind go when the next one opens the cache alone. All processes of one cache are on
+one machine and have one clock.
+"""
+
+import os
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable
+
+CLAIM_S = 15.0
+RENEW_S = 5.0
+"""How often whoever holds claims is to renew them."""
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL, until_s REAL NOT NULL) WITHOUT ROWID
+"""
+
+
+class Claims:
+    """The claims of one process in the database ``db`` of its cache. A key may be claimed several times at once."""
+
+    def __init__(self) -> None:
+        self._owner = f"{os.getpid()}-{os.urandom(6).hex()}"
+        self._held = Counter[str]()
+
+    def are_free(self, db: sqlite3.Connection, keys: Collection[str]) -> bool:
+        """Whether no other process has a claim on any of the keys."""
+        if not keys:
+            return True
+        now_s = time.time()  # a claim that ends beyond CLAIM_S was made before the clock was set back
+        others = f"key IN ({','.join('?' * len(keys))}) AND owner != ? AND until_s > ? AND until_s <= ?"
+        values = (*keys, self._owner, now_s, now_s + CLAIM_S)
+        return db.execute(f"SELECT 1 FROM claims WHERE {others} LIMIT 1", values).fetchone() is None
+
+    def make(self, db: sqlite3.Connection, keys: Collection[str]) -> None:
+        """Claim the keys, within a transaction in which they were free."""
+        rows = [(key, self._owner, time.time() + CLAIM_S) for key in keys]
+        db.executemany("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", rows)
+
+    def made(self, keys: Iterable[str]) -> None:
+        """That transaction was carried out."""
+        self._held.update(keys)
+
+    def end(self, db: sqlite3.Connection, keys: Iterable[str]) -> list[str]:
+        """Drop the last claims on keys; :meth:`ended` is to be told of those that it returns."""
+        last = [key for key in keys if self._held[key] == 1] if self._held else []
+        db.executemany("DELETE FROM claims WHERE key = ? AND owner = ?", [(key, self._owner) for key in last])
+        return last
+
+    def held(self, keys: Iterable[str]) -> list[str]:
+        """Those of the keys that are claimed."""
+        return [key for key in keys if key in self._held]
+
+    def ended(self, keys: Iterable[str]) -> None:
+        """One claim on each of these keys, which are held, has ended."""
+        for key in keys:
+            self._held[key] -= 1
+            if not self._held[key]:
+                del self._held[key]
+
+    def renew(self, db: sqlite3.Connection) -> None:
+        """Go on claiming what is claimed."""
+        db.execute("UPDATE claims SET until_s = ? WHERE owner = ?", (time.time() + CLAIM_S, self._owner))
+
+    def drop(self, db: sqlite3.Connection) -> None:
+        """Drop all claims of this process."""
+        if self._held:
+            db.execute("DELETE FROM claims WHERE owner = ?", (self._owner,))
+            self._held.clear()
+
+
+def forget(db: sqlite3.Connection) -> None:
+    """Drop all claims: nobody is left who could have made them."""
+    db.execute("DELETE FROM claims")

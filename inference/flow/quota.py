@@ -1,0 +1,246 @@
+"""What an endpoint takes in all, from all processes together: requests at once, and requests and tokens a minute.
+
+The processes that use one reply cache share a file for each endpoint. Of the requests at once each leases as many
+places as it has work for, in even parts where they don't suffice; with each beat it takes what others gave back, and
+gives back what it does not need. The requests and tokens a minute are one schedule, in which each request takes the
+next free moment. What a killed process held is free after ``LEASE_S`` seconds, at once where no other process is left.
+"""
+
+import asyncio
+import contextlib
+import functools
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from inference.cache.folders import cache_folder
+from inference.cache.mounts import on_network
+from inference.flow.limits import Gate, Rate
+from inference.flow.shared_state import SharedState
+from inference.settings import EndpointSettings
+
+LEASE_S = 10.0
+"""How long a process holds its places that says nothing any more."""
+BEAT_S, HURRY_S = 0.5, 0.1
+"""How often a process renews its lease; the second while it waits for places, or has more in use than it may keep."""
+TURN_S = 10.0
+"""How long places that cannot be parted evenly stay with the same processes."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Member:
+    """One process: the places that it holds, those that it has work for, and until when that is so."""
+
+    places: int
+    wanted: int
+    until_s: float
+
+
+@dataclass
+class Shared:
+    """What the processes know of one endpoint. Times are seconds of a clock that they have in common."""
+
+    members: dict[str, Member] = field(default_factory=dict)
+    requests_free_s: float = 0.0
+    tokens_free_s: float = 0.0
+
+    def lease(self, me: str, inside: int, wanted: int, most: int, now_s: float) -> tuple[int, int]:
+        """Renew the lease of ``me``, which has ``inside`` requests under way and work for ``wanted`` of ``most``.
+
+        Returns how many it may have under way, and how many it will be given once others have given them back. All
+        places held are never more than ``most``: a process holds those of its requests until they have ended.
+        """
+        longest_s = now_s + 2 * LEASE_S  # beyond it, the clock was set back
+        others = {name: m for name, m in self.members.items() if name != me and now_s < m.until_s <= longest_s}
+        due = divided(most, {name: m.wanted for name, m in others.items()} | {me: wanted}, int(now_s / TURN_S))[me]
+        share = max(0, min(due, most - sum(m.places for m in others.values())))
+        self.members = others | {me: Member(max(share, inside), wanted, now_s + LEASE_S)}
+        return share, due
+
+
+def divided(most: int, wanted: Mapping[str, int], turn: int) -> dict[str, int]:
+    """``most`` places among those who want some: even parts, but nobody more than wanted as long as others lack.
+
+    What nobody wants is divided evenly too. Who has the odd ones changes with each ``turn``, so that nobody is left
+    without for good where there are more processes than places.
+    """
+    names = sorted(wanted)
+    turned = {name: (place + turn) % len(names) for place, name in enumerate(names)}
+    order = sorted(names, key=lambda name: (wanted[name], turned[name]))
+    parts, left = dict.fromkeys(order, 0), most
+    for bound in (wanted, dict.fromkeys(order, most)):
+        for place, name in enumerate(order):
+            part = min(bound[name] - parts[name], left // (len(order) - place))
+            parts[name] += max(0, part)
+            left -= max(0, part)
+    return parts
+
+
+class Quota:
+    """An endpoint's quota as one process has it: its own where there is no ``path``, else leased from all.
+
+    All methods run on one event loop. The gate's places are those of the lease.
+    """
+
+    def __init__(self, settings: EndpointSettings, gate: Gate, path: Path | None = None) -> None:
+        self._gate, self._path, self._most = gate, path, settings.max_concurrency
+        self._requests = Rate(settings.requests_per_minute)
+        self._tokens = Rate(settings.tokens_per_minute)
+        self._state: SharedState[Shared] | None = None
+        self._me = f"{os.getpid()}-{os.urandom(6).hex()}"
+        self._beat_s = float("-inf")
+        self._timer: asyncio.TimerHandle | None = None
+        if path is not None:
+            gate.lend(0, self._more)
+
+    async def take(self, tokens: int) -> None:
+        """Wait until one request of so many tokens may be sent."""
+        for rate, amount in ((self._requests, 1), (self._tokens, tokens)):
+            if rate.bounded and (wait_s := self._delay_s(rate, amount)):
+                await asyncio.sleep(wait_s)
+
+    def correct(self, tokens: int) -> None:
+        """A request took so many tokens more than was thought, or fewer (negative)."""
+        if self._tokens.bounded:
+            self._delay_s(self._tokens, tokens)
+
+    def close(self) -> None:
+        """Give everything back, and close the file. A request that comes later takes it anew."""
+        if self._state is not None:
+            self._leave(self._state)
+            self._state.close()
+            self._state = None
+
+    def _leave(self, state: SharedState[Shared]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        state.change(lambda shared: shared.members.pop(self._me, None))
+        self._beat_s = float("-inf")  # the next request is to join at once
+        self._gate.lend(0, self._more)
+
+    def _delay_s(self, rate: Rate, amount: float) -> float:
+        state, now_s = self._opened(), self._now_s()
+        if state is None:
+            return rate.delay_s(amount, now_s)
+        name = "requests_free_s" if rate is self._requests else "tokens_free_s"
+
+        def take(shared: Shared) -> float:
+            rate.free_s = getattr(shared, name)
+            delay_s = rate.delay_s(amount, now_s)
+            setattr(shared, name, rate.free_s)
+            return delay_s
+
+        return state.change(take)
+
+    def _more(self) -> None:
+        """A request waits because all leased places are in use."""
+        loop = asyncio.get_running_loop()
+        if loop.time() >= self._beat_s + HURRY_S:
+            self._beat()
+        elif self._timer is None or self._timer.when() > self._beat_s + HURRY_S:
+            self._next_beat(self._beat_s + HURRY_S)
+
+    def _beat(self) -> None:
+        """Renew the lease, and take or give back places. With no work since the last time there is nothing to renew."""
+        state, self._beat_s = self._opened(), asyncio.get_running_loop().time()
+        inside, wanted = self._gate.inside, self._gate.demand()
+        if state is None:
+            return
+        if not wanted:
+            self._leave(state)
+            return
+        self._next_beat(self._beat_s + BEAT_S)  # first of all: a file server that is away for once ends no lease
+        share, due = state.change(lambda shared: shared.lease(self._me, inside, wanted, self._most, self._now_s()))
+        if share < min(due, wanted) or inside > share:
+            self._next_beat(self._beat_s + HURRY_S)
+        self._gate.lend(share, self._more)
+
+    def _next_beat(self, when_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(when_s, self._beat)
+
+    def _opened(self) -> SharedState[Shared] | None:
+        """The state that all share; None where there is none, or its file cannot be had: then the limits are this
+        process's."""
+        if self._state is None and self._path is not None:
+            try:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._state = SharedState(self._path, Shared, _forget, mend=True)
+            except OSError as error:
+                _log.warning("%s: %s: each worker process has the endpoint's limits for itself", self._path, error)
+                self._path = None
+                self._gate.lend(self._most)
+        return self._state
+
+    def _now_s(self) -> float:
+        """Seconds of the machine's own clock, which is never set; of the world's where machines share the file."""
+        if self._path is not None and _on_network(self._path.parent):
+            return time.time()
+        return asyncio.get_running_loop().time()
+
+
+@functools.cache
+def _on_network(folder: Path) -> bool:
+    return on_network(folder)
+
+
+def _forget(shared: Shared) -> None:
+    """Nobody is left of those who wrote this; their clock may be another boot's."""
+    shared.members, shared.requests_free_s, shared.tokens_free_s = {}, 0.0, 0.0
+
+
+class Quotas:
+    """The quotas of all endpoints that one object opens, shared through the folder of the reply cache ``cache``.
+
+    Where that is on object storage they are shared by the processes of one machine, each of which has the limits for
+    itself; a cache in memory is not shared at all.
+    """
+
+    def __init__(self, cache: str) -> None:
+        self._folder = cache_folder(cache)
+        if "://" in cache:
+            _log.warning("%s: each machine has the limits of all endpoints for itself", cache)
+        self._opened: list[Quota] = []
+
+    @contextlib.contextmanager
+    def of(self, endpoint: str) -> Iterator[None]:
+        """What is opened in the body is the endpoint of that name."""
+        token = _opening.set((self, endpoint))
+        try:
+            yield
+        finally:
+            _opening.reset(token)
+
+    def open(self, endpoint: str, settings: EndpointSettings, gate: Gate) -> Quota:
+        """The quota of an endpoint. Endpoints of one name at one place, with the same limits, are one."""
+        path = None
+        if self._folder is not None:
+            limits = (settings.max_concurrency, settings.requests_per_minute, settings.tokens_per_minute)
+            said = repr((endpoint, settings.kind, settings.base_url, settings.model, *limits))
+            digest = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+            path = self._folder / f"quota-{digest}.json"
+        self._opened.append(Quota(settings, gate, path))
+        return self._opened[-1]
+
+    def close(self) -> None:
+        """Give everything back."""
+        for quota in self._opened:
+            quota.close()
+
+
+_opening: ContextVar[tuple[Quotas, str] | None] = ContextVar("opening", default=None)
+
+
+def quota_of(settings: EndpointSettings, gate: Gate) -> Quota:
+    """The quota of the endpoint that is being opened, which is shared where :meth:`Quotas.of` says so."""
+    opening = _opening.get()
+    return Quota(settings, gate) if opening is None else opening[0].open(opening[1], settings, gate)

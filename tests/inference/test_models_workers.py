@@ -1,0 +1,82 @@
+"""Several worker processes at one server: one request for a reply, one quota, one budget; some are killed."""
+
+import random
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from .workers import Worker, workers
+
+KEYS = [f"answer {number}" for number in range(500)]
+CLAIM_S = "inference.cache.claims.CLAIM_S"
+RENEW_S = "inference.flow.claims.RENEW_S"
+LEASE_S = "inference.flow.quota.LEASE_S"
+
+
+def asked_of(server) -> Counter[str]:
+    """How often the server was asked each thing."""
+    return Counter(seen.body["messages"][-1]["content"][-1]["text"] for seen in server.seen if seen.body)
+
+
+def shuffled(count: int) -> list[list[str]]:
+    orders = [list(KEYS) for _ in range(count)]
+    for seed, order in enumerate(orders):
+        random.Random(seed % 2).shuffle(order)  # two and two go through them in the same order, the worst case
+    return orders
+
+
+def wait_for(server, requests: int) -> None:
+    deadline_s = time.monotonic() + 60
+    while len(server.seen) < requests:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def test_four_workers_send_one_request_for_each_reply(server, tmp_path: Path) -> None:
+    """And they keep to what the endpoint takes at once."""
+    server.takes_s = 0.02
+    with workers(tmp_path, server.base_url, shuffled(4), max_concurrency=10) as started:
+        said = said_by(started)
+    assert set(asked_of(server).values()) == {1}
+    assert len(server.seen) == len(KEYS)
+    assert all(each["texts"] == said[0]["texts"] and not each["failed"] for each in said)
+    assert said[0]["texts"].keys() == set(KEYS)
+    assert server.most_at_once == 10
+
+
+def test_after_a_kill_only_what_was_in_flight_is_sent_again(server, tmp_path: Path) -> None:
+    server.takes_s = 0.05
+    seconds = {CLAIM_S: 1.0, RENEW_S: 0.3, LEASE_S: 1.0}
+    with workers(tmp_path, server.base_url, shuffled(3), callers=8, seconds=seconds, max_concurrency=12) as started:
+        for worker in started:
+            worker.begin()
+        wait_for(server, 150)
+        started[0].kill()
+        said = [worker.said() for worker in started[1:]]
+    twice = sum(count - 1 for count in asked_of(server).values())
+    assert twice <= 8  # the killed worker's callers
+    assert all(each["texts"] == said[0]["texts"] and not each["failed"] for each in said)
+    assert said[0]["texts"].keys() == set(KEYS)
+
+
+def test_workers_keep_one_budget(server, tmp_path: Path) -> None:
+    """A reply takes 15 tokens. The one with little to ask leaves the rest of the budget to the one with much."""
+    server.takes_s, server.lists_models = 0.01, True
+    asked = [KEYS[:300], KEYS[300:305]]
+    with workers(tmp_path, server.base_url, asked, tokens=4000) as started:
+        said = said_by(started)
+    replies = sum(len(each["texts"]) for each in said)
+    failed = [line for each in said for line in each["failed"]]
+    assert replies + len(failed) == 305
+    assert all(line.startswith("BudgetUsedUp: the budget is used up:") for line in failed)
+    assert replies == len(server.seen)
+    estimate = 400  # more than one request is thought to take: the prompt's estimate and what replies took
+    assert 4000 - estimate <= 15 * replies <= 4000
+
+
+def said_by(started: list[Worker]) -> list[dict[str, Any]]:
+    """What workers say that begin together."""
+    for worker in started:
+        worker.begin()
+    return [worker.said() for worker in started]
