@@ -10,6 +10,7 @@ from pathlib import Path
 
 import apache_beam as beam
 
+from inference.endpoint import extras_of
 from inference.runtime import runtime
 from inference.serving import started_servers
 from pipelines.running.budget import Spent, is_local, is_used_up, spent_of, worker_processes
@@ -28,6 +29,7 @@ from pipelines.running.runner import choose_runner, pipeline_options
 from pipelines.running.spending import Spending
 from pipelines.running.telling import Made, telling
 from pipelines.running.waves import Wave, first_share, joined_counters, next_share, threshold, wave_of
+from pipelines.shipping.ship import shipped
 from prompts.loader import load_prompt
 from publishing.card import write_card
 from publishing.report import write_report
@@ -131,8 +133,13 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
         plan.settings.write.other_traces,
         plan.settings.write.rejected_images,
     )
-    with plan.folder.spool() as spool, packing(str(spool) if is_local(options) else ""):
-        pipeline = beam.Pipeline(runner=choose_runner(options, recipe_file(arguments.pipeline)), options=options)
+    file = recipe_file(arguments.pipeline)
+    with (
+        plan.folder.spool() as spool,
+        packing(str(spool) if is_local(options) else ""),
+        shipped(options, file, extras_of(plan.models.endpoint(role) for role in plan.roles)),
+    ):
+        pipeline = beam.Pipeline(runner=choose_runner(options, file), options=options)
         ends = wire(recipe, pipeline, context, plan.settings)
         run_prompts = _run_prompts(recipe) if arguments.measure else None
         write_ends(ends, shared, staging, context.roots, plan.settings.write, run_prompts)
