@@ -6,8 +6,10 @@ from pathlib import Path
 
 from pipelines.running.budget import RunBudget
 from pipelines.running.forecast import count_records, forecast_text
+from pipelines.running.job_check import check_job
 from pipelines.running.plan import RunArguments, make_plan
 from pipelines.running.run import execute
+from pipelines.running.runner import pipeline_options
 from schemas.config import ConfigError
 from schemas.run_summary import Counts, RunSummary
 from schemas.text import counted, printable, say
@@ -31,6 +33,7 @@ def preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     """Run the first records end to end and print the forecast for all; returns the exit code."""
     if parsed.records < 1:
         raise ConfigError(f"--records must be at least 1, got {parsed.records}")
+    check_job(pipeline_options(beam_options))
     arguments = _run_arguments(parsed, beam_options, parsed.records, measure=True)
     plan = make_plan(arguments)
     summary = execute(arguments, plan)

@@ -19,7 +19,9 @@ from pipelines.running.counts import agreements, ledger, metric_counters, unbala
 from pipelines.running.earlier import calls_to_expect
 from pipelines.running.errors import ConservationError
 from pipelines.running.failures import check_failures, check_records, most_frequent_details, stop_of
+from pipelines.running.following import follow
 from pipelines.running.forecast import count_records, measured
+from pipelines.running.job_check import check_job
 from pipelines.running.loading import PipelineError, recipe_file
 from pipelines.running.outputs import write_ends
 from pipelines.running.plan import Plan, RunArguments, check_cache, check_plan, make_plan, wire
@@ -53,6 +55,7 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
     (:class:`pipelines.running.endings.RunNote`) of what it has cost.
     """
     options = pipeline_options(arguments.beam_options)
+    check_job(options)
     arguments.budget.check(options)
     plan = plan or make_plan(arguments)
     check_plan(plan, arguments, is_local(options))
@@ -146,7 +149,7 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
         try:
             with show_progress(recipe, *_shown(plan, draw, len(before) + 1)):
                 result = pipeline.run()
-                result.wait_until_finish()
+                follow(result, options, is_local(options))
         except Exception as error:
             if (stop := stop_of(error)) is not None:
                 raise stop from error

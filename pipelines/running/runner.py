@@ -23,6 +23,7 @@ class OptionError(UserError, ValueError):
 
 def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
     """The Beam options after ``--``. Raises :class:`OptionError` for one that Beam would ignore or fail over."""
+    flags = _with_word(flags)
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for options in _option_classes(PipelineOptions):
         if "_add_argparse_args" in vars(options):
@@ -48,6 +49,15 @@ def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
             raise OptionError(f"--runner={named}: {str(error).splitlines()[0]}") from error
     options.view_as(SetupOptions).beam_plugins = sorted(RECORD_MODULES)
     return options
+
+
+def _with_word(flags: Sequence[str]) -> list[str]:
+    """The flags with a value for a bare ``--dry_run``, which Beam would refuse, or take the next option for."""
+    ended = [*flags, "--"]
+    return [
+        "--dry_run=True" if flag == "--dry_run" and ended[place + 1].startswith("--") else flag
+        for place, flag in enumerate(flags)
+    ]
 
 
 def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> PipelineRunner | None:

@@ -33,7 +33,7 @@ def shipped(options: PipelineOptions, recipe: Path, extras: Collection[str] = ()
         return
     setup = options.view_as(SetupOptions)
     with tempfile.TemporaryDirectory(prefix="groundtrace-staged-") as name:
-        folder, packages = Path(name), list(setup.extra_packages or ())
+        folder, packages = Path(name), list[str](setup.extra_packages or [])
         if not names_own_image(options):
             if not any(Path(package).name.startswith(f"{NAME}-") for package in packages):
                 packages.append(str(write_own_wheel(folder, extras)))

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,7 +34,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(own: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def installed(own: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("installed")
     install = ["install", "--quiet", "--no-deps", "--no-index", "--target", str(folder), str(own)]
     subprocess.run([sys.executable, "-m", "pip", *install], check=True)
