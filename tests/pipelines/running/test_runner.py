@@ -1,7 +1,12 @@
 """Beam's options: unknown ones are refused, and Beam's own default runner is never taken."""
 
+import os
+from pathlib import Path
+
+import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import DirectOptions, SetupOptions, StandardOptions
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import DirectOptions, S3Options, SetupOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
 from pipelines.running.runner import OptionError, choose_runner, pipeline_options
@@ -55,3 +60,19 @@ def test_the_runner(flags: list[str], own: bool) -> None:
 def test_workers_import_the_modules_that_declare_records() -> None:
     plugins = pipeline_options([]).view_as(SetupOptions).beam_plugins
     assert {"schemas.records", "schemas.geometry", "stages.ingest_records"} <= set(plugins)
+
+
+def seen_by_a_worker(_: object) -> tuple[str, str]:
+    """A file system's option as a worker has it, and the process that it is."""
+    options = FileSystems._pipeline_options
+    return options.view_as(S3Options).s3_region_name or "", str(os.getpid())
+
+
+def test_worker_processes_know_the_options(tmp_path: Path) -> None:
+    flags = ["--direct_num_workers=2", "--direct_running_mode=multi_processing", "--s3_region_name=eu-north-1"]
+    options = pipeline_options(flags)
+    with beam.Pipeline(runner=choose_runner(options), options=options) as pipeline:
+        seen = pipeline | beam.Create([0]) | beam.Map(seen_by_a_worker)
+        _ = seen | beam.Map("\n".join) | beam.io.WriteToText(str(tmp_path / "seen"), shard_name_template="")
+    region, process = (tmp_path / "seen").read_text().split()
+    assert region == "eu-north-1" and process != str(os.getpid())
