@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipelines.running.budget import RunBudget
+from pipelines.running.dry_run import dry_run
 from pipelines.running.forecast import count_records, forecast_text
-from pipelines.running.job_check import check_job
+from pipelines.running.job_check import check_job, is_dry_run
 from pipelines.running.plan import RunArguments, make_plan
 from pipelines.running.run import execute
 from pipelines.running.runner import pipeline_options
@@ -24,7 +25,11 @@ def run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         raise ConfigError(f"--limit must be at least 1, got {parsed.limit}")
     if parsed.target_sft is not None and parsed.target_sft < 1:
         raise ConfigError(f"--target-sft must be at least 1, got {parsed.target_sft}")
-    summary = execute(_run_arguments(parsed, beam_options, parsed.limit))
+    arguments = _run_arguments(parsed, beam_options, parsed.limit)
+    if is_dry_run(pipeline_options(beam_options)):
+        say(*dry_run(arguments))
+        return 0
+    summary = execute(arguments)
     say(*summary_text(summary, parsed.output).split("\n"))
     return 0
 

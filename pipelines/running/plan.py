@@ -8,8 +8,9 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.pipeline import PipelineVisitor
+from apache_beam.pvalue import PCollection
 
-from inference.endpoint import COORDINATE_ROLES, check_extras, is_embedded, is_real
+from inference.endpoint import COORDINATE_ROLES, check_extras, extras_of, is_embedded, is_real
 from inference.serving import kinds_to_serve
 from inference.settings import ModelsSettings
 from pipelines.running.budget import RunBudget
@@ -22,7 +23,7 @@ from publishing.figures import InspectError, read_summary
 from schemas.config import ConfigError, given_values, load_config
 from stages.ingest_records import MediaRoots
 from stages.plumbing.recipe import Ends, Recipe, RunContext
-from stages.plumbing.stage import REJECTED, DraftStage, Stage
+from stages.plumbing.stage import READ, REJECTED, SIDE_CALLS, DraftStage, Stage
 from stages.sources.registry import format_of
 
 
@@ -59,6 +60,11 @@ class Plan:
     def roles(self) -> dict[str, str]:
         """The roles that the recipe asks and that have endpoints, with these endpoints' names."""
         return {role: name for role, name in self.models.roles if role in self.recipe.roles_asked}
+
+    @property
+    def extras(self) -> set[str]:
+        """The extras of ours that this run needs wherever it runs."""
+        return extras_of(self.models.endpoint(role) for role in self.roles)
 
     @property
     def models_asked(self) -> ModelsSettings:
@@ -131,7 +137,16 @@ def _check_embedded(recipe: Recipe, settings: Any, named: frozenset[str]) -> Non
             raise ConfigError(f"{beside}: name an endpoint for it, or set allow_embedded = true")
 
 
-def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> Ends:
+@dataclass(frozen=True)
+class Wired:
+    """A DAG on a pipeline: its ends, the records that were read, and the calls for samples."""
+
+    ends: Ends
+    read: tuple[PCollection, ...]
+    side_calls: tuple[PCollection, ...]
+
+
+def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> Wired:
     """The recipe's DAG on a pipeline.
 
     Raises :class:`pipelines.running.loading.PipelineError` when a stage that it wires is not among those it lists
@@ -140,12 +155,19 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
     ends = recipe.build(pipeline, context, settings)
     if not isinstance(ends, Ends):
         raise PipelineError(f"the recipe {recipe.name}: build returned {type(ends).__name__} instead of Ends")
-    wired = _Wired()
-    pipeline.visit(wired)
-    for stage, outputs in wired.stages:
+    seen = _Seen()
+    pipeline.visit(seen)
+    for stage, outputs in seen.stages:
         _check_described(recipe, stage.asking(context.models))
-        _check_ended(recipe, stage, outputs, [*wired.taken, *ends.rejected, ends.sft, ends.rl])
-    return ends
+        _check_ended(recipe, stage, outputs, [*seen.taken, *ends.rejected, ends.sft, ends.rl])
+    read, side_calls = (
+        tuple(outputs[name] for _, outputs in seen.stages if name in outputs) for name in (READ, SIDE_CALLS)
+    )
+    if not read:
+        raise PipelineError(
+            f"the recipe {recipe.name}: no stage says which records it reads (an output {READ!r}, as IngestRecords has)"
+        )
+    return Wired(ends, read, side_calls)
 
 
 def _check_described(recipe: Recipe, stage: Stage) -> None:
@@ -166,20 +188,21 @@ def _check_ended(recipe: Recipe, stage: Stage, outputs: Mapping[str | None, Any]
         raise PipelineError(
             f"the recipe {recipe.name} loses what the stage {stage.name} rejects: list it in Ends(rejected=…)"
         )
-    if lost >= outputs.keys() - {REJECTED}:
+    told = {REJECTED, READ, SIDE_CALLS}
+    if lost >= outputs.keys() - told:
         raise PipelineError(
             f"the recipe {recipe.name} loses what the stage {stage.name} keeps: no stage takes it and it is not an end"
         )
 
 
-def check_wiring(plan: Plan) -> Ends:
-    """Wire the plan's DAG, which nothing runs, and return its ends. Raises as a run would
+def check_wiring(plan: Plan) -> Wired:
+    """Wire the plan's DAG, which nothing runs, and return it. Raises as a run would
     (:class:`pipelines.running.loading.PipelineError`).
     """
     return wire(plan.recipe, beam.Pipeline(), plan.context, plan.settings)
 
 
-class _Wired(PipelineVisitor):
+class _Seen(PipelineVisitor):
     """Collects the stages in a pipeline with their outputs, and all that some transform takes."""
 
     def __init__(self) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import shutil
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import itemgetter
@@ -18,10 +19,12 @@ from pathlib import Path
 from publishing.figures import FAILED_PAGE
 from schemas.errors import UserError
 from schemas.files import is_unfinished, locked, write_atomically
+from stages.plumbing.shard_files import ENDS, RECORDS
 from stages.sources.base import RUN_MARKER
 
 _FORMER_ARTIFACTS = ["rubrics.json"]  # of runs whose run.json does not name them
 SETS = ("sft", "rl", "rejected")
+SPOOL = "spool"
 MAX_NEIGHBOURS = 8
 _COMMITTING = _REPLACED, _, _KEEP = ".replaced", ".moved", ".keep"
 """In the staging folder: where outputs go that are being replaced, the mark that all are there, and the mark that they
@@ -145,10 +148,14 @@ class RunFolder:
         return locked(self.root, RunFolderError)
 
     @contextlib.contextmanager
-    def spool(self) -> Iterator[Path]:
-        """A folder for what crosses the shuffles of a pipeline, removed behind it."""
-        folder = self.staging / "spool"
-        folder.mkdir()
+    def job(self) -> Iterator[Path]:
+        """A folder for the files of one job, removed behind it; ``spool`` in it is for what crosses its shuffles.
+
+        No other job has it: what is left of one that was given up can write nothing that counts.
+        """
+        folder = self.staging / f"job-{uuid.uuid4().hex}"
+        for name in (*SETS, ENDS, RECORDS, SPOOL):
+            (folder / name).mkdir(parents=True)
         try:
             yield folder
         finally:

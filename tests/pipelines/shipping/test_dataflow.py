@@ -79,7 +79,8 @@ def submitted(server: Dataflow) -> beam_runner_api_pb2.Pipeline:
 def test_what_is_submitted(server: Dataflow, mine: Path, questions: Path, tmp_path: Path) -> None:
     """Graph, staged files and options. And a job that is done without having written anything is a failed run."""
     done = beam_run(server, mine, questions, tmp_path / "run", "--num_workers=3", "--worker_machine_type=n2-standard-4")
-    assert done.returncode != 0
+    assert done.returncode == 1
+    assert "the runner says that the job is done, but it left no manifest: nothing was replaced" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "run/run.json").exists()
     assert done.stdout == ""
@@ -157,3 +158,23 @@ def test_an_image_of_ones_own_is_all_that_workers_get_but_the_recipe(
     assert pool["workerHarnessContainerImage"] == image
     wheels = [name.rsplit("/")[-1] for name in server.written if name.endswith(".whl")]
     assert [name.partition("_")[0] for name in wheels] == ["groundtrace"] and "_recipe_" in wheels[0]
+
+
+@pytest.mark.parametrize("flag", ["--dry_run", "--dry_run=True"])
+def test_a_dry_run_builds_the_job_and_touches_nothing(
+    flag: str, server: Dataflow, mine: Path, questions: Path, tmp_path: Path
+) -> None:
+    done = beam_run(server, mine, questions, tmp_path / "run", flag)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, graph, where, *staged = done.stdout.splitlines()
+    assert first.startswith("dry run, nothing was submitted: beamapp-") and first.endswith(" in p, europe-west4")
+    assert int(graph.split()[1]) > 50
+    assert where.startswith("staged under gs://bucket/tmp/")
+    names = [line.split(",")[0].strip().partition("-")[0] for line in staged]
+    assert [re.sub(r"_\w{12}$", "", name) for name in names] == [
+        "extra_packages.txt",
+        "groundtrace",
+        "groundtrace_recipe",
+        "submission_environment_dependencies.txt",
+    ]
+    assert not server.jobs and not server.objects and not (tmp_path / "run").exists()
