@@ -1,8 +1,8 @@
 """A job for Dataflow that is built as a run would build it, and not submitted."""
 
 from pathlib import Path
+from typing import Any
 
-from apache_beam.options.pipeline_options import GoogleCloudOptions
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 
@@ -26,10 +26,9 @@ def dry_run(arguments: RunArguments) -> list[str]:
     check_plan(plan, arguments, is_local=False)
     file = recipe_file(arguments.pipeline)
     with shipped(options, file, plan.extras):
-        result = wire_job(plan, options, plan.context, str(plan.folder.staging / "job"), file).run()
-        graph = result.job.proto_pipeline
+        done: Any = wire_job(plan, options, plan.context, str(plan.folder.staging / "job"), file).run()
+        graph, google = done.job.proto_pipeline, done.job.google_cloud_options
         staged = _staged(graph)
-    google = options.view_as(GoogleCloudOptions)
     return [
         f"dry run, nothing was submitted: {google.job_name} in {google.project}, {google.region}",
         f"graph: {len(graph.components.transforms)} transforms, {graph.ByteSize() / 1e6:.1f} MB",

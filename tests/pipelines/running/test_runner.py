@@ -62,17 +62,15 @@ def test_workers_import_the_modules_that_declare_records() -> None:
     assert {"schemas.records", "schemas.geometry", "stages.ingest_records"} <= set(plugins)
 
 
-def seen_by_a_worker(_: object) -> tuple[str, str]:
-    """A file system's option as a worker has it, and the process that it is."""
-    options = FileSystems._pipeline_options
-    return options.view_as(S3Options).s3_region_name or "", str(os.getpid())
-
-
 def test_worker_processes_know_the_options(tmp_path: Path) -> None:
     flags = ["--direct_num_workers=2", "--direct_running_mode=multi_processing", "--s3_region_name=eu-north-1"]
     options = pipeline_options(flags)
+
+    def seen(_: object) -> str:  # within the test, so that it travels as a whole: workers do not know this module
+        return f"{FileSystems._pipeline_options.view_as(S3Options).s3_region_name} {os.getpid()}"
+
     with beam.Pipeline(runner=choose_runner(options), options=options) as pipeline:
-        seen = pipeline | beam.Create([0]) | beam.Map(seen_by_a_worker)
-        _ = seen | beam.Map("\n".join) | beam.io.WriteToText(str(tmp_path / "seen"), shard_name_template="")
+        told = pipeline | beam.Create([0]) | beam.Map(seen)
+        _ = told | beam.io.WriteToText(str(tmp_path / "seen"), shard_name_template="")
     region, process = (tmp_path / "seen").read_text().split()
     assert region == "eu-north-1" and process != str(os.getpid())
