@@ -6,11 +6,13 @@ from pathlib import Path
 
 from pipelines.running.budget import RunBudget
 from pipelines.running.dry_run import dry_run
-from pipelines.running.forecast import count_records, forecast_text
+from pipelines.running.forecast import count_records, expected_calls, forecast_text
 from pipelines.running.job_check import check_job, is_dry_run
 from pipelines.running.plan import RunArguments, make_plan
 from pipelines.running.run import execute
 from pipelines.running.runner import pipeline_options
+from pipelines.running.worker_hours import workers_text
+from pipelines.shipping.ship import goes_elsewhere
 from schemas.config import ConfigError
 from schemas.run_summary import Counts, RunSummary
 from schemas.text import counted, printable, say
@@ -38,13 +40,17 @@ def preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     """Run the first records end to end and print the forecast for all; returns the exit code."""
     if parsed.records < 1:
         raise ConfigError(f"--records must be at least 1, got {parsed.records}")
-    check_job(pipeline_options(beam_options))
+    options = pipeline_options(beam_options)
+    check_job(options)
     arguments = _run_arguments(parsed, beam_options, parsed.records, measure=True)
     plan = make_plan(arguments)
     summary = execute(arguments, plan)
     say(*summary_text(summary, parsed.output).split("\n"))
-    forecast = forecast_text(summary, count_records(plan.context.sources), plan.recipe, plan.settings)
+    total = count_records(plan.context.sources)
+    forecast = forecast_text(summary, total, plan.recipe, plan.settings)
     say(*forecast.split("\n"))
+    if total and summary.counts.input and (parsed.workers or goes_elsewhere(options)):
+        say(workers_text(total, expected_calls(summary, total, plan.recipe, plan.settings)))
     return 0
 
 

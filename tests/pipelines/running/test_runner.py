@@ -1,12 +1,10 @@
 """Beam's options: unknown ones are refused, and Beam's own default runner is never taken."""
 
-import os
-from pathlib import Path
+import subprocess
+import sys
 
-import apache_beam as beam
 import pytest
-from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import DirectOptions, S3Options, SetupOptions, StandardOptions
+from apache_beam.options.pipeline_options import DirectOptions, SetupOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
 from pipelines.running.runner import OptionError, choose_runner, pipeline_options
@@ -62,15 +60,27 @@ def test_workers_import_the_modules_that_declare_records() -> None:
     assert {"schemas.records", "schemas.geometry", "stages.ingest_records"} <= set(plugins)
 
 
-def test_worker_processes_know_the_options(tmp_path: Path) -> None:
-    flags = ["--direct_num_workers=2", "--direct_running_mode=multi_processing", "--s3_region_name=eu-north-1"]
-    options = pipeline_options(flags)
+TOLD = """
+import os
 
-    def seen(_: object) -> str:  # within the test, so that it travels as a whole: workers do not know this module
-        return f"{FileSystems._pipeline_options.view_as(S3Options).s3_region_name} {os.getpid()}"
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import S3Options
 
-    with beam.Pipeline(runner=choose_runner(options), options=options) as pipeline:
-        told = pipeline | beam.Create([0]) | beam.Map(seen)
-        _ = told | beam.io.WriteToText(str(tmp_path / "seen"), shard_name_template="")
-    region, process = (tmp_path / "seen").read_text().split()
-    assert region == "eu-north-1" and process != str(os.getpid())
+import pipelines.grounded_cot
+from pipelines.running.runner import choose_runner, pipeline_options
+
+def seen(parent):
+    options = FileSystems._pipeline_options
+    print(options.view_as(S3Options).s3_region_name, os.getpid() != parent, flush=True)
+
+flags = ["--direct_num_workers=2", "--direct_running_mode=multi_processing", "--s3_region_name=eu-north-1"]
+options = pipeline_options(flags)
+with beam.Pipeline(runner=choose_runner(options), options=options) as pipeline:
+    pipeline | beam.Create([os.getpid()]) | beam.Map(seen)
+"""
+
+
+def test_worker_processes_know_the_options() -> None:
+    done = subprocess.run([sys.executable, "-c", TOLD], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "eu-north-1 True\n"
