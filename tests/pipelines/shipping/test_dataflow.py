@@ -152,7 +152,7 @@ def test_an_image_of_ones_own_is_all_that_workers_get_but_the_recipe(
     server: Dataflow, mine: Path, questions: Path, tmp_path: Path
 ) -> None:
     image = "europe-docker.pkg.dev/me/groundtrace:1"
-    server.states = ["JOB_STATE_FAILED"]
+    server.states, server.error = ["JOB_STATE_FAILED"], "no"  # Beam waits for a message for 50 s
     beam_run(server, mine, questions, tmp_path / "run", f"--sdk_container_image={image}")
     [pool] = server.jobs[0]["environment"]["workerPools"]
     assert pool["workerHarnessContainerImage"] == image
