@@ -174,6 +174,11 @@ def check_extras(endpoints: Iterable[EndpointSettings]) -> None:
             require_extra(kind.extra, f"an endpoint of the kind {endpoint.kind}", *kind.modules)
 
 
+def extras_of(endpoints: Iterable[EndpointSettings]) -> set[str]:
+    """The extras that bring the packages of the endpoints' kinds."""
+    return {kind.extra for kind in (kind_of(endpoint.kind) for endpoint in endpoints) if kind.extra}
+
+
 def open_endpoint(settings: EndpointSettings, media: MediaStore, threads: int) -> Endpoint:
     """The endpoint that the settings describe.
 

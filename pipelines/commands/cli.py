@@ -156,6 +156,11 @@ def make_parser() -> argparse.ArgumentParser:
     preview.add_argument(
         "--records", type=int, default=10, metavar="N", help="how many records to preview (default 10)"
     )
+    preview.add_argument(
+        "--workers",
+        action="store_true",
+        help="forecast hours of workers too; without it for workers elsewhere only",
+    )
     _add_budget(preview)
     preview.add_argument("--cache", metavar="FOLDER", help="keep replies here instead of in RUN/cache")
     validate = commands.add_parser(

@@ -5,9 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipelines.running.budget import RunBudget
-from pipelines.running.forecast import count_records, forecast_text
+from pipelines.running.dry_run import dry_run
+from pipelines.running.forecast import count_records, expected_calls, forecast_text
+from pipelines.running.job_check import check_job, is_dry_run
 from pipelines.running.plan import RunArguments, make_plan
 from pipelines.running.run import execute
+from pipelines.running.runner import pipeline_options
+from pipelines.running.worker_hours import workers_text
+from pipelines.shipping.ship import goes_elsewhere
 from schemas.config import ConfigError
 from schemas.run_summary import Counts, RunSummary
 from schemas.text import counted, printable, say
@@ -22,7 +27,11 @@ def run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         raise ConfigError(f"--limit must be at least 1, got {parsed.limit}")
     if parsed.target_sft is not None and parsed.target_sft < 1:
         raise ConfigError(f"--target-sft must be at least 1, got {parsed.target_sft}")
-    summary = execute(_run_arguments(parsed, beam_options, parsed.limit))
+    arguments = _run_arguments(parsed, beam_options, parsed.limit)
+    if is_dry_run(pipeline_options(beam_options)):
+        say(*dry_run(arguments))
+        return 0
+    summary = execute(arguments)
     say(*summary_text(summary, parsed.output).split("\n"))
     return 0
 
@@ -31,12 +40,17 @@ def preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     """Run the first records end to end and print the forecast for all; returns the exit code."""
     if parsed.records < 1:
         raise ConfigError(f"--records must be at least 1, got {parsed.records}")
+    options = pipeline_options(beam_options)
+    check_job(options)
     arguments = _run_arguments(parsed, beam_options, parsed.records, measure=True)
     plan = make_plan(arguments)
     summary = execute(arguments, plan)
     say(*summary_text(summary, parsed.output).split("\n"))
-    forecast = forecast_text(summary, count_records(plan.context.sources), plan.recipe, plan.settings)
+    total = count_records(plan.context.sources)
+    forecast = forecast_text(summary, total, plan.recipe, plan.settings)
     say(*forecast.split("\n"))
+    if total and summary.counts.input and (parsed.workers or goes_elsewhere(options)):
+        say(workers_text(total, expected_calls(summary, total, plan.recipe, plan.settings)))
     return 0
 
 

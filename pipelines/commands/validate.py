@@ -16,6 +16,7 @@ from pipelines.running.capabilities import check_capabilities, check_judge, scan
 from pipelines.running.columns import input_block, missing_fields
 from pipelines.running.forecast import count_records
 from pipelines.running.inputs import check_questions, seen_shape
+from pipelines.running.job_check import check_job
 from pipelines.running.plan import Plan, RunArguments, check_wiring, make_plan
 from pipelines.running.runner import pipeline_options
 from pipelines.running.sampling import sample_records
@@ -29,7 +30,7 @@ MAX_PROBLEMS = 8
 
 def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     """Print what a run would be made of and whether it can be done; returns the exit code."""
-    pipeline_options(beam_options)
+    check_job(pipeline_options(beam_options))
     plan = make_plan(
         RunArguments(parsed.pipeline, parsed.input, ".", parsed.config, parsed.overrides, beam_options=beam_options)
     )

@@ -48,6 +48,11 @@ def bundled_names() -> list[str]:
     return sorted(file.stem for file in _BUNDLED.glob("*.py") if not file.stem.startswith("_"))
 
 
+def is_bundled(file: Path) -> bool:
+    """Whether the file, named without links, stands among the bundled pipelines."""
+    return file.parent == _BUNDLED
+
+
 def _line_of(file: Path, error: Exception) -> str:
     """Where in a file an error arose while it was imported; "" where that is not known, or the error says it."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
@@ -61,7 +66,7 @@ def adopt_file(path: str) -> ModuleType:
     Raises :class:`PipelineError` when the file cannot be imported, or its name is taken by another module.
     """
     file = Path(path)
-    if file.parent == _BUNDLED:
+    if is_bundled(file):
         return importlib.import_module(f"pipelines.{file.stem}")
     if not file.stem.isidentifier():
         raise PipelineError(f"{file}: a pipeline's file name must be a Python name, such as my_pipeline.py")

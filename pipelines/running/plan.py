@@ -10,7 +10,7 @@ import apache_beam as beam
 from apache_beam.pipeline import PipelineVisitor
 from apache_beam.pvalue import PCollection
 
-from inference.endpoint import COORDINATE_ROLES, check_extras, is_embedded, is_real
+from inference.endpoint import COORDINATE_ROLES, check_extras, extras_of, is_embedded, is_real
 from inference.serving import kinds_to_serve
 from inference.settings import ModelsSettings
 from pipelines.running.budget import RunBudget
@@ -61,6 +61,11 @@ class Plan:
     def roles(self) -> dict[str, str]:
         """The roles that the recipe asks and that have endpoints, with these endpoints' names."""
         return {role: name for role, name in self.models.roles if role in self.recipe.roles_asked}
+
+    @property
+    def extras(self) -> set[str]:
+        """The extras of ours that this run needs wherever it runs."""
+        return extras_of(self.models.endpoint(role) for role in self.roles)
 
     @property
     def models_asked(self) -> ModelsSettings:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from inference.flow.notes import paid_in
 from inference.runtime import runtime
@@ -19,17 +20,20 @@ from pipelines.running.counts import Figures, agreements, figures_of, ledger
 from pipelines.running.earlier import calls_to_expect
 from pipelines.running.errors import ConservationError
 from pipelines.running.failures import check_failures, check_records, most_frequent_details, stop_of
+from pipelines.running.following import follow
 from pipelines.running.forecast import count_records
+from pipelines.running.job_check import check_job, is_dry_run
 from pipelines.running.loading import PipelineError, recipe_file
 from pipelines.running.manifest import read_job
 from pipelines.running.outputs import write_ends
 from pipelines.running.plan import Plan, RunArguments, check_cache, check_plan, make_plan, wire
 from pipelines.running.progress import show_progress
 from pipelines.running.run_folder import SPOOL
-from pipelines.running.runner import choose_runner, pipeline_options
+from pipelines.running.runner import OptionError, choose_runner, pipeline_options
 from pipelines.running.spending import Spending
 from pipelines.running.telling import Made, telling
 from pipelines.running.waves import Wave, first_share, next_share, threshold
+from pipelines.shipping.ship import shipped
 from prompts.loader import load_prompt
 from publishing.card import write_card
 from publishing.report import write_report
@@ -39,7 +43,7 @@ from schemas.run_summary import TRAINING_SETS, RunSummary, StageFigures, TargetF
 from stages.draw_questions import Draw
 from stages.plumbing.metrics import clear_board
 from stages.plumbing.packing import packing
-from stages.plumbing.recipe import Recipe
+from stages.plumbing.recipe import Recipe, RunContext
 from stages.plumbing.rows import RowContext, has_extra_scores
 from stages.sources.base import RUN_MARKER
 
@@ -52,6 +56,9 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
     (:class:`pipelines.running.endings.RunNote`) of what it has cost.
     """
     options = pipeline_options(arguments.beam_options)
+    check_job(options)
+    if is_dry_run(options):
+        raise OptionError("--dry_run submits nothing: it is of `beam run`")
     arguments.budget.check(options)
     plan = plan or make_plan(arguments)
     check_plan(plan, arguments, is_local(options))
@@ -120,24 +127,16 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
     plan.folder.clear_staging()
     clear_board()
     context = replace(plan.context, models=models, draw=draw)
-    recipe = plan.recipe
-    extra_scores = has_extra_scores(recipe.scores)
-    shared = RowContext(
-        recipe.name,
-        code_revision(),
-        models.self_judging,
-        extra_scores,
-        models.self_checking,
-        plan.settings.write.other_traces,
-        plan.settings.write.rejected_images,
-    )
-    with plan.folder.job() as folder, packing(str(folder / SPOOL) if is_local(options) else ""):
-        pipeline = beam.Pipeline(runner=choose_runner(options, recipe_file(arguments.pipeline)), options=options)
-        wired = wire(recipe, pipeline, context, plan.settings)
-        write_ends(wired, shared, str(folder), context.roots, plan.settings.write)
+    file = recipe_file(arguments.pipeline)
+    with (
+        plan.folder.job() as folder,
+        packing(str(folder / SPOOL) if is_local(options) else ""),
+        shipped(options, file, plan.extras),
+    ):
+        pipeline = wire_job(plan, options, context, str(folder), file)
         try:
-            with show_progress(recipe, *_shown(plan, draw, len(before) + 1)):
-                pipeline.run().wait_until_finish()
+            with show_progress(plan.recipe, *_shown(plan, draw, len(before) + 1)):
+                follow(pipeline.run(), options, is_local(options))
         except Exception as error:
             if (stop := stop_of(error)) is not None:
                 raise stop from error
@@ -145,10 +144,27 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
         finally:
             runtime().close(models)
         job = read_job(folder)
-        figures = figures_of(job, frozenset(stage.name for stage in recipe.stages if stage.is_sample))
+        figures = figures_of(job, frozenset(stage.name for stage in plan.recipe.stages if stage.is_sample))
         if figures.unbalanced:
             raise ConservationError(figures.unbalanced)
         return Wave(figures, job.take_over(staging))
+
+
+def wire_job(plan: Plan, options: PipelineOptions, context: RunContext, folder: str, file: Path) -> beam.Pipeline:
+    """The whole job: the DAG of the recipe in ``file``, and what writes its ends into ``folder``."""
+    written, models = plan.settings.write, context.models
+    shared = RowContext(
+        plan.recipe.name,
+        code_revision(),
+        models.self_judging,
+        has_extra_scores(plan.recipe.scores),
+        models.self_checking,
+        written.other_traces,
+        written.rejected_images,
+    )
+    pipeline = beam.Pipeline(runner=choose_runner(options, file), options=options)
+    write_ends(wire(plan.recipe, pipeline, context, plan.settings), shared, folder, context.roots, written)
+    return pipeline
 
 
 def _shown(plan: Plan, draw: Draw, wave: int) -> tuple[str, str, float | None]:

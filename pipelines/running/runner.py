@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, SetupOptions, StandardOptions
-from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
+from apache_beam.portability.api import beam_provision_api_pb2
+from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProvisionInfo, FnApiRunner
+from apache_beam.runners.portability.portable_runner import JobServiceHandle
 from apache_beam.runners.runner import PipelineRunner, create_runner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
@@ -24,6 +26,7 @@ class OptionError(UserError, ValueError):
 
 def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
     """The Beam options after ``--``. Raises :class:`OptionError` for one that Beam would ignore or fail over."""
+    flags = _with_word(flags)
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for options in _option_classes(PipelineOptions):
         if "_add_argparse_args" in vars(options):
@@ -51,12 +54,21 @@ def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
     return options
 
 
+def _with_word(flags: Sequence[str]) -> list[str]:
+    """The flags with a value for a bare ``--dry_run``, which Beam would refuse, or take the next option for."""
+    ended = [*flags, "--"]
+    return [
+        "--dry_run=True" if flag == "--dry_run" and ended[place + 1].startswith("--") else flag
+        for place, flag in enumerate(flags)
+    ]
+
+
 def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> PipelineRunner | None:
     """The portable runner on this machine, unless the options name one (None: Beam takes it from the options).
 
-    Beam's own default would first try to download a runner binary. Beam does not tell its worker processes on this
-    machine the pipeline's options; here they are started so that they know the record types all the same, and what
-    ``recipe_file`` brings: its stages, its prompts, and what it adds to our registries.
+    Beam's own default would first try to download a runner binary. It would not tell its worker processes on this
+    machine the pipeline's options, such as those of a file system, nor know what ``recipe_file`` brings: its stages,
+    its prompts, and what it adds to our registries.
     """
     if options.view_as(StandardOptions).runner:
         return None
@@ -65,7 +77,12 @@ def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> 
         return FnApiRunner()
     direct.direct_running_mode = "in_memory"  # or Beam would put its own worker command in place of this one
     command = f"{shlex.quote(sys.executable)} -c {shlex.quote(_worker_code(recipe_file))}"
-    return FnApiRunner(default_environment=SubprocessSDKEnvironment.from_command_string(command))
+    given = JobServiceHandle.encode_pipeline_options(options.get_all_options())
+    told = beam_provision_api_pb2.ProvisionInfo(pipeline_options=given)
+    return FnApiRunner(
+        default_environment=SubprocessSDKEnvironment.from_command_string(command),
+        provision_info=ExtendedProvisionInfo(told),
+    )
 
 
 def _worker_code(recipe_file: Path | None) -> str:

@@ -1,5 +1,8 @@
 """Beam's options: unknown ones are refused, and Beam's own default runner is never taken."""
 
+import subprocess
+import sys
+
 import pytest
 from apache_beam.options.pipeline_options import DirectOptions, SetupOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
@@ -55,3 +58,29 @@ def test_the_runner(flags: list[str], own: bool) -> None:
 def test_workers_import_the_modules_that_declare_records() -> None:
     plugins = pipeline_options([]).view_as(SetupOptions).beam_plugins
     assert {"schemas.records", "schemas.geometry", "stages.ingest_records"} <= set(plugins)
+
+
+TOLD = """
+import os
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import S3Options
+
+import pipelines.grounded_cot
+from pipelines.running.runner import choose_runner, pipeline_options
+
+def seen(parent):
+    options = FileSystems._pipeline_options
+    print(options.view_as(S3Options).s3_region_name, os.getpid() != parent, flush=True)
+
+flags = ["--direct_num_workers=2", "--direct_running_mode=multi_processing", "--s3_region_name=eu-north-1"]
+options = pipeline_options(flags)
+with beam.Pipeline(runner=choose_runner(options), options=options) as pipeline:
+    pipeline | beam.Create([os.getpid()]) | beam.Map(seen)
+"""
+
+
+def test_worker_processes_know_the_options() -> None:
+    done = subprocess.run([sys.executable, "-c", TOLD], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "eu-north-1 True\n"

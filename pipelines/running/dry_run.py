@@ -1,0 +1,49 @@
+"""A job for Dataflow that is built as a run would build it, and not submitted."""
+
+from pathlib import Path
+from typing import Any
+
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_runner_api_pb2
+
+from pipelines.running.job_check import check_job
+from pipelines.running.loading import recipe_file
+from pipelines.running.plan import RunArguments, check_plan, make_plan
+from pipelines.running.run import wire_job
+from pipelines.running.runner import pipeline_options
+from pipelines.shipping.ship import shipped
+
+
+def dry_run(arguments: RunArguments) -> list[str]:
+    """Build the job; returns lines on its graph and on what would be staged. Touches neither run folder nor network.
+
+    Raises what planning a run raises.
+    """
+    options = pipeline_options(arguments.beam_options)
+    check_job(options)
+    arguments.budget.check(options)
+    plan = make_plan(arguments)
+    check_plan(plan, arguments, is_local=False)
+    file = recipe_file(arguments.pipeline)
+    with shipped(options, file, plan.extras):
+        done: Any = wire_job(plan, options, plan.context, str(plan.folder.staging / "job"), file).run()
+        graph, google = done.job.proto_pipeline, done.job.google_cloud_options
+        staged = _staged(graph)
+    return [
+        f"dry run, nothing was submitted: {google.job_name} in {google.project}, {google.region}",
+        f"graph: {len(graph.components.transforms)} transforms, {graph.ByteSize() / 1e6:.1f} MB",
+        f"staged under {google.staging_location}:",
+        *(f"  {name}, {size / 1e6:.1f} MB" for name, size in sorted(staged.items())),
+    ]
+
+
+def _staged(graph: beam_runner_api_pb2.Pipeline) -> dict[str, int]:
+    """The files that the workers of a graph would be sent, with their sizes in bytes."""
+    found = {}
+    for environment in graph.components.environments.values():
+        for artifact in environment.dependencies:
+            if artifact.role_urn == common_urns.artifact_roles.STAGING_TO.urn:
+                name = beam_runner_api_pb2.ArtifactStagingToRolePayload.FromString(artifact.role_payload).staged_name
+                path = beam_runner_api_pb2.ArtifactFilePayload.FromString(artifact.type_payload).path
+                found[name] = Path(path).stat().st_size
+    return found

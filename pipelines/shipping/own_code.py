@@ -1,0 +1,96 @@
+"""The wheel of Groundtrace for workers: the very code that runs here, from a checkout or from what is installed."""
+
+import importlib.metadata
+import tomllib
+from collections.abc import Collection, Iterator, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+import schemas
+from pipelines.shipping.wheels import write_wheel
+
+NAME = "groundtrace"
+IN_EVERY_IMAGE = frozenset({"apache-beam"})
+"""What a worker has by being one; in the version of the job, which must not be changed under it."""
+TOO_HEAVY = frozenset({"train", "trl", "video", "vision", "vllm"})
+"""Extras that bring torch, gigabytes a worker. Where a run needs one, its workers are an image that holds it."""
+
+
+def write_own_wheel(folder: Path, extras: Collection[str] = ()) -> Path:
+    """Write the wheel into ``folder`` and return its path.
+
+    What it requires is what the code requires, without ``apache-beam``, and what the ``extras`` bring that are not too
+    heavy, in the versions that are installed here: a worker reads pixels with the same library.
+    """
+    home = Path(schemas.__file__).resolve().parent.parent
+    project = _project(home)
+    if project is None:
+        return _from_installed(folder, extras)
+    about = project["project"]
+    patterns = project["tool"]["setuptools"]["packages"]["find"]["include"]
+    data = project["tool"]["setuptools"]["package-data"]
+    files = {str(path.relative_to(home)): path.read_bytes() for path in _sources(home, patterns, data)}
+    optional = about["optional-dependencies"]
+    requires = [*about["dependencies"], *(line for extra in _travelling(extras, optional) for line in optional[extra])]
+    return write_wheel(folder, NAME, about["version"], files, _as_installed(requires))
+
+
+def _project(home: Path) -> dict | None:
+    """What the checkout's pyproject.toml says; None where the code does not stand in a checkout of its own."""
+    try:
+        project = tomllib.loads((home / "pyproject.toml").read_text("utf-8"))
+    except (OSError, tomllib.TOMLDecodeError):
+        return None
+    return project if project.get("project", {}).get("name") == NAME else None
+
+
+def _sources(home: Path, patterns: Sequence[str], data: dict[str, list[str]]) -> Iterator[Path]:
+    """The modules of a checkout's packages, and the files of ``package-data``."""
+    for package in sorted(home.iterdir()):
+        if (package / "__init__.py").is_file() and any(fnmatch(package.name, pattern) for pattern in patterns):
+            yield from sorted(package.rglob("*.py"))
+            for pattern in data.get(package.name, ()):
+                yield from sorted(package.glob(pattern))
+
+
+def _from_installed(folder: Path, extras: Collection[str]) -> Path:
+    """The wheel made again from the files that one has installed."""
+    installed = importlib.metadata.distribution(NAME)
+    files = {
+        str(file): Path(str(file.locate())).read_bytes()
+        for file in installed.files or ()
+        if file.suffix != ".pyc" and ".." not in file.parts and not file.parts[0].endswith(".dist-info")
+    }
+    chosen = _travelling(extras, installed.metadata.get_all("Provides-Extra") or ())
+    requires = []
+    for line in installed.requires or ():
+        needed = Requirement(line)
+        if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in ("", *chosen)):
+            needed.marker = None
+            requires.append(str(needed))
+    return write_wheel(folder, NAME, Version(installed.version).public, files, _as_installed(requires))
+
+
+def _travelling(extras: Collection[str], declared: Collection[str]) -> list[str]:
+    return sorted(set(extras).intersection(declared) - TOO_HEAVY)
+
+
+def _as_installed(requires: Sequence[str]) -> list[str]:
+    """The requirements pinned to what is installed here; as they are where nothing is."""
+    pinned = {}
+    for line in requires:
+        needed = Requirement(line)
+        if canonicalize_name(needed.name) in IN_EVERY_IMAGE:
+            continue
+        try:
+            version = Version(importlib.metadata.version(needed.name)).public
+        except importlib.metadata.PackageNotFoundError:
+            pinned[needed.name] = str(needed)
+            continue
+        brought = f"[{','.join(sorted(needed.extras))}]" if needed.extras else ""
+        pinned[needed.name] = f"{needed.name}{brought}=={version}"
+    return [pinned[name] for name in sorted(pinned)]

@@ -1,0 +1,64 @@
+"""What is staged with a job, so that its workers have our code, the recipe's own and what both require."""
+
+import contextlib
+import tempfile
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions, SetupOptions, WorkerOptions
+
+from pipelines.running.budget import is_local
+from pipelines.running.loading import is_bundled
+from pipelines.shipping.own_code import NAME, write_own_wheel
+from pipelines.shipping.recipe_code import belongs_to, write_recipe_wheel
+
+_PLAIN_IMAGES = ("apache/beam_python", "docker.io/apache/beam_python", "gcr.io/cloud-dataflow/v1beta3/beam_python")
+"""Beam's own images of workers. Any other is one that its user has made, and has Groundtrace in it."""
+
+
+@contextlib.contextmanager
+def shipped(options: PipelineOptions, recipe: Path, extras: Collection[str] = ()) -> Iterator[None]:
+    """Add to the options what the workers of a job need; what is staged stands on the disk while the body runs.
+
+    The user's own ``--extra_package`` and ``--requirements_file`` stay. A wheel of Groundtrace among them takes the
+    place of ours. Nothing is added for workers on this machine.
+
+    Args:
+        options: of the job; changed.
+        recipe: the file of the recipe that has been loaded.
+        extras: of ours that the run needs.
+    """
+    if not goes_elsewhere(options):
+        yield
+        return
+    setup = options.view_as(SetupOptions)
+    with tempfile.TemporaryDirectory(prefix="groundtrace-staged-") as name:
+        folder, packages = Path(name), list[str](setup.extra_packages or [])
+        if not names_own_image(options):
+            if not any(Path(package).name.startswith(f"{NAME}-") for package in packages):
+                packages.append(str(write_own_wheel(folder, extras)))
+            beside = recipe.parent / "requirements.txt"
+            if setup.requirements_file is None and not is_bundled(recipe) and beside.is_file():
+                setup.requirements_file = str(beside)
+        written = write_recipe_wheel(folder, recipe)
+        if written is not None:
+            wheel, module = written
+            packages.append(str(wheel))
+            ours = [plugin for plugin in setup.beam_plugins or () if not belongs_to(plugin, recipe.parent)]
+            setup.beam_plugins = [module, *ours]
+        setup.extra_packages = packages or None
+        yield
+
+
+def goes_elsewhere(options: PipelineOptions) -> bool:
+    """Whether the job's workers are other processes than this one and those that it starts."""
+    return not is_local(options) and options.view_as(PortableOptions).environment_type != "LOOPBACK"
+
+
+def names_own_image(options: PipelineOptions) -> bool:
+    """Whether the options name an image of the user's for the workers, which holds all but the recipe's own code."""
+    portable = options.view_as(PortableOptions)
+    image = options.view_as(WorkerOptions).sdk_container_image
+    if image is None and portable.environment_type in (None, "DOCKER"):
+        image = portable.environment_config or portable.lookup_environment_option("docker_container_image")
+    return bool(image) and not str(image).startswith(_PLAIN_IMAGES)

@@ -1,0 +1,62 @@
+"""Writing a wheel: the same bytes and the same name for the same content, so that what is staged can be found again.
+
+A pure wheel is a zip with three more files (PEP 427). It is written here, and not by a build backend, because one would
+have to be downloaded at each run, would run the code of a user's folder, and cannot build from what is installed.
+"""
+
+import base64
+import hashlib
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the first date of a zip: the files' own would change its bytes
+DIGEST_CHARS = 12
+
+
+def write_wheel(
+    folder: Path, name: str, version: str, files: Mapping[str, bytes], requires: Sequence[str] = ()
+) -> Path:
+    """Write a wheel of pure Python into ``folder`` and return its path.
+
+    Args:
+        folder: where the wheel is written.
+        name: the distribution's name, in the form that file names have (lower case, ``_``).
+        version: its version. A digest of all that the wheel holds follows it, as a local part, so that a worker which
+            has another content of the same version installs this one.
+        files: what it holds, by path in the wheel.
+        requires: what it needs, as lines of ``Requires-Dist``.
+    """
+    told = "".join(f"Requires-Dist: {each}\n" for each in requires)
+    version = f"{version}+{digest_of({**files, 'METADATA': told.encode()})}"
+    about = f"{name}-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{told}"
+    kind = "Wheel-Version: 1.0\nGenerator: groundtrace\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    whole = {**files, f"{about}/METADATA": metadata.encode(), f"{about}/WHEEL": kind.encode()}
+    record = [f"{path},sha256={_record_digest(content)},{len(content)}\n" for path, content in sorted(whole.items())]
+    whole[f"{about}/RECORD"] = "".join([*record, f"{about}/RECORD,,\n"]).encode()
+    written = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, content in sorted(whole.items()):
+            archive.writestr(_entry(path), content)
+    return written
+
+
+def digest_of(files: Mapping[str, bytes]) -> str:
+    """The beginning of a SHA-256 over names and contents."""
+    sums = hashlib.sha256()
+    for path, content in sorted(files.items()):
+        sums.update(f"{path}\0{len(content)}\0".encode())
+        sums.update(content)
+    return sums.hexdigest()[:DIGEST_CHARS]
+
+
+def _entry(path: str) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(path, _LONG_AGO)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.external_attr = 0o100644 << 16
+    return entry
+
+
+def _record_digest(content: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()

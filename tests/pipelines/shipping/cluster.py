@@ -1,0 +1,78 @@
+"""A cluster on this machine: Beam's own job server, and its pool of workers that start as containers do (boot.py)."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+BOOT = Path(__file__).with_name("boot.py")
+PACKAGES = sysconfig.get_paths()["purelib"]
+_MODULE = "import sys, runpy; sys.path.append({packages!r}); runpy.run_module({module!r}, None, '__main__', True)"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The Beam options that name a cluster, and the folder in which each of its workers has one of its own."""
+
+    options: list[str]
+    folder: Path
+
+    @property
+    def last_worker(self) -> Path:
+        """The folder of the worker that started last."""
+        return max(self.folder.iterdir(), key=lambda worker: worker.stat().st_mtime_ns)
+
+    def staged(self) -> list[str]:
+        """What that worker was sent."""
+        return sorted(file.name for file in (self.last_worker / "staged").iterdir())
+
+
+@contextlib.contextmanager
+def cluster(folder: Path) -> Iterator[Cluster]:
+    """Start a job server and a pool of workers; both find the installed packages and no module of this repository."""
+    boot, port_file, pool = folder / "boot", folder / "port", free_port()
+    boot.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S {BOOT} "$@" >> {folder}/boot.log 2>&1\n')
+    boot.chmod(0o755)
+    (folder / "workers").mkdir()
+    services = {
+        "worker.worker_pool_main": [f"--service_port={pool}", f"--container_executable={boot}"],
+        "portability.local_job_service_main": [f"--port_file={port_file}", f"--staging_dir={folder}/staging"],
+    }
+    environment = os.environ | {"WORKER_PACKAGES": PACKAGES, "WORKER_FOLDER": str(folder / "workers")}
+    with contextlib.ExitStack() as stack:
+        for name, arguments in services.items():
+            code = _MODULE.format(packages=PACKAGES, module=f"apache_beam.runners.{name}")
+            log = stack.enter_context((folder / f"{name}.log").open("wb"))
+            command = [sys.executable, "-I", "-S", "-c", code, *arguments]
+            server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
+            stack.callback(server.wait)
+            stack.callback(server.terminate)
+        deadline = time.monotonic() + 60
+        while not (port_file.exists() and _answers(pool)):
+            assert time.monotonic() < deadline, "the cluster did not start"
+            time.sleep(0.05)
+        options = [
+            "--runner=PortableRunner",
+            f"--job_endpoint=localhost:{port_file.read_text()}",
+            "--environment_type=EXTERNAL",
+            f"--environment_config=localhost:{pool}",
+        ]
+        yield Cluster(options, folder / "workers")
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0

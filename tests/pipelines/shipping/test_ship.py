@@ -1,0 +1,136 @@
+"""What is added to the options of a job, and what is left as the user gave it."""
+
+import re
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
+
+from pipelines.running.loading import PipelineError, adopt_file, recipe_file
+from pipelines.running.runner import pipeline_options
+from pipelines.shipping import recipe_code
+from pipelines.shipping.ship import shipped
+from prompts import loader
+
+FAR = ["--runner=PortableRunner", "--job_endpoint=localhost:1"]
+OWN_IMAGE = "europe-docker.pkg.dev/me/mine:1"
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A recipe's file in a folder of its own, with a helper, a package, and things that are no business of a worker."""
+    folder = tmp_path_factory.mktemp("mine")
+    files = {
+        "shipped_recipe.py": "import shipped_helper\nimport shipped_spaces.deep\n",
+        "shipped_helper.py": "from schemas.coding import record\n\n\n@record\nclass Kept:\n    name: str\n",
+        "shipped_package/__init__.py": "",
+        "shipped_package/words.txt": "a",
+        "shipped_package/.hidden": "key",
+        "shipped_spaces/deep.py": "",
+        "prompts/mine.v1.yaml": "id: mine\n",
+        "requirements.txt": "emoji\n",
+        "notes.txt": "x",
+        ".env": "KEY=1",
+        "data/big.bin": "x",
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+    path, modules = list(sys.path), set(sys.modules)
+    adopt_file(str(folder / "shipped_recipe.py"))
+    yield folder / "shipped_recipe.py"
+    sys.path[:] = path
+    loader._FOLDERS.clear()
+    loader.load_prompt.cache_clear()
+    for name in set(sys.modules) - modules:
+        if name.startswith("shipped_"):
+            recipe_code.RECORD_MODULES.discard(name)
+            del sys.modules[name]
+
+
+def staged(options: PipelineOptions) -> list[str]:
+    """The packages of the options, by the names of their distributions."""
+    packages = options.view_as(SetupOptions).extra_packages or []
+    return [re.sub(r"(?<=_recipe_)\w{12}$", "", Path(package).name.partition("-")[0]) for package in packages]
+
+
+@pytest.mark.parametrize(
+    ("flags", "names"),
+    [
+        ([], []),
+        (["--direct_num_workers=2", "--direct_running_mode=multi_processing"], []),
+        ([*FAR, "--environment_type=LOOPBACK"], []),
+        (FAR, ["groundtrace", "groundtrace_recipe_"]),
+        ([*FAR, "--environment_type=EXTERNAL", "--environment_config=h:1"], ["groundtrace", "groundtrace_recipe_"]),
+        (["--runner=SparkRunner"], ["groundtrace", "groundtrace_recipe_"]),
+        ([*FAR, f"--sdk_container_image={OWN_IMAGE}"], ["groundtrace_recipe_"]),
+        ([*FAR, f"--environment_config={OWN_IMAGE}"], ["groundtrace_recipe_"]),
+        ([*FAR, f"--environment_option=docker_container_image={OWN_IMAGE}"], ["groundtrace_recipe_"]),
+        ([*FAR, "--sdk_container_image=apache/beam_python3.11_sdk:2.77.0"], ["groundtrace", "groundtrace_recipe_"]),
+        ([*FAR, "--extra_package=/x/my.whl"], ["my.whl", "groundtrace", "groundtrace_recipe_"]),
+        ([*FAR, "--extra_package=/x/groundtrace-0.1.0-py3-none-any.whl"], ["groundtrace", "groundtrace_recipe_"]),
+    ],
+)
+def test_what_is_staged(flags: list[str], names: list[str], mine: Path) -> None:
+    options = pipeline_options(flags)
+    with shipped(options, mine):
+        assert staged(options) == names
+        written = [Path(package) for package in options.view_as(SetupOptions).extra_packages or ()]
+        assert all(package.is_file() for package in written if not str(package).startswith("/x/"))
+    assert not any(package.exists() for package in written)
+
+
+def test_a_bundled_recipe_is_in_our_own_wheel() -> None:
+    options = pipeline_options(FAR)
+    with shipped(options, recipe_file("grounded_cot")):
+        assert staged(options) == ["groundtrace"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (FAR, "requirements.txt"),
+        ([*FAR, "--requirements_file=my.txt"], "my.txt"),
+        ([*FAR, f"--sdk_container_image={OWN_IMAGE}"], ""),
+    ],
+)
+def test_the_requirements_beside_the_recipe(flags: list[str], said: str, mine: Path) -> None:
+    options = pipeline_options(flags)
+    with shipped(options, mine):
+        assert Path(options.view_as(SetupOptions).requirements_file or "").name == said
+
+
+def test_what_of_a_folder_travels(mine: Path, tmp_path: Path) -> None:
+    wheel, module = recipe_code.write_recipe_wheel(tmp_path, mine) or pytest.fail("it is not bundled")
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name.removeprefix(f"{module}/files/") for name in archive.namelist() if "/files/" in name}
+        adopting = archive.read(f"{module}/__init__.py").decode()
+    assert held == {
+        "shipped_recipe.py",
+        "shipped_helper.py",
+        "shipped_package/__init__.py",
+        "shipped_package/words.txt",
+        "shipped_spaces/deep.py",
+        "prompts/mine.v1.yaml",
+    }
+    assert "for module in ['shipped_helper']" in adopting
+
+
+def test_the_recipes_module_is_imported_in_place_of_those_beside_it(mine: Path) -> None:
+    options = pipeline_options(FAR)
+    with shipped(options, mine):
+        plugins = options.view_as(SetupOptions).beam_plugins
+    assert plugins[0].startswith("groundtrace_recipe_")
+    assert "shipped_helper" not in plugins and "schemas.records" in plugins
+
+
+def test_a_folder_with_far_too_much_is_refused(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recipe_code, "MAX_BYTES", 20)
+    with (
+        pytest.raises(PipelineError, match="move the recipe into a folder of its own"),
+        shipped(pipeline_options(FAR), mine),
+    ):
+        pass
