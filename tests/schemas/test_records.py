@@ -156,8 +156,3 @@ def test_what_can_be_pointed_at_is_what_the_pointer_found(
 def test_a_verdict_has_not_failed_unless_it_says_so() -> None:
     assert not Verdict("spatial", None, "nothing to point at").failed
     assert coded(Verdict("spatial", None, "no reply", failed=True)).failed
-
-
-def test_the_cost_is_that_of_all_calls() -> None:
-    calls = tuple(Call("policy", "p", "s", "m", (), Usage(calls=1, cost_usd=cost)) for cost in (0.25, 0.0, 0.5))
-    assert Draft(smallest(Question), calls=calls).usage == Usage(calls=3, cost_usd=0.75)

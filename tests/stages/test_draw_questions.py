@@ -82,7 +82,7 @@ CUTS = [
 
 @pytest.mark.parametrize(("target", "last", "sft", "rl"), CUTS)
 def test_the_cut(target: int | None, last: bool, sft: int, rl: int, make_draft: Callable[..., Draft]) -> None:
-    call = Call("policy", "attempt.v1", "s", "m", ("key",), Usage(calls=1, cost_usd=0.25))
+    call = Call("policy", "attempt.v1", "s", "m", ("key",), Usage(calls=1, worth_usd=0.25))
     drafts = [replace(make_draft(i), calls=(call,)) for i in BY_HASH]
     rejected = [(d.id, "cut", "over_quota", 0.25) for d in drafts[::2][sft:]]
     rejected += [(d.id, "cut", "not_drawn", 0.25) for d in drafts[1::2][rl:]]

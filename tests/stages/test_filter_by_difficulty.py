@@ -63,7 +63,7 @@ def test_bands_that_make_no_sense(wrong: dict, said: str) -> None:
 
 def drafts(make_draft: Callable[..., Draft], k: int) -> list[Draft]:
     """One draft for each count of right answers of ``k``; each cost a quarter dollar and has an unscored attempt."""
-    call = Call("policy", "attempt.v1", "s", "m", ("key",), Usage(calls=1, cost_usd=0.25))
+    call = Call("policy", "attempt.v1", "s", "m", ("key",), Usage(calls=1, worth_usd=0.25))
     found = []
     for right in range(k + 1):
         scored = [Attempt("t", "a", number < right, "exact", "") for number in range(k)]

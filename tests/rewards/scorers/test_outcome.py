@@ -120,7 +120,9 @@ def test_short_text_in_other_words_is_for_the_judge(run, scripted, question, gol
 
 def test_the_judge_sees_no_endless_answer(run, scripted, question) -> None:
     caller = scripted(judge=['{"reason": "", "same": false}'])
-    run(score_outcome(semantic(question), "word " * 100_000, caller))
+    verdict = run(score_outcome(semantic(question), "word " * 100_000, caller))
+    assert (verdict.value, caller.asked) == (0.0, []), "too long to be that of a short gold answer"
+    run(score_outcome(semantic(question), "word " * 3_000, caller))
     prompt = caller.asked[0][1]
     shown = prompt.variable("predicted").split(f"\nCUT {prompt.variable('mark')}\n")
     assert [len(part) for part in shown] == [MAX_ANSWER_CHARS // 2] * 2
