@@ -37,10 +37,12 @@ class Models:
 
     def __init__(self, settings: ModelsSettings, cached: bool = True) -> None:
         self.settings = settings
-        self.media = MediaStore(settings.input_root, settings.run_root, cache_bytes=128 * 2**20)
+        self.media = MediaStore(
+            settings.input_root, settings.run_root, cache_bytes=128 * 2**20, storage=settings.storage
+        )
         self.budget = Budget(settings.budget_usd, settings.budget_tokens)
         self._watch = Watch(settings, self.endpoint) if settings.notes else None
-        self._cache = open_cache(settings.cache_path if cached else ":memory:")
+        self._cache = open_cache(settings.cache_path if cached else ":memory:", settings.storage)
         self._neighbours = Neighbours(settings.neighbours if cached else ())
         self._endpoints: dict[str, Endpoint] = {}
         self._in_flight: dict[str, _Flight] = {}

@@ -108,7 +108,7 @@ class BeyondItsEnd(Exception):
 
 _GCSFS_BOUNDARY: Final = b"--==0=="
 
-_clients: dict[tuple[int, str, StorageSettings], Any] = {}
+_clients: dict[tuple[int, str, StorageSettings, str], Any] = {}
 _guard = threading.Lock()
 
 
@@ -123,12 +123,21 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def client(scheme: str, settings: StorageSettings) -> Any:
     """This process's file system of fsspec for a scheme. Raises :class:`schemas.extras.MissingExtra`."""
-    key = (os.getpid(), scheme, settings)
+    key = (os.getpid(), scheme, settings, endpoint_of(scheme, settings))
     with _guard:
         if key not in _clients:
             require_extra(SCHEMES[scheme][0], f"{scheme}://", SCHEMES[scheme][1])
             _clients[key] = _s3(settings) if scheme == "s3" else _gs(settings)
         return _clients[key]
+
+
+def endpoint_of(scheme: str, settings: StorageSettings) -> str:
+    """Where the store answers, as far as settings and variables say; "" for the maker's own."""
+    if scheme == "s3":
+        said = (os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
+        return settings.endpoint_url or next(filter(None, said), "")
+    endpoint = settings.gs_endpoint_url or os.environ.get("STORAGE_EMULATOR_HOST", "")
+    return f"http://{endpoint}" if endpoint and "://" not in endpoint else endpoint
 
 
 def _s3(settings: StorageSettings) -> Any:
@@ -154,9 +163,7 @@ def _gs(settings: StorageSettings) -> Any:
     from gcsfs.core import GCSFileSystem
 
     logging.getLogger("gcsfs").setLevel(logging.CRITICAL)  # it logs each error that it raises, with a traceback
-    endpoint = settings.gs_endpoint_url or os.environ.get("STORAGE_EMULATOR_HOST", "")
-    if endpoint and "://" not in endpoint:
-        endpoint = f"http://{endpoint}"
+    endpoint = endpoint_of("gs", settings)
     open_to_all = settings.anonymous or endpoint.startswith("http://")  # a token is never sent in the clear
 
     class Once(GCSFileSystem):

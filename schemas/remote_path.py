@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar, overload
 
 from schemas.object_store import (
     STANDARD,
@@ -151,14 +151,24 @@ class RemotePath:
         """The object's bytes as text."""
         return self.read_bytes().decode(encoding)
 
-    def open(self, mode: str = "r", encoding: str | None = None, newline: str | None = None) -> IO[Any]:
+    @overload
+    def open(self, mode: Literal["rb"]) -> io.BufferedReader: ...
+
+    @overload
+    def open(
+        self, mode: Literal["r"] = "r", encoding: str | None = None, newline: str | None = None
+    ) -> io.TextIOWrapper: ...
+
+    def open(
+        self, mode: str = "r", encoding: str | None = None, newline: str | None = None
+    ) -> io.BufferedReader | io.TextIOWrapper:
         """A stream to read from, which asks for :data:`READ_AHEAD_BYTES` at a time and can seek.
 
         Raises FileNotFoundError at once. Nothing is written through a stream: see :func:`written_to`.
         """
-        if mode not in ("r", "rt", "rb"):
+        if mode not in ("r", "rb"):
             raise ValueError(f"a remote file is opened for reading, not as {mode!r}")
-        stream = io.BufferedReader(_Ranges(self), READ_AHEAD_BYTES)
+        stream: Any = io.BufferedReader(_Ranges(self), READ_AHEAD_BYTES)
         return stream if mode == "rb" else io.TextIOWrapper(stream, encoding or "utf-8", newline=newline)
 
     def write_bytes(self, data: bytes) -> int:

@@ -8,10 +8,11 @@ import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import IO, TypeAlias
 
 from schemas.files import write_atomically, written_whole
 from schemas.object_store import SCHEMES, STANDARD, StorageError, StorageSettings, StoreUnavailable
+from schemas.object_store import endpoint_of as store_endpoint
 from schemas.remote_path import RemotePath
 
 __all__ = ["STANDARD", "RemotePath", "StorageError", "StorageSettings", "StoreUnavailable"]
@@ -20,8 +21,13 @@ Place: TypeAlias = Path | RemotePath
 
 
 def is_remote(name: object) -> bool:
-    """Whether a name, or a place, is one of a store."""
+    """Whether a name, or a place, is not a local path."""
     return isinstance(name, RemotePath) or "://" in str(name)
+
+
+def is_in_store(name: str) -> bool:
+    """Whether a name is a URL of one of the stores that there are."""
+    return name.partition("://")[0] in SCHEMES and "://" in name
 
 
 def place(name: str, storage: StorageSettings = STANDARD) -> Place:
@@ -40,6 +46,21 @@ def place(name: str, storage: StorageSettings = STANDARD) -> Place:
     if ".." in parts or not name.isprintable():
         raise StorageError(f"{name}: a URL must not hold .. or signs that cannot be seen")
     return RemotePath(f"{scheme}://{'/'.join(parts)}", storage)
+
+
+def storage_of(target: Place) -> StorageSettings:
+    """The settings with which a remote place is reached; the standard ones for a local path."""
+    return target.storage if isinstance(target, RemotePath) else STANDARD
+
+
+def arrow_source(target: Place) -> Path | IO[bytes]:
+    """What pyarrow reads a file from: a local path, or a stream that can seek."""
+    return target.open("rb") if isinstance(target, RemotePath) else target
+
+
+def endpoint_of(name: str, storage: StorageSettings) -> str:
+    """Where the store of a URL answers, as far as settings and variables say; "" for its maker's own and for paths."""
+    return store_endpoint(name.partition("://")[0], storage) if is_in_store(name) else ""
 
 
 def write_whole(target: Place, data: bytes | str) -> None:

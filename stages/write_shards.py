@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.coders import BytesCoder, Coder, StrUtf8Coder, TupleCoder, VarIntCoder
 from apache_beam.coders.typecoders import registry
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import AsSingleton, PCollection
 from pydantic import NonNegativeInt, PositiveInt
 
 from schemas.config import settings
 from schemas.ordering import order_key
+from schemas.storage import Place, place, written_to
 from stages.ingest_records import MediaRoots
 from stages.plumbing.malloc import release_memory
 from stages.plumbing.packing import LEVEL, unpacked
@@ -129,22 +129,18 @@ NO_ROW = SizedRow("", b"", 0)
 
 
 def write_shard(
-    rows: Iterable[SizedRow], path: str, schema: pa.Schema, settings: ShardSettings, store: MediaStore
+    rows: Iterable[SizedRow], path: Place, schema: pa.Schema, settings: ShardSettings, store: MediaStore
 ) -> int:
-    """Write one shard to a temporary name, then rename it. Returns its rows. Raises ValueError on a repeated id."""
+    """Write one shard, which is there whole or not at all. Returns its rows. Raises ValueError on a repeated id."""
     ordered = sorted(rows, key=lambda row: (order_key(row.id), row.id))
     for before, after in itertools.pairwise(ordered):
         if before.id == after.id:
             raise ValueError(f"{path}: two rows have the id {before.id!r}")
-    temporary = f"{path}.writing"
-    with (
-        FileSystems.create(temporary, mime_type="application/octet-stream") as stream,
-        pq.ParquetWriter(stream, schema, compression="zstd") as writer,
-    ):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with written_to(path) as unfinished, pq.ParquetWriter(unfinished, schema, compression="zstd") as writer:
         for group in row_groups(ordered, settings):
             writer.write_table(_table(group, schema, store), row_group_size=len(group))
             release_memory()
-    FileSystems.rename([temporary], [path])
     return len(ordered)
 
 
@@ -223,7 +219,7 @@ class _Write(beam.DoFn):
         shard, rows = keyed[0], (row for row in keyed[1] if row.packed)
         release_memory()
         name = f"train-{shard:05d}-of-{shards:05d}.parquet"
-        path = FileSystems.join(self._target.folder, name)
+        path = place(self._target.folder, self._target.roots.storage) / name
         yield name, write_shard(rows, path, self._target.schema, self._settings, self._store)
 
 

@@ -24,6 +24,7 @@ from inference.cache.mounts import on_network
 from inference.cache.replies import MEMORY, CacheEntry, Kept, Logged, ReplyCache
 from inference.cache.shared_files import CHUNK_BYTES, SegmentFiles, TornSegment
 from schemas.files import write_atomically
+from schemas.storage import STANDARD, StorageSettings, endpoint_of, is_remote
 
 UPLOAD_EVERY_S = 5.0
 SEGMENT_BYTES = 64 * 2**20
@@ -40,11 +41,17 @@ class SegmentStore:
     ``torn`` and ``foreign`` count the segments that were not whole and the files that are no segments.
     """
 
-    def __init__(self, location: str, local_folder: str, upload_every_s: float = UPLOAD_EVERY_S) -> None:
+    def __init__(
+        self,
+        location: str,
+        local_folder: str,
+        upload_every_s: float = UPLOAD_EVERY_S,
+        storage: StorageSettings = STANDARD,
+    ) -> None:
         if upload_every_s <= 0:
             raise ValueError(f"upload_every_s must be positive, got {upload_every_s}")
         self.torn = self.foreign = 0
-        self._files = SegmentFiles(location)
+        self._files = SegmentFiles(location, storage)
         self._folder = Path(local_folder)
         self._every_s = upload_every_s
         self._torn: dict[str, int] = {}
@@ -244,7 +251,9 @@ def merge(
     return len(names), dropped
 
 
-def prune_segments(location: str, local_folder: str, keep: Callable[[Logged], bool]) -> int:
+def prune_segments(
+    location: str, local_folder: str, keep: Callable[[Logged], bool], storage: StorageSettings = STANDARD
+) -> int:
     """Drop the replies that ``keep`` refuses from the segments and from this machine's own copy; returns how many.
 
     The copies of other machines still hold them, and serve them there. Raises
@@ -254,33 +263,39 @@ def prune_segments(location: str, local_folder: str, keep: Callable[[Logged], bo
     cache = ReplyCache(str(folder / "replies.sqlite"), exclusive=True)
     try:
         here = cache.rewrite(keep)
-        dropped = merge(SegmentFiles(location), folder, keep)[1]
+        dropped = merge(SegmentFiles(location, storage), folder, keep)[1]
     finally:
         cache.close()
     return max(here, dropped)
 
 
-def open_cache(path: str) -> ReplyCache | SegmentStore:
+def open_cache(path: str, storage: StorageSettings = STANDARD) -> ReplyCache | SegmentStore:
     """The cache of ``path``: ":memory:" or a SQLite file on a local disk; elsewhere segments in that file's folder.
 
-    Elsewhere means a path with ``://`` or one on a network file system.
+    Elsewhere means a URL of a store, which is reached as ``storage`` says, or a path on a network file system.
     """
     location = shared_location(path)
-    return ReplyCache(path) if location is None else SegmentStore(location, str(local_folder_of(location)))
+    if location is None:
+        return ReplyCache(path)
+    return SegmentStore(location, str(local_folder_of(location, storage)), storage=storage)
 
 
 def shared_location(path: str) -> str | None:
     """The folder that holds the segments of the cache ``path``; None for a cache on a local disk or in memory."""
-    if "://" in path:
+    if is_remote(path):
         return path.rpartition("/")[0]
     if path == MEMORY or not on_network(folder := Path(path).resolve().parent):
         return None
     return str(folder)
 
 
-def local_folder_of(location: str) -> Path:
-    """Where this machine keeps its copy of a shared cache: in the user's cache folder if that is on a local disk."""
+def local_folder_of(location: str, storage: StorageSettings = STANDARD) -> Path:
+    """Where this machine keeps its copy of a shared cache: in the user's cache folder if that is on a local disk.
+
+    Buckets of one name at two endpoints have two copies.
+    """
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundtrace"
     if on_network(base):
         base = Path(tempfile.gettempdir()) / f"groundtrace-{os.getuid()}"
-    return base / hashlib.sha256(location.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    named = f"{endpoint_of(location, storage)}{location}"
+    return base / hashlib.sha256(named.encode("utf-8", "surrogateescape")).hexdigest()[:32]

@@ -73,7 +73,7 @@ def make_plan(arguments: RunArguments) -> Plan:
     _check_roles(recipe, settings)
     named = given_values(arguments.config, arguments.overrides).get("roles", {})
     _check_embedded(recipe, settings, frozenset(named if isinstance(named, Mapping) else ()))
-    found = find_input(arguments.input, settings.input)
+    found = find_input(arguments.input, settings.input, settings.storage)
     folder = named_folder(arguments.output)
     models = ModelsSettings(
         endpoints=tuple(sorted(settings.endpoints.items())),
@@ -83,9 +83,10 @@ def make_plan(arguments: RunArguments) -> Plan:
         cache_path=_cache_path(arguments.cache, folder),
         input_root=found.media_root,
         run_root=str(folder.root),
+        storage=settings.storage,
     )
     recipe = replace(recipe, stages=tuple(stage.asking(models) for stage in recipe.stages))
-    roots = MediaRoots(found.media_root, str(folder.root))
+    roots = MediaRoots(found.media_root, str(folder.root), settings.storage)
     return Plan(recipe, settings, found, folder, models, RunContext(found.sources, roots, models, arguments.limit))
 
 
