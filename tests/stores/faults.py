@@ -20,10 +20,23 @@ class Faults:
         self.seen = self.failed = 0
         self.how: int | str = 503
         self._until_s = 0.0
+        self._later: tuple[int, float, int | str] | None = None
 
     def fail_for(self, seconds: float, how: int | str = 503) -> None:
         """From now on requests fail: with a status, or with "close" or "cut"."""
         self.how, self._until_s = how, time.monotonic() + seconds
+
+    def fail_after(self, requests: int, seconds: float, how: int | str = 503) -> None:
+        """Fail for so long once so many more requests were served."""
+        self._later = (self.seen + requests, seconds, how)
+
+    def count(self) -> None:
+        """Note a request."""
+        self.seen += 1
+        if self._later and self.seen > self._later[0]:
+            _, seconds, how = self._later
+            self._later = None
+            self.fail_for(seconds, how)
 
     def is_failing(self) -> bool:
         return time.monotonic() < self._until_s
@@ -36,7 +49,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         faults: Faults = self.server.faults
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        faults.seen += 1
+        faults.count()
         failing, how = faults.is_failing(), faults.how
         faults.failed += failing
         if failing and how == "close":

@@ -1,0 +1,138 @@
+"""Whole runs with input, media and cache in a store: the same shards as on a disk, and what goes wrong there."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipelines.commands import cli
+from schemas.storage import Place, RemotePath
+
+from ..stores.faults import between
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = ROOT / "data/sample"
+RECORDS = 12
+
+
+def run(source: object, output: object, *more: str, command: str = "run") -> int:
+    words = [command, str(ROOT / "pipelines/grounded_cot.py"), "--input", str(source)]
+    return cli.main([*words, "--output", str(output), "--set", "difficulty.include_high=true", *more])
+
+
+def digests(output: Place) -> dict[str, str]:
+    files = [*(output / "sft").iterdir(), *(output / "rl").iterdir()]
+    return {f"{file.parent.name}/{file.name}": hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(files)}
+
+
+def sent(output: Place) -> int:
+    return sum(role["requests"] for role in json.loads((output / "run.json").read_text("utf-8"))["ledger"].values())
+
+
+def copied(source: Path, target: RemotePath) -> RemotePath:
+    for file in source.rglob("*"):
+        if file.is_file():
+            (target / file.relative_to(source).as_posix()).write_bytes(file.read_bytes())
+    return target
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Some of the sample's records and their images, in a folder."""
+    folder = tmp_path_factory.mktemp("data")
+    lines = (SAMPLE / "records.jsonl").read_text("utf-8").splitlines()[:RECORDS]
+    (folder / "records.jsonl").write_text("".join(line + "\n" for line in lines), "utf-8")
+    for line in lines:
+        for name in json.loads(line)["media"]:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes((SAMPLE / name).read_bytes())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def on_disk(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of it on the disk."""
+    folder = tmp_path_factory.mktemp("on_disk") / "run"
+    assert run(data, folder) == 0
+    return folder
+
+
+def test_input_and_cache_in_a_store(
+    bucket: RemotePath, data: Path, on_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = copied(data, bucket / "data")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one machine"))
+    assert run(source, tmp_path / "first", "--cache", f"{bucket}/cache") == 0
+    assert digests(tmp_path / "first") == digests(on_disk)
+    assert sent(tmp_path / "first") > 0
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another machine"))
+    workers = ("--", "--direct_num_workers=2", "--direct_running_mode=multi_processing")
+    assert run(f"{source}/records.jsonl", tmp_path / "second", "--cache", f"{bucket}/cache", *workers) == 0
+    assert digests(tmp_path / "second") == digests(on_disk)
+    assert sent(tmp_path / "second") == 0
+
+
+def test_settings_reach_worker_processes(
+    new_bucket: Callable[..., RemotePath],
+    s3_url: str,
+    data: Path,
+    on_disk: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = copied(data, new_bucket("s3") / "data")
+    for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("OUR_ID", "our-id")
+    monkeypatch.setenv("OUR_KEY", "our-very-own-key")
+    config = tmp_path / "config.toml"
+    config.write_text(
+        f'[storage]\nendpoint_url = "{s3_url}"\nregion = "us-east-1"\n'
+        'access_key_id_env = "OUR_ID"\nsecret_access_key_env = "OUR_KEY"\n',
+        "utf-8",
+    )
+    workers = ("--", "--direct_num_workers=2", "--direct_running_mode=multi_processing")
+    assert run(source, tmp_path / "run", "--config", str(config), *workers) == 0
+    assert digests(tmp_path / "run") == digests(on_disk)
+    written = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file())
+    assert b"our-very-own-key" not in written
+
+
+@pytest.mark.parametrize("scheme", ["s3", "gs"])
+def test_five_seconds_without_the_store_lose_nothing(
+    scheme: str,
+    request: pytest.FixtureRequest,
+    new_bucket: Callable[..., RemotePath],
+    data: Path,
+    on_disk: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "machine"))
+    with between(request.getfixturevalue(f"{scheme}_url")) as (url, faults):
+        bucket = new_bucket(scheme, url)
+        source = copied(data, bucket / "data")
+        faults.fail_after(20, seconds=5)
+        assert run(source, tmp_path / "run", "--cache", f"{bucket}/cache") == 0
+        assert faults.failed > 0
+    assert digests(tmp_path / "run") == digests(on_disk)
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("s3://no-such-bucket-at-all/data", "there is no bucket no-such-bucket-at-all"),
+        ("s3:///data", "names no bucket"),
+        ("{bucket}/nothing", "no .csv or .tsv file and no records.jsonl and no .parquet file there"),
+    ],
+)
+def test_mistakes(
+    source: str, why: str, new_bucket: Callable[..., RemotePath], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bucket = new_bucket("s3")
+    assert run(source.format(bucket=bucket), tmp_path / "run") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("beam: ") and why in line
+    assert not (tmp_path / "run").exists()
