@@ -10,7 +10,7 @@ import contextlib
 import fnmatch
 import io
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal, TypeVar, overload
@@ -216,13 +216,8 @@ class RemotePath:
     def listed(self) -> "Mapping[RemotePath, Stat | None]":
         """What stands directly in the folder; None for a folder in it. An empty folder is one that is not there."""
 
-        def entries_of(store: Any) -> list[Mapping[str, Any]]:
-            try:
-                return store.ls(self.url, detail=True)
-            except FileNotFoundError:
-                return []
-
-        found = ((self._sibling(entry), entry) for entry in self._do(entries_of))
+        entries = self._do(lambda store: _entries(lambda: store.ls(self.url, detail=True)))
+        found = ((self._sibling(entry), entry) for entry in entries)
         return {
             path: _stat_of(entry) if entry["type"] == "file" else None
             for path, entry in found
@@ -231,7 +226,7 @@ class RemotePath:
 
     def walked(self) -> "Mapping[RemotePath, Stat]":
         """All objects below it, at any depth."""
-        entries = self._do(lambda store: store.find(self.url, detail=True)).values()
+        entries = self._do(lambda store: _entries(lambda: store.find(self.url, detail=True).values()))
         found = {self._sibling(entry): _stat_of(entry) for entry in entries}
         return {path: found[path] for path in sorted(found) if path.url.startswith(f"{self.url}/")}
 
@@ -320,6 +315,14 @@ class _Ranges(io.RawIOBase):
         buffer[: len(data)] = data
         self._at += len(data)
         return len(data)
+
+
+def _entries(listing: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterable[Mapping[str, Any]]:
+    """What a listing gives, nothing where there is nothing to list: the stores' libraries differ in that."""
+    try:
+        return listing()
+    except FileNotFoundError:
+        return ()
 
 
 def _stat_of(info: Mapping[str, Any]) -> Stat:

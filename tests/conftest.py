@@ -1,5 +1,6 @@
 """What holds for every test: properties are checked without an eye on the clock, and stores are on this machine."""
 
+import logging
 import os
 import socket
 import subprocess
@@ -25,6 +26,7 @@ def s3_url() -> Iterator[str]:
     """Where S3 as moto has it answers."""
     pytest.importorskip("s3fs")
     server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server.start()
     host, port = server.get_host_and_port()
     yield f"http://{host}:{port}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import shtab
 
+from schemas.mirror import local_copy
 from schemas.text import counted, say
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     from publishing.hub.upload import check_name, send
 
     check_name(parsed.repo)
-    run = Path(parsed.run)
+    run = local_copy(parsed.run)
     read_summary(run)
     with RunFolder(run).locked(), tempfile.TemporaryDirectory(prefix="groundtrace-", dir=parsed.staging) as staging:
         prepared = prepare(run, Path(staging), parsed.extras, parsed.include_source)

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from pipelines.commands import cli
-from schemas.storage import Place, RemotePath
+from publishing.opened import open_run
+from schemas.mirror import local_copy
+from schemas.storage import Place, RemotePath, StorageError
+from trainer.shards import Shards
 
 from ..stores.faults import between
 
@@ -136,3 +139,56 @@ def test_mistakes(
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("beam: ") and why in line
     assert not (tmp_path / "run").exists()
+
+
+def test_a_finished_run_is_read_at_its_url(
+    bucket: RemotePath,
+    on_disk: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    run_url = copied(on_disk, bucket / "runs/first")
+
+    def said(*words: str) -> str:
+        capsys.readouterr()
+        assert cli.main([*words]) == 0
+        return capsys.readouterr().out
+
+    assert said("inspect", str(run_url)) == said("inspect", str(on_disk))
+    assert said("diff", str(run_url), str(on_disk)) == said("diff", str(on_disk), str(on_disk)).replace(
+        str(on_disk), str(local_copy(str(run_url))), 1
+    )
+    for name, source in (("here", on_disk), ("there", run_url)):
+        said("export", str(source), "--format", "jsonl", "--family", "qwen3-vl", "--output", str(tmp_path / name))
+    exported = [
+        {path.name: path.read_bytes() for path in (tmp_path / name).glob("*.jsonl")} for name in ("here", "there")
+    ]
+    assert exported[0] and exported[0] == exported[1]
+    assert open_run(str(run_url)).sft == open_run(on_disk).sft
+    copy = local_copy(str(run_url))
+    assert Shards(copy, "sft", tmp_path / "rows").sha256 == Shards(on_disk, "sft", tmp_path / "rows").sha256
+    assert not (copy / "cache").exists() and not (copy / "media").exists()
+
+
+def test_a_copy_follows_its_run(bucket: RemotePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    run_url = bucket / "run"
+    for name in ("input.json", "run.json", "sft/a.parquet", "sft/b.parquet", "cache/segments/x", ".lease/1"):
+        (run_url / name).write_bytes(name.encode())
+    copy = local_copy(str(run_url))
+    files = {path.relative_to(copy).as_posix() for path in copy.rglob("*") if path.is_file()}
+    assert files == {"input.json", "run.json", "sft/a.parquet", "sft/b.parquet"}
+    (run_url / "sft/a.parquet").write_bytes(b"SFT/A.PARQUET")
+    (run_url / "sft/b.parquet").unlink()
+    before = (copy / "run.json").stat().st_ino
+    assert local_copy(str(run_url)) == copy
+    assert (copy / "sft/a.parquet").read_bytes() == b"SFT/A.PARQUET"
+    assert not (copy / "sft/b.parquet").exists()
+    assert (copy / "run.json").stat().st_ino == before, "fetched again though it had not changed"
+    with pytest.raises(StorageError, match="there is nothing at"):
+        local_copy(f"{bucket}/no run")
+    with pytest.raises(StorageError, match="there is no bucket"):
+        local_copy(f"{bucket}x/run")
+    assert local_copy("~/x") == Path("~/x").expanduser()
