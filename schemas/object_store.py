@@ -97,6 +97,9 @@ class StorageError(UserError, OSError):
 class StoreUnavailable(OSError):
     """The store did not serve a request for as long as it was repeated: it is away, or overloaded."""
 
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}"
+
 
 class Taken(Exception):
     """What was to be created only if it is absent is there."""

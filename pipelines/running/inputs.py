@@ -7,9 +7,10 @@ import shlex
 from dataclasses import replace
 
 from pipelines.running.columns import missing_fields
+from pipelines.running.errors import RunPaused
 from pipelines.running.run_folder import local_path
 from schemas.errors import UserError
-from schemas.storage import STANDARD, Place, StorageSettings, check_bucket, is_in_store, place
+from schemas.storage import STANDARD, Place, StorageSettings, StoreUnavailable, check_bucket, is_in_store, place
 from stages.sources import registry
 from stages.sources.base import Input, InputError, NothingHere, RowSettings
 from stages.sources.hf_datasets import DataSets
@@ -23,7 +24,9 @@ _REMEDY = "--input takes a .csv, .tsv, .jsonl, .json or .parquet file of questio
 def find_input(name: str, rows: RowSettings = AS_IT_IS, storage: StorageSettings = STANDARD) -> Input:
     """The input that the command line names, read as ``rows`` says; ``storage`` is how a store is reached.
 
-    Raises :class:`InputError`, also for columns and a split that the input is seen not to have.
+    Raises :class:`InputError`, also for columns and a split that the input is seen not to have,
+    :class:`schemas.storage.StorageError` for a store that cannot be used as it is, and
+    :class:`pipelines.running.errors.RunPaused` for one that is away.
     """
     if not name.strip():
         raise InputError("--input is empty")
@@ -32,6 +35,8 @@ def find_input(name: str, rows: RowSettings = AS_IT_IS, storage: StorageSettings
         found = _ask_formats(name, path, rows)
     except UserError:
         raise
+    except StoreUnavailable as error:
+        raise RunPaused(str(error)) from error
     except OSError as error:
         raise InputError(f"cannot read the input {name}: {error.strerror or error}") from error
     except (ValueError, RuntimeError) as error:  # such as a pattern with ** in a wrong place, or a link to itself

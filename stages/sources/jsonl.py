@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from schemas.json_lines import BYTE_ORDER_MARK, NotAnObject, parse_object, read_lines, read_objects
 from schemas.records import RawRecord
-from schemas.storage import Place, StorageError, storage_of
+from schemas.storage import Place, StorageError, StoreUnavailable, storage_of
 from stages.sources.base import OPTIONAL_FIELDS, Format, Input, InputError, NothingHere, RowSettings, Source
 from stages.sources.rows import row_fields, row_records, shaped, shaped_rows
 from stages.sources.shapes.base import Rows
@@ -55,7 +55,7 @@ class JsonLines(Format):
             _refuse_documents(path)
             with path.open("rb") as stream:
                 fingerprint = lines_fingerprint(stream)
-        except StorageError:
+        except (StorageError, StoreUnavailable):
             raise
         except OSError as error:  # such as a link to a device
             raise InputError(f"cannot read {path} ({error.strerror}): name a file of records") from error

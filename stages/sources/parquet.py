@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from schemas.records import RawRecord
-from schemas.storage import Place, RemotePath, StorageError, arrow_source, storage_of
+from schemas.storage import Place, RemotePath, StorageError, StoreUnavailable, arrow_source, storage_of
 from stages.sources.base import (
     ANSWER_FIELDS,
     Format,
@@ -148,7 +148,7 @@ def _naming(path: str) -> Iterator[None]:
         yield
     except pa.ArrowException as error:
         raise InputError(f"{path} is not a Parquet file, or a damaged one ({_line(error)}): {_REMEDY}") from error
-    except StorageError:
+    except (StorageError, StoreUnavailable):
         raise
     except OSError as error:  # what the library raises for pages that it cannot unpack
         reason = os.strerror(error.errno) if error.errno else _line(error)

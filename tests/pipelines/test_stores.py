@@ -117,10 +117,33 @@ def test_five_seconds_without_the_store_lose_nothing(
     with between(request.getfixturevalue(f"{scheme}_url")) as (url, faults):
         bucket = new_bucket(scheme, url)
         source = copied(data, bucket / "data")
-        faults.fail_after(20, seconds=5)
+        faults.fail_after(40, seconds=5)
         assert run(source, tmp_path / "run", "--cache", f"{bucket}/cache") == 0
         assert faults.failed > 0
     assert digests(tmp_path / "run") == digests(on_disk)
+
+
+@pytest.mark.parametrize(("workers", "served"), [(1, 3), (1, 35), (2, 35)])
+@pytest.mark.parametrize(("how", "code", "why"), [(503, 3, "does not serve requests"), (403, 2, "access denied")])
+def test_a_store_that_stays_away_stops_the_run(
+    how: int,
+    code: int,
+    why: str,
+    workers: int,
+    served: int,
+    s3_url: str,
+    new_bucket: Callable[..., RemotePath],
+    data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with between(s3_url) as (url, faults):
+        source = copied(data, new_bucket("s3", url) / "data")
+        faults.fail_after(served, seconds=600, how=how)
+        mode = ("--", f"--direct_num_workers={workers}", "--direct_running_mode=multi_processing")
+        assert run(source, tmp_path / "run", "--set", "storage.retry_s=1", *(mode if workers > 1 else ())) == code
+    [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("beam: ")]
+    assert str(source) in line and why in line and "while running" not in line
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from schemas.errors import UserError
-from schemas.storage import Place
+from schemas.storage import Place, StorageError, StoreUnavailable
 from schemas.text import excerpt, printable
 from stages.sources.json_arrays import NotAnArray, named_entries
 from stages.sources.shapes.base import BadRow, Reader, Row, Shape, ShapeSettings, folder_line
@@ -168,6 +168,8 @@ def _instances(path: Place, stamp: tuple[float, int]) -> Instances:
         with path.open(encoding="utf-8-sig") as text:
             for array, entry in named_entries(text, ("images", "annotations", "categories")):
                 _hold(held, array, entry)
+    except (StorageError, StoreUnavailable):
+        raise
     except (OSError, UnicodeDecodeError, NotAnArray) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise UserError(
