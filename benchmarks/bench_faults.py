@@ -17,6 +17,7 @@ import statistics
 import sys
 import tempfile
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +101,8 @@ async def ask(item: Item, session: Any) -> Any:
 def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
     """The stage in a Beam run."""
     from inference.asking import Asks
+    from inference.flow.notes import paid_in
     from inference.runtime import runtime
-    from pipelines.running.counts import metric_counters
     from stages.plumbing.calling import CallModels
     from stages.plumbing.stage import Stage
 
@@ -115,9 +116,10 @@ def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
         max_tokens_limit=2 * MAX_TOKENS,
     )
     stage = Stage("ask", "asks", asks=(Asks("teacher", ("propose.v2",)),))
-    metrics = run_beam(arguments.items, CallModels(stage, ask, settings), arguments.folder)
+    settings = replace(settings, notes=f"{arguments.folder}/notes")
+    run_beam(arguments.items, CallModels(stage, ask, settings), arguments.folder)
     runtime().close(settings)
-    return {"sent": metric_counters(metrics)["ledger/teacher/ask", "requests"]}
+    return {"sent": sum(paid.requests for paid in paid_in(Path(settings.notes)))}
 
 
 def ideal_side(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from inference.cache.replies import Kept
 from inference.endpoint import Endpoint
 from inference.flow.budget import Cost
+from inference.flow.in_flight import stage_of_call
 from inference.request import Continuation, Reply, Sampling, joined
 from inference.settings import EndpointSettings
 from prompts.loader import RenderedPrompt
@@ -42,19 +43,23 @@ class Asked:
                 wanted[min(limit, 2 * kept.max_tokens)].append(index)
         return dict(wanted)
 
-    def cost(self, worth_usd: float, repairs: int) -> Call:
-        """The call, with what it has taken so far."""
+    def call(self, repairs: int) -> Call:
+        """The call, with the samples that it has got and what it has taken so far."""
         settings, taken = self.endpoint.settings, joined(self.replies).usage
-        cost_usd = cost_of(settings, taken).usd
+        keys = tuple(key for key in self.keys if key in self.have)
+        worth_usd = tuple(settings.cost_usd(self.have[key].tokens_in, self.have[key].tokens_out) for key in keys)
         usage = replace(
             taken,
             calls=1,
             cached=len(self.have.keys() - self.sent),
             repairs=repairs,
-            cost_usd=cost_usd,
-            worth_usd=cost_usd + worth_usd,
+            cost_usd=cost_of(settings, taken).usd,
+            worth_usd=sum(worth_usd),
         )
-        return Call(self.role, self.prompt.name, self.prompt.sha256, settings.model, self.keys, usage)
+        name, sha256 = self.prompt.name, self.prompt.sha256
+        return Call(
+            self.role, name, sha256, settings.model, keys, usage, stage_of_call(), worth_usd if any(worth_usd) else ()
+        )
 
 
 def cost_of(settings: EndpointSettings, usage: Usage) -> Cost:

@@ -17,7 +17,7 @@ from inference.flow.budget import Budget
 from inference.flow.guard import guarded_by
 from inference.flow.in_flight import one_in_flight
 from inference.flow.watch import Watch
-from inference.request import Continuation, Reply, Request, Sampling, cache_key, estimated_tokens
+from inference.request import Continuation, Reply, Request, Sampling, cache_key, estimated_tokens, joined
 from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt
 from schemas.usage import Usage
@@ -97,14 +97,13 @@ class Models:
         keys = tuple(cache_key(model, revision, prompt, sampling, i, continuation) for i in range(sampling.n))
         have = self._cached(role, model, prompt.name, keys)
         asked = Asked(role, endpoint, prompt, sampling, continuation, keys, have)
-        worth_usd = sum(endpoint.settings.cost_usd(k.tokens_in, k.tokens_out) for k in asked.have.values())
         try:
             await self._complete(asked)
         except (CallError, BudgetUsedUp) as error:
-            error.call = asked.cost(worth_usd, int(repair))
+            error.call = asked.call(int(repair))
             raise
         completions = tuple(asked.have[key].completion for key in keys)
-        return Answered(completions, asked.cost(worth_usd, int(repair)))
+        return Answered(completions, asked.call(int(repair)))
 
     def _cached(self, role: str, model: str, prompt: str, keys: tuple[str, ...]) -> dict[str, Kept]:
         """The kept replies among ``keys``; what only a neighbour has is taken over: it may be removed."""
@@ -157,13 +156,17 @@ class Models:
         wanted = [asked.keys[index] for index in indices]
         stored: dict[str, Kept] = {}
 
+        noted: list[Reply] = []
+
         def arrived(first: int, part: Reply) -> None:
+            self._note(asked.role, asked.endpoint, part)
+            noted.append(part)
             stored.update(self._store(asked, wanted[first:], part, max_tokens))
 
         sampling = replace(asked.sampling, max_tokens=max_tokens)
         request = Request(asked.prompt, sampling, indices, asked.continuation, arrived)
         try:
-            kept = await self._kept(asked, wanted, request, stored)
+            kept = await self._kept(asked, wanted, request, stored, noted)
         except BaseException as error:
             if isinstance(error, CallError):
                 self._keep(asked, wanted, error.partial, max_tokens, stored)
@@ -182,7 +185,7 @@ class Models:
                     del self._in_flight[key]
 
     async def _kept(
-        self, asked: Asked, wanted: Sequence[str], request: Request, stored: dict[str, Kept]
+        self, asked: Asked, wanted: Sequence[str], request: Request, stored: dict[str, Kept], noted: list[Reply]
     ) -> dict[str, Kept]:
         """The samples that the server gives, cached.
 
@@ -190,7 +193,7 @@ class Models:
         more in its context, its truncated samples are what it gives for these too: they are not asked for again.
         """
         try:
-            reply = await self._within_budget(asked.role, asked.endpoint, request)
+            reply = await self._within_budget(asked.role, asked.endpoint, request, noted)
         except CallError as error:
             short = [asked.have[key] for key in wanted if key in asked.have]
             if error.failure is not Failure.BAD_REQUEST or len(short) < len(wanted):
@@ -203,11 +206,20 @@ class Models:
             )
         return self._keep(asked, wanted, reply, request.sampling.max_tokens, stored)
 
-    async def _within_budget(self, role: str, endpoint: Endpoint, request: Request) -> Reply:
+    async def _within_budget(self, role: str, endpoint: Endpoint, request: Request, noted: list[Reply]) -> Reply:
+        """The reply, when the budget allows it. What it took is noted as far as it is not ``noted`` yet."""
         settings, prompt, n = endpoint.settings, request.prompt, len(request.indices)
         if kind_of(settings.kind).in_process:  # takes no tokens and costs nothing
-            with one_in_flight():
-                return await endpoint.generate(request)
+            taken = NOT_SENT
+            try:
+                with one_in_flight():
+                    taken = await endpoint.generate(request)
+            except CallError as error:
+                taken = error.partial
+                raise
+            finally:
+                self._note(role, endpoint, taken)
+            return taken
         guard = None
         tokens_out = self.budget.expected_tokens_out(prompt.name, n, request.sampling.max_tokens)
         reserved = cost_of(settings, Usage(tokens_in=estimated_tokens(prompt), tokens_out=tokens_out))
@@ -226,11 +238,23 @@ class Models:
         finally:
             cost, samples = cost_of(settings, taken.usage), len(taken.completions)
             self.budget.settle(reserved, cost, prompt.name, samples, taken.usage.tokens_out)
-            if self._watch is not None:
-                self._watch.notes.paid(role, taken.usage, cost.usd)
+            self._note(role, endpoint, taken, noted)
         if guard is not None:
             guard.ended(None)
         return taken
+
+    def _note(self, role: str, endpoint: Endpoint, reply: Reply, before: Sequence[Reply] = ()) -> None:
+        """Note what a reply has taken, beyond what is noted of the parts ``before``.
+
+        A reply is noted before it is cached: of a process that is killed in between it is asked for, and paid, again.
+        """
+        if self._watch is None:
+            return
+        known = joined(before)
+        taken = reply.usage.beyond(known.usage)
+        paid = replace(taken, cost_usd=cost_of(endpoint.settings, taken).usd)
+        replies = max(0, len(reply.completions) - len(known.completions))
+        self._watch.notes.paid(role, replies, paid, kind_of(endpoint.settings.kind).in_process)
 
     def _keep(
         self, asked: Asked, wanted: Sequence[str], reply: Reply, max_tokens: int, stored: dict[str, Kept]
@@ -243,6 +267,7 @@ class Models:
         came = list(wanted[: len(reply.completions)])
         wasted = Usage(tokens_wasted=sum(asked.have[key].tokens_out for key in came if key in asked.have))
         asked.replies.append(replace(reply, usage=reply.usage + wasted))
+        self._note(asked.role, asked.endpoint, Reply((), wasted))
         asked.sent.update(came)
         if not stored.keys() >= set(came):
             stored.update(self._store(asked, wanted, reply, max_tokens))
@@ -254,11 +279,11 @@ class Models:
         It is done when this returns, without another turn of the loop in which the process could be killed.
         """
         count = max(len(reply.completions), 1)
-        tokens_in, tokens_out = reply.usage.tokens_in // count, reply.usage.tokens_out // count
+        tokens_in, tokens_out = (_shares(total, count) for total in (reply.usage.tokens_in, reply.usage.tokens_out))
         model, name = asked.endpoint.settings.model, asked.prompt.name
         return self._cache.put(
-            CacheEntry(key, asked.role, name, model, max_tokens, completion, tokens_in, tokens_out)
-            for key, completion in zip(keys, reply.completions, strict=False)
+            CacheEntry(key, asked.role, name, model, max_tokens, completion, of_in, of_out)
+            for key, completion, of_in, of_out in zip(keys, reply.completions, tokens_in, tokens_out, strict=False)
         )
 
     async def close(self) -> None:
@@ -269,6 +294,11 @@ class Models:
         self._neighbours.close()
         if self._watch is not None:
             self._watch.notes.close()
+
+
+def _shares(total: int, count: int) -> list[int]:
+    """The total in ``count`` parts that differ by at most one."""
+    return [(total + count - 1 - index) // count for index in range(count)]
 
 
 async def _joined(future: "asyncio.Future[Kept]") -> Kept:

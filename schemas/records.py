@@ -9,7 +9,7 @@ from dataclasses import field
 from schemas.coding import record
 from schemas.geometry import Box, Point
 from schemas.passk import pass_rate
-from schemas.usage import NOTHING, ONE_CALL, Usage
+from schemas.usage import ONE_CALL, Usage
 
 
 @record
@@ -92,7 +92,12 @@ class Question:
 
 @record
 class Call:
-    """One call of a model as a stage made it: what the lineage and the ledger need."""
+    """One call of a model as a stage made it: what the lineage and the ledger need.
+
+    ``keys`` are those of the samples that it got. ``worth_usd`` is what each of these costs when nothing is in the
+    cache, () where that is nothing: it says the same however often the call is made. ``usage`` is what this call took
+    here and now, which is less when it is made again.
+    """
 
     role: str
     prompt: str
@@ -100,6 +105,8 @@ class Call:
     model: str
     keys: tuple[str, ...]
     usage: Usage = ONE_CALL
+    stage: str = ""
+    worth_usd: tuple[float, ...] = ()
 
 
 @record
@@ -199,6 +206,9 @@ class Draft:
     - ``crop_attempts``: the policy's answers with crops of the images beside these (iVGR §3.4), whose crops are the
       ``overlays``;
     - ``pseudo_boxes``: what a detector found where the record has no gold boxes, in pixels (iVGR).
+
+    ``passed`` are the stages that have let it pass, in order, and ``calls`` those made for it: what a run says of its
+    stages and costs is summed over these.
     """
 
     question: Question
@@ -218,6 +228,7 @@ class Draft:
     streams: tuple[str, ...] = ()
     pseudo_boxes: tuple[Box, ...] | None = None
     crop_attempts: tuple[Attempt, ...] = ()
+    passed: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -240,11 +251,6 @@ class Draft:
         return (self.pseudo_boxes or ()) if gold is None else gold
 
     @property
-    def usage(self) -> Usage:
-        """What the calls for this question have taken so far."""
-        return sum((call.usage for call in self.calls), NOTHING)
-
-    @property
     def scored_attempts(self) -> int:
         """How many attempts count in k."""
         return sum(attempt.correct is not None for attempt in self.attempts)
@@ -259,8 +265,8 @@ class Draft:
 class Rejected:
     """An input record that ended in ``rejected``. ``reason`` is a :class:`schemas.reasons.Reason` value.
 
-    ``calls`` and ``worth_usd`` are for the forecast and are written to no shard. ``draft`` is the record as far as it
-    came, without its calls; None where it did not become a question. Two rejections are equal whatever their drafts.
+    ``cost_usd`` is what its ``calls`` cost when nothing is in the cache. ``draft`` is the record as far as it came,
+    without its calls; None where it did not become a question. Two rejections are equal whatever their drafts.
     """
 
     id: str
@@ -269,6 +275,5 @@ class Rejected:
     detail: str
     cache_key: str | None = None
     cost_usd: float = 0.0
-    calls: int = 0
-    worth_usd: float = 0.0
+    calls: tuple[Call, ...] = ()
     draft: Draft | None = field(default=None, compare=False)

@@ -1,5 +1,6 @@
 """What ``run.json`` says of a run: the one type that writes it, and by which everything else reads it."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -114,6 +115,21 @@ class PaidFigures:
 
 
 @dataclass(frozen=True)
+class FileEntry:
+    """A file of the run: its size and SHA-256, and of a shard its rows and the digest of their ids in order."""
+
+    size_bytes: int
+    sha256: str
+    rows: int | None = None
+    ids_sha256: str | None = None
+
+    @classmethod
+    def of(cls, data: bytes) -> "FileEntry":
+        """The entry of a file with that content."""
+        return cls(len(data), hashlib.sha256(data).hexdigest())
+
+
+@dataclass(frozen=True)
 class RunSummary:
     """A finished run.
 
@@ -131,6 +147,8 @@ class RunSummary:
         details: what the rejections say most often, by stage and reason; one line each.
         replaced: the finished run that stood in the folder before; None where there was none.
         paid: what was ever paid for the run folder; None for a run of earlier code.
+        files: the shards and artifacts by their names in the run folder: what is there and is not among them, or is
+            another, is not this run's. None for a run of earlier code.
     """
 
     recipe: str
@@ -156,6 +174,7 @@ class RunSummary:
     details: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     replaced: ReplacedFigures | None = None
     paid: PaidFigures | None = None
+    files: Mapping[str, FileEntry] | None = None
 
     def detail_of(self, reason: str) -> str:
         """What is said most often of a reason, by the stage that gave it most often; "" where nothing is said."""
@@ -181,6 +200,11 @@ class RunSummary:
             for role, ledger in self.ledger.items()
         }
         fields["stages"] = {name: {"in": figures.pop("read"), **figures} for name, figures in fields["stages"].items()}
+        if self.files is not None:
+            fields["files"] = {
+                name: {key: value for key, value in asdict(entry).items() if value is not None}
+                for name, entry in self.files.items()
+            }
         return {name: value for name, value in fields.items() if value is not None}
 
     @classmethod
@@ -207,6 +231,8 @@ class RunSummary:
         if "replaced" in fields:
             changed = tuple((str(key), str(old), str(new)) for key, old, new in fields["replaced"]["changed"])
             known["replaced"] = ReplacedFigures(**fields["replaced"] | {"changed": changed})
+        if "files" in fields:
+            known["files"] = {str(name): FileEntry(**entry) for name, entry in fields["files"].items()}
         if "paid" in fields:
             known["paid"] = PaidFigures(**fields["paid"])
         return cls(**known)

@@ -48,6 +48,11 @@ def place(name: str, storage: StorageSettings = STANDARD) -> Place:
     return RemotePath(f"{scheme}://{'/'.join(parts)}", storage)
 
 
+def joined(name: str, below: str) -> str:
+    """The name of a file in a folder, as the user named the folder."""
+    return f"{name.rstrip('/')}/{below}" if is_in_store(name) else str(Path(name) / below)
+
+
 def storage_of(target: Place) -> StorageSettings:
     """The settings with which a remote place is reached; the standard ones for a local path."""
     return target.storage if isinstance(target, RemotePath) else STANDARD

@@ -37,6 +37,10 @@ class Usage:
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(*map(operator.add, _values(self), _values(other)))
 
+    def beyond(self, part: "Usage") -> "Usage":
+        """What is left without a part; nothing below 0."""
+        return Usage(*(max(0, mine - other) for mine, other in zip(_values(self), _values(part), strict=True)))
+
     @classmethod
     def of(cls, figures: Mapping[str, Any]) -> "Usage":
         """The usage in a mapping such as a role's entry in the ledger: missing names are 0, others are left alone."""

@@ -22,7 +22,7 @@ from schemas.storage import STANDARD, StorageSettings
 from schemas.text import storable
 from stages.plumbing.metrics import count_in
 from stages.plumbing.packing import packed
-from stages.plumbing.stage import REJECTED, DraftStage, Reject, Stage, apply, kept_output, rejected_output
+from stages.plumbing.stage import READ, REJECTED, DraftStage, Reject, Stage, apply, kept_output, rejected_output
 from stages.sources.base import RowSettings, Source
 from stages.sources.registry import read_source
 from vision.clips import VideoSettings, clip_ref
@@ -173,17 +173,21 @@ class _Read(beam.DoFn):
 
 class _Parse(beam.DoFn):
     def process(self, raw: RawRecord) -> Iterator[object]:
-        """Emit the record and the media that it uses, or why it cannot be used."""
+        """Emit the record and the media that it uses, or why it cannot be used; and that it was read."""
         count_in(STAGE.name)
         try:
             rec = parse_record(raw)
         except InvalidRecord as error:
             if error.record_id is None:
+                yield TaggedOutput(READ, (raw.number, f"line#{raw.number}"))
                 yield _rejected(f"line#{raw.number}", error.reason.value, error.detail)
             else:
+                record_id = storable(error.record_id)
+                yield TaggedOutput(READ, (raw.number, record_id))
                 invalid = InvalidRow(raw.number, error.reason.value, storable(error.detail))
-                yield TaggedOutput("invalid", (storable(error.record_id), IngestPart(invalid=invalid)))
+                yield TaggedOutput("invalid", (record_id, IngestPart(invalid=invalid)))
         else:
+            yield TaggedOutput(READ, (raw.number, rec.id))
             yield TaggedOutput("uses", (rec.id, rec.media))
             yield (rec.id, IngestPart(valid=rec))
 
@@ -266,7 +270,7 @@ class IngestRecords(DraftStage):
             raise ValueError(f"limit must be at least 1, got {self.limit}")
 
     def expand(self, pbegin: PBegin) -> Any:
-        """``kept`` drafts and ``rejected``."""
+        """``kept`` drafts, ``rejected``, and ``read``: number and id of each record, apart from what becomes of it."""
         raw = (
             pbegin
             | "Sources" >> beam.Create(list(self.sources))
@@ -280,6 +284,7 @@ class IngestRecords(DraftStage):
             kept=tuple[str, IngestPart],
             uses=tuple[str, tuple[str, ...]],
             invalid=tuple[str, IngestPart],
+            **{READ: tuple[int, str]},
         )
         media = (
             parsed.uses
@@ -290,4 +295,4 @@ class IngestRecords(DraftStage):
         joined = (parsed.kept, parsed.invalid, media) | "Parts" >> beam.Flatten() | "JoinById" >> beam.GroupByKey()
         assembled = apply(joined, "Assemble", _Assemble())
         rejected = (parsed[REJECTED], assembled[REJECTED]) | "Rejected" >> beam.Flatten()
-        return {"kept": assembled.kept, REJECTED: rejected}
+        return {"kept": assembled.kept, REJECTED: rejected, READ: parsed[READ]}

@@ -35,9 +35,9 @@ from schemas.config import settings
 from schemas.intervals import wilson
 from schemas.records import Draft, Question, Rejected
 from schemas.responses.response import Response, parse_response
-from stages.plumbing.calling import CallModels
+from stages.plumbing.calling import call_models
 from stages.plumbing.keeping import draft_key
-from stages.plumbing.stage import REJECTED, DraftStage, Stage, apply
+from stages.plumbing.stage import REJECTED, SIDE_CALLS, DraftStage, Stage
 
 CALLS_A_TRACE = 2 * len(ASPECTS)
 
@@ -175,11 +175,12 @@ class MeasureJudges(DraftStage):
             | "Each" >> beam.FlatMap(list).with_output_types(Draft)
             | "Spread" >> beam.Reshuffle()
         )
-        judged = apply(sample, "Judge", CallModels(STAGE, measure, self.models), kept=Measured)
+        judged = call_models(sample, "Judge", STAGE, measure, self.models, kept=Measured)
         report = (
             drafts.pipeline
             | "OneRun" >> beam.Create([None])
             | "Report"
             >> beam.Map(lambda _, rows, failed: report_of(rows, failed), AsList(judged.kept), AsList(judged[REJECTED]))
         )
-        return {"measured": report, REJECTED: judged[REJECTED] | "None" >> beam.Filter(lambda _: False)}
+        rejected = judged[REJECTED] | "None" >> beam.Filter(lambda _: False)
+        return {"measured": report, SIDE_CALLS: judged[SIDE_CALLS], REJECTED: rejected}

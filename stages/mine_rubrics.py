@@ -41,9 +41,9 @@ from schemas.coding import record
 from schemas.messages import Part, TextPart, shown
 from schemas.quoting import quote
 from schemas.records import Call, Draft, Rejected
-from stages.plumbing.calling import CallModels
+from stages.plumbing.calling import call_models
 from stages.plumbing.keeping import draft_key
-from stages.plumbing.stage import REJECTED, DraftStage, Stage, apply
+from stages.plumbing.stage import REJECTED, SIDE_CALLS, DraftStage, Stage
 
 CANDIDATES_PROMPT = "rubric_candidates.v3"
 
@@ -206,10 +206,10 @@ class MineRubrics(DraftStage):
             | "SampleById" >> beam.combiners.Top.Smallest(self.settings.sample, key=draft_key)
             | "AsSample" >> beam.FlatMap(_as_sample)
         )
-        candidates = CallModels(RUBRIC_CANDIDATES, partial(propose_rubrics, settings=self.settings), self.models)
-        proposed = apply(sample, "Propose", candidates, kept=tuple[RubricTask, ...])
+        propose = partial(propose_rubrics, settings=self.settings)
+        proposed = call_models(sample, "Propose", RUBRIC_CANDIDATES, propose, self.models, kept=tuple[RubricTask, ...])
         tasks = proposed.kept | "EachTask" >> beam.FlatMap(_each) | "SpreadTasks" >> beam.Reshuffle()
-        judged = apply(tasks, "Judge", CallModels(RUBRIC_JUDGE, judge_attempt, self.models), kept=Judged)
+        judged = call_models(tasks, "Judge", RUBRIC_JUDGE, judge_attempt, self.models, kept=Judged)
         failures = (proposed[REJECTED], judged[REJECTED]) | "Failures" >> beam.Flatten()
         mined = (
             drafts.pipeline
@@ -223,4 +223,6 @@ class MineRubrics(DraftStage):
             )
         )
         kept = drafts | "Attach" >> beam.Map(_with_rubrics, AsSingleton(mined)).with_output_types(Draft)
-        return {"kept": kept, "mined": mined, REJECTED: failures | "None" >> beam.Filter(lambda _: False)}
+        side_calls = (proposed[SIDE_CALLS], judged[SIDE_CALLS]) | "SideCalls" >> beam.Flatten()
+        rejected = failures | "None" >> beam.Filter(lambda _: False)
+        return {"kept": kept, "mined": mined, SIDE_CALLS: side_calls, REJECTED: rejected}

@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import apache_beam as beam
-from apache_beam.pvalue import TaggedOutput
 
 from schemas.coding import record
 from schemas.config import Share, settings
 from schemas.ordering import unit_hash
 from schemas.records import Draft
-from stages.plumbing.metrics import count_in, count_kept
+from stages.plumbing.metrics import count_in
 from stages.plumbing.packing import packed
-from stages.plumbing.stage import DraftStage, Stage, apply
+from stages.plumbing.stage import DraftStage, Route, Stage, apply, kept_output
 
 SFT, RL = "sft", "rl"
 
@@ -113,8 +112,7 @@ class _Route(beam.DoFn):
         groups = [part.group for part in parts if part.group is not None]
         if len(drafts) != 1 or len(groups) != 1:
             raise ValueError(f"{joined[0]}: {len(drafts)} drafts and {len(groups)} media groups for one id")
-        count_kept(STAGE.name)
-        yield TaggedOutput(side_of(groups[0], self._settings), drafts[0])
+        yield kept_output(STAGE, Route(side_of(groups[0], self._settings), drafts[0]))
 
 
 STAGE = Stage(

@@ -24,13 +24,11 @@ from rewards.locating import ObjectMasks, Served, served_by
 from rewards.registry import SCORERS
 from rewards.scorer import Scorer, check_names, check_served
 from rewards.scorers import outcome
-from rewards.second_judge import labels_of
 from rewards.selection import PLAN_PROMPT, Planner
 from rewards.verifier import verify as verify_case
 from schemas.config import Share, settings
 from schemas.records import Draft, Trace, Verdict
 from stages.plumbing.calling import CallingStage, Work
-from stages.plumbing.metrics import count_agreement
 from stages.plumbing.stage import Reject, Stage
 
 UNVERIFIABLE, WRONG_ANSWER, MALFORMED = "unverifiable", "wrong_answer", "malformed"
@@ -169,9 +167,6 @@ async def verify(
             verified = await verify_case(case, settings.gate, scorers, settings.planner)
             scored[trace.text] = replace(trace, verdicts=verified.verdicts, score=verified.score)
     traces = tuple(replace(scored[trace.text], index=trace.index) for trace in draft.traces)
-    for verdict in (verdict for trace in traces for verdict in trace.verdicts):
-        if (labels := labels_of(verdict)) is not None:
-            count_agreement(verdict.name, *labels)
     best = best_trace(good_traces(traces, settings, scorers))
     if best is None:
         reason, detail, about = why_rejected(traces, settings, scorers)

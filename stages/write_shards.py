@@ -1,8 +1,8 @@
 """Shards: rows to Parquet files whose number, names, order and bytes depend on the rows alone.
 
-In: rows keyed by id (image columns as URIs). Out: the paths written. A row's place is fixed by a hash of its id: the
-shard by the hash's leading bits, the order within by the hash. The number of shards is a function of row count and
-bytes. Images are read when their row group is written, so that memory holds one row group and no pixels cross a
+In: rows (image columns as URIs). Out: an entry of the manifest for each shard. A row's place is fixed by a hash of its
+id: the shard by the hash's leading bits, the order within by the hash. The number of shards is a function of row count
+and bytes. Images are read when their row group is written, so that memory holds one row group and no pixels cross a
 shuffle.
 """
 
@@ -15,7 +15,6 @@ from typing import Annotated, Any
 
 import apache_beam as beam
 import pyarrow as pa
-import pyarrow.parquet as pq
 from apache_beam.coders import BytesCoder, Coder, StrUtf8Coder, TupleCoder, VarIntCoder
 from apache_beam.coders.typecoders import registry
 from apache_beam.pvalue import AsSingleton, PCollection
@@ -23,12 +22,23 @@ from pydantic import NonNegativeInt, PositiveInt
 
 from schemas.config import settings
 from schemas.ordering import order_key
-from schemas.storage import Place, place, written_to
+from schemas.storage import Place, place
 from stages.ingest_records import MediaRoots
 from stages.plumbing.malloc import release_memory
 from stages.plumbing.packing import LEVEL, unpacked
 from stages.plumbing.rows import Row
+from stages.plumbing.shard_files import (
+    ENDS,
+    HashedStream,
+    ShardEntry,
+    attempt_name,
+    entry_line,
+    ids_sha256,
+    parquet_writer,
+    write_table,
+)
 from stages.plumbing.spill import read_spilled, spill, spool_folder
+from stages.plumbing.told import ENDS_SCHEMA, Told
 from vision.media import MediaStore
 
 IMAGE_COLUMNS = ("images", "overlays")
@@ -63,9 +73,9 @@ def shard_of(row_id: str, shards: int) -> int:
 class SizedRow:
     """A row as it crosses the shuffle, packed, and the bytes that it will take with its images.
 
-    All rows of a shard are in memory at once: ``packed`` is a row's JSON compressed, or where that lies in the
-    ``spool`` (:mod:`stages.plumbing.spill`). It is empty for no row: one such stands for each shard, so that one
-    without rows is written too.
+    All rows of a shard are in memory at once: ``packed`` is the JSON of a row and of what its end tells, compressed, or
+    where that lies in the ``spool`` (:mod:`stages.plumbing.spill`). It is empty for no row: one such stands for each
+    shard, so that one without rows is written too.
     """
 
     id: str
@@ -73,15 +83,20 @@ class SizedRow:
     size_bytes: int
     spool: str = ""
 
-    def unpack(self) -> Row:
-        """The row, its image columns as URIs."""
-        return json.loads(unpacked(read_spilled(self.packed, self.spool)))
+    def unpack(self) -> tuple[Row, Told]:
+        """The row, its image columns as URIs, and what its end tells."""
+        row, told = json.loads(unpacked(read_spilled(self.packed, self.spool)))
+        return row, told
 
 
-def size_row(row: Row, media_bytes: int) -> SizedRow:
+NOTHING_TOLD = Told(passed=[], calls=[], labels=[])
+
+
+def size_row(row: Row, media_bytes: int, told: Told = NOTHING_TOLD) -> SizedRow:
     """The row ready to be shuffled; ``media_bytes`` is what its images take on disk."""
-    data = json.dumps(row, ensure_ascii=False).encode()
-    return SizedRow(str(row["id"]), spill(zlib.compress(data, LEVEL), ""), len(data) + media_bytes)
+    data, beside = (json.dumps(each, ensure_ascii=False).encode() for each in (row, told))
+    both = b"[%b,%b]" % (data, beside)
+    return SizedRow(str(row["id"]), spill(zlib.compress(both, LEVEL), ""), len(data) + media_bytes)
 
 
 class SizedRowCoder(Coder):
@@ -129,28 +144,44 @@ NO_ROW = SizedRow("", b"", 0)
 
 
 def write_shard(
-    rows: Iterable[SizedRow], path: Place, schema: pa.Schema, settings: ShardSettings, store: MediaStore
-) -> int:
-    """Write one shard, which is there whole or not at all. Returns its rows. Raises ValueError on a repeated id."""
+    rows: Iterable[SizedRow],
+    path: Place,
+    schema: pa.Schema,
+    settings: ShardSettings,
+    store: MediaStore,
+    ends: Place | None = None,
+) -> tuple[int, HashedStream, str]:
+    """Write one shard, and what its ends tell to the file ``ends``. Both are whole when this returns.
+
+    Returns the rows, the stream that was written, and the digest of the ids. Raises ValueError on a repeated id.
+    """
     ordered = sorted(rows, key=lambda row: (order_key(row.id), row.id))
     for before, after in itertools.pairwise(ordered):
         if before.id == after.id:
             raise ValueError(f"{path}: two rows have the id {before.id!r}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with written_to(path) as unfinished, pq.ParquetWriter(unfinished, schema, compression="zstd") as writer:
+    told: list[pa.Table] = []
+    with parquet_writer(path, schema) as (writer, stream):
         for group in row_groups(ordered, settings):
-            writer.write_table(_table(group, schema, store), row_group_size=len(group))
+            table, beside = _tables(group, schema, store)
+            writer.write_table(table, row_group_size=len(group))
+            told.append(beside)
             release_memory()
-    return len(ordered)
+    if ends:
+        write_table(ends, pa.concat_tables(told) if told else ENDS_SCHEMA.empty_table())
+    return len(ordered), stream, ids_sha256([row.id for row in ordered])
 
 
-def _table(rows: list[SizedRow], schema: pa.Schema, store: MediaStore) -> pa.Table:
-    """The rows with their images, turned into Arrow a few at a time: as Python objects they take far more room."""
-    parts = (
-        pa.Table.from_pylist([_with_images(row, store) for row in part], schema)
-        for part in cut(rows, PART_BYTES, len(rows))
-    )
-    return pa.concat_tables(parts)
+def _tables(rows: list[SizedRow], schema: pa.Schema, store: MediaStore) -> tuple[pa.Table, pa.Table]:
+    """The rows with their images, and what their ends tell.
+
+    They are turned into Arrow a few at a time: as Python objects they take far more room.
+    """
+    made, beside = list[pa.Table](), list[pa.Table]()
+    for part in cut(rows, PART_BYTES, len(rows)):
+        found = [(sized.id, *sized.unpack()) for sized in part]
+        made.append(pa.Table.from_pylist([_with_images(row, store) for _, row, _ in found], schema))
+        beside.append(pa.Table.from_pylist([{"id": row_id, **told} for row_id, _, told in found], ENDS_SCHEMA))
+    return pa.concat_tables(made), pa.concat_tables(beside)
 
 
 def row_groups(rows: list[SizedRow], settings: ShardSettings) -> Iterator[list[SizedRow]]:
@@ -172,8 +203,7 @@ def cut(rows: list[SizedRow], most_bytes: int, most_rows: int) -> Iterator[list[
         yield group
 
 
-def _with_images(sized: SizedRow, store: MediaStore) -> Row:
-    row = sized.unpack()
+def _with_images(row: Row, store: MediaStore) -> Row:
     for column in IMAGE_COLUMNS:
         uris = row.get(column)
         if isinstance(uris, list):
@@ -183,9 +213,10 @@ def _with_images(sized: SizedRow, store: MediaStore) -> Row:
 
 @dataclass(frozen=True)
 class ShardTarget:
-    """Where a set of rows goes and under which schema."""
+    """Where the ``set`` goes and under which schema: into a folder of its name in ``folder``, the job's."""
 
     folder: str
+    set: str
     schema: pa.Schema
     roots: MediaRoots
 
@@ -215,12 +246,20 @@ class _Write(beam.DoFn):
         # Arrow's own pool keeps what was freed for itself, beside the free memory that Python's side keeps.
         pa.set_memory_pool(pa.system_memory_pool())
 
-    def process(self, keyed: tuple[int, Iterable[SizedRow]], shards: int) -> Iterator[tuple[str, int]]:
+    def process(self, keyed: tuple[int, Iterable[SizedRow]], shards: int) -> Iterator[str]:
+        """Write the shard; emit the line of its entry."""
         shard, rows = keyed[0], (row for row in keyed[1] if row.packed)
         release_memory()
-        name = f"train-{shard:05d}-of-{shards:05d}.parquet"
-        path = place(self._target.folder, self._target.roots.storage) / name
-        yield name, write_shard(rows, path, self._target.schema, self._settings, self._store)
+        target, name = self._target, f"train-{shard:05d}-of-{shards:05d}.parquet"
+        file = attempt_name(name)
+        path, ends = (
+            place(target.folder, target.roots.storage) / folder / f
+            for folder, f in ((target.set, file), (ENDS, f"{target.set}-{file}"))
+        )
+        count, written, ids = write_shard(rows, path, target.schema, self._settings, self._store, ends)
+        yield entry_line(
+            ShardEntry(target.set, name, file, f"{target.set}-{file}", count, written.size_bytes, written.sha256, ids)
+        )
 
 
 @dataclass
@@ -234,7 +273,7 @@ class WriteShards(beam.PTransform):
         super().__init__()
 
     def expand(self, rows: PCollection) -> PCollection:
-        """(file name, rows written) of each shard."""
+        """The line of each shard's entry."""
         plan = (
             rows
             | "Sizes" >> beam.Map(lambda row: (1, row.size_bytes))
@@ -248,5 +287,5 @@ class WriteShards(beam.PTransform):
             (placed, empty)
             | "Parts" >> beam.Flatten()
             | "ByShard" >> beam.GroupByKey()
-            | "Write" >> beam.ParDo(_Write(self.target, self.settings), shards)
+            | "Write" >> beam.ParDo(_Write(self.target, self.settings), shards).with_output_types(str)
         )

@@ -60,7 +60,7 @@ def graph(recipe: str) -> tuple[dict[str, str], list[Edge]]:
     with tempfile.TemporaryDirectory() as folder:
         plan = make_plan(RunArguments(recipe, str(SAMPLE), folder + "/run", None, ()))
         pipeline = beam.Pipeline()
-        ends = wire(plan.recipe, pipeline, plan.context, plan.settings)
+        ends = wire(plan.recipe, pipeline, plan.context, plan.settings).ends
         seen = _Stages()
         pipeline.visit(seen)
     nodes = {label: ", ".join(sorted({asks.role for asks in stage.asks})) for label, stage, _, _ in seen.found}

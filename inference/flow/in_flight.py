@@ -1,4 +1,4 @@
-"""How many requests are sent and not yet answered, counted for whoever caused them, for display only.
+"""For whom requests are sent: which stage a call is made for, and how many requests are under way for it, for display.
 
 Who that is travels in a context variable: a coroutine says once whom its requests are counted for, and so do the tasks
 that it starts. A request that several wait for is counted for the one that sends it.
@@ -11,8 +11,9 @@ from typing import Protocol
 
 
 class Tally(Protocol):
-    """Holds the count. Only the loop of :mod:`inference.runtime` changes it; any thread may read it."""
+    """Holds the count of a ``stage``. Only the loop of :mod:`inference.runtime` changes it; any thread may read it."""
 
+    stage: str
     in_flight: int
 
 
@@ -22,6 +23,12 @@ _tally: ContextVar[Tally | None] = ContextVar("tally", default=None)
 def count_for(tally: Tally) -> None:
     """Count on ``tally`` what this task, and the tasks that it starts, send from now on."""
     _tally.set(tally)
+
+
+def stage_of_call() -> str:
+    """The stage that this task makes its calls for; "" outside of any."""
+    tally = _tally.get()
+    return "" if tally is None else tally.stage
 
 
 @contextlib.contextmanager

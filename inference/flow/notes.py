@@ -1,7 +1,7 @@
 """What the processes of one run note for each other and for whoever runs it, in a folder that all of them see.
 
-``paid-<process>.jsonl`` has one line for each request that cost something or took tokens: what it took is known there
-even when the run is stopped or killed. ``failed-<process>.jsonl`` has one for each try that failed.
+``paid-<process>.jsonl`` has one line for each request that was sent: what it took is known there even when the run is
+stopped or killed, or does a part of its work again. ``failed-<process>.jsonl`` has one for each try that failed.
 ``reached-<endpoint>`` says that a server has answered this run; ``away-<endpoint>-<process>`` that a process waits for
 one. In file names a digest stands for an endpoint, whose name may be longer than a file's.
 """
@@ -12,17 +12,23 @@ import json
 import os
 import threading
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from schemas.usage import Usage
+from inference.flow.in_flight import stage_of_call
+from schemas.usage import USAGE_FIELDS, Usage
 
 MAX_SAID_CHARS = 200
 
 
 @dataclass(frozen=True)
 class Paid:
-    """What one request took: ``id`` tells it from all others. Dollars at the prices of the config."""
+    """What one request of a stage took, and how many ``replies`` it brought: ``id`` tells it from all others.
+
+    ``in_process`` is a model in the worker itself, to which nobody is paid anything. The other fields are those of
+    :class:`schemas.usage.Usage`; dollars at the prices of the config. Those with defaults
+    are not in the notes of earlier code.
+    """
 
     id: str
     role: str
@@ -30,6 +36,13 @@ class Paid:
     tokens_in: int
     tokens_out: int
     cost_usd: float
+    stage: str = ""
+    in_process: bool = False
+    replies: int = 0
+    retries: int = 0
+    tokens_reasoning: int = 0
+    tokens_cached: int = 0
+    tokens_wasted: int = 0
 
 
 @dataclass(frozen=True)
@@ -39,6 +52,10 @@ class FailedTry:
     endpoint: str
     status: int
     said: str
+
+
+PAID_FIELDS = tuple(field.name for field in fields(Paid) if field.name in USAGE_FIELDS)
+"""What of a usage is noted: what was sent and what it took."""
 
 
 class RunNotes:
@@ -52,14 +69,17 @@ class RunNotes:
         self._count = 0
         self._closed = False
 
-    def paid(self, role: str, usage: Usage, cost_usd: float) -> None:
+    def paid(self, role: str, replies: int, usage: Usage, in_process: bool = False) -> None:
         """Note what a request took, before its reply is used. A process that is killed loses none that it noted."""
-        if not (cost_usd or usage.tokens_in or usage.tokens_out or usage.requests):
+        taken = {name: getattr(usage, name) for name in PAID_FIELDS}
+        if not (replies or any(taken.values())):
             return
         with self._lock:
             self._count += 1
             name = f"{self._process}-{self._count}"
-            self._append("paid", Paid(name, role, usage.requests, usage.tokens_in, usage.tokens_out, cost_usd))
+            self._append(
+                "paid", Paid(name, role, stage=stage_of_call(), in_process=in_process, replies=replies, **taken)
+            )
 
     def failed(self, endpoint: str, status: int, said: str) -> None:
         """Note a try that failed; ``said`` is for a person to read, on one line."""

@@ -34,7 +34,7 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         RunArguments(parsed.pipeline, parsed.input, ".", parsed.config, parsed.overrides, beam_options=beam_options)
     )
     check_questions(plan.input, plan.settings.input)
-    ends = check_wiring(plan)
+    ends = check_wiring(plan).ends
     say(f"pipeline: {plan.recipe.name}")
     total = count_records(plan.context.sources)
     say(f"input: {plan.input.name}, {'unknown number of records' if total is None else counted(total, 'record')}")

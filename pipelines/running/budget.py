@@ -1,12 +1,14 @@
 """What a run may spend, shared out to its worker processes and its waves."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 
+from inference.flow.notes import Paid
 from inference.settings import ModelsSettings
+from pipelines.running.counts import Figures
 from pipelines.running.runner import OptionError
 from schemas.run_summary import BudgetFigures
 from stages.plumbing.stage import BUDGET
@@ -51,27 +53,18 @@ class RunBudget:
         tokens = None if self.tokens is None else max(0, self.tokens - spent.tokens) // workers
         return replace(models, budget_usd=usd, budget_tokens=tokens)
 
-    def summary(self, counters: Mapping[tuple[str, str], int], left: int) -> BudgetFigures:
-        """What run.json says of the budget; ``left`` records ended as ``budget``."""
-        spent = spent_of(counters)
-        return BudgetFigures(self.usd, self.tokens, spent.usd, spent.tokens, is_used_up(counters), left)
+    def summary(self, spent: Spent, figures: Figures) -> BudgetFigures:
+        """What run.json says of the budget."""
+        left = sum(reasons.get(BUDGET, 0) for reasons in figures.counts.rejected.values())
+        return BudgetFigures(self.usd, self.tokens, spent.usd, spent.tokens, figures.refused, left)
 
 
-def spent_of(counters: Mapping[tuple[str, str], int]) -> Spent:
-    """What the calls took, by the ledger's counters."""
-    sums = {"cost_microusd": 0, "tokens_in": 0, "tokens_out": 0}
-    for (namespace, name), value in counters.items():
-        if namespace.startswith("ledger/") and name in sums:
-            sums[name] += value
-    return Spent(sums["cost_microusd"] / 1_000_000, sums["tokens_in"] + sums["tokens_out"])
-
-
-def is_used_up(counters: Mapping[tuple[str, str], int]) -> bool:
-    """Whether a call was refused because of the budget, in any stage."""
-    return any(
-        value > 0 and namespace.startswith("rejected/") and name == BUDGET
-        for (namespace, name), value in counters.items()
-    )
+def spent_of(paid: Iterable[Paid]) -> Spent:
+    """What the requests of a run took, by what was noted of each."""
+    usd, tokens = 0.0, 0
+    for each in paid:
+        usd, tokens = usd + each.cost_usd, tokens + each.tokens_in + each.tokens_out
+    return Spent(usd, tokens)
 
 
 def is_local(options: PipelineOptions) -> bool:

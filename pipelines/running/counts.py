@@ -1,78 +1,237 @@
-"""The figures of a run, read back from what was written and from the metrics: the content of run.json's counts and
-ledger.
+"""The figures of a run, summed over what its records' ends tell and what its processes have noted of their requests.
+
+Nothing is taken from the metrics of a runner, which count what was done twice twice.
 """
 
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict
-from pathlib import Path
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
-import pyarrow.parquet as pq
-from apache_beam.metrics.metric import MetricResults
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as pads
 
+from inference.flow.notes import PAID_FIELDS, Paid
+from pipelines.running.manifest import Job
 from rewards.agreement import agreement
 from rewards.second_judge import UNSCORED
-from schemas.run_summary import RoleLedger
-from schemas.usage import Usage
+from schemas.run_summary import Counts, RoleLedger
+from schemas.usage import NOTHING, Usage
+from stages.plumbing.stage import BUDGET
+from stages.plumbing.told import ENDS_SCHEMA, READ_SCHEMA
+
+MAX_NAMED = 5
+"""How many lost or unknown records a message names."""
+_IDS = pa.schema([("id", pa.string())])
+_REASONS = pa.schema([("id", pa.string()), ("stage", pa.string()), ("reason", pa.string())])
+
+RoleStage = tuple[str, str]
 
 
-def written_counts(folder: Path) -> tuple[int, int, dict[str, dict[str, int]]]:
-    """Rows of sft and of rl, and of rejected by stage and reason, counted in the files themselves."""
-    sft, rl = (
-        sum(pq.read_metadata(file).num_rows for file in (folder / side).glob("*.parquet")) for side in ("sft", "rl")
-    )
-    reasons: Counter[tuple[str, str]] = Counter()
-    for file in sorted((folder / "rejected").glob("*.parquet")):
-        table = pq.read_table(file, columns=["stage", "reason"])
-        reasons.update(zip(table["stage"].to_pylist(), table["reason"].to_pylist(), strict=True))
-    rejected: dict[str, dict[str, int]] = {}
-    for (stage, reason), rows in sorted(reasons.items()):
-        rejected.setdefault(stage, {})[reason] = rows
-    return sft, rl, rejected
+@dataclass(frozen=True)
+class Figures:
+    """What one pass of a DAG made of its input.
+
+    Attributes:
+        counts: the records that were read, and the rows of each set.
+        kept: by stage, how many ends have passed it.
+        side: by stage that looks at a sample, how many elements it looked at and how many of them it could judge.
+        asked: by role and stage calls, repairs and what they are worth; ``cached`` are all samples that they got.
+        labels: by scorer the pairs of labels that two judges gave, with their numbers.
+        refused: whether the budget ended a record, or an element of a sample.
+        forecast: sums over the ends (:func:`pipelines.running.forecast.forecast_text`).
+        unbalanced: what the conservation law says against it; "" where every record is accounted for.
+    """
+
+    counts: Counts
+    kept: Mapping[str, int] = field(default_factory=dict)
+    side: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    asked: Mapping[RoleStage, Usage] = field(default_factory=dict)
+    labels: Mapping[str, Mapping[tuple[str, str], int]] = field(default_factory=dict)
+    refused: bool = False
+    forecast: Mapping[str, float] = field(default_factory=dict)
+    unbalanced: str = ""
+
+    def seen(self, stage: str) -> int:
+        """How many records entered a stage."""
+        if stage in self.side:
+            return self.side[stage][0]
+        return self.kept.get(stage, 0) + sum(self.counts.rejected.get(stage, {}).values())
+
+    def passed(self, stage: str) -> int:
+        """How many records left a stage by any of its outputs but ``rejected``."""
+        return self.side[stage][1] if stage in self.side else self.kept.get(stage, 0)
 
 
-def metric_counters(results: MetricResults) -> dict[tuple[str, str], int]:
-    """All counters by (namespace, name), added up over the steps in which they occur."""
-    totals: Counter[tuple[str, str]] = Counter()
-    for found in results.query()["counters"]:
-        value = found.committed if found.committed is not None else found.attempted
-        totals[found.key.metric.namespace, found.key.metric.name] += value or 0
-    return dict(totals)
+def figures_of(job: Job, samples: frozenset[str]) -> Figures:
+    """The figures of a finished job; ``samples`` are the stages that look at a sample of the records."""
+    with duckdb.connect() as db:
+        shards = [path for entry in ("sft", "rl", "rejected") for path in job.files(entry)]
+        for name, files, schema in (
+            ("ends", job.ends, ENDS_SCHEMA),
+            ("records", job.records, READ_SCHEMA),
+            ("rejections", job.files("rejected"), _REASONS),
+            ("ids", shards, _IDS),
+        ):
+            db.register(name, pads.dataset([str(path) for path in files], schema=schema, format="parquet"))
+        db.register("side", _side_table(job))
+        db.execute("CREATE TABLE samples (stage VARCHAR)")
+        if samples:
+            db.executemany("INSERT INTO samples VALUES (?)", [(name,) for name in sorted(samples)])
+        db.execute(_CALLS)
+        rejected: dict[str, dict[str, int]] = {}
+        for stage, reason, rows in db.execute(_REJECTED).fetchall():
+            rejected.setdefault(stage, {})[reason] = rows
+        read = _number(db, "SELECT count(DISTINCT number) FROM records")
+        sft, rl = (sum(entry.rows for entry in job.shards if entry.set == name) for name in ("sft", "rl"))
+        side = _side_counts(job)
+        labels: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)
+        for scorer, first, second, number in db.execute(_LABELS).fetchall():
+            labels[scorer][first, second] = number
+        refused = any(BUDGET in reasons for reasons in rejected.values())
+        return Figures(
+            Counts(read, sft, rl, rejected),
+            dict(db.execute(_KEPT).fetchall()),
+            side,
+            _asked(db),
+            dict(labels),
+            refused or any(each["reason"] == BUDGET for each in job.side),
+            _forecast(db),
+            _unbalanced(db, read),
+        )
 
 
-def ledger(counters: Mapping[tuple[str, str], int]) -> dict[str, RoleLedger]:
-    """What the calls took, per role and stage."""
-    amounts: dict[str, dict[str, dict[str, float]]] = {}
-    for (namespace, name), value in sorted(counters.items()):
-        if namespace.startswith("ledger/"):
-            _, role, stage = namespace.split("/", 2)
-            usage = amounts.setdefault(role, {}).setdefault(stage, {})
-            if name.endswith("_microusd"):
-                usage[name.replace("_microusd", "_usd")] = value / 1_000_000
-            else:
-                usage[name] = value
-    return {
-        role: RoleLedger({stage: Usage.of(usage) for stage, usage in stages.items()})
-        for role, stages in amounts.items()
+# A record ends under its own id, or, where several have the same, under its id and number; see _unbalanced.
+_KEPT = "SELECT stage, count(*) FROM (SELECT unnest(passed) AS stage FROM ends) GROUP BY 1 ORDER BY 1"
+_REJECTED = "SELECT stage, reason, count(*) FROM rejections GROUP BY 1, 2 ORDER BY 1, 2"
+_LABELS = """
+SELECT l.scorer, l.first, l.second, count(*) FROM (SELECT unnest(labels) AS l FROM ends)
+GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+"""
+# Drafts carry the calls of samples that were made for the run; they count once, where the sample tells of them.
+_CALLS = """
+CREATE TEMP VIEW calls AS
+SELECT c.* FROM (SELECT unnest(calls) AS c FROM ends) WHERE c.stage NOT IN (SELECT stage FROM samples)
+UNION ALL SELECT c.* FROM (SELECT unnest(calls) AS c FROM side)
+"""
+_ASKED = "SELECT role, stage, count(*), sum(repairs), sum(len(keys)) FROM calls GROUP BY 1, 2 ORDER BY 1, 2"
+# Exact sums: floating-point ones would differ with the order in which threads add.
+_WORTH = """
+WITH replies AS (
+    SELECT role, stage, unnest(keys) AS key, unnest(worth_usd) AS usd FROM calls WHERE len(worth_usd) > 0
+), distinct_replies AS (
+    SELECT min({'role': role, 'stage': stage}) AS caller, max(usd) AS usd FROM replies GROUP BY key
+)
+SELECT caller.role, caller.stage, sum(usd::DECIMAL(38, 12))::DOUBLE FROM distinct_replies GROUP BY 1, 2
+"""
+_FORECAST = """
+WITH own AS (
+    SELECT id, count(c.role) AS calls, coalesce(sum(list_sum(c.worth_usd)::DECIMAL(38, 12)), 0)::DOUBLE AS usd
+    FROM (SELECT id, unnest(calls) AS c FROM ends) WHERE c.stage NOT IN (SELECT stage FROM samples) GROUP BY id
+)
+SELECT (SELECT count(*) FROM ends), coalesce(sum(calls), 0), coalesce(sum(calls * calls), 0),
+    coalesce(sum(usd::DECIMAL(38, 12)), 0)::DOUBLE, coalesce(sum((usd * usd)::DECIMAL(38, 12)), 0)::DOUBLE FROM own
+"""
+_READ = "CREATE TEMP TABLE read AS SELECT DISTINCT number, id FROM records"
+_NAMES = """
+CREATE TEMP TABLE names AS
+SELECT id, id AS name FROM read UNION SELECT id, id || '#' || number FROM read
+WHERE id IN (SELECT id FROM read GROUP BY id HAVING count(*) > 1)
+"""
+_LOST = """
+SELECT r.id FROM (SELECT id, count(*) AS records FROM read GROUP BY id) r
+LEFT JOIN (SELECT n.id, count(*) AS ends FROM names n JOIN ids e ON e.id = n.name GROUP BY n.id) f ON f.id = r.id
+WHERE coalesce(f.ends, 0) < r.records ORDER BY 1
+"""
+_UNKNOWN = "SELECT id FROM ids WHERE id NOT IN (SELECT name FROM names) ORDER BY 1"
+_TWICE = "SELECT id FROM ids GROUP BY id HAVING count(*) > 1 ORDER BY 1"
+
+
+def _number(db: duckdb.DuckDBPyConnection, query: str) -> int:
+    found = db.execute(query).fetchone()
+    assert found is not None
+    return int(found[0] or 0)
+
+
+def _side_table(job: Job) -> pa.Table:
+    rows = [{"id": each["id"], "passed": [], "calls": each["calls"], "labels": []} for each in job.side]
+    return pa.Table.from_pylist(rows, ENDS_SCHEMA)
+
+
+def _side_counts(job: Job) -> dict[str, tuple[int, int]]:
+    seen, failed = Counter(each["stage"] for each in job.side), Counter[str]()
+    failed.update(each["stage"] for each in job.side if each["reason"])
+    return {stage: (number, number - failed[stage]) for stage, number in sorted(seen.items())}
+
+
+def _asked(db: duckdb.DuckDBPyConnection) -> dict[RoleStage, Usage]:
+    asked = {
+        (role, stage): Usage(calls=calls, repairs=int(repairs), cached=int(samples))
+        for role, stage, calls, repairs, samples in db.execute(_ASKED).fetchall()
     }
+    for role, stage, usd in db.execute(_WORTH).fetchall():
+        asked[role, stage] += Usage(worth_usd=usd)
+    return asked
 
 
-def agreements(counters: dict[tuple[str, str], int]) -> dict[str, dict[str, object]]:
+def _forecast(db: duckdb.DuckDBPyConnection) -> dict[str, float]:
+    names = ("records", "calls", "calls_squared", "worth_usd", "worth_usd_squared")
+    found = db.execute(_FORECAST).fetchone()
+    assert found is not None
+    return {name: float(value) if "usd" in name else int(value) for name, value in zip(names, found, strict=True)}
+
+
+def _unbalanced(db: duckdb.DuckDBPyConnection, read: int) -> str:
+    """What the conservation law says against a job, by the ids that were read and those that stand in the shards.
+
+    A record ends under its own id; where several have the same, all but one end under their id and number.
+    """
+    db.execute(_READ)
+    db.execute(_NAMES)
+    ends = _number(db, "SELECT count(*) FROM ids")
+    lost, unknown, twice = (_ids(db, query) for query in (_LOST, _UNKNOWN, _TWICE))
+    if read == ends and not (lost or unknown or twice):
+        return ""
+    said = (("lost", lost), ("not among those read", unknown), ("there twice", twice))
+    told = "; ".join(f"{what}: {', '.join(ids)}" for what, ids in said if ids)
+    return f"{read} records were read, but {ends} came out{f' ({told})' if told else ''}"
+
+
+def _ids(db: duckdb.DuckDBPyConnection, query: str) -> list[str]:
+    """The first ids of a query, and that there are more."""
+    found = [row[0] for row in db.execute(f"{query} LIMIT {MAX_NAMED + 1}").fetchall()]
+    return [*map(repr, found[:MAX_NAMED]), *(["…"] if len(found) > MAX_NAMED else [])]
+
+
+def ledger(asked: Mapping[RoleStage, Usage], paid: Iterable[Paid]) -> dict[str, RoleLedger]:
+    """What the calls took, per role and stage.
+
+    Calls and their worth are those that the ends tell of; what was sent and paid is what was noted of each request,
+    once. Samples that no request of this run brought were in the cache.
+    """
+    sent: dict[RoleStage, Usage] = defaultdict(lambda: NOTHING)
+    replies: Counter[RoleStage] = Counter()
+    for each in paid:
+        key = each.role, each.stage
+        sent[key] += Usage(**{name: getattr(each, name) for name in PAID_FIELDS})
+        replies[key] += each.replies
+    stages: dict[str, dict[str, Usage]] = {}
+    for role, stage in sorted({*asked, *sent}):
+        told = asked.get((role, stage), NOTHING)
+        cached = max(0, told.cached - replies[role, stage])
+        stages.setdefault(role, {})[stage] = replace(told, cached=cached) + sent[role, stage]
+    return {role: RoleLedger(found) for role, found in stages.items()}
+
+
+def agreements(labels: Mapping[str, Mapping[tuple[str, str], int]]) -> dict[str, dict[str, Any]]:
     """How far two judges agreed, by scorer (:class:`rewards.agreement.Agreement`); empty where there was one judge."""
-    pairs: dict[str, list[tuple[str | None, ...]]] = {}
-    for (namespace, name), count in sorted(counters.items()):
-        if namespace.startswith("agreement/"):
-            labels = tuple(None if label == UNSCORED else label for label in name.split("/"))
-            pairs.setdefault(namespace.removeprefix("agreement/"), []).extend([labels] * count)
-    return {
-        scorer: asdict(agreement([first for first, _ in found], [second for _, second in found]))
-        for scorer, found in pairs.items()
-    }
-
-
-def unbalanced(read: int, sft: int, rl: int, rejected: dict[str, dict[str, int]]) -> str | None:
-    """What the conservation law says against these counts, or None when every record is accounted for."""
-    ends = sft + rl + sum(sum(reasons.values()) for reasons in rejected.values())
-    if read == ends:
-        return None
-    return f"{read} records were read, but {ends} came out: sft {sft}, rl {rl}, rejected {ends - sft - rl}"
+    found: dict[str, dict[str, Any]] = {}
+    for scorer, pairs in sorted(labels.items()):
+        both: Sequence[tuple[str | None, ...]] = [
+            tuple(None if label == UNSCORED else label for label in pair)
+            for pair, number in sorted(pairs.items())
+            for _ in range(number)
+        ]
+        found[scorer] = asdict(agreement([first for first, _ in both], [second for _, second in both]))
+    return found

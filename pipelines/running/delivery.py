@@ -3,8 +3,8 @@
 The runner's workers are on this machine too, so that a run's staging, its drawn images and its notes lie on its disk.
 What must outlast the machine goes to the store at once: replies into ``cache/`` (:mod:`inference.cache.shared`), and
 what was paid into ``ledger/``, each every few seconds. At the end the old outputs are copied to ``previous/`` where
-they are to be kept, the new ones are put under their names, and ``run.json`` is written last: while it is not there, the
-folder holds no finished run.
+they are to be kept, the new ones are put under their names, and ``run.json`` is written last: while it is not there,
+the folder holds no finished run.
 """
 
 import contextlib

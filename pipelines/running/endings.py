@@ -6,7 +6,7 @@ This module imports nothing that is slow, for the command line needs it whatever
 import re
 from dataclasses import dataclass
 
-from pipelines.running.errors import ConservationError, RunPaused
+from pipelines.running.errors import ConservationError, JobIncomplete, RunPaused
 from pipelines.running.interrupts import is_interrupt
 from schemas.errors import UserError
 
@@ -51,6 +51,12 @@ def ending_of(error: BaseException) -> Ending:
             f"stage if it is your own. {_AGAIN}"
         )
         return Ending(1, f"conservation violated: {error}", "This run failed", remedy)
+    if isinstance(error, JobIncomplete):
+        remedy = (
+            "Look in the runner's own log for what became of the job: workers that cannot reach or write the run "
+            f"folder are the usual cause. Then run the command again. {_AGAIN}"
+        )
+        return Ending(1, str(error), "This run failed", remedy)
     if isinstance(error, RunPaused):
         remedy = f"Run the same command again when the server is back: it goes on where it stopped. {_AGAIN}"
         return Ending(3, str(error), "This run was stopped", remedy)

@@ -7,3 +7,7 @@ class ConservationError(Exception):
 
 class RunPaused(Exception):
     """The run ended before its end, and the same command goes on; the outputs were not put in place."""
+
+
+class JobIncomplete(Exception):
+    """A runner says that a job is done which has left no whole outcome; the outputs were not put in place."""

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,6 @@ from stages.plumbing.recipe import Recipe, max_calls, max_kept
 from stages.plumbing.stage import Stage
 from stages.sources.base import Source
 from stages.sources.registry import format_of
-
-NAMESPACE = "forecast"
 
 
 def count_records(sources: Sequence[Source], limit: int | None = None) -> int | None:
@@ -89,13 +87,6 @@ def _within(t: float, degrees: int) -> float:
         term *= cosine * cosine * (k - 1) / k
         total += term
     return (angle + math.sin(angle) * total) * 2 / math.pi if odd else math.sin(angle) * total
-
-
-def measured(counters: Mapping[tuple[str, str], int]) -> dict[str, float]:
-    """The figures that a preview's run.json keeps: records, and of their calls and worth sum and sum of squares."""
-    millionths = {"worth_usd": 1e6, "worth_usd_squared": 1e12}
-    names = ("records", "calls", "calls_squared", "worth_usd", "worth_usd_squared")
-    return {name: counters.get((NAMESPACE, name), 0) / millionths.get(name, 1) for name in names}
 
 
 def forecast_text(summary: RunSummary, total: int | None, recipe: Recipe, settings: Any) -> str:

@@ -1,35 +1,50 @@
-"""Writing a run's ends: from what a DAG returns to the shards and artifacts in the staging folder."""
+"""Writing a run's ends: from what a DAG returns to the files of its job, which the driver checks and takes over.
 
-from collections.abc import Callable
-from pathlib import Path
+JOB/<set>/        shards, under names of the attempt that wrote each
+JOB/ends/         beside each shard what its ends tell (:mod:`stages.plumbing.told`)
+JOB/records/      which records were read, by number and id
+JOB/manifest-*    written when all of these are whole: an entry for each shard, the artifacts, the calls of samples
+"""
+
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.metrics.metric import Metrics
+import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from pipelines.running.forecast import NAMESPACE
+from pipelines.running.plan import Wired
 from schemas.arrow import REJECTED_SCHEMA, rl_schema, sft_schema
 from schemas.records import Draft, Rejected
+from schemas.storage import Place, place
 from stages.ingest_records import MediaRoots
-from stages.plumbing.recipe import Ends
 from stages.plumbing.rows import Row, RowContext, rejected_row, rl_row, sft_row
+from stages.plumbing.shard_files import (
+    RECORDS,
+    artifact_line,
+    attempt_name,
+    side_line,
+    write_manifest,
+    write_table,
+)
+from stages.plumbing.told import READ_SCHEMA, SideCalls, told_of
 from stages.write_shards import ShardSettings, ShardTarget, SizedRow, WriteShards, size_row
+
+RECORDS_AT_ONCE = 50_000
 
 
 def write_ends(
-    ends: Ends,
+    wired: Wired,
     shared: RowContext,
-    staging: Path,
+    job: str,
     roots: MediaRoots,
     write: ShardSettings,
-    run_prompts: frozenset[str] | None,
 ) -> None:
-    """Write the sets of shards that the recipe has, and its artifacts.
-
-    ``run_prompts`` not None counts what each record's calls took (a preview); those with these prompts are the run's.
-    """
+    """Write what ends and what is told of it into the folder ``job``; the manifest last."""
+    ends, folder = wired.ends, place(job, roots.storage)
     rejected: Any = ends.rejected | "AllRejected" >> beam.Flatten()
+    for number, read in enumerate(wired.read):
+        _ = read | f"NoteRecords{number or ''}" >> beam.ParDo(_NoteRecords(folder / RECORDS))
     sides: list[tuple[str, PCollection, Callable[..., Row], Any]] = [
         (name, drafts, as_row, schema)
         for name, drafts, as_row, schema in (
@@ -38,50 +53,71 @@ def write_ends(
         )
         if drafts is not None
     ]
-    if run_prompts is not None:
-        for name, found in (*((name, drafts) for name, drafts, _, _ in sides), ("rejected", rejected)):
-            _ = found | f"Measure{name.capitalize()}" >> beam.Map(_measure, run_prompts)
+    lines: list[Any] = []
     for name, drafts, as_row, schema in sides:
         rows: Any = drafts | f"{name.capitalize()}Rows" >> beam.Map(_sized, as_row, shared)
-        _write(rows, name, schema, staging, roots, write)
+        lines.append(rows | f"Write{name.capitalize()}" >> WriteShards(ShardTarget(job, name, schema, roots), write))
     rejected_rows: Any = rejected | "RejectedRows" >> beam.Map(_rejected_row, shared)
-    _write(rejected_rows, "rejected", REJECTED_SCHEMA, staging, roots, write)
+    target = ShardTarget(job, "rejected", REJECTED_SCHEMA, roots)
+    lines.append(rejected_rows | "WriteRejected" >> WriteShards(target, write))
     for name, text in ends.artifacts.items():
-        _ = text | f"Write:{name}" >> beam.Map(_write_text, str(staging / name))
+        lines.append(text | f"Artifact:{name}" >> beam.Map(_artifact, name).with_output_types(str))
+    for number, calls in enumerate(wired.side_calls):
+        lines.append(calls | f"SideLines{number}" >> beam.Map(_side).with_output_types(str))
+    keyed: Any = lines | "Lines" >> beam.Flatten() | "Keyed" >> beam.Map(_keyed).with_output_types(tuple[str, str])
+    _ = keyed | "AllLines" >> beam.GroupByKey() | "WriteManifest" >> beam.Map(_manifest, folder)
 
 
-def _write(rows: PCollection, name: str, schema: Any, staging: Path, roots: MediaRoots, write: ShardSettings) -> None:
-    (staging / name).mkdir()
-    _ = rows | f"Write{name.capitalize()}" >> WriteShards(ShardTarget(str(staging / name), schema, roots), write)
+class _NoteRecords(beam.DoFn):
+    """Writes number and id of each record that was read; where a runner reads twice, they stand there twice."""
+
+    def __init__(self, folder: Place) -> None:
+        self._folder = folder
+
+    def start_bundle(self) -> None:
+        self._read: list[tuple[int, str]] = []
+
+    def process(self, record: tuple[int, str]) -> None:
+        """Note the record."""
+        self._read.append(record)
+        if len(self._read) >= RECORDS_AT_ONCE:
+            self._write()
+
+    def finish_bundle(self) -> None:
+        self._write()
+
+    def _write(self) -> None:
+        if self._read:
+            numbers, ids = zip(*self._read, strict=True)
+            table = pa.Table.from_arrays([pa.array(numbers), pa.array(ids)], schema=READ_SCHEMA)
+            write_table(self._folder / attempt_name("read.parquet"), table)
+        self._read = []
 
 
-def _write_text(text: str, path: str) -> None:
-    Path(path).write_text(text, "utf-8")
+def _artifact(text: str, name: str) -> str:
+    return artifact_line(name, text)
+
+
+def _side(calls: SideCalls) -> str:
+    return side_line(calls)
+
+
+def _keyed(line: str) -> tuple[str, str]:
+    return "manifest", line
+
+
+def _manifest(keyed: tuple[str, Iterable[str]], job: Place) -> str:
+    return write_manifest(job, list(keyed[1]))
 
 
 def _sized(draft: Draft, as_row: Callable[[Draft, RowContext], Row], shared: RowContext) -> SizedRow:
-    return size_row(as_row(draft, shared), _media_bytes(draft))
-
-
-def _measure(end: Draft | Rejected, run_prompts: frozenset[str]) -> None:
-    """Count the record's calls and their worth, and the squares of both; calls made for the run are no record's.
-
-    A counter holds 64 bits: enough for the squares of a preview, not of a large run.
-    """
-    if isinstance(end, Rejected):
-        calls, worth_usd = end.calls, end.worth_usd
-    else:
-        own = [call for call in end.calls if call.prompt.split("+")[0] not in run_prompts]
-        calls, worth_usd = len(own), sum(call.usage.worth_usd for call in own)
-    microusd = round(worth_usd * 1_000_000)
-    values = {"calls": calls, "calls_squared": calls**2, "worth_usd": microusd, "worth_usd_squared": microusd**2}
-    for name, value in ({"records": 1} | values).items():
-        Metrics.counter(NAMESPACE, name).inc(value)
+    return size_row(as_row(draft, shared), _media_bytes(draft), told_of(draft))
 
 
 def _rejected_row(rejected: Rejected, shared: RowContext) -> SizedRow:
     draft = rejected.draft if shared.rejected_images else None
-    return size_row(rejected_row(rejected, shared), 0 if draft is None else _media_bytes(draft))
+    media_bytes = 0 if draft is None else _media_bytes(draft)
+    return size_row(rejected_row(rejected, shared), media_bytes, told_of(rejected))
 
 
 def _media_bytes(draft: Draft) -> int:

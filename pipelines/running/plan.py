@@ -8,6 +8,7 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.pipeline import PipelineVisitor
+from apache_beam.pvalue import PCollection
 
 from inference.endpoint import COORDINATE_ROLES, check_extras, is_embedded, is_real
 from inference.serving import kinds_to_serve
@@ -22,7 +23,7 @@ from publishing.figures import InspectError, read_summary
 from schemas.config import ConfigError, given_values, load_config
 from stages.ingest_records import MediaRoots
 from stages.plumbing.recipe import Ends, Recipe, RunContext
-from stages.plumbing.stage import REJECTED, DraftStage, Stage
+from stages.plumbing.stage import READ, REJECTED, SIDE_CALLS, DraftStage, Stage
 from stages.sources.registry import format_of
 
 
@@ -74,7 +75,7 @@ def make_plan(arguments: RunArguments) -> Plan:
     named = given_values(arguments.config, arguments.overrides).get("roles", {})
     _check_embedded(recipe, settings, frozenset(named if isinstance(named, Mapping) else ()))
     found = find_input(arguments.input, settings.input, settings.storage)
-    folder = named_folder(arguments.output)
+    folder = named_folder(arguments.output, settings.storage)
     models = ModelsSettings(
         endpoints=tuple(sorted(settings.endpoints.items())),
         roles=tuple(
@@ -93,7 +94,7 @@ def make_plan(arguments: RunArguments) -> Plan:
 def _cache_path(named: str | None, folder: RunFolder) -> str:
     """Where replies are kept: in the run folder, another folder, or at a remote location."""
     if not named:
-        return str(folder.cache_path)
+        return folder.delivery.cache_path if folder.delivery else str(folder.cache_path)
     if "://" in named:
         return f"{named.rstrip('/')}/replies.sqlite"
     return str(real_path(named) / "replies.sqlite")
@@ -132,7 +133,16 @@ def _check_embedded(recipe: Recipe, settings: Any, named: frozenset[str]) -> Non
             raise ConfigError(f"{beside}: name an endpoint for it, or set allow_embedded = true")
 
 
-def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> Ends:
+@dataclass(frozen=True)
+class Wired:
+    """A DAG on a pipeline: its ends, the records that were read, and the calls for samples."""
+
+    ends: Ends
+    read: tuple[PCollection, ...]
+    side_calls: tuple[PCollection, ...]
+
+
+def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> Wired:
     """The recipe's DAG on a pipeline.
 
     Raises :class:`pipelines.running.loading.PipelineError` when a stage that it wires is not among those it lists
@@ -141,12 +151,19 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
     ends = recipe.build(pipeline, context, settings)
     if not isinstance(ends, Ends):
         raise PipelineError(f"the recipe {recipe.name}: build returned {type(ends).__name__} instead of Ends")
-    wired = _Wired()
-    pipeline.visit(wired)
-    for stage, outputs in wired.stages:
+    seen = _Seen()
+    pipeline.visit(seen)
+    for stage, outputs in seen.stages:
         _check_described(recipe, stage.asking(context.models))
-        _check_ended(recipe, stage, outputs, [*wired.taken, *ends.rejected, ends.sft, ends.rl])
-    return ends
+        _check_ended(recipe, stage, outputs, [*seen.taken, *ends.rejected, ends.sft, ends.rl])
+    read, side_calls = (
+        tuple(outputs[name] for _, outputs in seen.stages if name in outputs) for name in (READ, SIDE_CALLS)
+    )
+    if not read:
+        raise PipelineError(
+            f"the recipe {recipe.name}: no stage says which records it reads (an output {READ!r}, as IngestRecords has)"
+        )
+    return Wired(ends, read, side_calls)
 
 
 def _check_described(recipe: Recipe, stage: Stage) -> None:
@@ -167,20 +184,21 @@ def _check_ended(recipe: Recipe, stage: Stage, outputs: Mapping[str | None, Any]
         raise PipelineError(
             f"the recipe {recipe.name} loses what the stage {stage.name} rejects: list it in Ends(rejected=…)"
         )
-    if lost >= outputs.keys() - {REJECTED}:
+    told = {REJECTED, READ, SIDE_CALLS}
+    if lost >= outputs.keys() - told:
         raise PipelineError(
             f"the recipe {recipe.name} loses what the stage {stage.name} keeps: no stage takes it and it is not an end"
         )
 
 
-def check_wiring(plan: Plan) -> Ends:
-    """Wire the plan's DAG, which nothing runs, and return its ends. Raises as a run would
+def check_wiring(plan: Plan) -> Wired:
+    """Wire the plan's DAG, which nothing runs, and return it. Raises as a run would
     (:class:`pipelines.running.loading.PipelineError`).
     """
     return wire(plan.recipe, beam.Pipeline(), plan.context, plan.settings)
 
 
-class _Wired(PipelineVisitor):
+class _Seen(PipelineVisitor):
     """Collects the stages in a pipeline with their outputs, and all that some transform takes."""
 
     def __init__(self) -> None:
@@ -208,6 +226,11 @@ def check_plan(plan: Plan, arguments: RunArguments, is_local: bool) -> None:
         check_extras(plan.models.endpoint(role) for role in plan.roles)
     check_fields(plan.input, plan.settings.input)
     _check_apart(plan)
+    if plan.folder.delivery is not None and not is_local:
+        raise OptionError(
+            f"--output {plan.folder.name}: a run folder in a store takes a runner on this machine: drop --runner, or "
+            "name a folder on a disk that all workers see"
+        )
     plan.folder.check(plan.input.fingerprint, arguments.resume)
     if arguments.limit is not None and arguments.resume:
         _check_replaced(plan, arguments.limit, arguments.measure)
@@ -234,7 +257,7 @@ def _check_replaced(plan: Plan, limit: int, preview: bool) -> None:
     records, most = held.counts.input, count_records(plan.context.sources, limit)
     if records > (limit if most is None else most) and not (preview and held.forecast is not None):
         raise RunFolderError(
-            f"{plan.folder.root} holds a finished run of {records} records, and this one of fewer would "
+            f"{plan.folder.name} holds a finished run of {records} records, and this one of fewer would "
             "replace it: choose another --output"
         )
 

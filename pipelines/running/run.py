@@ -4,42 +4,44 @@ import contextlib
 import datetime
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import apache_beam as beam
 
+from inference.flow.notes import paid_in
 from inference.runtime import runtime
 from inference.serving import started_servers
-from pipelines.running.budget import Spent, is_local, is_used_up, spent_of, worker_processes
+from pipelines.running.budget import is_local, spent_of, worker_processes
 from pipelines.running.changes import replaced_by
-from pipelines.running.counts import agreements, ledger, metric_counters, unbalanced, written_counts
+from pipelines.running.counts import Figures, agreements, figures_of, ledger
 from pipelines.running.earlier import calls_to_expect
 from pipelines.running.errors import ConservationError
 from pipelines.running.failures import check_failures, check_records, most_frequent_details, stop_of
-from pipelines.running.forecast import count_records, measured
+from pipelines.running.forecast import count_records
 from pipelines.running.loading import PipelineError, recipe_file
+from pipelines.running.manifest import read_job
 from pipelines.running.outputs import write_ends
 from pipelines.running.plan import Plan, RunArguments, check_cache, check_plan, make_plan, wire
 from pipelines.running.progress import show_progress
-from pipelines.running.run_folder import SETS
+from pipelines.running.run_folder import SPOOL
 from pipelines.running.runner import choose_runner, pipeline_options
 from pipelines.running.spending import Spending
 from pipelines.running.telling import Made, telling
-from pipelines.running.waves import Wave, first_share, joined_counters, next_share, threshold, wave_of
+from pipelines.running.waves import Wave, first_share, next_share, threshold
 from prompts.loader import load_prompt
 from publishing.card import write_card
 from publishing.report import write_report
 from schemas.config import config_sha256, to_toml
 from schemas.revision import code_revision
-from schemas.run_summary import TRAINING_SETS, Counts, RunSummary, StageFigures, TargetFigures
+from schemas.run_summary import TRAINING_SETS, RunSummary, StageFigures, TargetFigures
+from schemas.storage import is_remote
 from stages.draw_questions import Draw
 from stages.plumbing.metrics import clear_board
 from stages.plumbing.packing import packing
 from stages.plumbing.recipe import Recipe
 from stages.plumbing.rows import RowContext, has_extra_scores
-from stages.plumbing.stage import BUDGET
 from stages.sources.base import RUN_MARKER
 
 
@@ -65,7 +67,7 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
 def _execute(plan: Plan, arguments: RunArguments, local: bool, spending: Spending, made: Made) -> RunSummary:
     """Run the plan in its folder, which is this process's, and put the outputs in place."""
     with contextlib.ExitStack() as stack:
-        if local:
+        if local and not is_remote(plan.models.cache_path):
             check_cache(arguments.cache or "", Path(plan.models.cache_path))
         started = time.monotonic()
         models = stack.enter_context(started_servers(plan.models_asked, str(plan.folder.root / "logs")))
@@ -76,7 +78,7 @@ def _execute(plan: Plan, arguments: RunArguments, local: bool, spending: Spendin
         models = replace(models, roles=plan.models.roles, notes=str(notes), neighbours=neighbours)
         served = replace(plan, models=models)
         waves = _run_waves(served, arguments)
-        summary = _summarise(plan, waves, arguments, time.monotonic() - started)
+        summary = _summarise(served, waves, arguments, time.monotonic() - started)
         staging, config = plan.folder.staging, to_toml(plan.settings)
         summary = made.summary = replace(summary, details=most_frequent_details(staging))
         check_records(summary)
@@ -106,7 +108,7 @@ def _run_waves(plan: Plan, arguments: RunArguments) -> list[Wave]:
         wave = waves[-1]
         if wave.accepted >= target or share >= 1:
             return waves
-        if is_used_up(wave.counters):  # once more, so that what there is of it is a whole run's outcome
+        if wave.figures.refused:  # once more, so that what there is of it is a whole run's outcome
             return [*waves, _run_wave(plan, arguments, Draw(threshold(share), target, last=True), waves)]
         share = next_share(target, wave.accepted, wave.drawn, wave.questions, share)
 
@@ -114,7 +116,7 @@ def _run_waves(plan: Plan, arguments: RunArguments) -> list[Wave]:
 def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[Wave]) -> Wave:
     """Run the DAG once, with what the waves before it have left of the budget."""
     options = pipeline_options(arguments.beam_options)  # the runner changes them, so each wave has its own
-    spent = spent_of(joined_counters([wave.counters for wave in before])) if before else Spent()
+    spent = spent_of(paid_in(Path(plan.models.notes)))
     models = arguments.budget.share(plan.models, spent, worker_processes(options))
     staging = plan.folder.staging
     plan.folder.clear_staging()
@@ -131,22 +133,24 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
         plan.settings.write.other_traces,
         plan.settings.write.rejected_images,
     )
-    with plan.folder.spool() as spool, packing(str(spool) if is_local(options) else ""):
+    with plan.folder.job() as folder, packing(str(folder / SPOOL) if is_local(options) else ""):
         pipeline = beam.Pipeline(runner=choose_runner(options, recipe_file(arguments.pipeline)), options=options)
-        ends = wire(recipe, pipeline, context, plan.settings)
-        run_prompts = _run_prompts(recipe) if arguments.measure else None
-        write_ends(ends, shared, staging, context.roots, plan.settings.write, run_prompts)
+        wired = wire(recipe, pipeline, context, plan.settings)
+        write_ends(wired, shared, str(folder), context.roots, plan.settings.write)
         try:
             with show_progress(recipe, *_shown(plan, draw, len(before) + 1)):
-                result = pipeline.run()
-                result.wait_until_finish()
+                pipeline.run().wait_until_finish()
         except Exception as error:
             if (stop := stop_of(error)) is not None:
                 raise stop from error
             raise
         finally:
             runtime().close(models)
-    return wave_of(metric_counters(result.metrics()), written_counts(staging))
+        job = read_job(folder)
+        figures = figures_of(job, frozenset(stage.name for stage in recipe.stages if stage.is_sample))
+        if figures.unbalanced:
+            raise ConservationError(figures.unbalanced)
+        return Wave(figures, job.take_over(staging))
 
 
 def _shown(plan: Plan, draw: Draw, wave: int) -> tuple[str, str, float | None]:
@@ -158,13 +162,10 @@ def _shown(plan: Plan, draw: Draw, wave: int) -> tuple[str, str, float | None]:
 
 def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_s: float) -> RunSummary:
     recipe = plan.recipe
-    counters = joined_counters([wave.counters for wave in waves])
-    sft, rl, rejected = waves[-1].written
-    read = counters.get(("stage/ingest", "in"), 0)
-    problem = unbalanced(read, sft, rl, rejected)
-    if problem:
-        raise ConservationError(problem)
+    figures, files = waves[-1].figures, waves[-1].files
+    paid = list(paid_in(Path(plan.models.notes)))
     target = arguments.target_sft
+    sft = figures.counts.sft
     if target is not None and sft > target:
         raise PipelineError(f"{arguments.pipeline} uses no CutToTarget: {sft} SFT rows for --target-sft {target}")
     reached = None
@@ -172,41 +173,39 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
         reached = TargetFigures(target, sft == target, tuple(wave.summary() for wave in waves))
     budget = None
     if arguments.budget.bounded:
-        budget = arguments.budget.summary(counters, sum(reasons.get(BUDGET, 0) for reasons in rejected.values()))
+        budget = arguments.budget.summary(spent_of(paid), figures)
     return RunSummary(
         recipe=recipe.name,
         makes=recipe.makes,
         input=plan.input.name,
-        counts=Counts(read, sft, rl, rejected),
+        counts=figures.counts,
         sets=tuple(name for name in TRAINING_SETS if (plan.folder.staging / name).is_dir()),
-        stages=stage_figures(recipe, counters),
-        ledger=ledger(counters),
-        judges=agreements(counters),
+        stages=stage_figures(recipe, figures),
+        ledger=ledger(figures.asked, paid),
+        judges=agreements(figures.labels),
         roles={role: plan.models.endpoint(role).model for role in plan.roles},
         self_judged=plan.models.self_judging,
         self_checked=plan.models.self_checking,
         config_sha256=config_sha256(plan.settings),
         revision=code_revision(),
         prompts={name: load_prompt(name).sha256 for name in recipe.prompts_sent(plan.models_asked, plan.settings)},
-        artifacts=tuple(
-            sorted(path.name for path in plan.folder.staging.iterdir() if path.name not in (*SETS, RUN_MARKER))
-        ),
+        artifacts=tuple(sorted(name for name in files if "/" not in name)),
         finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         wall_s=round(wall_s, 2),
         target=reached,
         budget=budget,
-        forecast=measured(counters) if arguments.measure else None,
+        forecast=figures.forecast if arguments.measure else None,
         paid=Spending(plan.folder.root).total(),
+        files=files,
     )
 
 
-def stage_figures(recipe: Recipe, counters: Mapping[tuple[str, str], int]) -> dict[str, StageFigures]:
-    """What the stages that ran counted, with what each says of itself, in the recipe's order."""
-    ran = {namespace.removeprefix("stage/") for namespace, _ in counters if namespace.startswith("stage/")}
+def stage_figures(recipe: Recipe, figures: Figures) -> dict[str, StageFigures]:
+    """What the stages did that any record reached, with what each says of itself, in the recipe's order."""
     return {
         stage.name: StageFigures(
-            read=counters.get((f"stage/{stage.name}", "in"), 0),
-            kept=counters.get((f"stage/{stage.name}", "kept"), 0),
+            read=figures.seen(stage.name),
+            kept=figures.passed(stage.name),
             does=stage.does,
             is_sample=stage.is_sample,
             for_target=stage.for_target,
@@ -214,10 +213,5 @@ def stage_figures(recipe: Recipe, counters: Mapping[tuple[str, str], int]) -> di
             reasons=stage.meanings,
         )
         for stage in recipe.stages
-        if stage.name in ran
+        if figures.seen(stage.name)
     }
-
-
-def _run_prompts(recipe: Recipe) -> frozenset[str]:
-    """The prompts of calls that are made for the run and not for a record."""
-    return frozenset(name for stage in recipe.stages if stage.is_sample for ask in stage.asks for name in ask.prompts)

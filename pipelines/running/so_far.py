@@ -39,7 +39,7 @@ class NotesReader:
     def read(self) -> SoFar:
         """The sums up to now."""
         for path in sorted(self._root.glob("paid-*.jsonl")) if self._root else ():
-            for paid in self._new_lines(path, Paid):
+            for paid in (each for each in self._new_lines(path, Paid) if not each.in_process):
                 self._sums.requests += paid.requests
                 self._sums.tokens += paid.tokens_in + paid.tokens_out
                 self._sums.usd += paid.cost_usd

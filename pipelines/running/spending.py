@@ -90,7 +90,7 @@ def _together(sums: Sequence[_Sum]) -> PaidFigures:
 def _sum_of(notes: Path, outcome: str) -> _Sum:
     requests = tokens_in = tokens_out = 0
     cost_usd = 0.0
-    for paid in paid_in(notes):
+    for paid in (each for each in paid_in(notes) if not each.in_process):
         requests, tokens_in = requests + paid.requests, tokens_in + paid.tokens_in
         tokens_out, cost_usd = tokens_out + paid.tokens_out, cost_usd + paid.cost_usd
     return _Sum(outcome, requests, tokens_in, tokens_out, cost_usd)

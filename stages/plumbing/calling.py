@@ -28,13 +28,16 @@ from stages.plumbing.stage import (
     BUDGET,
     CALL_FAILED,
     REJECTED,
+    SIDE_CALLS,
     UNPARSABLE_REPLY,
     DraftStage,
     Reject,
     Route,
     Stage,
     apply,
+    passing,
 )
+from stages.plumbing.told import SideCalls
 
 MIN_IN_FLIGHT = 64
 
@@ -57,12 +60,12 @@ class CallModels(beam.DoFn):
         self._stage, self._work, self._settings = stage.asking(models), work, models
         most = max((endpoint.max_concurrency for _, endpoint in models.endpoints), default=1)
         self._limit = in_flight or max(MIN_IN_FLIGHT, 2 * most)
-        self._pending: dict[concurrent.futures.Future[tuple[Any, Session]], tuple[Any, Any]] = {}
+        self._pending: dict[concurrent.futures.Future[tuple[str, Any, Session]], tuple[Any, Any]] = {}
 
     def start_bundle(self) -> None:
         """Forget what an aborted bundle left behind."""
         self._pending = {}
-        self._done: queue.SimpleQueue[concurrent.futures.Future[tuple[Any, Session]]] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[concurrent.futures.Future[tuple[str, Any, Session]]] = queue.SimpleQueue()
 
     def process(
         self, element: Any, window: Any = beam.DoFn.WindowParam, timestamp: Any = beam.DoFn.TimestampParam
@@ -74,27 +77,33 @@ class CallModels(beam.DoFn):
         self._pending[future] = (window, timestamp)
         future.add_done_callback(self._done.put)
         while len(self._pending) >= self._limit or not self._done.empty():
-            yield self._emit(self._done.get())
+            yield from self._emit(self._done.get())
 
     def finish_bundle(self) -> Iterator[Any]:
         """Emit the rest as it completes."""
         while self._pending:
-            yield self._emit(self._done.get())
+            yield from self._emit(self._done.get())
 
-    def _emit(self, finished: "concurrent.futures.Future[tuple[Any, Session]]") -> Any:
-        """Count the finished element; give its result under the window and timestamp that it came with."""
+    def _emit(self, finished: "concurrent.futures.Future[tuple[str, Any, Session]]") -> Iterator[Any]:
+        """Count the finished element; emit its result under the window and timestamp that it came with."""
         window, timestamp = self._pending.pop(finished)
-        result, session = finished.result()
+        element_id, result, session = finished.result()
         for call in session.calls:
             _check_declared(self._stage, call)
             count_call(self._stage.name, call)
+        if self._stage.is_sample:
+            reason = result.reason if isinstance(result, Rejected) else ""
+            side = SideCalls(element_id, self._stage.name, reason, tuple(session.calls))
+            yield TaggedOutput(SIDE_CALLS, WindowedValue(side, timestamp, (window,)))
         if isinstance(result, Rejected):
             count_rejected(result)
-            return TaggedOutput(REJECTED, WindowedValue(result, timestamp, (window,)))
+            yield TaggedOutput(REJECTED, WindowedValue(result, timestamp, (window,)))
+            return
         count_kept(self._stage.name)
         if isinstance(result, Route):
-            return TaggedOutput(result.output, WindowedValue(result.draft, timestamp, (window,)))
-        return WindowedValue(result, timestamp, (window,))
+            yield TaggedOutput(result.output, WindowedValue(result.draft, timestamp, (window,)))
+        else:
+            yield WindowedValue(result, timestamp, (window,))
 
 
 def _check_declared(stage: Stage, call: Call) -> None:
@@ -106,10 +115,10 @@ def _check_declared(stage: Stage, call: Call) -> None:
         )
 
 
-async def _run(work: Work, element: Any, session: Session, stage: Stage) -> tuple[Any, Session]:
+async def _run(work: Work, element: Any, session: Session, stage: Stage) -> tuple[str, Any, Session]:
     count_for(progress(stage.name))
     try:
-        return _with_calls(await work(element, session), session), session
+        return element.id, _passed(stage, await work(element, session), session), session
     except Reject as error:
         why = error
     except CallError as error:
@@ -119,14 +128,27 @@ async def _run(work: Work, element: Any, session: Session, stage: Stage) -> tupl
     except BadReply as error:
         why = Reject(UNPARSABLE_REPLY, str(error), error.key or (session.calls[-1].keys[0] if session.calls else None))
     ended, before = (element, element.calls) if isinstance(element, Draft) else (element.id, ())
-    return stage.rejected(ended, why, (*before, *session.calls)), session
+    return element.id, stage.rejected(ended, why, (*before, *session.calls)), session
 
 
-def _with_calls(result: Any, session: Session) -> Any:
-    """The result with the session's calls added, where it is a draft."""
+def _passed(stage: Stage, result: Any, session: Session) -> Any:
+    """The result with the session's calls, and the stage among those that it has passed, where it is a draft."""
     if isinstance(result, Route):
-        return replace(result, draft=_with_calls(result.draft, session))
-    return replace(result, calls=result.calls + tuple(session.calls)) if isinstance(result, Draft) else result
+        return replace(result, draft=_passed(stage, result.draft, session))
+    if not isinstance(result, Draft):
+        return result
+    return passing(stage, replace(result, calls=result.calls + tuple(session.calls)))
+
+
+def call_models(
+    elements: Any, name: str, stage: Stage, work: Work, models: ModelsSettings, kept: Any = Draft, **tags: Any
+) -> Any:
+    """Apply :class:`CallModels` under a name: ``kept``, ``rejected``, the further tags, and of a stage that looks at a
+    sample ``side_calls`` (:class:`stages.plumbing.told.SideCalls`), which it returns among its outputs.
+    """
+    if stage.is_sample:
+        tags[SIDE_CALLS] = SideCalls
+    return apply(elements, name, CallModels(stage, work, models), kept=kept, **tags)
 
 
 class CallingStage(DraftStage):
@@ -146,5 +168,4 @@ class CallingStage(DraftStage):
     def expand(self, drafts: PCollection) -> Any:
         """``kept`` drafts, ``rejected``, and the routes."""
         elements = drafts | SpreadDrafts() if self.spread else drafts
-        calls = CallModels(self.stage, self.work(), self.models)
-        return apply(elements, "Call", calls, **dict.fromkeys(self.routes, Draft))
+        return call_models(elements, "Call", self.stage, self.work(), self.models, **dict.fromkeys(self.routes, Draft))

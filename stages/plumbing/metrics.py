@@ -1,8 +1,8 @@
-"""What the stages count: Beam metrics, which every runner adds up, and a live board for a local progress display.
+"""What the stages count while they run, for display: Beam metrics, and a live board for a local progress display.
 
-Metrics stand in the namespaces ``stage/<name>`` (in, kept), ``rejected/<stage>`` (one counter per reason) and
-``ledger/<role>/<stage>`` (requests, cached, retries, tokens, cost in millionths of a dollar), and
-``agreement/<scorer>`` (one counter per pair of labels that two judges gave).
+Metrics stand in the namespaces ``stage/<name>`` (in, kept) and ``rejected/<stage>`` (one counter per reason). A runner
+that does work twice counts it twice, so nothing that a run says of itself is taken from them
+(:mod:`stages.plumbing.told` is).
 """
 
 import functools
@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from apache_beam.metrics.metric import Metrics
 
 from schemas.records import Call, Rejected
-from schemas.usage import USAGE_FIELDS
 
 RATE_OVER_S = 10
 """Over how many seconds a stage's rate is taken."""
@@ -32,6 +31,7 @@ class StageProgress:
     ``in_flight`` are its requests that are sent and not yet answered (:mod:`inference.flow.in_flight`).
     """
 
+    stage: str = ""
     started_s: float = field(default_factory=time.monotonic)
     seen: int = 0
     kept: int = 0
@@ -67,7 +67,7 @@ _lock = threading.Lock()
 def progress(stage: str) -> StageProgress:
     """The live figures of a stage in this process."""
     with _lock:
-        return _board.setdefault(stage, StageProgress())
+        return _board.setdefault(stage, StageProgress(stage))
 
 
 def board() -> dict[str, StageProgress]:
@@ -104,20 +104,8 @@ def count_rejected(rejected: Rejected) -> None:
     live.end(time.monotonic())
 
 
-def count_agreement(scorer: str, first: str, second: str) -> None:
-    """Two judges were asked the same; the labels that they gave."""
-    _counter(f"agreement/{scorer}", f"{first}/{second}").inc()
-
-
 def count_call(stage: str, call: Call) -> None:
-    """One call of a model, as the ledger sees it."""
-    namespace = f"ledger/{call.role}/{stage}"
-    for name in USAGE_FIELDS:
-        value = getattr(call.usage, name)
-        if value and name.endswith("_usd"):  # a counter holds whole numbers
-            name, value = name.replace("_usd", "_microusd"), round(value * 1_000_000)
-        if value:
-            _counter(namespace, name).inc(value)
+    """One call of a model."""
     live = progress(stage)
     live.calls += call.usage.calls
     live.requests += call.usage.requests

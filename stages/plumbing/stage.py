@@ -19,6 +19,10 @@ from stages.plumbing import coding  # noqa: F401 (records cross the shuffles of 
 from stages.plumbing.metrics import count_in, count_kept, count_rejected
 
 REJECTED = "rejected"
+READ = "read"
+"""The output of a stage that reads an input: number and id of each record."""
+SIDE_CALLS = "side_calls"
+"""The output of a stage that looks at a sample: its calls (:class:`stages.plumbing.told.SideCalls`)."""
 CALL_FAILED, UNPARSABLE_REPLY, BUDGET = "call_failed", "unparsable_reply", "budget"
 CALL_REASONS = {
     CALL_FAILED: "a model call failed for good",
@@ -93,10 +97,10 @@ class Stage:
         """
         if why.reason not in self.meanings:
             raise ValueError(f"the stage {self.name} declares no reason {why.reason!r}: add it to its description")
-        cost_usd, worth_usd = sum(call.usage.cost_usd for call in calls), sum(call.usage.worth_usd for call in calls)
+        worth_usd = sum(call.usage.worth_usd for call in calls)
         name, draft = (element.id, why.draft or element) if isinstance(element, Draft) else (element, None)
         draft = None if draft is None else replace(draft, calls=())
-        return Rejected(name, self.name, why.reason, why.detail, why.key, cost_usd, len(calls), worth_usd, draft)
+        return Rejected(name, self.name, why.reason, why.detail, why.key, worth_usd, tuple(calls), draft)
 
 
 @dataclass(frozen=True)
@@ -126,10 +130,17 @@ class RunWork(beam.DoFn):
             yield rejected_output(self._stage.rejected(draft, why, draft.calls))
 
 
-def kept_output(stage: Stage, result: Any) -> Any:
-    """The result as an output of a DoFn, counted."""
+def passing(stage: Stage, draft: Draft) -> Draft:
+    """The draft with the stage among those that it has passed."""
+    return replace(draft, passed=(*draft.passed, stage.name))
+
+
+def kept_output(stage: Stage, result: Draft | Route) -> Any:
+    """The result as an output of a DoFn, counted, with the stage among those that it has passed."""
     count_kept(stage.name)
-    return TaggedOutput(result.output, result.draft) if isinstance(result, Route) else result
+    if isinstance(result, Route):
+        return TaggedOutput(result.output, passing(stage, result.draft))
+    return passing(stage, result)
 
 
 def rejected_output(rejected: Rejected) -> TaggedOutput:

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from pipelines.commands import cli
 from publishing.opened import open_run
+from schemas.lease import leased
 from schemas.mirror import local_copy
 from schemas.storage import Place, RemotePath, StorageError
 from trainer.shards import Shards
@@ -215,3 +218,94 @@ def test_a_copy_follows_its_run(bucket: RemotePath, tmp_path: Path, monkeypatch:
     with pytest.raises(StorageError, match="there is no bucket"):
         local_copy(f"{bucket}x/run")
     assert local_copy("~/x") == Path("~/x").expanduser()
+
+
+def test_output_in_a_store(
+    bucket: RemotePath,
+    data: Path,
+    on_disk: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one machine"))
+    source, target = copied(data, bucket / "data"), bucket / "runs/mine"
+    assert run(source, target) == 0
+    assert f"report: {target}/report.html" in capsys.readouterr().out
+    assert digests(target) == digests(on_disk)
+    names = {str(path.relative_to(target)) for path in target.walked()}
+    assert {"README.md", "report.html", "config.toml", "input.json", "run.json", "rubrics.json"} <= names
+    assert {name.partition("/")[0] for name in names if "/" in name} == {
+        "sft", "rl", "rejected", "media", "cache", "ledger", ".lease",
+    }  # fmt: skip
+    drawn = {path.name for path in (on_disk / "media").iterdir()}
+    assert {path.name for path in (target / "media").iterdir()} == drawn
+    assert sent(target) > 0
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another machine"))
+    assert run(source, target, "--set", "write.max_group_rows=2") == 0
+    assert sent(target) == 0
+    assert digests(target) != digests(on_disk)
+    assert digests(target / "previous") == digests(on_disk)
+    assert "replaced the run of" in capsys.readouterr().out
+    assert run(source, target) == 0
+    assert (digests(target), sent(target)) == (digests(on_disk), 0)
+    assert cli.main(["inspect", str(target)]) == 0
+
+
+def test_a_second_submitter_is_refused(
+    new_bucket: Callable[..., RemotePath], data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = new_bucket("s3") / "run"
+    with leased(target):
+        assert run(data, target) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"beam: another process (process {os.getpid()} on ")
+    assert f"is writing {target}: wait for its end" in line
+    assert not (target / "run.json").exists()
+
+
+def test_what_failed_is_told_and_what_stood_there_stays(
+    new_bucket: Callable[..., RemotePath],
+    data: Path,
+    on_disk: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    target = copied(on_disk, new_bucket("s3") / "run")
+    broken = tmp_path / "broken"
+    shutil.copytree(data, broken)
+    (broken / "images").rename(broken / "elsewhere")
+    assert run(broken, target) == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert f"report: {target}/failed.html" in line
+    assert b"all records were rejected" in (target / "failed.html").read_bytes()
+    assert digests(target) == digests(on_disk)
+    assert run(data, target) == 0
+    assert not (target / "failed.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        (["thesis.doc"], "is not empty and not a run folder"),
+        (["input.json"], "is not a run folder"),
+    ],
+)
+def test_folders_that_are_no_runs(
+    files: list[str],
+    why: str,
+    new_bucket: Callable[..., RemotePath],
+    data: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    target = new_bucket("s3") / "folder"
+    for name in files:
+        (target / name).write_bytes(b"{}")
+    before = target.walked()
+    assert run(data, target) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert f"{target} {why}" in line
+    assert target.walked() == before

@@ -242,7 +242,7 @@ def drafts(tmp_path: Path, make_draft: Callable[..., Draft], write_scene: Callab
         name: str, *texts: str, points: tuple[Point, ...] = ON, media: tuple[str, ...] = ("a.png",), **fields: Any
     ) -> Draft:
         keys = tuple(f"k{n}" for n in range(len(texts)))
-        calls = (Call("teacher", "trace.v1", "s", "m", keys, Usage(calls=1, cost_usd=0.5)),)
+        calls = (Call("teacher", "trace.v1", "s", "m", keys, Usage(calls=1, worth_usd=0.5)),)
         made = make_draft(name, tmp_path, media, **fields)
         traces = tuple(as_trace(index, Completion(text), made.question.media) for index, text in enumerate(texts))
         entities = tuple(dict.fromkeys(point.label for point in points))

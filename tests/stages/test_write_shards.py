@@ -1,8 +1,10 @@
 """Shards: their number, a row's place, bounds of row groups, embedded pictures, and bytes that rows alone decide."""
 
+import hashlib
+import io
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import apache_beam as beam
@@ -10,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing import test_pipeline
-from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.arrow import REJECTED_SCHEMA, SFT_SCHEMA
 from schemas.ordering import order_key
 from stages.ingest_records import MediaRoots
+from stages.plumbing.shard_files import ids_sha256, write_manifest
 from stages.write_shards import (
     NO_ROW,
     ShardSettings,
@@ -98,7 +100,7 @@ def test_row_groups_keep_within_their_bounds(sizes: list[int], most_bytes: int, 
 @pytest.mark.parametrize("text", ["abc", "两个红色方块", "naïve 🟥"])
 def test_sizes_are_in_bytes(text: str) -> None:
     sized = size_row({"id": "q", "question": text}, 1000)
-    assert (sized.id, sized.size_bytes) == ("q", len(json.dumps(sized.unpack(), ensure_ascii=False).encode()) + 1000)
+    assert (sized.id, sized.size_bytes) == ("q", len(json.dumps(sized.unpack()[0], ensure_ascii=False).encode()) + 1000)
 
 
 def test_a_row_crosses_as_itself_or_by_way_of_a_spool(tmp_path: Path) -> None:
@@ -133,7 +135,7 @@ def test_pictures_are_embedded_and_rows_ordered(roots: MediaRoots, tmp_path: Pat
     overlay = roots.store().write_drawn(b"drawn", "png")
     path = tmp_path / "shard.parquet"
     bounds = ShardSettings(max_group_rows=4)
-    assert write_shard(sft_rows(9, overlay), path, SFT_SCHEMA, bounds, roots.store()) == 9
+    assert write_shard(sft_rows(9, overlay), path, SFT_SCHEMA, bounds, roots.store())[0] == 9
     shard = pq.ParquetFile(path)
     assert shard.schema_arrow.equals(SFT_SCHEMA)
     assert shard.schema_arrow.metadata == SFT_SCHEMA.metadata
@@ -167,32 +169,52 @@ def test_a_repeated_id_leaves_no_shard(roots: MediaRoots, tmp_path: Path) -> Non
     assert not list(tmp_path.glob("shard*"))
 
 
-def test_a_missing_picture_leaves_no_shard(roots: MediaRoots, tmp_path: Path) -> None:
+def test_a_missing_picture_leaves_no_ends(roots: MediaRoots, tmp_path: Path) -> None:
+    """What is there of the shard has a name that no entry will name."""
     row = size_row({"id": "q", "images": ["input:gone.png"]}, 0)
+    path, ends = tmp_path / "shard.parquet", tmp_path / "ends.parquet"
     with pytest.raises(MediaMissing):
-        write_shard([row], tmp_path / "shard.parquet", SFT_SCHEMA, ShardSettings(), roots.store())
-    assert not (tmp_path / "shard.parquet").exists()
+        write_shard([row], path, SFT_SCHEMA, ShardSettings(), roots.store(), ends)
+    assert not ends.exists()
 
 
 def test_an_empty_shard_has_the_schema(roots: MediaRoots, tmp_path: Path) -> None:
     path = tmp_path / "shard.parquet"
-    assert write_shard([], path, SFT_SCHEMA, ShardSettings(), roots.store()) == 0
+    assert write_shard([], path, SFT_SCHEMA, ShardSettings(), roots.store())[0] == 0
     assert pq.read_table(path).num_rows == 0
     assert pq.read_schema(path).equals(SFT_SCHEMA)
     assert pq.read_schema(path).metadata == SFT_SCHEMA.metadata
 
 
 def written_by_stage(rows: list[SizedRow], roots: MediaRoots, folder: Path, bounds: ShardSettings) -> dict[str, bytes]:
-    """The files that the stage writes; what it says of them is checked."""
-    folder.mkdir()
+    """The shards by their final names; what the stage says of them is checked."""
+    for name in ("rejected", "ends"):
+        (folder / name).mkdir(parents=True)
     with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
-        said = pipeline | beam.Create(rows) | WriteShards(ShardTarget(str(folder), REJECTED_SCHEMA, roots), bounds)
-        shards = shard_count(len(rows), sum(row.size_bytes for row in rows), bounds)
-        names = [f"train-{shard:05d}-of-{shards:05d}.parquet" for shard in range(shards)]
-        held = [sum(shard_of(row.id, shards) == shard for row in rows) for shard in range(shards)]
-        assert_that(said, equal_to(list(zip(names, held, strict=True))))
-    assert sorted(path.name for path in folder.iterdir()) == names
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+        target = ShardTarget(str(folder), "rejected", REJECTED_SCHEMA, roots)
+        lines = pipeline | beam.Create(rows) | WriteShards(target, bounds)
+        _ = lines | beam.Map(lambda line: ("", line)) | beam.GroupByKey() | beam.Map(_write_lines, str(folder))
+    [manifest] = folder.glob("manifest-*")
+    entries = [json.loads(line)["shard"] for line in manifest.read_text("utf-8").splitlines()[:-1]]
+    shards = shard_count(len(rows), sum(row.size_bytes for row in rows), bounds)
+    names = [f"train-{shard:05d}-of-{shards:05d}.parquet" for shard in range(shards)]
+    assert sorted(entry["name"] for entry in entries) == names
+    assert len(list((folder / "rejected").iterdir())) == len(list((folder / "ends").iterdir())) == shards
+    found = {entry["name"]: (folder / "rejected" / entry["file"]).read_bytes() for entry in entries}
+    for entry in entries:
+        shard = int(entry["name"][6:11])
+        data = found[entry["name"]]
+        assert entry["rows"] == sum(shard_of(row.id, shards) == shard for row in rows)
+        assert (entry["size_bytes"], entry["sha256"]) == (len(data), hashlib.sha256(data).hexdigest())
+        assert entry["ids_sha256"] == ids_sha256(pq.read_table(io.BytesIO(data))["id"].to_pylist())
+        assert pq.read_table(folder / "ends" / entry["ends"])["id"].to_pylist() == (
+            pq.read_table(io.BytesIO(data))["id"].to_pylist()
+        )
+    return dict(sorted(found.items()))
+
+
+def _write_lines(keyed: tuple[str, Iterable[str]], folder: str) -> str:
+    return write_manifest(Path(folder), list(keyed[1]))
 
 
 @pytest.mark.parametrize(
@@ -203,5 +225,5 @@ def test_the_stage(count: int, bounds: ShardSettings, roots: MediaRoots, tmp_pat
     first = written_by_stage(rows, roots, tmp_path / "first", bounds)
     again = written_by_stage(rows[::-1], roots, tmp_path / "again", bounds)
     assert first == again
-    read = [row["id"] for name in sorted(first) for row in pq.read_table(tmp_path / "first" / name).to_pylist()]
+    read = [row["id"] for name in sorted(first) for row in pq.read_table(io.BytesIO(first[name])).to_pylist()]
     assert read == sorted((row.id for row in rows), key=order_key), "over all shards the order is that of the ids"

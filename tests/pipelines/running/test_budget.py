@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
+from inference.flow.notes import Paid
 from inference.settings import EndpointSettings, ModelsSettings
-from pipelines.running.budget import RunBudget, Spent, is_local, is_used_up, spent_of, worker_processes
+from pipelines.running.budget import RunBudget, Spent, is_local, spent_of, worker_processes
+from pipelines.running.counts import Figures
 from pipelines.running.runner import OptionError, pipeline_options
-from schemas.run_summary import BudgetFigures
+from schemas.run_summary import BudgetFigures, Counts
 
 MODELS = ModelsSettings((("e", EndpointSettings("classical", "colour")),), (("policy", "e"),), "c", "i", "r")
 
@@ -37,19 +39,11 @@ def test_each_worker_has_its_share_of_what_is_left(
 
 
 def test_what_was_spent() -> None:
-    counters = {
-        ("ledger/policy/attempt", "cost_microusd"): 1_500_000,
-        ("ledger/teacher/trace", "cost_microusd"): 250_000,
-        ("ledger/teacher/trace", "tokens_in"): 70,
-        ("ledger/teacher/trace", "tokens_out"): 9,
-        ("ledger/teacher/trace", "tokens_reasoning"): 5,
-        ("rejected/rubric_judge", "budget"): 2,
-    }
-    assert spent_of(counters) == Spent(1.75, 79)
-    assert is_used_up(counters)
-    assert not is_used_up({("rejected/attempt", "call_failed"): 1, ("rejected/attempt", "budget"): 0})
+    paid = [Paid("1", "policy", 1, 0, 0, 1.5), Paid("2", "teacher", 1, 70, 9, 0.25, tokens_reasoning=5)]
+    assert spent_of(paid) == Spent(1.75, 79)
+    figures = Figures(Counts(9, 0, 0, {"attempt": {"budget": 3, "low": 2}, "verify": {"budget": 1}}), refused=True)
     said = BudgetFigures(usd=2.0, tokens=None, spent_usd=1.75, spent_tokens=79, used_up=True, left=4)
-    assert RunBudget(usd=2.0).summary(counters, 4) == said
+    assert RunBudget(usd=2.0).summary(Spent(1.75, 79), figures) == said
 
 
 @pytest.mark.parametrize(

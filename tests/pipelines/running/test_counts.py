@@ -1,96 +1,154 @@
-"""The figures of a run: read back from its files and from the metrics, and whether they add up."""
+"""The figures of a run: what its ends tell and its requests' notes say, however often a runner did its work."""
 
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 
-import apache_beam as beam
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from apache_beam.metrics.metric import Metrics
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from pipelines.running.counts import agreements, ledger, metric_counters, unbalanced, written_counts
-from schemas.arrow import REJECTED_SCHEMA, SFT_SCHEMA
-from schemas.run_summary import RoleLedger
+from inference.flow.notes import Paid
+from pipelines.running.counts import Figures, agreements, figures_of, ledger
+from pipelines.running.manifest import read_job
+from schemas.records import Call
+from schemas.run_summary import Counts, RoleLedger
 from schemas.usage import Usage
+from stages.plumbing.told import SideCalls
+from tests.pipelines.running.jobs import EndRow, end, rejection, write_job, write_set
 
 
-def write(path: Path, rows: list[dict], schema: pa.Schema) -> None:
-    path.parent.mkdir(exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
+def key_of(number: int) -> str:
+    return hashlib.sha256(str(number).encode()).hexdigest()
 
 
-def test_rows_are_counted_in_the_files(tmp_path: Path) -> None:
-    write(tmp_path / "sft/train-00000-of-00002.parquet", [{"id": "a"}, {"id": "b"}], SFT_SCHEMA)
-    write(tmp_path / "sft/train-00001-of-00002.parquet", [{"id": "c"}], SFT_SCHEMA)
-    write(tmp_path / "rl/train-00000-of-00001.parquet", [], SFT_SCHEMA)
-    ends = [("verify", "wrong_answer"), ("clean", "control_characters"), ("verify", "wrong_answer")]
-    rows = [{"id": str(n), "stage": stage, "reason": reason} for n, (stage, reason) in enumerate(ends)]
-    write(tmp_path / "rejected/a.parquet", rows[:2], REJECTED_SCHEMA)
-    write(
-        tmp_path / "rejected/b.parquet",
-        [*rows[2:], {"id": "9", "stage": "verify", "reason": "low_grounding"}],
-        REJECTED_SCHEMA,
+def call(stage: str, *keys: int, role: str = "judge", usd: float = 0.0, repairs: int = 0) -> Call:
+    named = tuple(map(key_of, keys))
+    return Call(role, "p.v1", "", "m", named, Usage(calls=1, repairs=repairs), stage, (usd,) * len(keys) if usd else ())
+
+
+def figures(
+    folder: Path, read: list[tuple[int, str]], side: tuple[SideCalls, ...] = (), **ends: list[EndRow]
+) -> Figures:
+    return figures_of(read_job(write_job(folder, read, ends, side)), frozenset({"sample"}))
+
+
+def test_the_funnel(tmp_path: Path) -> None:
+    found = figures(
+        tmp_path,
+        [(1, "a"), (2, "b"), (3, "c"), (4, "d")],
+        sft=[end("a", ["ingest", "verify"])],
+        rl=[end("b", ["ingest"])],
+        rejected=[rejection("c", "verify", "wrong_answer", ["ingest"]), rejection("d", "ingest", "bad_json")],
     )
-    rejected = {"clean": {"control_characters": 1}, "verify": {"low_grounding": 1, "wrong_answer": 2}}
-    assert written_counts(tmp_path) == (3, 0, rejected)
-    assert unbalanced(7, 3, 0, rejected) is None
+    assert found.unbalanced == ""
+    assert found.counts == Counts(4, 1, 1, {"ingest": {"bad_json": 1}, "verify": {"wrong_answer": 1}})
+    assert {name: (found.seen(name), found.passed(name)) for name in ("ingest", "verify", "other")} == {
+        "ingest": (4, 3),
+        "verify": (2, 1),
+        "other": (0, 0),
+    }
+    assert not found.refused
 
 
-def test_no_files_no_rows(tmp_path: Path) -> None:
-    assert written_counts(tmp_path) == (0, 0, {})
+def test_no_records(tmp_path: Path) -> None:
+    found = figures(tmp_path, [])
+    assert (found.counts, found.unbalanced, found.asked) == (Counts(0, 0, 0, {}), "", {})
+    assert found.forecast["records"] == 0
+
+
+A, B = (1, "a"), (2, "b")
 
 
 @pytest.mark.parametrize(
-    ("read", "sft", "rl", "rejected", "said"),
+    ("read", "ends", "said"),
     [
-        (0, 0, 0, {}, None),
-        (6, 1, 2, {"a": {"x": 1}, "b": {"x": 1, "y": 1}}, None),
-        (7, 1, 2, {"a": {"x": 3}}, "7 records were read, but 6 came out: sft 1, rl 2, rejected 3"),
-        (5, 1, 2, {"a": {"x": 3}}, "5 records were read, but 6 came out: sft 1, rl 2, rejected 3"),
+        ([A, B], ["a", "b"], ""),
+        ([A, A, B], ["a", "b"], ""),  # a runner read twice
+        ([(1, "a"), (2, "a")], ["a", "a#2"], ""),
+        ([(1, "a"), (2, "a")], ["a#1", "a#2"], ""),  # neither could be used
+        ([(1, "line#1")], ["line#1"], ""),
+        ([A, B], ["a"], "2 records were read, but 1 came out (lost: 'b')"),
+        ([A], ["a", "c"], "1 records were read, but 2 came out (not among those read: 'c')"),
+        ([A, B], ["a", "c"], "2 records were read, but 2 came out (lost: 'b'; not among those read: 'c')"),
+        ([(1, "a"), (2, "a")], ["a"], "2 records were read, but 1 came out (lost: 'a')"),
+        ([(1, "a")], ["a#1"], "1 records were read, but 1 came out (lost: 'a'; not among those read: 'a#1')"),
+        (
+            [(number, f"r{number}") for number in range(9)],
+            [],
+            "9 records were read, but 0 came out (lost: 'r0', 'r1', 'r2', 'r3', 'r4', …)",
+        ),
     ],
 )
-def test_conservation(read: int, sft: int, rl: int, rejected: dict, said: str | None) -> None:
-    assert unbalanced(read, sft, rl, rejected) == said
+def test_conservation(tmp_path: Path, read: list[tuple[int, str]], ends: list[str], said: str) -> None:
+    assert figures(tmp_path, read, sft=[end(name) for name in ends]).unbalanced == said
+
+
+def test_a_record_in_two_sets(tmp_path: Path) -> None:
+    found = figures(tmp_path, [A, B], sft=[end("a")], rl=[end("a")])
+    assert found.unbalanced == "2 records were read, but 2 came out (lost: 'b'; there twice: 'a')"
+
+
+def test_calls_and_what_they_are_worth(tmp_path: Path) -> None:
+    """A reply that two records use is worth its price once; a sample's calls count once, though drafts carry them."""
+    of_sample = call("sample", 9, usd=4.0)
+    found = figures(
+        tmp_path,
+        [A, B],
+        (SideCalls("x", "sample", "", (of_sample,)), SideCalls("y", "sample", "call_failed", ())),
+        sft=[end("a", [], [call("verify", 1, 2, usd=0.1), call("attempt", 3, role="policy"), of_sample])],
+        rejected=[rejection("b", "verify", "low", [], [call("verify", 2, usd=0.1, repairs=1), of_sample])],
+    )
+    assert found.asked == {
+        ("judge", "sample"): Usage(calls=1, cached=1, worth_usd=4.0),
+        ("judge", "verify"): Usage(calls=2, cached=3, repairs=1, worth_usd=0.2),
+        ("policy", "attempt"): Usage(calls=1, cached=1),
+    }
+    assert (found.seen("sample"), found.passed("sample")) == (2, 1)
+    usd = {"worth_usd": 0.3, "worth_usd_squared": pytest.approx(0.2**2 + 0.1**2)}
+    assert found.forecast == {"records": 2, "calls": 3, "calls_squared": 5, **usd}
+
+
+def test_what_was_written_twice_counts_once(tmp_path: Path) -> None:
+    """A runner writes a shard twice; one of the two reached the manifest."""
+    folder = write_job(tmp_path, [A], {"sft": [end("a", ["ingest"], [call("verify", 1)])]})
+    write_set(folder, "sft", [end("a", ["ingest"], [call("verify", 1)])])
+    found = figures_of(read_job(folder), frozenset())
+    assert (found.counts.sft, found.seen("ingest"), found.asked["judge", "verify"].calls) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("where", ["record", "sample"])
+def test_a_budget_that_ended(tmp_path: Path, where: str) -> None:
+    side = (SideCalls("x", "sample", "budget", ()),) if where == "sample" else ()
+    ends = [rejection("a", "verify", "budget")] if where == "record" else [rejection("a", "verify", "low")]
+    assert figures(tmp_path, [A], side, rejected=ends).refused
+
+
+def paid(name: str, stage: str = "verify", replies: int = 1, role: str = "judge", **usage: float) -> Paid:
+    known = {"requests": 1, "tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0}
+    return Paid(name, role, stage=stage, replies=replies, **known | usage)  # type: ignore[arg-type]
 
 
 def test_the_ledger_by_role_and_stage() -> None:
-    counters = {
-        ("stage/attempt", "in"): 9,
-        ("ledger/judge/attempt", "calls"): 4,
-        ("ledger/judge/verify", "calls"): 2,
-        ("ledger/judge/verify", "cost_microusd"): 1_250_000,
-        ("ledger/judge/attempt", "cost_microusd"): 250_000,
-        ("ledger/judge/attempt", "worth_microusd"): 750_000,
-        ("ledger/policy/attempt", "tokens_out"): 100,
-        ("rejected/verify", "wrong_answer"): 3,
+    asked = {("judge", "verify"): Usage(calls=3, repairs=1, cached=5, worth_usd=0.5)}
+    notes = [paid("1", cost_usd=0.1, tokens_out=7), paid("2", retries=1, tokens_wasted=3), paid("3", "attempt", 0)]
+    verify = Usage(calls=3, requests=2, cached=3, retries=1, repairs=1, tokens_out=7, tokens_wasted=3, cost_usd=0.1)
+    assert ledger(asked, notes) == {
+        "judge": RoleLedger({"attempt": Usage(requests=1), "verify": replace(verify, worth_usd=0.5)})
     }
-    found = ledger(counters)
-    attempt = Usage(calls=4, cost_usd=0.25, worth_usd=0.75)
-    assert found == {
-        "judge": RoleLedger({"attempt": attempt, "verify": Usage(calls=2, cost_usd=1.25)}),
-        "policy": RoleLedger({"attempt": Usage(tokens_out=100)}),
-    }
-    assert found["judge"].usage == Usage(calls=6, cost_usd=1.5, worth_usd=0.75)
 
 
-def test_how_far_two_judges_agree() -> None:
+def test_replies_that_no_record_uses_make_no_debt_in_the_cache() -> None:
+    """A worker was lost behind a reply, which was asked for again."""
+    asked = {("judge", "verify"): Usage(calls=1, cached=1)}
+    found = ledger(asked, [paid("1"), paid("2")])
+    assert found["judge"].usage == Usage(calls=1, requests=2)
+
+
+def test_how_far_two_judges_agree(tmp_path: Path) -> None:
     """20 yes/yes, 15 no/no, 5 and 10 mixed: p_o 0.7, p_e 0.5, κ 0.4; what a judge left unscored is left out."""
-    counted = {"yes/yes": 20, "no/no": 15, "yes/no": 5, "no/yes": 10, "unscored/yes": 3}
-    counters = {("agreement/reasoning", pair): count for pair, count in counted.items()} | {("stage/verify", "in"): 9}
+    pairs = {("yes", "yes"): 20, ("no", "no"): 15, ("yes", "no"): 5, ("no", "yes"): 10, ("unscored", "yes"): 3}
+    said = [("reasoning", *pair) for pair, number in pairs.items() for _ in range(number)]
+    found = figures(tmp_path, [A, B], sft=[end("a", labels=said[:30])], rl=[end("b", labels=said[30:])])
+    assert found.labels == {"reasoning": pairs}
     expected = {"n": 50, "left_out": 3, "observed": 0.7, "kappa": pytest.approx(0.4)}
-    assert agreements(counters) == {"reasoning": expected}
-    assert agreements({("stage/verify", "in"): 9}) == {}
-
-
-def test_counters_are_added_up_over_steps() -> None:
-    def count(number: int) -> int:
-        Metrics.counter("stage/sieve", "in").inc(number)
-        return number
-
-    pipeline = beam.Pipeline(runner=FnApiRunner())
-    numbers = pipeline | beam.Create([1, 2, 3])
-    _ = numbers | "Once" >> beam.Map(count)
-    _ = numbers | "Again" >> beam.Map(count)
-    counters = metric_counters(pipeline.run().metrics())
-    assert counters["stage/sieve", "in"] == 12
+    assert agreements(found.labels) == {"reasoning": expected}
+    assert agreements({}) == {}

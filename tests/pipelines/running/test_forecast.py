@@ -14,7 +14,7 @@ from pipelines.grounded_cot import RECIPE, Settings
 from pipelines.rubric_curriculum import RECIPE as RUCL
 from pipelines.rubric_curriculum import SampledRubrics
 from pipelines.rubric_curriculum import Settings as Rucl
-from pipelines.running.forecast import Sums, count_records, expected_calls, forecast_text, measured, t_quantile
+from pipelines.running.forecast import Sums, count_records, expected_calls, forecast_text, t_quantile
 from rewards.rubrics import RubricSettings
 from schemas.run_summary import Counts, RoleLedger, RunSummary, StageFigures
 from schemas.usage import Usage
@@ -47,13 +47,6 @@ def test_the_interval_of_a_sum() -> None:
     assert Sums(4, 24.0, 158.0).predict(4) == (24.0, 24.0, 24.0)
     assert Sums(1, 24.0, 576.0).predict(3) == (72.0, 24.0, math.inf)
     assert Sums(3, 12.0, 48.0).predict(300) == (1200.0, 1200.0, 1200.0)
-
-
-def test_the_figures_of_the_counters() -> None:
-    names = {"records": 3, "calls": 6, "calls_squared": 14, "worth_usd": 2_500_000, "worth_usd_squared": 4 * 10**12}
-    counters = {("forecast", name): value for name, value in names.items()} | {("stage/draw", "in"): 9}
-    wanted = {"records": 3, "calls": 6, "calls_squared": 14, "worth_usd": 2.5, "worth_usd_squared": 4.0}
-    assert measured(counters) == wanted
 
 
 def summary(sft: int, rl: int, seen: int, calls: list[int], worth_usd: list[float], **stages: Usage) -> RunSummary:

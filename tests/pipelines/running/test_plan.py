@@ -100,7 +100,7 @@ def recipe(build: Callable[..., Any], *stages: Stage) -> Recipe:
 
 
 def wired(made: Recipe) -> Ends:
-    return wire(made, beam.Pipeline(), CONTEXT, RunSettings())
+    return wire(made, beam.Pipeline(), CONTEXT, RunSettings()).ends
 
 
 @pytest.mark.parametrize("build", [_right, _rejected_by_another_way])

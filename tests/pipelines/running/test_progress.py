@@ -137,7 +137,7 @@ def test_the_line_adds_what_was_taken(tmp_path: Path) -> None:
     notes = RunNotes(str(tmp_path))
     view = RunView(RECIPE, notes=str(tmp_path))
     assert view.line() == ""
-    notes.paid("policy", Usage(requests=2, tokens_in=40), 0.01)
+    notes.paid("policy", 1, Usage(requests=2, tokens_in=40, cost_usd=0.01))
     assert view.line() == "requests sent 2; 40 tokens, $0.01"
     progress("ingest").kept = 3
     assert view.line() == "ingest: 3 done, 0 rejected; calls sent 0, from the cache 0; 40 tokens, $0.01"

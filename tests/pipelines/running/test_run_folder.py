@@ -196,12 +196,13 @@ def test_the_lock_goes_with_an_error(folder: RunFolder) -> None:
         assert (folder.root / ".lock").exists()
 
 
-def test_the_spool_is_there_while_a_pipeline_runs_and_gone_behind_it(folder: RunFolder) -> None:
-    with folder.spool() as spool:
-        assert spool.parent == folder.staging and not list(spool.iterdir())
-        (spool / "crossing").write_bytes(b"data")
-    with pytest.raises(KeyError), folder.spool() as spool:
-        assert not list(spool.iterdir())
+def test_a_job_has_a_folder_of_its_own_that_is_gone_behind_it(folder: RunFolder) -> None:
+    with folder.job() as first:
+        assert first.parent == folder.staging
+        assert sorted(path.name for path in first.iterdir()) == ["ends", "records", "rejected", "rl", "sft", "spool"]
+        (first / "spool/crossing").write_bytes(b"data")
+    with pytest.raises(KeyError), folder.job() as second:
+        assert second != first
         raise KeyError
     assert not list(folder.staging.iterdir())
 

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from pipelines.commands.cli import main
 from pipelines.running import waves
-from pipelines.running.waves import first_share, joined_counters, next_share, threshold, wave_of
+from pipelines.running.counts import Figures
+from pipelines.running.waves import Wave, first_share, next_share, threshold
 from schemas.ordering import order_key
+from schemas.run_summary import Counts
 
 ROOT = Path(__file__).resolve().parents[3]
 PIPELINE = str(ROOT / "pipelines/grounded_cot.py")
@@ -65,21 +67,9 @@ def test_thresholds_are_shares_of_the_hash_space() -> None:
     assert sum(order_key(i) < threshold(0.25) for i in ids) / len(ids) == pytest.approx(0.25, abs=0.03)
 
 
-def test_the_ledger_of_several_waves() -> None:
-    first = {("ledger/policy/attempt", "requests"): 5, ("ledger/policy/attempt", "cost_microusd"): 50}
-    first |= {("ledger/policy/attempt", "calls"): 5, ("ledger/policy/attempt", "cached"): 1, ("stage/draw", "kept"): 5}
-    last = {("ledger/policy/attempt", "requests"): 3, ("ledger/policy/attempt", "calls"): 8}
-    last |= {("ledger/policy/attempt", "cached"): 5, ("stage/draw", "kept"): 8}
-    assert joined_counters([first, last]) == last | {
-        ("ledger/policy/attempt", "requests"): 8,
-        ("ledger/policy/attempt", "cost_microusd"): 50,
-    }
-    assert joined_counters([last]) == last
-
-
 def test_what_a_wave_accepted_counts_what_was_beyond_the_target() -> None:
-    written = (5, 2, {"cut": {"over_quota": 3, "not_drawn": 4}, "draw": {"not_drawn": 6}})
-    wave = wave_of({("stage/draw", "in"): 20, ("stage/draw", "kept"): 14}, written)
+    rejected = {"cut": {"over_quota": 3, "not_drawn": 4}, "draw": {"not_drawn": 6}}
+    wave = Wave(Figures(Counts(20, 5, 2, rejected), kept={"draw": 14}))
     assert wave.summary() == {"questions": 20, "drawn": 14, "accepted": 8}
 
 

@@ -13,6 +13,7 @@ from schemas.geometry import Point
 from schemas.records import Attempt, Call, Draft, MediaRef, Question, RawRecord, Rejected
 from stages.ingest_records import CheckedMedium, IngestPart, InvalidRow
 from stages.plumbing.packing import PACKED, PackedCoder, packing, unpacked
+from stages.plumbing.told import SideCalls
 from stages.split_by_media_group import SplitPart
 
 
@@ -36,6 +37,7 @@ VALUES = [
     IngestPart(medium=CheckedMedium("input:a.png", make_draft(1).question.media[0], "", "")),
     SplitPart(draft=make_draft(2)),
     SplitPart(group="ab" * 32),
+    SideCalls("q", "judges", "call_failed", make_draft(1).calls),
 ]
 
 

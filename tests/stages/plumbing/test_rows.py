@@ -210,7 +210,7 @@ def test_rows_fit_their_schema(make: Callable[..., dict[str, Any]], schema: pa.S
 
 
 def test_a_rejection_of_what_did_not_become_a_question() -> None:
-    row = rejected_row(Rejected("q", "verify", "wrong_answer", "none is right", "key", 0.5, 3, 0.75), CONTEXT)
+    row = rejected_row(Rejected("q", "verify", "wrong_answer", "none is right", "key", 0.5), CONTEXT)
     assert pa.Table.from_pylist([row], schema=REJECTED_SCHEMA).to_pylist() == [row]
     known = {name: value for name, value in row.items() if value is not None}
     assert list(known) == ["id", "stage", "reason", "detail", "cache_key", "cost_usd"]

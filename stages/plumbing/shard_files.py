@@ -1,0 +1,140 @@
+"""Files of a job: written under names that no other attempt uses, with what the job's manifest says of them.
+
+A runner may run a writer twice, at once or again, or lose it in the middle. So every attempt has files of its own, an
+entry stands only for files that are whole, and the driver gives the files of the entries that reached it their final
+names (:mod:`pipelines.running.manifest`).
+"""
+
+import hashlib
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas.storage import Place, write_whole, written_to
+from stages.plumbing.told import SideCalls, call_row
+
+MANIFEST = "manifest-"
+"""How the names of manifests begin."""
+ENDS, RECORDS = "ends", "records"
+"""Folders beside the sets: what the ends tell, and which records were read (:mod:`stages.plumbing.told`)."""
+
+
+@dataclass(frozen=True)
+class ShardEntry:
+    """One shard: its set and final ``name``, the ``file`` in the set's folder and the ``ends`` in that of the ends.
+
+    ``sha256`` is of the file, ``ids_sha256`` of its ids in order (:func:`ids_sha256`).
+    """
+
+    set: str
+    name: str
+    file: str
+    ends: str
+    rows: int
+    size_bytes: int
+    sha256: str
+    ids_sha256: str
+
+
+def ids_sha256(ids: Sequence[str]) -> str:
+    """The digest of a shard's ids."""
+    return hashlib.sha256("\n".join(ids).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def attempt_name(name: str) -> str:
+    """The name with which one attempt writes a file that is to be called ``name``."""
+    stem, _, kind = name.rpartition(".")
+    return f"{stem}.{uuid.uuid4().hex}.{kind}"
+
+
+class HashedStream:
+    """A binary stream to write to, which knows how much was written and its SHA-256."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._digest = hashlib.sha256()
+        self.size_bytes = 0
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        """Write the bytes."""
+        self._digest.update(data)
+        self._stream.write(data)
+        self.size_bytes += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        """Where the next byte goes."""
+        return self.size_bytes
+
+    def writable(self) -> bool:
+        """It can be written,"""
+        return True
+
+    def readable(self) -> bool:
+        """and not read,"""
+        return False
+
+    def seekable(self) -> bool:
+        """nor can one go back in it."""
+        return False
+
+    def flush(self) -> None:
+        """Flush the stream."""
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Mark the end; whoever opened the stream closes it."""
+        self.closed = True
+
+    @property
+    def sha256(self) -> str:
+        """Of what was written so far."""
+        return self._digest.hexdigest()
+
+
+@contextmanager
+def parquet_writer(path: Place, schema: pa.Schema) -> Iterator[tuple[pq.ParquetWriter, HashedStream]]:
+    """A writer to a new file, which is there when the body has ended, and the stream that it writes to."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with written_to(path) as unfinished, unfinished.open("wb") as stream:
+        hashed = HashedStream(stream)
+        with pq.ParquetWriter(hashed, schema, compression="zstd") as writer:
+            yield writer, hashed
+
+
+def write_table(path: Place, table: pa.Table) -> None:
+    """Write a small table to a new file."""
+    with parquet_writer(path, table.schema) as (writer, _):
+        writer.write_table(table)
+
+
+def write_manifest(folder: Place, entries: Sequence[str]) -> str:
+    """Write the lines of a job's manifest, each a JSON object, to a new file; returns its name."""
+    name = f"{MANIFEST}{uuid.uuid4().hex}.jsonl"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [*sorted(entries), json.dumps({"lines": len(entries)})]
+    write_whole(folder / name, "".join(f"{line}\n" for line in lines))
+    return name
+
+
+def entry_line(entry: ShardEntry) -> str:
+    """The manifest's line for a shard."""
+    return json.dumps({"shard": asdict(entry)})
+
+
+def side_line(side: SideCalls) -> str:
+    """The manifest's line for an element of a sample."""
+    calls = [call_row(call) for call in side.calls]
+    return json.dumps({"side": {"id": side.id, "stage": side.stage, "reason": side.reason, "calls": calls}})
+
+
+def artifact_line(name: str, text: str) -> str:
+    """The manifest's line for an artifact."""
+    return json.dumps({"artifact": name, "text": text})

@@ -1,0 +1,86 @@
+"""What a run says of itself, as data: of each end of a record, which stages it passed and which calls were made for it.
+
+Runners do work twice and lose workers, so what is counted while a stage runs (:mod:`stages.plumbing.metrics`) may be
+too much or too little. What an end carries is written beside the shard that the end stands in, once, and the funnel,
+the ledger and the agreement of judges are summed over that.
+"""
+
+from typing import Any, TypedDict
+
+import pyarrow as pa
+
+from rewards.second_judge import labels_of
+from schemas.coding import record
+from schemas.records import Call, Draft, Rejected
+from stages.plumbing.packing import packed
+
+KEY_CHARS = 32
+"""How much of a reply's key is kept: 128 bits tell the replies of any run apart."""
+
+_CALL = pa.struct(
+    [
+        ("role", pa.string()),
+        ("stage", pa.string()),
+        ("repairs", pa.int32()),
+        ("keys", pa.list_(pa.string())),
+        ("worth_usd", pa.list_(pa.float64())),
+    ]
+)
+_LABELS = pa.struct([("scorer", pa.string()), ("first", pa.string()), ("second", pa.string())])
+ENDS_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("passed", pa.list_(pa.string())),
+        ("calls", pa.list_(_CALL)),
+        ("labels", pa.list_(_LABELS)),
+    ]
+)
+"""A row for each end. ``worth_usd`` has a value for each key, or none where all are 0; ``labels`` are what two judges
+said of the same trace."""
+READ_SCHEMA = pa.schema([("number", pa.int64()), ("id", pa.string())])
+"""A row for each record that was read: its number in the input, and its id."""
+
+
+class Told(TypedDict):
+    """An end's row of :data:`ENDS_SCHEMA`, without the id."""
+
+    passed: list[str]
+    calls: list[dict[str, Any]]
+    labels: list[dict[str, str]]
+
+
+@packed
+@record
+class SideCalls:
+    """The calls that a stage made for one element of the sample that it looks at, and why it failed ("": it did not).
+
+    They are the run's and no record's.
+    """
+
+    id: str
+    stage: str
+    reason: str
+    calls: tuple[Call, ...]
+
+
+def told_of(end: Draft | Rejected) -> Told:
+    """What an end tells."""
+    draft = end.draft if isinstance(end, Rejected) else end
+    traces = () if draft is None else draft.traces
+    labels = ((verdict.name, labels_of(verdict)) for trace in traces for verdict in trace.verdicts)
+    return Told(
+        passed=[] if draft is None else list(draft.passed),
+        calls=[call_row(call) for call in end.calls],
+        labels=[{"scorer": name, "first": said[0], "second": said[1]} for name, said in labels if said is not None],
+    )
+
+
+def call_row(call: Call) -> dict[str, Any]:
+    """A call as it is told."""
+    return {
+        "role": call.role,
+        "stage": call.stage,
+        "repairs": call.usage.repairs,
+        "keys": [key[:KEY_CHARS] for key in call.keys],
+        "worth_usd": list(call.worth_usd),
+    }
