@@ -236,7 +236,7 @@ def typed(error: Exception, url: str) -> Exception:
     scheme, _, rest = url.partition("://")
     bucket, names = rest.partition("/")[0], frozenset(name for each in _chain(error) for name in _names(each))
     status, code = _answer(error)
-    said = " ".join(str(error).split())[:200] or type(error).__name__
+    said = " ".join(str(error).split())[:200].strip(", ") or type(error).__name__
     remedy = _S3_CREDENTIALS if scheme == "s3" else _GS_CREDENTIALS
     if names & {"NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError", "ProfileNotFound"}:
         return StorageError(f"{url}: there are no credentials for {scheme}:// ({said}): {remedy}")

@@ -14,12 +14,13 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipelines.running.errors import RunPaused
 from publishing.figures import FAILED_PAGE
 from schemas.errors import UserError
 from schemas.lease import FOLDER as LEASE_FOLDER
 from schemas.lease import Lease, leased
 from schemas.remote_path import RemotePath
-from schemas.storage import check_bucket
+from schemas.storage import StoreUnavailable, check_bucket
 from stages.sources.base import RUN_MARKER
 
 UPLOAD_EVERY_S = 5.0
@@ -38,7 +39,8 @@ class Delivery:
     """The folder ``target`` in a store, and ``root``, the one on this machine that stands for it while a run lasts.
 
     ``root`` is a temporary folder, which goes with this object. Raises :class:`DeliveryError` for a target that holds
-    something else than a run, and :class:`schemas.storage.StorageError`.
+    something else than a run, and :class:`schemas.storage.StorageError`. Wherever the store stays away,
+    :class:`pipelines.running.errors.RunPaused` is raised.
     """
 
     def __init__(self, target: RemotePath) -> None:
@@ -47,6 +49,11 @@ class Delivery:
         self.root = Path(self._folder.name).resolve() / target.name
         self._sent: dict[str, tuple[int, int]] = {}
         self._lease: Lease | None = None
+        with _resumable():
+            self._fetch()
+
+    def _fetch(self) -> None:
+        target = self.target
         check_bucket(target)
         found = [str(path.relative_to(target)) for path in target.walked()]
         others = [name for name in found if name.split("/")[0] not in (LEASE_FOLDER, LEDGER, "cache", FAILED_PAGE)]
@@ -71,7 +78,7 @@ class Delivery:
 
         Raises :class:`schemas.lease.Held` where another process holds it.
         """
-        with leased(self.target) as self._lease:
+        with _resumable(), leased(self.target) as self._lease:
             ended = threading.Event()
             thread = threading.Thread(target=self._keep_sending, args=(ended,), name="ledger", daemon=True)
             thread.start()
@@ -85,15 +92,20 @@ class Delivery:
 
     def begin(self) -> None:
         """Say in the store which input the folder belongs to, unless it is another's until this run has succeeded."""
-        if not (self.target / RUN_MARKER).exists():
-            (self.target / RUN_MARKER).upload(self.root / RUN_MARKER)
-        (self.target / FAILED_PAGE).unlink(missing_ok=True)
+        with _resumable():
+            if not (self.target / RUN_MARKER).exists():
+                (self.target / RUN_MARKER).upload(self.root / RUN_MARKER)
+            (self.target / FAILED_PAGE).unlink(missing_ok=True)
 
     def deliver(self, keep_previous: bool) -> None:
         """Put the outputs of a run that succeeded in the place of the old ones; see the module.
 
         Raises :class:`schemas.lease.Lost` where the folder is not this process's any more; nothing is changed then.
         """
+        with _resumable():
+            self._deliver(keep_previous)
+
+    def _deliver(self, keep_previous: bool) -> None:
         assert self._lease is not None, "a folder is delivered while it is held"
         old, new = self._outputs_there(), self._outputs_here()
         media = {path.name for path in (self.target / MEDIA).iterdir()}
@@ -148,6 +160,15 @@ class Delivery:
     def _send_failure(self) -> None:
         if (self.root / FAILED_PAGE).is_file():
             (self.target / FAILED_PAGE).upload(self.root / FAILED_PAGE)
+
+
+@contextlib.contextmanager
+def _resumable() -> Iterator[None]:
+    """A store that stays away pauses the run, which the same command goes on with."""
+    try:
+        yield
+    except StoreUnavailable as error:
+        raise RunPaused(str(error)) from error
 
 
 def _is_output(name: str) -> bool:

@@ -20,7 +20,7 @@ from ..stores.faults import between
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "data/sample"
-RECORDS = 12
+RECORDS = 8
 
 
 def run(source: object, output: object, *more: str, command: str = "run") -> int:
@@ -121,9 +121,16 @@ def test_five_seconds_without_the_store_lose_nothing(
         bucket = new_bucket(scheme, url)
         source = copied(data, bucket / "data")
         faults.fail_after(40, seconds=5)
-        assert run(source, tmp_path / "run", "--cache", f"{bucket}/cache") == 0
+        assert run(source, bucket / "run") == 0
         assert faults.failed > 0
-    assert digests(tmp_path / "run") == digests(on_disk)
+        faults.fail_after(100, seconds=600)
+        assert run(source, bucket / "run", "--set", "storage.retry_s=0.5") == 3
+        faults.fail_for(0)
+        assert digests(bucket / "run") == digests(on_disk)
+        for path in (bucket / "run/.lease").iterdir():
+            path.unlink()  # as it is after a minute
+        assert run(source, bucket / "run") == 0
+        assert (digests(bucket / "run"), sent(bucket / "run")) == (digests(on_disk), 0)
 
 
 @pytest.mark.parametrize(("workers", "served"), [(1, 3), (1, 35), (2, 35)])
@@ -251,6 +258,14 @@ def test_output_in_a_store(
     assert run(source, target) == 0
     assert (digests(target), sent(target)) == (digests(on_disk), 0)
     assert cli.main(["inspect", str(target)]) == 0
+
+
+def test_workers_elsewhere_are_refused(
+    new_bucket: Callable[..., RemotePath], data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(data, new_bucket("s3") / "run", "--", "--runner=SparkRunner") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "a run folder in a store takes a runner on this machine" in line
 
 
 def test_a_second_submitter_is_refused(
