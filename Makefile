@@ -14,7 +14,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.all: $(VENV)/.core
-	$(PIP) -e '.[dev,gemini,train,video,vision]'
+	$(PIP) -e '.[dev,gemini,gs,s3,train,video,vision]'
 	touch $@
 
 setup: $(VENV)/.all  ## everything but the vLLM server's own environment

@@ -39,14 +39,16 @@ class Models:
 
     def __init__(self, settings: ModelsSettings, cached: bool = True) -> None:
         self.settings = settings
-        self.media = MediaStore(settings.input_root, settings.run_root, cache_bytes=128 * 2**20)
+        self.media = MediaStore(
+            settings.input_root, settings.run_root, cache_bytes=128 * 2**20, storage=settings.storage
+        )
         self.budget = Budget(settings.budget_usd, settings.budget_tokens, budget_path(settings.notes))
         self._watch = Watch(settings, self.endpoint) if settings.notes else None
         cache = settings.cache_path if cached else MEMORY
-        self._cache = open_cache(cache)
+        self._cache = open_cache(cache, settings.storage)
         self._claiming = Claiming(self._cache)
         self._neighbours = Neighbours(settings.neighbours if cached else ())
-        self._quotas = Quotas(cache)
+        self._quotas = Quotas(cache, settings.storage)
         self._endpoints: dict[str, Endpoint] = {}
         self._in_flight: dict[str, _Flight] = {}
 

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, NonNegativeFloat, NonNegativeInt, Po
 from inference.families.registry import DEFAULT, FAMILIES, check_family, family_of
 from schemas.config import NonEmpty, OneOf, Share, settings
 from schemas.coordinates import CoordinateFrame
+from schemas.storage import STANDARD, StorageSettings
 
 if TYPE_CHECKING:
     from inference.families.base import Family
@@ -151,6 +152,7 @@ class ModelsSettings:
     ``notes`` is the folder in which these note what they paid and which servers are away
     (:mod:`inference.flow.notes`); "" where there is no run, and then no endpoint is checked or waited for.
     ``neighbours`` are further caches on this machine, whose replies are taken over where they are wanted.
+    ``storage`` is how a remote cache and remote media are reached.
     """
 
     endpoints: tuple[tuple[str, EndpointSettings], ...]
@@ -163,6 +165,7 @@ class ModelsSettings:
     budget_tokens: int | None = None
     notes: str = ""
     neighbours: tuple[str, ...] = ()
+    storage: StorageSettings = STANDARD
 
     def endpoint_name(self, role: str) -> str:
         """The endpoint that ``role`` uses. Raises ValueError when the config gives it none."""

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from publishing.figures import SHARDS, InspectError, one_line, read_summary
+from schemas.mirror import local_copy
 from schemas.run_summary import RunSummary
 
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ class OpenedRun:
 
 
 def open_run(folder: str | Path) -> OpenedRun:
-    """The run in a folder. Raises :class:`publishing.figures.InspectError` where there is no finished one."""
-    path = Path(folder).expanduser()
+    """The run in a folder, or at a URL of a store, from which it is copied.
+
+    Raises :class:`publishing.figures.InspectError` where there is no finished one.
+    """
+    path = local_copy(str(folder))
     return OpenedRun(path, read_summary(path))

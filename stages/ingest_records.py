@@ -18,6 +18,7 @@ from schemas.input_record import InputRecord, InvalidRecord, parse_record
 from schemas.ordering import order_key
 from schemas.reasons import MEANING
 from schemas.records import Draft, MediaRef, Question, RawRecord
+from schemas.storage import STANDARD, StorageSettings
 from schemas.text import storable
 from stages.plumbing.metrics import count_in
 from stages.plumbing.packing import packed
@@ -69,14 +70,15 @@ class IngestPart:
 
 @dataclass(frozen=True)
 class MediaRoots:
-    """Where ``input:`` and ``run:`` media live."""
+    """Where ``input:`` and ``run:`` media live, and how remote ones are reached."""
 
     input_root: str
     run_root: str
+    storage: StorageSettings = STANDARD
 
     def store(self) -> MediaStore:
         """The store over these roots. A stage sees most images once, so little is kept decoded."""
-        return MediaStore(self.input_root, self.run_root, cache_bytes=STAGE_CACHE_BYTES)
+        return MediaStore(self.input_root, self.run_root, cache_bytes=STAGE_CACHE_BYTES, storage=self.storage)
 
 
 def check_medium(uri: str, store: MediaStore, video: VideoSettings | None = None) -> CheckedMedium:

@@ -17,12 +17,12 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.coders import BytesCoder, Coder, StrUtf8Coder, TupleCoder, VarIntCoder
 from apache_beam.coders.typecoders import registry
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import AsSingleton, PCollection
 from pydantic import NonNegativeInt, PositiveInt
 
 from schemas.config import settings
 from schemas.ordering import order_key
+from schemas.storage import Place, place
 from stages.ingest_records import MediaRoots
 from stages.plumbing.malloc import release_memory
 from stages.plumbing.packing import LEVEL, unpacked
@@ -144,9 +144,14 @@ NO_ROW = SizedRow("", b"", 0)
 
 
 def write_shard(
-    rows: Iterable[SizedRow], path: str, schema: pa.Schema, settings: ShardSettings, store: MediaStore, ends: str = ""
+    rows: Iterable[SizedRow],
+    path: Place,
+    schema: pa.Schema,
+    settings: ShardSettings,
+    store: MediaStore,
+    ends: Place | None = None,
 ) -> tuple[int, HashedStream, str]:
-    """Write one shard, and what its ends tell to the file ``ends`` ("": nowhere). Both are whole when this returns.
+    """Write one shard, and what its ends tell to the file ``ends``. Both are whole when this returns.
 
     Returns the rows, the stream that was written, and the digest of the ids. Raises ValueError on a repeated id.
     """
@@ -248,7 +253,7 @@ class _Write(beam.DoFn):
         target, name = self._target, f"train-{shard:05d}-of-{shards:05d}.parquet"
         file = attempt_name(name)
         path, ends = (
-            FileSystems.join(target.folder, folder, f)
+            place(target.folder, target.roots.storage) / folder / f
             for folder, f in ((target.set, file), (ENDS, f"{target.set}-{file}"))
         )
         count, written, ids = write_shard(rows, path, target.schema, self._settings, self._store, ends)

@@ -1,12 +1,26 @@
-"""What holds for every test: properties are checked without an eye on the clock, and nothing is looked at twice."""
+"""What holds for every test: properties are checked without an eye on the clock, nothing is looked at twice, and
+stores are on this machine.
+"""
 
 import atexit
 import gc
+import logging
+import os
+import socket
+import subprocess
 import sys
+import time
+import uuid
 import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from schemas.storage import RemotePath, StorageSettings
+
+from .stores import fake_gcs
 
 # A busy machine must not fail a property. The rest is inherited: hypothesis draws the same examples each time where
 # it sees that it runs in CI, and new ones elsewhere.
@@ -38,3 +52,72 @@ def _remember_specs(userstate: Any) -> None:
         return set(states), set(timers)
 
     userstate.get_dofn_specs = get_dofn_specs
+
+
+@pytest.fixture(scope="session")
+def s3_url() -> Iterator[str]:
+    """Where S3 as moto has it answers."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def gs_url() -> Iterator[str]:
+    """Where a Google Cloud Storage answers: that of the tests, or the program that FAKE_GCS_SERVER names."""
+    if not (program := os.environ.get("FAKE_GCS_SERVER")):
+        with fake_gcs.serving() as url:
+            yield url
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    host, port = address.split(":")
+    options = ["-scheme", "http", "-host", host, "-port", port, "-public-host", address, "-backend", "memory"]
+    process = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(1)
+    yield f"http://{address}"
+    process.terminate()
+    process.wait()
+
+
+@pytest.fixture
+def new_bucket(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], RemotePath]:
+    """Makes a bucket of its own at the local store of a scheme, which the standard variables lead to."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+    def made(scheme: str, through: str = "") -> RemotePath:
+        """``through`` is a URL before the store's own, such as that of a proxy."""
+        url = through or request.getfixturevalue(f"{scheme}_url")
+        name = f"b{uuid.uuid4().hex}"
+        monkeypatch.setenv("AWS_ENDPOINT_URL" if scheme == "s3" else "STORAGE_EMULATOR_HOST", url)
+        at = StorageSettings(endpoint_url=url) if scheme == "s3" else StorageSettings(gs_endpoint_url=url)
+        make_bucket(scheme, url, name)
+        return RemotePath(f"{scheme}://{name}", at)
+
+    return made
+
+
+def make_bucket(scheme: str, url: str, name: str) -> None:
+    if scheme == "s3":
+        import boto3
+
+        boto3.client("s3", endpoint_url=url).create_bucket(Bucket=name)
+        return
+    import requests
+
+    requests.post(f"{url}/storage/v1/b?project=p", json={"name": name}, timeout=10).raise_for_status()
+
+
+@pytest.fixture(params=["s3", "gs"])
+def bucket(request: pytest.FixtureRequest, new_bucket: Callable[[str], RemotePath]) -> RemotePath:
+    """A bucket of its own, of each kind of store in turn."""
+    return new_bucket(request.param)

@@ -64,7 +64,7 @@ def make_parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--config", required=True, metavar="FILE", help="a TOML config, or argos, sail_rl, ivgr or rucl"
         )
-        command.add_argument("--data", required=True, type=Path, metavar="RUN", help="a run folder, or its shards")
+        command.add_argument("--data", required=True, metavar="RUN", help="a run folder or its URL, or its shards")
         command.add_argument("--output", required=True, type=Path, metavar="OUT", help="made if missing, else resumed")
         command.add_argument(
             "--set", action="append", default=[], metavar="a.b=c", dest="overrides", help="override one key"

@@ -12,6 +12,7 @@ import transformers
 from schemas.config import load_config
 from schemas.errors import UserError
 from schemas.files import locked
+from schemas.mirror import local_copy
 from trainer.checkpoint import checkpoints
 from trainer.evaluate import evaluate
 from trainer.export import export
@@ -61,7 +62,7 @@ def _run(parsed: argparse.Namespace) -> Path:
         torch.set_num_threads(settings.threads)
     commands = {"sft": train_sft, "grpo": train_grpo, "eval": evaluate}
     with locked(parsed.output):
-        return commands[parsed.command](settings, parsed.data, parsed.output)
+        return commands[parsed.command](settings, local_copy(parsed.data), parsed.output)
 
 
 def _told(error: BaseException, parsed: argparse.Namespace, how: str, said: str = "") -> str:

@@ -2,19 +2,17 @@
 
 Two uris exist. ``input:<relative path>`` is a file of the data folder, ``run:media/<sha256>.<ext>`` one a
 stage drew. Neither can name anything outside its root. A link inside the root was put there by its owner and is
-followed, since the snapshots of data sets are folders of links. A root that contains ``://`` is read and written
-through Beam's filesystems, any other through the local file system.
+followed, since the snapshots of data sets are folders of links. A root is a local folder or a URL of a store
+(:mod:`schemas.storage`).
 """
 
 from __future__ import annotations
 
 import errno
 import re
-import uuid
-from pathlib import Path
 from typing import Final, Literal
 
-from schemas.files import write_atomically
+from schemas.storage import STANDARD, Place, RemotePath, StorageSettings, place, write_whole
 from vision.decode import DEFAULT_LIMITS, Limits, UndecodableMedia, decode_image
 from vision.hashing import sha256_bytes
 from vision.recent import Recent
@@ -28,7 +26,6 @@ _EXTENSION: Final = re.compile(r"[a-z0-9]{1,8}")
 _NO_SUCH_FILE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 _NOT_READABLE: Final = (errno.EIO, errno.EINVAL, errno.ENXIO, errno.ENODEV, errno.EOPNOTSUPP)
 """What the files of /proc and other devices say, to which a link may lead, and a damaged disk."""
-_WRITES_APPEAR_WHOLE: Final = ("gs://", "s3://", "azfs://")
 
 _MAGIC: Final[tuple[tuple[int, bytes, Literal["image", "video"]], ...]] = (
     (0, b"\xff\xd8\xff", "image"),
@@ -93,7 +90,8 @@ class MediaStore:
     """Opens media by uri, keeps decoded pixels within a bound, and writes what stages draw.
 
     ``input_root`` is the data folder, ``run_root`` the run's. ``cache_bytes`` bounds the decoded pixels kept
-    (least recently used go first). Any number of threads may share a store; only its settings are pickled.
+    (least recently used go first). ``storage`` is how remote roots are reached. Any number of threads may share a
+    store; only its settings are pickled.
     """
 
     def __init__(
@@ -102,6 +100,7 @@ class MediaStore:
         run_root: str,
         cache_bytes: int = 256 * 2**20,
         limits: Limits = DEFAULT_LIMITS,
+        storage: StorageSettings = STANDARD,
     ) -> None:
         if cache_bytes < 0:
             raise ValueError(f"cache_bytes must not be negative: {cache_bytes}")
@@ -109,29 +108,27 @@ class MediaStore:
         self.run_root = run_root
         self.cache_bytes = cache_bytes
         self.limits = limits
+        self.storage = storage
         self._pixels: Recent[Pixels] = Recent(cache_bytes, size_of=lambda pixels: pixels.nbytes)
 
-    def __reduce__(self) -> tuple[type[MediaStore], tuple[str, str, int, Limits]]:
+    def __reduce__(self) -> tuple[type[MediaStore], tuple[str, str, int, Limits, StorageSettings]]:
         """Pickle the settings only: a worker starts with an empty cache."""
-        return type(self), (self.input_root, self.run_root, self.cache_bytes, self.limits)
+        return type(self), (self.input_root, self.run_root, self.cache_bytes, self.limits, self.storage)
 
     def open_bytes(self, uri: str, max_bytes: int | None = None) -> bytes:
         """The file's bytes. Raises :class:`MediaNotAllowed`, :class:`MediaMissing`, or, where ``max_bytes``
-        is given and exceeded, :class:`UndecodableMedia` of kind ``too_large`` before anything is read; of kind
+        is given and exceeded, :class:`UndecodableMedia` of kind ``too_large`` before more than that is read; of kind
         ``corrupt`` where a file that was drawn is not what its name says.
         """
         root, relative = self._split(uri)
-        read = _read_remote if "://" in root else _read_local
-        data = read(root, relative, uri, max_bytes)
+        data = _read(root, relative, uri, max_bytes)
         if uri.startswith("run:") and sha256_bytes(data) != relative[6:70]:
             raise UndecodableMedia("corrupt", f"{uri} has changed since it was written: run again to have it anew")
         return data
 
     def kind_of(self, uri: str) -> Literal["image", "video"] | None:
         """The kind of the file by its first bytes (:func:`sniff_kind`); raises as :meth:`open_bytes` does."""
-        root, relative = self._split(uri)
-        read = _read_remote if "://" in root else _read_local
-        return sniff_kind(read(root, relative, uri, None, HEAD_BYTES))
+        return sniff_kind(_read(*self._split(uri), uri, None, HEAD_BYTES))
 
     def pixels(self, uri: str) -> Pixels:
         """The decoded still as read-only ``(H, W, 3)`` uint8 RGB, upright; copy it to draw on it.
@@ -154,17 +151,14 @@ class MediaStore:
         if not _EXTENSION.fullmatch(ext):
             raise ValueError(f"not a plain lower-case extension: {ext!r}")
         relative = f"media/{sha256_bytes(data)}.{ext}"
-        if "://" in self.run_root:
-            _write_remote(self.run_root, relative, data)
-        else:
-            _write_local(Path(self.run_root) / relative, data)
+        _write(place(self.run_root, self.storage) / relative, data)
         return f"run:{relative}"
 
-    def _split(self, uri: str) -> tuple[str, str]:
+    def _split(self, uri: str) -> tuple[Place, str]:
         """Root and checked relative path of a uri."""
         scheme, _, relative = uri.partition(":")
         if scheme == "run" and _DRAWN.fullmatch(relative):
-            return self.run_root, relative
+            return place(self.run_root, self.storage), relative
         if scheme != "input":
             raise MediaNotAllowed(f"not a media uri: {uri!r}")
         parts = relative.split("/")
@@ -175,7 +169,7 @@ class MediaStore:
             raise MediaNotAllowed(
                 f"not a path inside the data folder: {uri!r} ({remedy}give the path from the folder of the records)"
             )
-        return self.input_root, relative
+        return place(self.input_root, self.storage), relative
 
 
 def _missing(uri: str) -> MediaMissing:
@@ -183,9 +177,11 @@ def _missing(uri: str) -> MediaMissing:
     return MediaMissing(f"no such file: {uri!r}{where}")
 
 
-def _read_local(root: str, relative: str, uri: str, max_bytes: int | None, head_bytes: int = -1) -> bytes:
+def _read(root: Place, relative: str, uri: str, max_bytes: int | None, head_bytes: int = -1) -> bytes:
+    if isinstance(root, RemotePath):
+        return _read_remote(root / relative, uri, max_bytes, head_bytes)
     try:
-        path = (Path(root) / relative).resolve()
+        path = (root / relative).resolve()
         if path.is_file():  # a pipe or device would block or never end
             _check_bytes(path.stat().st_size, max_bytes)
             with path.open("rb") as stream:
@@ -203,26 +199,16 @@ def _read_local(root: str, relative: str, uri: str, max_bytes: int | None, head_
     raise _missing(uri)
 
 
-def _read_remote(root: str, relative: str, uri: str, max_bytes: int | None, head_bytes: int = -1) -> bytes:
-    from apache_beam.io.filesystem import CompressionTypes  # takes seconds to import, and local roots do without it
-    from apache_beam.io.filesystems import FileSystems
-
-    path = FileSystems.join(root, *relative.split("/"))
-    size = _remote_size(path)
-    if size is None:
-        raise _missing(uri)
-    _check_bytes(size, max_bytes)
-    # Uncompressed, because Beam would otherwise unpack by extension and the digest would name other bytes.
-    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
-        return stream.read(head_bytes)
-
-
-def _remote_size(path: str) -> int | None:
-    """Bytes of a remote file, None if there is none; not by ``match``, which reads names as patterns."""
-    from apache_beam.io.filesystems import FileSystems
-
-    filesystem = FileSystems.get_filesystem(path)
-    return int(filesystem.size(path)) if filesystem.exists(path) else None
+def _read_remote(path: RemotePath, uri: str, max_bytes: int | None, head_bytes: int) -> bytes:
+    """One request, also where there is a bound: one byte beyond it says that the file is too large."""
+    bound = max_bytes + 1 if max_bytes is not None else None
+    try:
+        data = path.read_bytes(0, head_bytes if head_bytes >= 0 else bound)
+        if max_bytes is not None and len(data) > max_bytes:
+            _check_bytes(path.stat().st_size, max_bytes)
+    except FileNotFoundError as error:
+        raise _missing(uri) from error
+    return data
 
 
 def _check_bytes(size: int, max_bytes: int | None) -> None:
@@ -230,33 +216,10 @@ def _check_bytes(size: int, max_bytes: int | None) -> None:
         raise UndecodableMedia("too_large", f"{size} bytes, the limit is {max_bytes}")
 
 
-def _write_local(path: Path, data: bytes) -> None:
+def _write(path: Place, data: bytes) -> None:
     try:
         if path.stat().st_size == len(data) and path.read_bytes() == data:
             return
     except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, data)
-
-
-def _write_remote(root: str, relative: str, data: bytes) -> None:
-    from apache_beam.io.filesystem import CompressionTypes
-    from apache_beam.io.filesystems import FileSystems
-
-    path = FileSystems.join(root, *relative.split("/"))
-    if _remote_size(path) == len(data):
-        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
-            if stream.read() == data:
-                return
-    whole = root.startswith(_WRITES_APPEAR_WHOLE)
-    target = path if whole else f"{path}.{uuid.uuid4().hex}.tmp"
-    with FileSystems.create(target, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
-        stream.write(data)
-    if whole:
-        return
-    try:
-        FileSystems.rename([target], [path])
-    except OSError:  # some stores refuse to replace a file: it is fine if another writer put an equal one there
-        FileSystems.delete([target])
-        if _remote_size(path) != len(data):
-            raise
+    write_whole(path, data)

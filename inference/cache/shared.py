@@ -22,6 +22,7 @@ from inference.cache.log import encode_body, encode_line
 from inference.cache.replies import CacheEntry, Kept, Logged, ReplyCache
 from inference.cache.shared_files import CHUNK_BYTES, SegmentFiles, TornSegment
 from schemas.files import write_atomically
+from schemas.storage import STANDARD, StorageSettings
 
 UPLOAD_EVERY_S = 5.0
 SEGMENT_BYTES = 64 * 2**20
@@ -38,11 +39,17 @@ class SegmentStore:
     ``torn`` and ``foreign`` count the segments that were not whole and the files that are no segments.
     """
 
-    def __init__(self, location: str, local_folder: str, upload_every_s: float = UPLOAD_EVERY_S) -> None:
+    def __init__(
+        self,
+        location: str,
+        local_folder: str,
+        upload_every_s: float = UPLOAD_EVERY_S,
+        storage: StorageSettings = STANDARD,
+    ) -> None:
         if upload_every_s <= 0:
             raise ValueError(f"upload_every_s must be positive, got {upload_every_s}")
         self.torn = self.foreign = 0
-        self._files = SegmentFiles(location)
+        self._files = SegmentFiles(location, storage)
         self._folder = Path(local_folder)
         self._every_s = upload_every_s
         self._torn: dict[str, int] = {}
@@ -255,7 +262,9 @@ def merge(
     return len(names), dropped
 
 
-def prune_segments(location: str, local_folder: str, keep: Callable[[Logged], bool]) -> int:
+def prune_segments(
+    location: str, local_folder: str, keep: Callable[[Logged], bool], storage: StorageSettings = STANDARD
+) -> int:
     """Drop the replies that ``keep`` refuses from the segments and from this machine's own copy; returns how many.
 
     The copies of other machines still hold them, and serve them there. Raises
@@ -265,16 +274,18 @@ def prune_segments(location: str, local_folder: str, keep: Callable[[Logged], bo
     cache = ReplyCache(str(folder / "replies.sqlite"), exclusive=True)
     try:
         here = cache.rewrite(keep)
-        dropped = merge(SegmentFiles(location), folder, keep)[1]
+        dropped = merge(SegmentFiles(location, storage), folder, keep)[1]
     finally:
         cache.close()
     return max(here, dropped)
 
 
-def open_cache(path: str) -> ReplyCache | SegmentStore:
+def open_cache(path: str, storage: StorageSettings = STANDARD) -> ReplyCache | SegmentStore:
     """The cache of ``path``: ":memory:" or a SQLite file on a local disk; elsewhere segments in that file's folder.
 
-    Elsewhere means a path with ``://`` or one on a network file system.
+    Elsewhere means a URL of a store, which is reached as ``storage`` says, or a path on a network file system.
     """
     location = shared_location(path)
-    return ReplyCache(path) if location is None else SegmentStore(location, str(local_folder_of(location)))
+    if location is None:
+        return ReplyCache(path)
+    return SegmentStore(location, str(local_folder_of(location, storage)), storage=storage)

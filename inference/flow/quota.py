@@ -23,6 +23,7 @@ from inference.cache.mounts import on_network
 from inference.flow.limits import Gate, Rate
 from inference.flow.shared_state import SharedState
 from inference.settings import EndpointSettings
+from schemas.storage import STANDARD, StorageSettings, is_remote
 
 LEASE_S = 10.0
 """How long a process holds its places that says nothing any more."""
@@ -205,9 +206,9 @@ class Quotas:
     itself; a cache in memory is not shared at all.
     """
 
-    def __init__(self, cache: str) -> None:
-        self._folder = cache_folder(cache)
-        if "://" in cache:
+    def __init__(self, cache: str, storage: StorageSettings = STANDARD) -> None:
+        self._folder = cache_folder(cache, storage)
+        if is_remote(cache):
             _log.warning("%s: each machine has the limits of all endpoints for itself", cache)
         self._opened: list[Quota] = []
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from pipelines.commands.tables import Figures, print_table
 from pipelines.running.changes import flat, read_config
 from publishing.figures import funnel, read_summary, role_costs
+from schemas.mirror import local_copy
 from schemas.run_summary import RunSummary
 from schemas.text import printable
 
@@ -19,9 +20,9 @@ from schemas.text import printable
 def run_diff(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Print the comparison; returns the exit code. Raises :class:`publishing.figures.InspectError`."""
     if sys.stdout.isatty():
-        _print_diff(Console(), Path(parsed.first), Path(parsed.second))
+        _print_diff(Console(), local_copy(parsed.first), local_copy(parsed.second))
     else:
-        sys.stdout.write(diff_runs(Path(parsed.first), Path(parsed.second)))
+        sys.stdout.write(diff_runs(local_copy(parsed.first), local_copy(parsed.second)))
     return 0
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import shtab
 
 from publishing.exports.registry import FORMATS
+from schemas.mirror import local_copy
 from schemas.text import counted, say
 
 
@@ -46,7 +47,7 @@ def run_export(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
     done = export_run(
         Request(
-            Path(parsed.run),
+            local_copy(parsed.run),
             parsed.format,
             Path(parsed.output),
             parsed.family,

@@ -97,7 +97,7 @@ def _block(found: Input) -> list[str]:
 
 def _shape_lines(found: Input, shape: Shape, first: Sequence[Row]) -> list[str]:
     lines = [f"# It looks like {shape.title}: docs/inputs.md says how these are read.", "[input]"]
-    return [*lines, f'shape = "{shape.name}"', *shape.template(found.columns, first, found.media_root), ""]
+    return [*lines, f'shape = "{shape.name}"', *shape.template(found.columns, first, found.folder), ""]
 
 
 def _command(command: str, data: str, name: str) -> str:

@@ -31,6 +31,7 @@ from publishing.figures import (
     rejections,
     role_costs,
 )
+from schemas.mirror import local_copy
 from schemas.run_summary import RunSummary
 from schemas.text import counted, printable
 
@@ -47,7 +48,7 @@ def inspect_run(run: Path, sql: str | None) -> str:
 
 def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Print the run's figures, or the rows of a query; returns the exit code. Raises :class:`InspectError`."""
-    run = Path(parsed.run)
+    run = local_copy(parsed.run)
     if parsed.json or parsed.csv:
         _write_run(run, parsed.sql, parsed.csv)
     elif sys.stdout.isatty():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import shtab
 
+from schemas.mirror import local_copy
 from schemas.text import counted, say
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     from publishing.hub.upload import check_name, send
 
     check_name(parsed.repo)
-    run = Path(parsed.run)
+    run = local_copy(parsed.run)
     read_summary(run)
     place = parsed.staging or tempfile.gettempdir()
     with stopped_like_an_interrupt(), RunFolder(run).locked(), ExitStack() as held:

@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 from pipelines.running.budget import RunBudget
 from pipelines.running.dry_run import dry_run
@@ -15,6 +14,7 @@ from pipelines.running.worker_hours import workers_text
 from pipelines.shipping.ship import goes_elsewhere
 from schemas.config import ConfigError
 from schemas.run_summary import Counts, RunSummary
+from schemas.storage import joined
 from schemas.text import counted, printable, say
 
 MAX_DETAIL_CHARS = 160
@@ -86,7 +86,7 @@ def summary_text(summary: RunSummary, output: str) -> str:
         f"model calls: {usage.requests} sent, {replies} from the cache, ${usage.cost_usd:.2f}, {summary.wall_s:.1f} s",
         *_paid(summary),
         *_replaced(summary, output),
-        f"report: {Path(output) / 'report.html'}",
+        f"report: {joined(output, 'report.html')}",
     ]
     return "\n".join(lines + _ended_by(summary))
 
@@ -139,7 +139,7 @@ def _replaced(summary: RunSummary, output: str) -> list[str]:
     if replaced is None or not replaced.kept:
         return []
     rows = f"{replaced.sft} sft and {replaced.rl} rl"
-    lines = [f"replaced the run of {replaced.finished} ({rows}), which is kept in {Path(output) / 'previous'}"]
+    lines = [f"replaced the run of {replaced.finished} ({rows}), which is kept in {joined(output, 'previous')}"]
     shown = replaced.changed[:MAX_CHANGES]
     lines += [f"  {printable(f'{key}: {old} → {new}')}" for key, old, new in shown]
     left = len(replaced.changed) - len(shown)

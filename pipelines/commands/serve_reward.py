@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from schemas.errors import UserError
+from schemas.mirror import local_copy
 from schemas.text import counted, say
 
 T = TypeVar("T")
@@ -116,7 +117,8 @@ def runs_named(given: Sequence[str]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for each in given:
         name, equals, folder = each.partition("=")
-        name, path = (name, Path(folder)) if equals and not Path(each).is_dir() else (each, Path(each))
+        name, named = (name, folder) if equals and not Path(each).is_dir() else (each, each)
+        path = local_copy(named)
         if not path.is_dir():
             raise ServeError(f"--data {each}: there is no folder {path}")
         if name in found:

@@ -74,9 +74,7 @@ def _look_at_records(plan: Plan) -> bool:
     rows, columns = plan.settings.input, plan.input.columns
     if columns:
         say(f"columns: {', '.join(sorted(columns))}")
-    sample = sample_records(
-        plan.context.sources, rows, plan.context.roots.input_root, getattr(plan.settings, "video", None)
-    )
+    sample = sample_records(plan.context.sources, rows, plan.context.roots, getattr(plan.settings, "video", None))
     say(f"first {counted(sample.read, 'record')}: {len(sample.drafts)} can be used")
     for problem in sample.problems[:MAX_PROBLEMS]:
         where = f"the first is number {problem.first_number}"

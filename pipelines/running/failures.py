@@ -1,5 +1,6 @@
 """Whether a run has failed: where a stage could not do its work, its outputs mean nothing."""
 
+import re
 from collections import Counter
 from operator import itemgetter
 from pathlib import Path
@@ -11,6 +12,7 @@ from pipelines.running.errors import RunPaused
 from pipelines.running.loading import PipelineError
 from schemas.errors import UserError
 from schemas.run_summary import RunSummary
+from schemas.storage import StorageError, StoreUnavailable
 from schemas.text import printable
 from stages.ingest_records import STAGE as INGEST_STAGE
 from stages.plumbing.recipe import Recipe
@@ -19,6 +21,10 @@ from stages.sources.base import InputError
 
 MAX_DETAIL_CHARS = 200
 INGEST = INGEST_STAGE.name
+_STORES_ERROR = re.compile(
+    rf"^{StorageError.__module__}\.({StorageError.__name__}|{StoreUnavailable.__name__}): (.*)$", re.MULTILINE
+)
+_WHERE = re.compile(r" \[while running '.*'\]$")
 MIN_FAILED = 5
 """Fewer records than this are no sign of anything, but where not one call was answered."""
 
@@ -28,18 +34,27 @@ class EndpointRefuses(UserError):
 
 
 def stop_of(error: BaseException) -> Exception | None:
-    """The error to end with, where a worker ended the run because an endpoint does not serve; None for other errors.
+    """The error to end with, where a worker ended the run because an endpoint or a store does not serve, or None.
 
-    That is :class:`EndpointRefuses`, or :class:`pipelines.running.errors.RunPaused` where the same command goes on.
+    That is :class:`EndpointRefuses` or :class:`schemas.storage.StorageError`, or
+    :class:`pipelines.running.errors.RunPaused` where the same command goes on.
     """
     seen: set[int] = set()  # a chain may lead back into itself
     each: BaseException | None = error
     while each is not None and id(each) not in seen:
         if (stop := stop_in(str(each))) is not None:
             return RunPaused(stop.message) if stop.resumable else EndpointRefuses(stop.message)
+        if (away := _STORES_ERROR.search(_typed_text(each))) is not None:
+            said = _WHERE.sub("", away[2])
+            return StorageError(said) if away[1] == StorageError.__name__ else RunPaused(said)
         seen.add(id(each))
         each = each.__cause__ or each.__context__
     return None
+
+
+def _typed_text(error: BaseException) -> str:
+    """The error with its type before it, as a traceback has it: a runner may hand on no more than the text."""
+    return f"{type(error).__module__}.{type(error).__name__}: {error}"
 
 
 def check_records(summary: RunSummary) -> None:

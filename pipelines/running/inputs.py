@@ -5,10 +5,12 @@ import hashlib
 import itertools
 import shlex
 from dataclasses import replace
-from pathlib import Path
 
 from pipelines.running.columns import missing_fields
+from pipelines.running.errors import RunPaused
 from pipelines.running.run_folder import local_path
+from schemas.errors import UserError
+from schemas.storage import STANDARD, Place, StorageSettings, StoreUnavailable, check_bucket, is_in_store, place
 from stages.sources import registry
 from stages.sources.base import Input, InputError, NothingHere, RowSettings
 from stages.sources.hf_datasets import DataSets
@@ -19,24 +21,32 @@ AS_IT_IS = RowSettings()
 _REMEDY = "--input takes a .csv, .tsv, .jsonl, .json or .parquet file of questions, or a folder with records.jsonl"
 
 
-def find_input(name: str, rows: RowSettings = AS_IT_IS) -> Input:
-    """The input that the command line names, read as ``rows`` says.
+def find_input(name: str, rows: RowSettings = AS_IT_IS, storage: StorageSettings = STANDARD) -> Input:
+    """The input that the command line names, read as ``rows`` says; ``storage`` is how a store is reached.
 
-    Raises :class:`InputError`, also for columns and a split that the input is seen not to have.
+    Raises :class:`InputError`, also for columns and a split that the input is seen not to have,
+    :class:`schemas.storage.StorageError` for a store that cannot be used as it is, and
+    :class:`pipelines.running.errors.RunPaused` for one that is away.
     """
     if not name.strip():
         raise InputError("--input is empty")
     try:
-        found = _ask_formats(name, local_path(name), rows)
+        path = place(name, storage) if is_in_store(name) else local_path(name)
+        found = _ask_formats(name, path, rows)
+    except UserError:
+        raise
+    except StoreUnavailable as error:
+        raise RunPaused(str(error)) from error
     except OSError as error:
         raise InputError(f"cannot read the input {name}: {error.strerror or error}") from error
     except (ValueError, RuntimeError) as error:  # such as a pattern with ** in a wrong place, or a link to itself
         raise InputError(f"cannot read the input {name}: {error}") from error
     _check_columns(rows, found)
+    found = replace(found, sources=tuple(replace(each, storage=storage) for each in found.sources))
     if SHAPES[rows.shape].is_expanding:  # a data set tells its number of rows, which may be more records
         told = (replace(each, records=None) if each.kind == DataSets.name else each for each in found.sources)
         found = replace(found, sources=tuple(told))
-    return _with_files(found, rows)
+    return _with_files(found, rows, storage)
 
 
 def first_rows(found: Input) -> list[Row]:
@@ -79,30 +89,31 @@ def check_questions(found: Input, rows: RowSettings) -> None:
         )
 
 
-def _ask_formats(name: str, path: Path, rows: RowSettings) -> Input:
+def _ask_formats(name: str, path: Place, rows: RowSettings) -> Input:
     absent: list[NothingHere] = []
     for each in registry.FORMATS:
         try:
             return each.find(name, path, rows)
         except NothingHere as error:
             absent.append(error)
+    check_bucket(path)
     *files, last = map(str, absent)
     raise InputError(f"{name}: {' and '.join(files)} there, and {last}: {_REMEDY}") from absent[-1]
 
 
-def _with_files(found: Input, rows: RowSettings) -> Input:
+def _with_files(found: Input, rows: RowSettings, storage: StorageSettings) -> Input:
     """The input with the other files that its shape reads in what identifies it."""
     digest = hashlib.sha256(found.fingerprint.encode())
     names = SHAPES[rows.shape].files(rows)
     for name in names:
-        path = Path(found.media_root, name)
+        path = f"{found.media_root}/{name}"
         try:
+            path = place(found.media_root, storage) / name
             with path.open("rb") as stream:
                 digest.update(hashlib.file_digest(stream, "sha256").digest())
-        except OSError as error:
-            raise InputError(
-                f"cannot read {path} ({error.strerror}): correct its path in the config's [input]"
-            ) from error
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise InputError(f"cannot read {path} ({why}): correct its path in the config's [input]") from error
     return replace(found, fingerprint=digest.hexdigest()) if names else found
 
 

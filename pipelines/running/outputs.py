@@ -11,12 +11,12 @@ from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import PCollection
 
 from pipelines.running.plan import Wired
 from schemas.arrow import REJECTED_SCHEMA, rl_schema, sft_schema
 from schemas.records import Draft, Rejected
+from schemas.storage import Place, place
 from stages.ingest_records import MediaRoots
 from stages.plumbing.rows import Row, RowContext, rejected_row, rl_row, sft_row
 from stages.plumbing.shard_files import (
@@ -41,10 +41,10 @@ def write_ends(
     write: ShardSettings,
 ) -> None:
     """Write what ends and what is told of it into the folder ``job``; the manifest last."""
-    ends = wired.ends
+    ends, folder = wired.ends, place(job, roots.storage)
     rejected: Any = ends.rejected | "AllRejected" >> beam.Flatten()
     for number, read in enumerate(wired.read):
-        _ = read | f"NoteRecords{number or ''}" >> beam.ParDo(_NoteRecords(FileSystems.join(job, RECORDS)))
+        _ = read | f"NoteRecords{number or ''}" >> beam.ParDo(_NoteRecords(folder / RECORDS))
     sides: list[tuple[str, PCollection, Callable[..., Row], Any]] = [
         (name, drafts, as_row, schema)
         for name, drafts, as_row, schema in (
@@ -65,13 +65,13 @@ def write_ends(
     for number, calls in enumerate(wired.side_calls):
         lines.append(calls | f"SideLines{number}" >> beam.Map(_side).with_output_types(str))
     keyed: Any = lines | "Lines" >> beam.Flatten() | "Keyed" >> beam.Map(_keyed).with_output_types(tuple[str, str])
-    _ = keyed | "AllLines" >> beam.GroupByKey() | "WriteManifest" >> beam.Map(_manifest, job)
+    _ = keyed | "AllLines" >> beam.GroupByKey() | "WriteManifest" >> beam.Map(_manifest, folder)
 
 
 class _NoteRecords(beam.DoFn):
     """Writes number and id of each record that was read; where a runner reads twice, they stand there twice."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: Place) -> None:
         self._folder = folder
 
     def start_bundle(self) -> None:
@@ -90,7 +90,7 @@ class _NoteRecords(beam.DoFn):
         if self._read:
             numbers, ids = zip(*self._read, strict=True)
             table = pa.Table.from_arrays([pa.array(numbers), pa.array(ids)], schema=READ_SCHEMA)
-            write_table(FileSystems.join(self._folder, attempt_name("read.parquet")), table)
+            write_table(self._folder / attempt_name("read.parquet"), table)
         self._read = []
 
 
@@ -106,7 +106,7 @@ def _keyed(line: str) -> tuple[str, str]:
     return "manifest", line
 
 
-def _manifest(keyed: tuple[str, Iterable[str]], job: str) -> str:
+def _manifest(keyed: tuple[str, Iterable[str]], job: Place) -> str:
     return write_manifest(job, list(keyed[1]))
 
 

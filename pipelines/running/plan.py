@@ -80,8 +80,8 @@ def make_plan(arguments: RunArguments) -> Plan:
     _check_roles(recipe, settings)
     named = given_values(arguments.config, arguments.overrides).get("roles", {})
     _check_embedded(recipe, settings, frozenset(named if isinstance(named, Mapping) else ()))
-    found = find_input(arguments.input, settings.input)
-    folder = named_folder(arguments.output)
+    found = find_input(arguments.input, settings.input, settings.storage)
+    folder = named_folder(arguments.output, settings.storage)
     models = ModelsSettings(
         endpoints=tuple(sorted(settings.endpoints.items())),
         roles=tuple(
@@ -90,16 +90,17 @@ def make_plan(arguments: RunArguments) -> Plan:
         cache_path=_cache_path(arguments.cache, folder),
         input_root=found.media_root,
         run_root=str(folder.root),
+        storage=settings.storage,
     )
     recipe = replace(recipe, stages=tuple(stage.asking(models) for stage in recipe.stages))
-    roots = MediaRoots(found.media_root, str(folder.root))
+    roots = MediaRoots(found.media_root, str(folder.root), settings.storage)
     return Plan(recipe, settings, found, folder, models, RunContext(found.sources, roots, models, arguments.limit))
 
 
 def _cache_path(named: str | None, folder: RunFolder) -> str:
     """Where replies are kept: in the run folder, another folder, or at a remote location."""
     if not named:
-        return str(folder.cache_path)
+        return folder.delivery.cache_path if folder.delivery else str(folder.cache_path)
     if "://" in named:
         return f"{named.rstrip('/')}/replies.sqlite"
     return str(real_path(named) / "replies.sqlite")
@@ -231,6 +232,11 @@ def check_plan(plan: Plan, arguments: RunArguments, is_local: bool) -> None:
         check_extras(plan.models.endpoint(role) for role in plan.roles)
     check_fields(plan.input, plan.settings.input)
     _check_apart(plan)
+    if plan.folder.delivery is not None and not is_local:
+        raise OptionError(
+            f"--output {plan.folder.name}: a run folder in a store takes a runner on this machine: drop --runner, or "
+            "name a folder on a disk that all workers see"
+        )
     plan.folder.check(plan.input.fingerprint, arguments.resume)
     if arguments.limit is not None and arguments.resume:
         _check_replaced(plan, arguments.limit, arguments.measure)
@@ -257,7 +263,7 @@ def _check_replaced(plan: Plan, limit: int, preview: bool) -> None:
     records, most = held.counts.input, count_records(plan.context.sources, limit)
     if records > (limit if most is None else most) and not (preview and held.forecast is not None):
         raise RunFolderError(
-            f"{plan.folder.root} holds a finished run of {records} records, and this one of fewer would "
+            f"{plan.folder.name} holds a finished run of {records} records, and this one of fewer would "
             "replace it: choose another --output"
         )
 

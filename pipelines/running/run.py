@@ -40,6 +40,7 @@ from publishing.report import write_report
 from schemas.config import config_sha256, to_toml
 from schemas.revision import code_revision
 from schemas.run_summary import TRAINING_SETS, RunSummary, StageFigures, TargetFigures
+from schemas.storage import is_remote
 from stages.draw_questions import Draw
 from stages.plumbing.metrics import clear_board
 from stages.plumbing.packing import packing
@@ -73,7 +74,7 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
 def _execute(plan: Plan, arguments: RunArguments, local: bool, spending: Spending, made: Made) -> RunSummary:
     """Run the plan in its folder, which is this process's, and put the outputs in place."""
     with contextlib.ExitStack() as stack:
-        if local:
+        if local and not is_remote(plan.models.cache_path):
             check_cache(arguments.cache or "", Path(plan.models.cache_path))
         started = time.monotonic()
         models = stack.enter_context(started_servers(plan.models_asked, str(plan.folder.root / "logs")))

@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 
+from pipelines.running.delivery import Delivery
 from publishing.figures import FAILED_PAGE
 from schemas.errors import UserError
 from schemas.files import is_unfinished, locked, write_atomically
+from schemas.storage import STANDARD, RemotePath, StorageSettings, place
 from stages.plumbing.shard_files import ENDS, RECORDS
 from stages.sources.base import RUN_MARKER
 
@@ -39,9 +41,10 @@ class RunFolderError(UserError):
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The layout of one run's folder."""
+    """The layout of one run's folder; that of one in a store is on this machine, and is delivered at the end."""
 
     root: Path
+    delivery: Delivery | None = None
 
     @property
     def staging(self) -> Path:
@@ -54,8 +57,13 @@ class RunFolder:
         return self.root / "previous"
 
     @property
+    def name(self) -> str:
+        """The folder as the user knows it."""
+        return str(self.delivery or self.root)
+
+    @property
     def cache_path(self) -> Path:
-        """The reply cache of this run."""
+        """The reply cache of this run, where the folder is on a disk."""
         return self.root / "cache" / "replies.sqlite"
 
     def beside(self, fingerprint: str) -> "tuple[RunFolder, ...]":
@@ -94,6 +102,8 @@ class RunFolder:
             raise RunFolderError(
                 f"cannot write {self.root}: {error.strerror or error}: choose another --output"
             ) from error
+        if self.delivery is not None:
+            self.delivery.begin()
 
     def clear_staging(self) -> None:
         """Remove what was staged; nothing of the folder's outputs."""
@@ -120,10 +130,10 @@ class RunFolder:
             known = json.loads(marker.read_text("utf-8"))
             name, found = str(known["input"]), str(known["fingerprint"])
         except (ValueError, TypeError, KeyError) as error:
-            raise RunFolderError(f"{self.root} is not a run folder: choose another --output") from error
+            raise RunFolderError(f"{self.name} is not a run folder: choose another --output") from error
         if found != fingerprint and resume:
             raise RunFolderError(
-                f"{self.root} belongs to the input {name} ({found[:12]}): choose another --output, "
+                f"{self.name} belongs to the input {name} ({found[:12]}): choose another --output, "
                 f"or pass --resume never to replace its outputs"
             )
 
@@ -143,9 +153,17 @@ class RunFolder:
         names = [*(name for name in artifacts if name == Path(name).name), *STAGED]
         return [name for name in names if (self.root / name).exists()]
 
-    def locked(self) -> contextlib.AbstractContextManager[None]:
-        """Hold the folder for one writing process. Raises :class:`RunFolderError` when another holds it."""
-        return locked(self.root, RunFolderError)
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder for one writing process.
+
+        Raises :class:`RunFolderError`, in a store :class:`schemas.lease.Held`, when another holds it.
+        """
+        with contextlib.ExitStack() as stack:
+            if self.delivery is not None:
+                stack.enter_context(self.delivery.held())
+            stack.enter_context(locked(self.root, RunFolderError))
+            yield
 
     @contextlib.contextmanager
     def job(self) -> Iterator[Path]:
@@ -171,6 +189,8 @@ class RunFolder:
             (self.staging / _KEEP).touch()
         (self.staging / _REPLACED).mkdir()
         self._finish_commit()
+        if self.delivery is not None:
+            self.delivery.deliver(keep_previous)
 
     def _finish_commit(self) -> None:
         """Do what is left of a commit, if one was begun."""
@@ -210,10 +230,14 @@ def real_path(name: str) -> Path:
     return Path(os.path.realpath(local_path(name)))  # Path.resolve raises RuntimeError for them
 
 
-def named_folder(name: str) -> RunFolder:
-    """The run folder that ``--output`` names. Raises :class:`RunFolderError` for a URL."""
-    if "://" in name:
-        raise RunFolderError(
-            f"cannot write {name}: a run folder has to be on a disk that all workers see; name a folder there"
-        )
+def named_folder(name: str, storage: StorageSettings = STANDARD) -> RunFolder:
+    """The run folder that ``--output`` names, on a disk or in a store.
+
+    Raises :class:`schemas.storage.StorageError` for a URL that cannot be used, and
+    :class:`pipelines.running.delivery.DeliveryError` for one that holds something else than a run.
+    """
+    target = place(name, storage)
+    if isinstance(target, RemotePath):
+        delivery = Delivery(target)
+        return RunFolder(delivery.root, delivery)
     return RunFolder(real_path(name))

@@ -3,7 +3,7 @@
 import itertools
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schemas.input_record import InvalidRecord, parse_record
 from schemas.records import Draft, RawRecord
@@ -40,14 +40,14 @@ class Sample:
 
 
 def sample_records(
-    sources: Sequence[Source], rows: RowSettings, input_root: str, video: VideoSettings | None
+    sources: Sequence[Source], rows: RowSettings, roots: MediaRoots, video: VideoSettings | None
 ) -> Sample:
     """Read the first :data:`SAMPLED_RECORDS`; what their media are drawn into is a folder that is removed again.
 
     ``video`` None takes no clips. Raises what reading the input raises.
     """
     with tempfile.TemporaryDirectory() as folder:
-        store = MediaRoots(input_root, folder).store()
+        store = replace(roots, run_root=folder).store()
         found = itertools.chain.from_iterable(read_source(source, rows, store) for source in sources)
         drafts: dict[str, Draft] = {}
         numbers: dict[tuple[str, str], list[int]] = {}

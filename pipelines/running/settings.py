@@ -8,6 +8,7 @@ from inference.embedded import embedded_endpoints, embedded_roles
 from inference.endpoint import check_access
 from inference.settings import EndpointSettings, Role
 from schemas.config import Share, settings
+from schemas.storage import StorageSettings
 from stages.sources.base import RowSettings
 from stages.write_shards import ShardSettings
 
@@ -32,6 +33,7 @@ class RunSettings:
         bool, "the embedded engine may point, detect and segment beside real models: the images are drawn shapes"
     ] = False
     write: ShardSettings = field(default_factory=ShardSettings)
+    storage: StorageSettings = field(default_factory=StorageSettings)
     max_failed: Annotated[
         Share, "a run fails where a stage could not do its work for a larger share of its records"
     ] = 0.25

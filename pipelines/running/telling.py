@@ -3,7 +3,6 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from pipelines.running.endings import RunNote, ending_of
 from pipelines.running.plan import Plan
@@ -11,6 +10,7 @@ from pipelines.running.spending import Spending
 from publishing.failure import Failure, Reached, write_failure
 from publishing.figures import FAILED_PAGE
 from schemas.run_summary import PaidFigures, RunSummary
+from schemas.storage import joined
 from schemas.text import counted, dollars
 from stages.plumbing.metrics import board
 
@@ -52,7 +52,7 @@ def _told(error: BaseException, plan: Plan, spending: Spending, output: str, sum
             reached=tuple(Reached(name, seen.kept, seen.rejected) for name, seen in board().items()),
         )
         write_failure(root, failure, plan.folder.staging, summary, plan.context.roots.store())
-        page = f"report: {Path(output) / FAILED_PAGE}"
+        page = f"report: {joined(output, FAILED_PAGE)}"
     except Exception as broken:  # whatever is wrong with the page, the user is to hear why the run failed
         said = " ".join(str(broken).split()) or type(broken).__name__
         page = f"no report of it could be written: {said}"

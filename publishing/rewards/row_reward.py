@@ -20,6 +20,7 @@ from publishing.rewards.settings import RemoteRewardSettings
 from rewards.scorers.outcome import needs_judge
 from schemas.config import ConfigError
 from schemas.errors import UserError
+from schemas.mirror import local_copy
 from trainer.reward import Asked, Part, Readied, Reward, Scored, check_judge, check_recipe, reads_text
 from trainer.shards import Shards, TrainingRow
 from trainer.streams import asked
@@ -74,7 +75,7 @@ class RowReward:
         self.recipe = settings.reward.make_recipe()
         self._reward = Reward(settings.reward, settings.home)
         self._reads_text = reads_text(settings.reward)
-        self._folders = dict(runs or {}) | {name: Path(folder) for name, folder in settings.runs.items()}
+        self._folders = dict(runs or {}) | {name: local_copy(folder) for name, folder in settings.runs.items()}
         self._runs: dict[Path, Shards] = {}
         self._lock = threading.Lock()
         self._learning = threading.Lock()

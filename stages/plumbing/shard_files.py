@@ -15,8 +15,8 @@ from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam.io.filesystems import FileSystems
 
+from schemas.storage import Place, write_whole, written_to
 from stages.plumbing.told import SideCalls, call_row
 
 MANIFEST = "manifest-"
@@ -100,25 +100,27 @@ class HashedStream:
 
 
 @contextmanager
-def parquet_writer(path: str, schema: pa.Schema) -> Iterator[tuple[pq.ParquetWriter, HashedStream]]:
-    """A writer to a new file, and the stream that it writes to."""
-    with FileSystems.create(path, mime_type="application/octet-stream") as stream:
+def parquet_writer(path: Place, schema: pa.Schema) -> Iterator[tuple[pq.ParquetWriter, HashedStream]]:
+    """A writer to a new file, which is there when the body has ended, and the stream that it writes to."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with written_to(path) as unfinished, unfinished.open("wb") as stream:
         hashed = HashedStream(stream)
         with pq.ParquetWriter(hashed, schema, compression="zstd") as writer:
             yield writer, hashed
 
 
-def write_table(path: str, table: pa.Table) -> None:
+def write_table(path: Place, table: pa.Table) -> None:
     """Write a small table to a new file."""
     with parquet_writer(path, table.schema) as (writer, _):
         writer.write_table(table)
 
 
-def write_manifest(folder: str, entries: Sequence[str]) -> str:
+def write_manifest(folder: Place, entries: Sequence[str]) -> str:
     """Write the lines of a job's manifest, each a JSON object, to a new file; returns its name."""
     name = f"{MANIFEST}{uuid.uuid4().hex}.jsonl"
-    with FileSystems.create(FileSystems.join(folder, name), mime_type="application/octet-stream") as stream:
-        stream.write("".join(f"{line}\n" for line in [*sorted(entries), json.dumps({"lines": len(entries)})]).encode())
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [*sorted(entries), json.dumps({"lines": len(entries)})]
+    write_whole(folder / name, "".join(f"{line}\n" for line in lines))
     return name
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 from schemas.config import OneOf, settings
 from schemas.errors import UserError
 from schemas.records import RawRecord
+from schemas.storage import STANDARD, Place, StorageSettings, is_in_store, place
 from stages.sources.shapes.base import ShapeSettings
 from stages.sources.shapes.registry import SHAPES
 from vision.media import MediaStore
@@ -34,13 +35,25 @@ class NothingHere(Exception):
 class Source:
     """One thing that a worker reads: ``kind`` is the name of its format; rows are numbered from ``first_number``.
 
-    ``records`` is how many there are, where finding it has told that already.
+    ``records`` is how many there are, where finding it has told that already, and ``storage`` how a remote one is
+    reached.
     """
 
     kind: str
     path: str
     first_number: int = 1
     records: int | None = field(default=None, compare=False)
+    storage: StorageSettings = field(default=STANDARD, compare=False)
+
+    @property
+    def place(self) -> Place:
+        """Where the source is read."""
+        return place(self.path, self.storage)
+
+    @property
+    def folder(self) -> Place:
+        """The folder around it; that of a name which is no path is no folder either."""
+        return self.place.parent if is_in_store(self.path) else Path(self.path).parent
 
     def share_of(self, limit: int | None) -> int | None:
         """How many of an input's first ``limit`` records can be this source's (None: all of its own)."""
@@ -59,6 +72,12 @@ class Input:
     media_root: str
     fingerprint: str
     columns: frozenset[str] = field(default=frozenset(), compare=False)
+
+    @property
+    def folder(self) -> Place:
+        """The folder that media paths start from; that of a data set of the Hub is no folder."""
+        in_store = is_in_store(self.media_root)
+        return place(self.media_root, self.sources[0].storage) if in_store else Path(self.media_root)
 
 
 @settings
@@ -92,8 +111,9 @@ class Format(abc.ABC):
     """Whether a folder is read with every file below it; a run folder inside would become part of the next input."""
 
     @abc.abstractmethod
-    def find(self, name: str, path: Path, rows: RowSettings) -> Input:
-        """The input that the command line names: ``name`` as it was typed, ``path`` with a leading ``~`` expanded.
+    def find(self, name: str, path: Place, rows: RowSettings) -> Input:
+        """The input that the command line names: ``name`` as it was typed, ``path`` with a leading ``~`` expanded; in a
+        store it is a :class:`schemas.storage.RemotePath`, which is used as a ``Path`` is.
 
         Raises :class:`NothingHere` where the format has nothing to read, so that the next one is asked, and
         :class:`InputError`, OSError or ValueError where it has something that cannot be read.
@@ -130,7 +150,7 @@ class Format(abc.ABC):
         return iter(())
 
 
-def is_run_folder(path: Path) -> bool:
+def is_run_folder(path: Place) -> bool:
     """Whether a folder was made by a run: what is in it was written, and is no input."""
     try:
         return json.loads((path / RUN_MARKER).read_text("utf-8")).keys() >= {"input", "fingerprint"}

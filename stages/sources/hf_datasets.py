@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from schemas.records import RawRecord
+from schemas.storage import Place, RemotePath
 from stages.sources.base import Format, Input, InputError, NothingHere, RowSettings, Source
 from stages.sources.hub_sets import SCHEME, as_asked, hub_set
 from stages.sources.rows import row_records
@@ -34,12 +35,14 @@ class DataSets(Format):
     name = "datasets"
     is_read_whole = True
 
-    def find(self, name: str, path: Path, rows: RowSettings) -> Input:
+    def find(self, name: str, path: Place, rows: RowSettings) -> Input:
         """Raises InputError also for a split or a name that the data set does not have."""
         if name.startswith(SCHEME):
             columns, records = _known(name, rows)
             source = Source(self.name, name, records=records)
             return Input(name, (source,), name, hashlib.sha256(name.encode()).hexdigest(), columns)
+        if isinstance(path, RemotePath):
+            raise NothingHere("no other folder is read in a store")
         root = str(path.resolve())
         if path.is_file():
             raise NothingHere(f"a {path.suffix} file is not read" if path.suffix else "the file is not read")

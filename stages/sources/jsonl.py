@@ -8,13 +8,12 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any, BinaryIO
-
-from apache_beam.io.filesystems import FileSystems
+from dataclasses import replace
+from typing import IO, Any
 
 from schemas.json_lines import BYTE_ORDER_MARK, NotAnObject, parse_object, read_lines, read_objects
 from schemas.records import RawRecord
+from schemas.storage import Place, StorageError, StoreUnavailable, storage_of
 from stages.sources.base import OPTIONAL_FIELDS, Format, Input, InputError, NothingHere, RowSettings, Source
 from stages.sources.rows import row_fields, row_records, shaped, shaped_rows
 from stages.sources.shapes.base import Rows
@@ -45,7 +44,7 @@ class JsonLines(Format):
 
     name = "jsonl"
 
-    def find(self, name: str, path: Path, rows: RowSettings) -> Input:
+    def find(self, name: str, path: Place, rows: RowSettings) -> Input:
         """The one file. Raises InputError for what is not lines of JSON, which would all be bad records."""
         if path.is_dir() and (path / RECORDS_FILE).is_file():
             path = path / RECORDS_FILE
@@ -56,21 +55,23 @@ class JsonLines(Format):
             _refuse_documents(path)
             with path.open("rb") as stream:
                 fingerprint = lines_fingerprint(stream)
+        except (StorageError, StoreUnavailable):
+            raise
         except OSError as error:  # such as a link to a device
             raise InputError(f"cannot read {path} ({error.strerror}): name a file of records") from error
         folder = path.parent.resolve()  # not that of the file's target: snapshots from the hub are folders of links
-        source = Source(self.name, str(folder / path.name))
+        source = Source(self.name, str(folder / path.name), storage=storage_of(path))
         if SHAPES[rows.shape].is_expanding:
-            records = sum(1 for _ in shaped(_objects(source.path), source, rows))
-            source = Source(self.name, source.path, records=records)
+            records = sum(1 for _ in shaped(_objects(source), source, rows))
+            source = replace(source, records=records)
         return Input(str(folder), (source,), str(folder), fingerprint, _keys(path, rows))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
         """One record for each line that is not blank; in another shape than one record a row, what that makes of it."""
         if _are_rows(rows):
-            yield from row_records(_objects(source.path), source, rows, store)
+            yield from row_records(_objects(source), source, rows, store)
             return
-        with FileSystems.open(source.path) as stream:
+        with source.place.open("rb") as stream:
             for number, text in read_lines(stream, source.first_number):
                 yield RawRecord(number, _mapped(text, rows))
 
@@ -78,32 +79,32 @@ class JsonLines(Format):
         """The lines that are not blank, or what its shape makes of them."""
         if source.records is not None:
             return source.records
-        with Path(source.path).open("rb") as stream:
+        with source.place.open("rb") as stream:
             return sum(1 for _ in read_lines(stream))
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
         """The media of the records that name any."""
         key = rows.columns.get("media", "media")
-        with Path(source.path).open("rb") as stream:
+        with source.place.open("rb") as stream:
             for record in shaped_rows(read_objects(stream), source, rows):
                 if record.get(key) is not None:
                     yield record[key]
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
         """The fields of the lines that are objects."""
-        with Path(source.path).open("rb") as stream:
+        with source.place.open("rb") as stream:
             for record in shaped_rows(read_objects(stream), source, rows):
                 yield row_fields(record, rows)
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
         """The lines that are objects."""
-        with Path(source.path).open("rb") as stream:
+        with source.place.open("rb") as stream:
             yield from read_objects(stream)
 
 
-def _objects(path: str) -> Iterator[Mapping[str, Any] | str]:
+def _objects(source: Source) -> Iterator[Mapping[str, Any] | str]:
     """The objects of the lines, and the text of a line that is none."""
-    with FileSystems.open(path) as stream:
+    with source.place.open("rb") as stream:
         for _, text in read_lines(stream):
             try:
                 yield parse_object(text)
@@ -116,7 +117,7 @@ def _are_rows(rows: RowSettings) -> bool:
     return rows.shape != Rows.name or bool(rows.media_folder) or rows.number_ids
 
 
-def lines_fingerprint(stream: BinaryIO) -> str:
+def lines_fingerprint(stream: IO[bytes]) -> str:
     """A digest of a file's lines that does not depend on their order or line ends, as 64 hex digits.
 
     A line may be as long as the file: it is read in pieces.
@@ -136,7 +137,7 @@ def lines_fingerprint(stream: BinaryIO) -> str:
     return f"{total % 2**256:064x}"
 
 
-def refuse_other_files(path: Path, expected: str = "JSON Lines") -> None:
+def refuse_other_files(path: Place, expected: str = "JSON Lines") -> None:
     """Refuse what is packed or not UTF-8: every line of such a file would be a bad record."""
     with path.open("rb") as stream:
         head = stream.read(4)
@@ -147,13 +148,13 @@ def refuse_other_files(path: Path, expected: str = "JSON Lines") -> None:
         raise InputError(f"{path} is {_UTF_16[0]}, and {expected} in UTF-8 is expected: {_UTF_16[1]}")
 
 
-def is_array(path: Path) -> bool:
+def is_array(path: Place) -> bool:
     """Whether a file is seen to be one JSON array of objects, rather than lines."""
     first = _first_line(path)
     return first == b"[" or first == b"[]" or (first.startswith(b"[") and first[1:].lstrip().startswith(b"{"))
 
 
-def _refuse_documents(path: Path) -> None:
+def _refuse_documents(path: Place) -> None:
     """Refuse one JSON array, and one object over many lines: every line of such a file would be a bad record."""
     with path.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
@@ -167,7 +168,7 @@ def _refuse_documents(path: Path) -> None:
         raise InputError(f"{path} is one JSON object over many lines: {remedy}")
 
 
-def _first_line(path: Path) -> bytes:
+def _first_line(path: Place) -> bytes:
     """The first line that is not blank, without the blanks around it."""
     with path.open("rb") as stream:
         lines = iter(lambda: stream.readline(PIECE_BYTES), b"")  # one line may be the whole file
@@ -175,7 +176,7 @@ def _first_line(path: Path) -> bytes:
     return first.removeprefix(BYTE_ORDER_MARK).lstrip()
 
 
-def _keys(path: Path, rows: RowSettings) -> frozenset[str]:
+def _keys(path: Place, rows: RowSettings) -> frozenset[str]:
     """The keys of the first records; those of fields that a record may lack count as seen."""
     with path.open("rb") as stream:
         first = itertools.islice(stream, MAX_LINES_FOR_KEYS)

@@ -7,14 +7,14 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam.io.filesystems import FileSystems
 
 from schemas.records import RawRecord
+from schemas.storage import Place, RemotePath, StorageError, StoreUnavailable, arrow_source, storage_of
 from stages.sources.base import (
     ANSWER_FIELDS,
     Format,
@@ -41,7 +41,7 @@ class Parquet(Format):
 
     name = "parquet"
 
-    def find(self, name: str, path: Path, rows: RowSettings) -> Input:
+    def find(self, name: str, path: Place, rows: RowSettings) -> Input:
         """Raises InputError for a run folder, whose shards have to be named by their own folder, and for a file that
         is not Parquet.
         """
@@ -53,27 +53,26 @@ class Parquet(Format):
         sources, first, digest, columns = [], 1, hashlib.sha256(), set[str]()
         for file in files:
             with _naming(str(file)):
-                metadata = pq.read_metadata(file)
-            source = Source(self.name, str(file.resolve()), first)
+                metadata = pq.read_metadata(arrow_source(file))
+            source = Source(self.name, str(file.resolve()), first, storage=storage_of(file))
             if SHAPES[rows.shape].is_expanding:
                 records = sum(1 for _ in shaped(self.rows(source, rows), source, rows))
-                source = Source(self.name, source.path, first, records)
+                source = replace(source, records=records)
             sources.append(source)
             first += metadata.num_rows if source.records is None else source.records
             columns.update(metadata.schema.to_arrow_schema().names)
-            with file.open("rb") as stream:
-                digest.update(hashlib.file_digest(stream, "sha256").digest())
+            digest.update(_identity(file))
         return Input(name, tuple(sources), str(root.resolve()), digest.hexdigest(), frozenset(columns))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
         """One record for each row."""
-        return row_records(_rows(source.path), source, rows, store)
+        return row_records(_rows(source.place), source, rows, store)
 
     def count(self, source: Source) -> int:
         """The rows, as the file's footer says, or what their shape makes of them."""
         if source.records is not None:
             return source.records
-        return pq.read_metadata(source.path).num_rows
+        return pq.read_metadata(arrow_source(source.place)).num_rows
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
         """The media column, of embedded media only their paths."""
@@ -81,7 +80,7 @@ class Parquet(Format):
             for row in shaped_rows(self.rows(source, rows), source, rows):
                 yield row.get("media")
             return
-        with _naming(source.path), pq.ParquetFile(source.path) as file:
+        with _naming(source.path), pq.ParquetFile(arrow_source(source.place)) as file:
             column = media_column(rows, file.schema_arrow.names)
             if column is not None:
                 for batch in file.iter_batches(batch_size=LOOKED_AT_ROWS, columns=_without_bytes(file, column)):
@@ -93,20 +92,20 @@ class Parquet(Format):
             for row in shaped_rows(self.rows(source, rows), source, rows):
                 yield row_fields(row, rows)
             return
-        with _naming(source.path), pq.ParquetFile(source.path) as file:
+        with _naming(source.path), pq.ParquetFile(arrow_source(source.place)) as file:
             named = {rows.columns.get(name, name) for name in ANSWER_FIELDS} & set(file.schema_arrow.names)
             for batch in file.iter_batches(batch_size=LOOKED_AT_ROWS, columns=sorted(named)) if named else ():
                 yield from (row_fields(row, rows) for row in batch.to_pylist())
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
         """The rows, of embedded media only their paths."""
-        with _naming(source.path), pq.ParquetFile(source.path) as file:
+        with _naming(source.path), pq.ParquetFile(arrow_source(source.place)) as file:
             kept = [part for name in file.schema_arrow.names for part in _without_bytes(file, name)]
             for batch in file.iter_batches(batch_size=LOOKED_AT_ROWS, columns=kept):
                 yield from batch.to_pylist()
 
 
-def _files(path: Path) -> tuple[list[Path], Path]:
+def _files(path: Any) -> tuple[list[Any], Any]:
     """The Parquet files of a folder, file or pattern, and the folder that they are looked for in.
 
     Run folders below that one are passed over: a run may be written beside what it reads.
@@ -123,8 +122,19 @@ def _files(path: Path) -> tuple[list[Path], Path]:
     return [file for file in found if file.is_file() and runs.isdisjoint(file.parents)], root
 
 
-def _rows(path: str) -> Iterator[Mapping[str, Any]]:
-    with _naming(path), FileSystems.open(path) as stream:
+def _identity(file: Place) -> bytes:
+    """What tells a file's contents from others: their SHA-256; in a store, which would have to send all of it, the
+    version that the store gives it.
+    """
+    if isinstance(file, RemotePath):
+        stat = file.stat()
+        return hashlib.sha256(f"{file}\0{stat.st_size}\0{stat.version}".encode()).digest()
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").digest()
+
+
+def _rows(path: Place) -> Iterator[Mapping[str, Any]]:
+    with _naming(str(path)), path.open("rb") as stream:
         for batch in pq.ParquetFile(stream).iter_batches(batch_size=READ_ROWS):
             yield from batch.to_pylist()
 
@@ -138,6 +148,8 @@ def _naming(path: str) -> Iterator[None]:
         yield
     except pa.ArrowException as error:
         raise InputError(f"{path} is not a Parquet file, or a damaged one ({_line(error)}): {_REMEDY}") from error
+    except (StorageError, StoreUnavailable):
+        raise
     except OSError as error:  # what the library raises for pages that it cannot unpack
         reason = os.strerror(error.errno) if error.errno else _line(error)
         raise InputError(f"{path} cannot be read as Parquet ({reason}): {_REMEDY}") from error

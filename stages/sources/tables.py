@@ -6,18 +6,16 @@ then.
 
 import codecs
 import csv
-import io
 import itertools
 import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, TextIO
 
-from apache_beam.io.filesystems import FileSystems
-
 from schemas.records import RawRecord
+from schemas.storage import Place, storage_of
 from stages.sources.base import Format, Input, InputError, NothingHere, RowSettings, Source
 from stages.sources.json_arrays import CHUNK_CHARS, NotAnArray, array_entries
 from stages.sources.jsonl import RECORDS_FILE, is_array, lines_fingerprint, refuse_other_files
@@ -41,7 +39,7 @@ class Tables(Format):
 
     name = "table"
 
-    def find(self, name: str, path: Path, rows: RowSettings) -> Input:
+    def find(self, name: str, path: Place, rows: RowSettings) -> Input:
         """The one file, or a folder's only one; ``metadata.csv`` is part of a folder that ``datasets`` reads.
 
         Raises InputError for rows that do not fit their header, and for a file that is not what its name says.
@@ -52,48 +50,49 @@ class Tables(Format):
         if not path.is_file() or not (path.suffix in _CELL_FILES or (path.suffix == ".json" and is_array(path))):
             raise NothingHere("no .csv or .tsv file")
         refuse_other_files(path, "a table")
-        names = Counter(name for row in _rows(str(path)) for name in (None, *row))
+        names = Counter(name for row in _rows(path) for name in (None, *row))
         records, columns = names.pop(None, 0), {name for name in names if name is not None}
         folder = path.parent.resolve()  # not that of the file's target: snapshots from the hub are folders of links
-        file = str(folder / path.name)
+        file = folder / path.name
+        source = Source(self.name, str(file), storage=storage_of(path))
         if SHAPES[rows.shape].is_expanding:
-            records = sum(1 for _ in shaped(_lists(file, rows), Source(self.name, file), rows))
+            records = sum(1 for _ in shaped(_lists(file, rows), source, rows))
         with path.open("rb") as stream:
             fingerprint = lines_fingerprint(stream)
-        source = Source(self.name, file, records=records)
+        source = replace(source, records=records)
         return Input(name, (source,), str(folder), fingerprint, frozenset(columns))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
         """One record for each row, or more as its shape says."""
-        return row_records(_lists(source.path, rows), source, rows, store)
+        return row_records(_lists(source.place, rows), source, rows, store)
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
         """The media column."""
-        for row in shaped_rows(_lists(source.path, rows), source, rows):
+        for row in shaped_rows(_lists(source.place, rows), source, rows):
             column = media_column(rows, row)
             if column is not None and row[column] is not None:
                 yield row[column]
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
         """The columns that hold them."""
-        for row in shaped_rows(_lists(source.path, rows), source, rows):
+        for row in shaped_rows(_lists(source.place, rows), source, rows):
             yield row_fields(row, rows)
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
         """The rows of the file, with every cell that is a JSON list made one."""
-        for row in _rows(source.path):
+        for row in _rows(source.place):
             yield {name: _as_list(cell) for name, cell in row.items()}
 
 
-def _lists(path: str, rows: RowSettings) -> Iterator[dict[str, Any]]:
+def _lists(path: Place, rows: RowSettings) -> Iterator[dict[str, Any]]:
     return (_with_lists(row, rows) for row in _rows(path))
 
 
-def _rows(path: str) -> Iterator[dict[str, Any]]:
+def _rows(path: Place) -> Iterator[dict[str, Any]]:
     """The rows of the file, of which a few are held at a time. Raises InputError where it comes to what is none."""
-    with FileSystems.open(path) as stream, io.TextIOWrapper(stream, "utf-8-sig", newline="") as text:
+    with path.open(encoding="utf-8-sig", newline="") as text:
         try:
-            yield from array_entries(text) if path.endswith(".json") else _cells(path, text)
+            yield from array_entries(text) if path.suffix == ".json" else _cells(str(path), text)
         except NotAnArray as error:
             raise InputError(f"{path} is not a JSON array of objects {error}: correct it there") from error
         except UnicodeDecodeError as error:
@@ -101,10 +100,10 @@ def _rows(path: str) -> Iterator[dict[str, Any]]:
             raise InputError(f"{path} is not UTF-8 text (at byte {_first_odd_byte(path)}): {remedy}") from error
 
 
-def _first_odd_byte(path: str) -> int:
+def _first_odd_byte(path: Place) -> int:
     """The place of the first byte that is not of UTF-8 text; the length of a file that ends within a character."""
     decoder, passed = codecs.getincrementaldecoder("utf-8")(), 0
-    with FileSystems.open(path) as stream:
+    with path.open("rb") as stream:
         while chunk := stream.read(CHUNK_CHARS):
             held = len(decoder.getstate()[0])
             try:

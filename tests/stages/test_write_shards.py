@@ -135,7 +135,7 @@ def test_pictures_are_embedded_and_rows_ordered(roots: MediaRoots, tmp_path: Pat
     overlay = roots.store().write_drawn(b"drawn", "png")
     path = tmp_path / "shard.parquet"
     bounds = ShardSettings(max_group_rows=4)
-    assert write_shard(sft_rows(9, overlay), str(path), SFT_SCHEMA, bounds, roots.store())[0] == 9
+    assert write_shard(sft_rows(9, overlay), path, SFT_SCHEMA, bounds, roots.store())[0] == 9
     shard = pq.ParquetFile(path)
     assert shard.schema_arrow.equals(SFT_SCHEMA)
     assert shard.schema_arrow.metadata == SFT_SCHEMA.metadata
@@ -157,7 +157,7 @@ def test_the_same_rows_give_the_same_bytes_in_any_order(roots: MediaRoots, tmp_p
     for number in range(3):
         random.Random(number).shuffle(rows)
         path = tmp_path / f"{number}.parquet"
-        write_shard(iter(rows), str(path), SFT_SCHEMA, ShardSettings(), roots.store())
+        write_shard(iter(rows), path, SFT_SCHEMA, ShardSettings(), roots.store())
         written.add(path.read_bytes())
     assert len(written) == 1
 
@@ -165,7 +165,7 @@ def test_the_same_rows_give_the_same_bytes_in_any_order(roots: MediaRoots, tmp_p
 def test_a_repeated_id_leaves_no_shard(roots: MediaRoots, tmp_path: Path) -> None:
     rows = [*sft_rows(3), *sft_rows(1)]
     with pytest.raises(ValueError, match=r"shard\.parquet: two rows have the id 'q0'"):
-        write_shard(rows, str(tmp_path / "shard.parquet"), SFT_SCHEMA, ShardSettings(), roots.store())
+        write_shard(rows, tmp_path / "shard.parquet", SFT_SCHEMA, ShardSettings(), roots.store())
     assert not list(tmp_path.glob("shard*"))
 
 
@@ -174,13 +174,13 @@ def test_a_missing_picture_leaves_no_ends(roots: MediaRoots, tmp_path: Path) -> 
     row = size_row({"id": "q", "images": ["input:gone.png"]}, 0)
     path, ends = tmp_path / "shard.parquet", tmp_path / "ends.parquet"
     with pytest.raises(MediaMissing):
-        write_shard([row], str(path), SFT_SCHEMA, ShardSettings(), roots.store(), str(ends))
+        write_shard([row], path, SFT_SCHEMA, ShardSettings(), roots.store(), ends)
     assert not ends.exists()
 
 
 def test_an_empty_shard_has_the_schema(roots: MediaRoots, tmp_path: Path) -> None:
     path = tmp_path / "shard.parquet"
-    assert write_shard([], str(path), SFT_SCHEMA, ShardSettings(), roots.store())[0] == 0
+    assert write_shard([], path, SFT_SCHEMA, ShardSettings(), roots.store())[0] == 0
     assert pq.read_table(path).num_rows == 0
     assert pq.read_schema(path).equals(SFT_SCHEMA)
     assert pq.read_schema(path).metadata == SFT_SCHEMA.metadata
@@ -214,7 +214,7 @@ def written_by_stage(rows: list[SizedRow], roots: MediaRoots, folder: Path, boun
 
 
 def _write_lines(keyed: tuple[str, Iterable[str]], folder: str) -> str:
-    return write_manifest(folder, list(keyed[1]))
+    return write_manifest(Path(folder), list(keyed[1]))
 
 
 @pytest.mark.parametrize(

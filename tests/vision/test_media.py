@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from apache_beam.io.localfilesystem import LocalFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from schemas.storage import RemotePath
 from vision.decode import Limits, UndecodableMedia
 from vision.hashing import sha256_bytes
 from vision.media import MediaMissing, MediaNotAllowed, MediaStore, sniff_kind
@@ -250,44 +250,25 @@ def test_pickles_without_pixels(store: MediaStore) -> None:
     assert again.open_bytes("input:images/a b.png") == png(7)
 
 
-class ShelfFileSystem(LocalFileSystem):
-    """A remote store for the tests: ``shelf://`` in front of a local path, registered by being a subclass."""
-
-    @classmethod
-    def scheme(cls) -> str:
-        return "shelf"
-
-    def _path_open(self, path, mode, mime_type="", compression_type="auto"):  # type: ignore[no-untyped-def]
-        return super()._path_open(path.removeprefix("shelf://"), mode, mime_type, compression_type)
-
-    def create(self, path, mime_type="", compression_type="auto"):  # type: ignore[no-untyped-def]
-        return super().create(path.removeprefix("shelf://"), mime_type, compression_type)
-
-    def exists(self, path: str) -> bool:
-        return super().exists(path.removeprefix("shelf://"))
-
-    def size(self, path: str) -> int:
-        return super().size(path.removeprefix("shelf://"))
-
-    def rename(self, source_file_names: list[str], destination_file_names: list[str]) -> None:
-        plain = [[n.removeprefix("shelf://") for n in names] for names in (source_file_names, destination_file_names)]
-        super().rename(*plain)
-
-
-def test_roots_on_a_beam_filesystem(tmp_path: Path) -> None:
-    (tmp_path / "a[1].png").write_bytes(png(5))
-    store = MediaStore(f"shelf://{tmp_path}", f"shelf://{tmp_path}/run")
+def test_roots_in_a_store(bucket: RemotePath) -> None:
+    (bucket / "data/a[1].png").write_bytes(png(5))
+    store = pickle.loads(pickle.dumps(MediaStore(f"{bucket}/data", f"{bucket}/run", storage=bucket.storage)))
     assert store.pixels("input:a[1].png")[0, 0].tolist() == [5, 5, 5]
+    assert store.kind_of("input:a[1].png") == "image"
     uri = store.write_drawn(b"abc", "gz")
     assert store.write_drawn(b"abc", "gz") == uri
     assert store.open_bytes(uri) == b"abc"
-    [file] = (tmp_path / "run" / "media").iterdir()
+    [file] = (bucket / "run/media").iterdir()
     file.write_bytes(b"xyz")
+    with pytest.raises(UndecodableMedia, match="has changed"):
+        store.open_bytes(uri)
     assert store.write_drawn(b"abc", "gz") == uri
-    assert [p.read_bytes() for p in (tmp_path / "run" / "media").iterdir()] == [b"abc"]
+    assert [path.read_bytes() for path in (bucket / "run/media").iterdir()] == [b"abc"]
     with pytest.raises(MediaMissing):
         store.open_bytes("input:b.png")
     with pytest.raises(MediaNotAllowed):
         store.open_bytes("input:../b.png")
-    with pytest.raises(UndecodableMedia):
-        store.open_bytes("input:a[1].png", max_bytes=3)
+    size = len(png(5))
+    assert store.open_bytes("input:a[1].png", max_bytes=size) == png(5)
+    with pytest.raises(UndecodableMedia, match=f"{size} bytes, the limit is {size - 1}"):
+        store.open_bytes("input:a[1].png", max_bytes=size - 1)

@@ -15,6 +15,7 @@ from inference.cache.replies import ReplyCache
 from inference.cache.shared import gathered, shared_location
 from inference.cache.shared_files import SegmentFiles
 from schemas.errors import UserError
+from schemas.storage import is_remote
 
 
 class CacheCommandError(UserError):
@@ -34,7 +35,7 @@ class Place:
 
 def find_cache(named: str) -> Place:
     """The cache that a command line names. Raises :class:`CacheCommandError` when there is none."""
-    if "://" in named:
+    if is_remote(named):
         location = (shared_location(named) or named) if named.endswith(".sqlite") else named.rstrip("/")
         for each in (location, f"{location}/cache"):
             if _has_segments(each):
@@ -51,10 +52,7 @@ def find_cache(named: str) -> Place:
 
 
 def _has_segments(location: str) -> bool:
-    try:
-        return bool(SegmentFiles(location).sizes_bytes()[0])
-    except ValueError as error:
-        raise CacheCommandError(str(error)) from error
+    return bool(SegmentFiles(location).sizes_bytes()[0])
 
 
 @contextlib.contextmanager

@@ -2,11 +2,13 @@
 
 import abc
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Annotated, Any, ClassVar, Literal
 
 from schemas.config import settings
+from schemas.storage import Place
 
 Row = Mapping[str, Any]
 Reader = Callable[[Row], Iterable[Row]]
@@ -72,7 +74,7 @@ class Shape(abc.ABC):
         a made-up part of the id has to be added to.
         """
 
-    def reader(self, settings: ShapeSettings, folder: str, id_column: str) -> Reader:
+    def reader(self, settings: ShapeSettings, folder: Place, id_column: str) -> Reader:
         """:meth:`read` with these settings; ``folder`` is where files that it needs besides are looked for."""
         return lambda row: self.read(row, settings, id_column)
 
@@ -80,22 +82,30 @@ class Shape(abc.ABC):
         """Other files that records come from, as paths from the input's folder; part of what identifies an input."""
         return ()
 
-    def template(self, columns: frozenset[str], first: Sequence[Row], folder: str) -> list[str]:
+    def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
         """Lines of ``[input]`` that ``beam init`` writes below the shape's name."""
         return []
 
 
-def folder_line(folder: str, media_path: Any) -> str:
+def folder_line(root: Place, media_path: Any) -> str:
     """The line that names the folder of the media, found by one of their paths; a comment where none is to be set."""
     unset = '# media_folder = "images"  # the folder that media paths start from, if not the input\'s'
     if not isinstance(media_path, str) or PurePosixPath(media_path).is_absolute() or ".." in media_path.split("/"):
         return unset
-    root = Path(folder)
     if (root / media_path).is_file():
         return unset
-    below = [path for pattern in ("*/", "*/*/") for path in sorted(root.glob(pattern))]
-    found = [path.relative_to(root).as_posix() for path in below if (path / media_path).is_file()]
+    below = [path for folder in _folders_of(root) for path in (folder, *_folders_of(folder))]
+    found = sorted(_below(path, root) for path in below if (path / media_path).is_file())
     return f"media_folder = {json.dumps(found[0])}  # media paths start from here" if len(found) == 1 else unset
+
+
+def _folders_of(folder: Place) -> list[Place]:
+    return [path for path in sorted(folder.iterdir()) if path.is_dir()] if folder.is_dir() else []
+
+
+def _below(path: Place, root: Place) -> str:
+    """The path from the root, with slashes."""
+    return str(path)[len(str(root)) :].replace(os.sep, "/").strip("/")
 
 
 class Rows(Shape):

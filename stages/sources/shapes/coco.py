@@ -9,7 +9,6 @@ Of the COCO file the boxes and file names are held in memory, about 400 bytes an
 train2017); segmentations are passed over while it is read.
 """
 
-import io
 import json
 import math
 from collections import defaultdict
@@ -19,9 +18,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
 from schemas.errors import UserError
+from schemas.storage import Place, StorageError, StoreUnavailable
 from schemas.text import excerpt, printable
 from stages.sources.json_arrays import NotAnArray, named_entries
 from stages.sources.shapes.base import BadRow, Reader, Row, Shape, ShapeSettings, folder_line
@@ -69,31 +67,31 @@ class Coco(Shape):
 
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
         """As :meth:`reader` does with files from the working folder."""
-        return iter(self.reader(settings, ".", id_column)(row))
+        return iter(self.reader(settings, Path(), id_column)(row))
 
-    def reader(self, settings: ShapeSettings, folder: str, id_column: str) -> Reader:
+    def reader(self, settings: ShapeSettings, folder: Place, id_column: str) -> Reader:
         """The rows with ``media`` and ``boxes`` of the COCO file, which is read at the first row."""
         if not settings.coco_instances:
             raise UserError('input.shape = "coco" needs the COCO file: set input.coco_instances to its path')
-        path = FileSystems.join(folder, settings.coco_instances)
+        path = folder / settings.coco_instances
         return lambda row: _read(row, _instances(path, _stamp(path)))
 
     def files(self, settings: ShapeSettings) -> tuple[str, ...]:
         """The COCO file."""
         return (settings.coco_instances,) if settings.coco_instances else ()
 
-    def template(self, columns: frozenset[str], first: Sequence[Row], folder: str) -> list[str]:
+    def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
         """The COCO file, found by its name, and the folder of the images."""
-        below = (path for pattern in ("*instances*.json", "*/*instances*.json") for path in Path(folder).glob(pattern))
-        found = sorted(path.relative_to(folder).as_posix() for path in below)
+        below = (path for pattern in ("*instances*.json", "*/*instances*.json") for path in folder.glob(pattern))
+        found = sorted(str(path)[len(str(folder)) :].lstrip("/") for path in below)
         if len(found) == 1:
             line = f"coco_instances = {json.dumps(found[0])}  # boxes and file names come from here"
-            return [line, folder_line(folder, _first_file_name(Path(folder, found[0])))]
+            return [line, folder_line(folder, _first_file_name(folder / found[0]))]
         seen = ", ".join(map(printable, found)) or "none is seen here"
         return [f'# coco_instances = "…"  # the COCO file that holds the boxes: {seen}', folder_line(folder, None)]
 
 
-def _first_file_name(path: Path) -> Any:
+def _first_file_name(path: Place) -> Any:
     """The file name of the first image, None where the file does not say one."""
     try:
         with path.open(encoding="utf-8-sig") as stream:
@@ -152,24 +150,26 @@ def _number(value: Any) -> int:
         return -1
 
 
-def _stamp(path: str) -> tuple[float, int]:
-    """What tells a file from one that was written over it; nothing for a file that is not on this machine."""
+def _stamp(path: Place) -> tuple[float, int]:
+    """What tells a file from one that was written over it; nothing for a file that is not there."""
     try:
-        found = Path(path).stat()
+        found = path.stat()
     except OSError:
         return 0.0, 0
     return found.st_mtime, found.st_size
 
 
 @lru_cache(maxsize=1)
-def _instances(path: str, stamp: tuple[float, int]) -> Instances:
+def _instances(path: Place, stamp: tuple[float, int]) -> Instances:
     """The file's boxes. Raises UserError for a file that is no COCO file."""
     held = Instances()
     remedy = "set input.coco_instances to the path of a COCO file, from the questions' folder"
     try:
-        with FileSystems.open(path) as stream, io.TextIOWrapper(stream, "utf-8-sig") as text:
+        with path.open(encoding="utf-8-sig") as text:
             for array, entry in named_entries(text, ("images", "annotations", "categories")):
                 _hold(held, array, entry)
+    except (StorageError, StoreUnavailable):
+        raise
     except (OSError, UnicodeDecodeError, NotAnArray) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise UserError(

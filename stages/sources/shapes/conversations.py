@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.responses.placeholders import without_placeholders
+from schemas.storage import Place
 from schemas.text import excerpt
 from stages.sources.options import has_options
 from stages.sources.shapes.base import BadRow, Row, Shape, ShapeSettings, folder_line
@@ -59,7 +60,7 @@ class Conversations(Shape):
             is_named = isinstance(own, str | int) and not isinstance(own, bool) and len(asked) > 1
             yield {**row, **fields, **({id_column: f"{own}-{number}"} if is_named else {})}
 
-    def template(self, columns: frozenset[str], first: Sequence[Row], folder: str) -> list[str]:
+    def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
         """What is done with several questions, and with options in texts where the first rows have some."""
         texts = [text for row in first for text in _user_texts(row)]
         lines = ['turns = "each"  # every question of a conversation is a record; "first": only the first one']

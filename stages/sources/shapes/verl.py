@@ -7,6 +7,7 @@ answer's form behind it), else the text of the prompt's one user turn. ``images`
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from schemas.storage import Place
 from schemas.text import excerpt
 from stages.sources.shapes.base import BadRow, Row, Shape, ShapeSettings
 from stages.sources.shapes.conversations import Turn, placed, read_turns
@@ -38,7 +39,7 @@ class Verl(Shape):
             "media": images,
         }
 
-    def template(self, columns: frozenset[str], first: Sequence[Row], folder: str) -> list[str]:
+    def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
         """Nothing but the shape is needed."""
         return []
 

@@ -12,6 +12,7 @@ import string
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from schemas.storage import Place
 from stages.sources.shapes.base import BadRow, Row, Shape, ShapeSettings, folder_line
 
 MAX_INDEX_CHARS = 64
@@ -52,7 +53,7 @@ class VlmEvalKit(Shape):
             "media": list(_media(row, index)),
         }
 
-    def template(self, columns: frozenset[str], first: Sequence[Row], folder: str) -> list[str]:
+    def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
         """The folder of images that are given by path."""
         if "image_path" not in columns:
             return []

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from apache_beam.io.localfilesystem import LocalFileSystem
 
 from inference.cache.replies import CacheEntry, CacheInUse, ReplyCache
 from inference.cache.shared import SegmentStore, local_folder_of, open_cache, prune_segments, shared_location
 from inference.request import Completion
+from schemas.storage import Place, RemotePath, StorageError, StorageSettings, StoreUnavailable
+
+from ...stores.faults import between
 
 NEVER_S = 3600.0
 CHILD = """
@@ -28,55 +30,23 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-class ShelfFileSystem(LocalFileSystem):
-    """A remote store for the tests: ``rack://`` in front of a local path, registered by being a subclass."""
-
-    @classmethod
-    def scheme(cls) -> str:
-        return "rack"
-
-    def _path_open(self, path, mode, mime_type="", compression_type="auto"):  # type: ignore[no-untyped-def]
-        return super()._path_open(path.removeprefix("rack://"), mode, mime_type, compression_type)
-
-    def create(self, path, mime_type="", compression_type="auto"):  # type: ignore[no-untyped-def]
-        return super().create(path.removeprefix("rack://"), mime_type, compression_type)
-
-    def exists(self, path: str) -> bool:
-        return super().exists(path.removeprefix("rack://"))
-
-    def size(self, path: str) -> int:
-        return super().size(path.removeprefix("rack://"))
-
-    def metadata(self, path: str):  # type: ignore[no-untyped-def]
-        found = super().metadata(path.removeprefix("rack://"))
-        found.path = path
-        return found
-
-    def _list(self, dir_or_prefix: str):  # type: ignore[no-untyped-def]
-        for found in super()._list(dir_or_prefix.removeprefix("rack://")):
-            found.path = f"rack://{found.path}"
-            yield found
-
-    def rename(self, source_file_names: list[str], destination_file_names: list[str]) -> None:
-        plain = [[n.removeprefix("rack://") for n in names] for names in (source_file_names, destination_file_names)]
-        super().rename(*plain)
-
-    def delete(self, paths: list[str]) -> None:
-        super().delete([path.removeprefix("rack://") for path in paths])
-
-
 def entry(key: str, text: str = "text", finish: str = "stop", max_tokens: int = 100) -> CacheEntry:
     return CacheEntry(key, "policy", "p.v1", "m", max_tokens, Completion(text, f"\ud83d {key}", finish))
 
 
-@pytest.fixture(params=["", "rack://"], ids=["mounted", "remote"])
-def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return f"{request.param}{tmp_path}/shared"
+@pytest.fixture(params=["mounted", "s3", "gs"])
+def shared(request: pytest.FixtureRequest, tmp_path: Path, new_bucket: Callable[..., RemotePath]) -> Place:
+    return (tmp_path if request.param == "mounted" else new_bucket(request.param)) / "shared"
 
 
 @pytest.fixture
-def segments(tmp_path: Path) -> Path:
-    return tmp_path / "shared" / "segments"
+def location(shared: Place) -> str:
+    return str(shared)
+
+
+@pytest.fixture
+def segments(shared: Place) -> Place:
+    return shared / "segments"
 
 
 @pytest.fixture
@@ -104,7 +74,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
         pause.wait(0.01)
 
 
-def test_two_stores_find_each_others_replies(opened: Opened, segments: Path) -> None:
+def test_two_stores_find_each_others_replies(opened: Opened, segments: Place) -> None:
     one, other = opened("a"), opened("b")
     one.put([entry("1", "first")])
     other.put([entry("2", "second")])
@@ -137,14 +107,14 @@ def test_what_a_closed_store_had_is_found_on_another_machine(opened: Opened) -> 
 
 
 def test_a_killed_process_has_its_replies_uploaded_by_the_next(opened: Opened, tmp_path: Path, location: str) -> None:
-    done = subprocess.run([sys.executable, "-c", CHILD, f"{tmp_path}/shared", str(tmp_path / "a")], timeout=60)
+    done = subprocess.run([sys.executable, "-c", CHILD, location, str(tmp_path / "a")], timeout=60)
     assert done.returncode == -signal.SIGKILL
     assert opened("b").count() == 0
     assert set(opened("a").get(["from the dead"])) == {"from the dead"}
     assert opened("c").count() == 1
 
 
-def test_torn_and_foreign_segments_are_passed_over_and_counted(opened: Opened, segments: Path) -> None:
+def test_torn_and_foreign_segments_are_passed_over_and_counted(opened: Opened, segments: Place) -> None:
     one = opened("a")
     one.put([entry("1")])
     one.close()
@@ -162,9 +132,9 @@ def test_torn_and_foreign_segments_are_passed_over_and_counted(opened: Opened, s
     assert other.torn == 1
 
 
-def test_an_upload_that_fails_is_tried_again_and_raises_at_close(
-    opened: Opened, tmp_path: Path, segments: Path, location: str
-) -> None:
+@pytest.mark.parametrize("shared", ["mounted"], indirect=True)
+def test_an_upload_that_fails_is_tried_again_and_raises_at_close(opened: Opened, tmp_path: Path, location: str) -> None:
+    segments = tmp_path / "shared" / "segments"
     store = SegmentStore(location, str(tmp_path / "a"), 0.02)
     segments.parent.mkdir(exist_ok=True)
     segments.write_bytes(b"a file where the folder should be")
@@ -193,12 +163,39 @@ def test_a_location_that_is_a_file_is_refused_at_once(tmp_path: Path) -> None:
     ReplyCache(str(tmp_path / "a" / "replies.sqlite"), exclusive=True).close()
 
 
-def test_a_location_with_a_pattern_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="pattern"):
-        SegmentStore("gs://bucket/a*", str(tmp_path / "a"))
+def test_a_location_that_no_store_has_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="not nowhere://"):
+        SegmentStore("nowhere://bucket/a", str(tmp_path / "a"))
 
 
-def test_compaction_keeps_every_reply(opened: Opened, segments: Path) -> None:
+@pytest.mark.parametrize("scheme", ["s3", "gs"])
+def test_a_store_that_is_away_loses_no_reply(
+    scheme: str, request: pytest.FixtureRequest, new_bucket: Callable[..., RemotePath], tmp_path: Path
+) -> None:
+    with between(request.getfixturevalue(f"{scheme}_url")) as (url, faults):
+        location = f"{new_bucket(scheme, url)}/odd [name]*"
+        impatient = StorageSettings(endpoint_url=url, gs_endpoint_url=url, retry_s=0.3)
+        store = SegmentStore(location, str(tmp_path / "a"), 0.05, impatient)
+        store.put([entry("1")])
+        faults.fail_for(1.5)
+        store.put([entry("2")])
+        wait_until(lambda: faults.failed > 1)
+        store.put([entry("3")])
+        wait_until(lambda: not faults.is_failing())
+        store.close()
+        store = SegmentStore(location, str(tmp_path / "a"), NEVER_S, impatient)
+        store.put([entry("4")])
+        faults.fail_for(60)
+        with pytest.raises(StoreUnavailable):
+            store.close()
+        faults.fail_for(0)
+        for name, keys in (("b", set("123")), ("a", set("1234")), ("c", set("1234"))):
+            other = SegmentStore(location, str(tmp_path / name), NEVER_S, impatient)
+            assert other.get("1234").keys() == keys
+            other.close()
+
+
+def test_compaction_keeps_every_reply(opened: Opened, segments: Place) -> None:
     one, other = opened("a"), opened("b")
     for n in range(5):
         one.put([entry(str(n), "cut", "length", n + 1)])
@@ -250,17 +247,19 @@ def test_a_lost_note_of_what_was_uploaded_costs_a_second_upload_only(opened: Ope
     assert opened("b").count() == 1
 
 
-def test_open_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_bucket: Callable[..., RemotePath]) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     memory, local = open_cache(":memory:"), open_cache(str(tmp_path / "c" / "replies.sqlite"))
     assert (type(memory), type(local)) == (ReplyCache, ReplyCache)
-    remote = open_cache(f"rack://{tmp_path}/far/replies.sqlite")
+    far = new_bucket("s3") / "far"
+    remote = open_cache(f"{far}/replies.sqlite")
     assert isinstance(remote, SegmentStore)
     remote.put([entry("1")])
     for cache in (memory, local, remote):
         cache.close()
-    assert len(list((tmp_path / "far" / "segments").iterdir())) == 1
-    folder = local_folder_of(f"rack://{tmp_path}/far")
+    assert len(list((far / "segments").iterdir())) == 1
+    folder = local_folder_of(str(far))
+    assert folder != local_folder_of(str(far), StorageSettings(endpoint_url="http://elsewhere"))
     assert folder.parent == tmp_path / "home" / "groundtrace"
     assert (folder / "replies.sqlite").is_file()
     assert shared_location("gs://b/run/cache/replies.sqlite") == "gs://b/run/cache"

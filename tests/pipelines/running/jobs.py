@@ -56,11 +56,11 @@ def write_job(
         (folder / name).mkdir(parents=True, exist_ok=True)
     numbers, ids = [number for number, _ in read], [row_id for _, row_id in read]
     table = pa.Table.from_arrays([pa.array(numbers, pa.int64()), pa.array(ids, pa.string())], schema=READ_SCHEMA)
-    write_table(str(folder / RECORDS / attempt_name("read.parquet")), table)
+    write_table(folder / RECORDS / attempt_name("read.parquet"), table)
     lines = [write_set(folder, name, ends.get(name, ())) for name in SCHEMAS]
     lines += [side_line(each) for each in side]
     lines += [artifact_line(name, text) for name, text in (artifacts or {}).items()]
-    write_manifest(str(folder), lines)
+    write_manifest(folder, lines)
     return folder
 
 

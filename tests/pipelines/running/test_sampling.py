@@ -7,6 +7,7 @@ import pytest
 
 from pipelines.running.inputs import find_input
 from pipelines.running.sampling import SAMPLED_RECORDS, Problem, Sample, sample_records
+from stages.ingest_records import MediaRoots
 from stages.sources.base import RowSettings
 
 GOOD = {"source": "s", "license": "MIT", "media": "a.png", "question": "How many?", "answer": "2"}
@@ -22,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
 def look(folder: Path, *records: dict[str, object]) -> Sample:
     (folder / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
     found = find_input(str(folder))
-    return sample_records(found.sources, RowSettings(), found.media_root, None)
+    return sample_records(found.sources, RowSettings(), MediaRoots(found.media_root, ""), None)
 
 
 def test_records_are_read_checked_and_their_media_decoded(folder: Path) -> None:

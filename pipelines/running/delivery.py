@@ -1,0 +1,179 @@
+"""A run folder in a store: worked on in a folder of this machine, and delivered when the run has succeeded.
+
+The runner's workers are on this machine too, so that a run's staging, its drawn images and its notes lie on its disk.
+What must outlast the machine goes to the store at once: replies into ``cache/`` (:mod:`inference.cache.shared`), and
+what was paid into ``ledger/``, each every few seconds. At the end the old outputs are copied to ``previous/`` where
+they are to be kept, the new ones are put under their names, and ``run.json`` is written last: while it is not there,
+the folder holds no finished run.
+"""
+
+import contextlib
+import logging
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipelines.running.errors import RunPaused
+from publishing.figures import FAILED_PAGE
+from schemas.errors import UserError
+from schemas.lease import FOLDER as LEASE_FOLDER
+from schemas.lease import Lease, leased
+from schemas.remote_path import RemotePath
+from schemas.storage import StoreUnavailable, check_bucket
+from stages.sources.base import RUN_MARKER
+
+UPLOAD_EVERY_S = 5.0
+SETS = ("sft", "rl", "rejected")
+LEDGER, MEDIA, PREVIOUS, SUMMARY = "ledger", "media", "previous", "run.json"
+_STAYS = (*SETS, MEDIA, PREVIOUS, "cache", "logs", LEASE_FOLDER)
+"""What of a run folder in a store is not fetched to work on it."""
+_log = logging.getLogger(__name__)
+
+
+class DeliveryError(UserError):
+    """The folder in the store cannot be a run's."""
+
+
+class Delivery:
+    """The folder ``target`` in a store, and ``root``, the one on this machine that stands for it while a run lasts.
+
+    ``root`` is a temporary folder, which goes with this object. Raises :class:`DeliveryError` for a target that holds
+    something else than a run, and :class:`schemas.storage.StorageError`. Wherever the store stays away,
+    :class:`pipelines.running.errors.RunPaused` is raised.
+    """
+
+    def __init__(self, target: RemotePath) -> None:
+        self.target = target
+        self._folder = tempfile.TemporaryDirectory(prefix="groundtrace-run-", ignore_cleanup_errors=True)
+        self.root = Path(self._folder.name).resolve() / target.name
+        self._sent: dict[str, tuple[int, int]] = {}
+        self._lease: Lease | None = None
+        with _resumable():
+            self._fetch()
+
+    def _fetch(self) -> None:
+        target = self.target
+        check_bucket(target)
+        found = [str(path.relative_to(target)) for path in target.walked()]
+        others = [name for name in found if name.split("/")[0] not in (LEASE_FOLDER, LEDGER, "cache", FAILED_PAGE)]
+        if others and RUN_MARKER not in others:
+            raise DeliveryError(f"{target} is not empty and not a run folder: choose another --output")
+        for name in found:
+            if name.split("/")[0] not in _STAYS:
+                (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+                (self.root / name).write_bytes((target / name).read_bytes())
+
+    def __str__(self) -> str:
+        return str(self.target)
+
+    @property
+    def cache_path(self) -> str:
+        """The reply cache of the run, in the store."""
+        return f"{self.target}/cache/replies.sqlite"
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the folder for this process, and keep in it what the run notes of its costs and of its failure.
+
+        Raises :class:`schemas.lease.Held` where another process holds it.
+        """
+        with _resumable(), leased(self.target) as self._lease:
+            ended = threading.Event()
+            thread = threading.Thread(target=self._keep_sending, args=(ended,), name="ledger", daemon=True)
+            thread.start()
+            try:
+                yield
+            finally:
+                ended.set()
+                thread.join()
+                self._send_ledger()
+                self._send_failure()
+
+    def begin(self) -> None:
+        """Say in the store which input the folder belongs to, unless it is another's until this run has succeeded."""
+        with _resumable():
+            if not (self.target / RUN_MARKER).exists():
+                (self.target / RUN_MARKER).upload(self.root / RUN_MARKER)
+            (self.target / FAILED_PAGE).unlink(missing_ok=True)
+
+    def deliver(self, keep_previous: bool) -> None:
+        """Put the outputs of a run that succeeded in the place of the old ones; see the module.
+
+        Raises :class:`schemas.lease.Lost` where the folder is not this process's any more; nothing is changed then.
+        """
+        with _resumable():
+            self._deliver(keep_previous)
+
+    def _deliver(self, keep_previous: bool) -> None:
+        assert self._lease is not None, "a folder is delivered while it is held"
+        old, new = self._outputs_there(), self._outputs_here()
+        media = {path.name for path in (self.target / MEDIA).iterdir()}
+        for file in sorted((self.root / MEDIA).glob("*")):
+            if file.name not in media and not file.name.startswith("."):
+                (self.target / MEDIA / file.name).upload(file)
+        self._lease.check()
+        if keep_previous and SUMMARY in old:
+            for path in (self.target / PREVIOUS).walked():
+                path.unlink()
+            for name in sorted(old, key=SUMMARY.__eq__):
+                (self.target / name).copy_to(self.target / PREVIOUS / name)
+            self._lease.check()
+        (self.target / SUMMARY).unlink(missing_ok=True)
+        for name in sorted(new - {SUMMARY}):
+            (self.target / name).upload(self.root / name)
+        for name in sorted(old - new - {SUMMARY}):
+            (self.target / name).unlink(missing_ok=True)
+        self._lease.check()
+        (self.target / SUMMARY).upload(self.root / SUMMARY)
+
+    def _outputs_here(self) -> set[str]:
+        """The files of the outputs, by their paths in the folder."""
+        found = (path.relative_to(self.root).as_posix() for path in self.root.rglob("*") if path.is_file())
+        return {name for name in found if _is_output(name)}
+
+    def _outputs_there(self) -> set[str]:
+        return {name for path in self.target.walked() if _is_output(name := str(path.relative_to(self.target)))}
+
+    def _keep_sending(self, ended: threading.Event) -> None:
+        while not ended.wait(UPLOAD_EVERY_S):
+            try:
+                self._send_ledger()
+            except Exception as error:  # whatever the store says: it is tried again, and the last time raises
+                _log.warning("what %s has cost could not be noted there, trying on: %s", self.target, error)
+
+    def _send_ledger(self) -> None:
+        """Make the ledger in the store what it is here."""
+        here: dict[str, tuple[int, int]] = {}
+        for path in sorted((self.root / LEDGER).rglob("*")):
+            with contextlib.suppress(FileNotFoundError):  # a note that was taken back meanwhile
+                if path.is_file() and not path.name.startswith("."):
+                    name, stat = path.relative_to(self.root).as_posix(), path.stat()
+                    here[name] = (stat.st_size, stat.st_mtime_ns)
+                    if self._sent.get(name) != here[name]:
+                        (self.target / name).write_bytes(path.read_bytes())
+        gone = [path for path in (self.target / LEDGER).walked() if str(path.relative_to(self.target)) not in here]
+        for path in gone:
+            path.unlink()
+        self._sent = here
+
+    def _send_failure(self) -> None:
+        if (self.root / FAILED_PAGE).is_file():
+            (self.target / FAILED_PAGE).upload(self.root / FAILED_PAGE)
+
+
+@contextlib.contextmanager
+def _resumable() -> Iterator[None]:
+    """A store that stays away pauses the run, which the same command goes on with."""
+    try:
+        yield
+    except StoreUnavailable as error:
+        raise RunPaused(str(error)) from error
+
+
+def _is_output(name: str) -> bool:
+    """Whether a file of a run folder, by its path in it, is of what a run writes anew and puts in place."""
+    top, _, below = name.partition("/")
+    if top in SETS:
+        return below.endswith(".parquet")
+    return not below and not top.startswith(".") and top != FAILED_PAGE

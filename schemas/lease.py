@@ -1,0 +1,134 @@
+"""A folder of a store held by one writing process, as ``schemas.files.locked`` holds a folder of a disk.
+
+A lease is an object ``.lease/<number>.json`` that its holder writes anew every :data:`RENEW_S` seconds; the highest
+number counts, and each is created only if it is absent, so that of several takers one succeeds. Nothing frees the lease
+of a process that died: it has run out :data:`LASTS_S` seconds after its last sign. Since the clocks of two machines may
+differ, a lease that seems to have run out is watched for another :data:`RENEW_S` seconds before it is taken over. A
+holder that was cut off from the store for so long sees at :meth:`Lease.check` that it is none any more.
+"""
+
+import contextlib
+import json
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any, Final
+
+from schemas.errors import UserError
+from schemas.remote_path import RemotePath
+
+FOLDER: Final = ".lease"
+LASTS_S: Final = 60.0
+RENEW_S: Final = 10.0
+_log = logging.getLogger(__name__)
+
+
+class Held(UserError):
+    """Another process writes the folder."""
+
+
+class Lost(UserError):
+    """The lease ran out, since the store could not be reached, and another process may write the folder."""
+
+
+class Lease:
+    """The lease of this process on a folder; made by :func:`leased`."""
+
+    def __init__(self, folder: RemotePath, lasts_s: float, renew_s: float) -> None:
+        self._folder, self._lasts_s, self._renew_s = folder, lasts_s, renew_s
+        self._me = {"holder": uuid.uuid4().hex, "host": socket.gethostname(), "pid": os.getpid()}
+        self._ended = threading.Event()
+        self._is_lost = False
+        self._number = self._take()
+        self._signed_s = time.monotonic()
+        self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raises :class:`Lost` where the folder may be another's by now; asks the store."""
+        if self._newest() != self._number:
+            self._is_lost = True
+        if self._is_lost or time.monotonic() - self._signed_s > self._lasts_s:
+            raise Lost(
+                f"{self._folder} may be written by another process, since the store could not be reached for "
+                f"{self._lasts_s:g} s: run the same command again"
+            )
+
+    def release(self) -> None:
+        """Let the folder go."""
+        self._ended.set()
+        self._thread.join()
+        if not self._is_lost:
+            self._object(self._number).write_bytes(self._text(until_s=0.0))
+
+    def _take(self) -> int:
+        newest = self._newest()
+        if newest:
+            self._refuse_living(newest)
+        if not self._object(newest + 1).create(self._text()):
+            raise self._held({})
+        for number in range(max(1, newest - 1), newest + 1):
+            self._object(number).unlink(missing_ok=True)
+        return newest + 1
+
+    def _refuse_living(self, number: int) -> None:
+        """Raises :class:`Held` where the holder of this lease lives."""
+        told = self._read(number)
+        if told.get("until_s", 0.0) > time.time():
+            raise self._held(told)
+        if told.get("until_s") == 0.0:  # it was let go
+            return
+        time.sleep(self._renew_s * 1.5)
+        if self._read(number) != told or self._newest() != number:
+            raise self._held(told)
+
+    def _held(self, told: dict[str, Any]) -> Held:
+        who = f" (process {told.get('pid')} on {told.get('host')})" if told else ""
+        return Held(
+            f"another process{who} is writing {self._folder}: wait for its end, or choose another --output; "
+            f"the folder of a process that died is free {self._lasts_s:g} s later"
+        )
+
+    def _renew(self) -> None:
+        while not self._ended.wait(self._renew_s):
+            began_s = time.monotonic()
+            try:
+                if self._newest() != self._number:
+                    self._is_lost = True
+                    return
+                self._object(self._number).write_bytes(self._text())
+                self._signed_s = began_s
+            except Exception as error:  # the store is away: the next time may be better, and check() knows the time
+                _log.warning("the lease on %s could not be renewed: %s", self._folder, error)
+
+    def _newest(self) -> int:
+        """The highest number of a lease there, 0 for none."""
+        names = (path.name.removesuffix(".json") for path in (self._folder / FOLDER).iterdir())
+        return max((int(name) for name in names if name.isdecimal()), default=0)
+
+    def _object(self, number: int) -> RemotePath:
+        return self._folder / FOLDER / f"{number}.json"
+
+    def _read(self, number: int) -> dict[str, Any]:
+        try:
+            found = json.loads(self._object(number).read_bytes())
+        except (FileNotFoundError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _text(self, until_s: float | None = None) -> bytes:
+        return json.dumps(self._me | {"until_s": time.time() + self._lasts_s if until_s is None else until_s}).encode()
+
+
+@contextlib.contextmanager
+def leased(folder: RemotePath, lasts_s: float = LASTS_S, renew_s: float = RENEW_S) -> Iterator[Lease]:
+    """Hold a folder of a store for this process. Raises :class:`Held` where another one holds it."""
+    lease = Lease(folder, lasts_s, renew_s)
+    try:
+        yield lease
+    finally:
+        lease.release()

@@ -1,0 +1,86 @@
+"""A folder of a store, such as a finished run, brought to this machine to be read as a folder on its disk.
+
+What reads a run reads it many times and at random (DuckDB, memory maps), so its files are fetched once and kept under
+the user's cache folder; a later call fetches only what has changed. A copy is always of one moment: where ``run.json``,
+which a run writes last, changes meanwhile, the copy is made again.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from filelock import FileLock
+
+from schemas.files import write_atomically, written_whole
+from schemas.object_store import STANDARD, StorageError, StorageSettings
+from schemas.remote_path import RemotePath, Stat
+from schemas.storage import check_bucket, endpoint_of, is_in_store, place
+
+RUN_MARKER: Final = "input.json"
+LAST_WRITTEN: Final = "run.json"
+_NOT_OF_A_RUN: Final = ("cache", "media", "previous", "logs", "failed.html")
+"""What stands in a run folder that nobody reads who reads the run."""
+MAX_TRIES: Final = 5
+PIECE_BYTES: Final = 8 * 2**20
+
+
+def local_copy(name: str, storage: StorageSettings = STANDARD) -> Path:
+    """The folder that a name stands for: a local path as it is, with ``~`` expanded; one of a store as a copy here.
+
+    Of a run folder its cache and its drawn images are left out. Raises :class:`schemas.storage.StorageError` where
+    there is nothing at a URL.
+    """
+    if not is_in_store(name):
+        return Path(name).expanduser()
+    folder = place(name, storage)
+    assert isinstance(folder, RemotePath)
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundtrace" / "copies"
+    digest = hashlib.sha256(f"{endpoint_of(str(folder), storage)}{folder}".encode()).hexdigest()[:32]
+    root = base / digest
+    root.mkdir(parents=True, exist_ok=True)
+    with FileLock(root / ".lock"):
+        for _ in range(MAX_TRIES):
+            if _is_brought(folder, root / folder.name, root / "versions.json"):
+                return root / folder.name
+    raise StorageError(f"{folder} changes all the time: wait until its run has ended")
+
+
+def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
+    """Make the copy what the folder is; returns whether it stayed the same meanwhile."""
+    found = _wanted(folder)
+    if not found:
+        check_bucket(folder)
+        raise StorageError(f"there is nothing at {folder}: give the folder that `beam run` had as --output")
+    try:
+        versions = json.loads(known.read_bytes())
+    except (OSError, ValueError):
+        versions = {}
+    for path in (path for path in target.rglob("*") if path.is_file()):
+        if path.relative_to(target).as_posix() not in found:
+            path.unlink()
+    for relative, stat in found.items():
+        stamp, file = [stat.st_size, stat.version], target / relative
+        if versions.get(relative) != stamp or not file.is_file() or file.stat().st_size != stat.st_size:
+            _fetch(folder / relative, stat.st_size, file)
+            versions[relative] = stamp
+    write_atomically(known, json.dumps({name: versions[name] for name in found}))
+    return _wanted(folder) == found
+
+
+def _wanted(folder: RemotePath) -> Mapping[str, Stat]:
+    """The files of the folder by their paths in it, without those of a run that nobody reads."""
+    found = {str(path.relative_to(folder)): stat for path, stat in folder.walked().items()}
+    if RUN_MARKER not in found:
+        return found
+    parts = {name: name.split("/")[0] for name in found}
+    return {name: found[name] for name, top in parts.items() if top not in _NOT_OF_A_RUN and not top.startswith(".")}
+
+
+def _fetch(source: RemotePath, size: int, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(target) as unfinished, unfinished.open("wb") as stream:
+        for start in range(0, size, PIECE_BYTES):
+            stream.write(source.read_bytes(start, min(start + PIECE_BYTES, size)))

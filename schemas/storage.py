@@ -1,0 +1,111 @@
+"""Files wherever they are: the one place that knows a local path from an object of ``s3://`` or ``gs://``.
+
+A :data:`Place` is a ``pathlib.Path`` or a :class:`schemas.remote_path.RemotePath`, which has the same methods as far as
+they make sense for an object store. What the two do differently stands here as a function.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TypeAlias
+
+from schemas.files import write_atomically, written_whole
+from schemas.object_store import SCHEMES, STANDARD, StorageError, StorageSettings, StoreUnavailable
+from schemas.object_store import endpoint_of as store_endpoint
+from schemas.remote_path import RemotePath
+
+__all__ = ["STANDARD", "RemotePath", "StorageError", "StorageSettings", "StoreUnavailable"]
+
+Place: TypeAlias = Path | RemotePath
+
+
+def is_remote(name: object) -> bool:
+    """Whether a name, or a place, is not a local path."""
+    return isinstance(name, RemotePath) or "://" in str(name)
+
+
+def is_in_store(name: str) -> bool:
+    """Whether a name is a URL of one of the stores that there are."""
+    return name.partition("://")[0] in SCHEMES and "://" in name
+
+
+def place(name: str, storage: StorageSettings = STANDARD) -> Place:
+    """The place that a name stands for. Raises :class:`StorageError` for a URL of a scheme that there is not, without a
+    bucket, or with a ``..`` in it.
+    """
+    if not is_remote(name):
+        return Path(name)
+    scheme, _, rest = name.partition("://")
+    parts = [part for part in rest.split("/") if part not in ("", ".")]
+    if scheme not in SCHEMES:
+        known = " and ".join(f"{each}://" for each in SCHEMES)
+        raise StorageError(f"{name}: locations are local paths, {known}, not {scheme}://")
+    if not parts or rest.startswith("/"):
+        raise StorageError(f"{name} names no bucket: write {scheme}://BUCKET/PATH")
+    if ".." in parts or not name.isprintable():
+        raise StorageError(f"{name}: a URL must not hold .. or signs that cannot be seen")
+    return RemotePath(f"{scheme}://{'/'.join(parts)}", storage)
+
+
+def joined(name: str, below: str) -> str:
+    """The name of a file in a folder, as the user named the folder."""
+    return f"{name.rstrip('/')}/{below}" if is_in_store(name) else str(Path(name) / below)
+
+
+def storage_of(target: Place) -> StorageSettings:
+    """The settings with which a remote place is reached; the standard ones for a local path."""
+    return target.storage if isinstance(target, RemotePath) else STANDARD
+
+
+def arrow_source(target: Place) -> Path | IO[bytes]:
+    """What pyarrow reads a file from: a local path, or a stream that can seek."""
+    return target.open("rb") if isinstance(target, RemotePath) else target
+
+
+def endpoint_of(name: str, storage: StorageSettings) -> str:
+    """Where the store of a URL answers, as far as settings and variables say; "" for its maker's own and for paths."""
+    return store_endpoint(name.partition("://")[0], storage) if is_in_store(name) else ""
+
+
+def write_whole(target: Place, data: bytes | str) -> None:
+    """Put the bytes, or the text as UTF-8, in the file's place; a reader sees the old ones or all of these."""
+    if isinstance(target, RemotePath):
+        target.write_bytes(data.encode() if isinstance(data, str) else data)
+    else:
+        write_atomically(target, data)
+
+
+@contextlib.contextmanager
+def written_to(target: Place) -> Iterator[Path]:
+    """A local file to write, which is put at ``target`` when the body ends; nothing is where it raises.
+
+    For a remote target the file is in the folder for temporary files, and is uploaded.
+    """
+    if not isinstance(target, RemotePath):
+        with written_whole(target) as unfinished:
+            yield unfinished
+        return
+    with tempfile.TemporaryDirectory(prefix="groundtrace-") as folder:
+        unfinished = Path(folder) / "upload"
+        yield unfinished
+        target.upload(unfinished)
+
+
+def create_only(target: Place, data: bytes) -> bool:
+    """Write the file unless it is there; returns whether these bytes stand there. Of several writers one succeeds."""
+    if isinstance(target, RemotePath):
+        return target.create(data)
+    try:
+        with target.open("xb") as stream:
+            stream.write(data)
+    except FileExistsError:
+        return target.read_bytes() == data
+    return True
+
+
+def check_bucket(target: Place) -> None:
+    """Raises :class:`StorageError` where a remote place is in no bucket that there is."""
+    if isinstance(target, RemotePath) and not target.bucket.exists():
+        name = target.bucket.url.partition("://")[2]
+        raise StorageError(f"{target}: there is no bucket {name}: create it, or correct the name")
