@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
 RECIPES := judge_think_answer dual_stream rubric_curriculum crop_and_answer
 
-.PHONY: setup demo demo-recipes test lint bench learn test-browser test-dataflow test-loaders test-trl test-vllm setup-vllm clean
+.PHONY: setup demo demo-recipes test lint bench learn test-browser test-dataflow test-loaders test-stores test-trl test-vllm setup-vllm clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -59,6 +59,9 @@ test-browser: $(VENV)/.browser  ## the pages of real runs in a headless Chromium
 test-loaders: $(VENV)/.all  ## exports in the data loaders of verl, ms-swift, LLaMA-Factory, OpenRLHF, polars and webdataset
 	sh tests/publishing/exports/loaders/make_venv.sh $(BIN)/python
 	PYTHONPATH=. .venv-loaders/bin/python -m pytest -m loaders tests/publishing/exports
+
+test-stores: $(VENV)/.all  ## whole runs with input, cache and output in S3 and GCS, as moto and a stand-in have them
+	$(BIN)/python -m pytest -n 2 -m stores tests/pipelines
 
 test-dataflow: $(VENV)/.gcp  ## submissions to Dataflow, against a stand-in for it and for Cloud Storage
 	$(BIN)/python -m pytest -m dataflow tests/pipelines

@@ -74,6 +74,6 @@ def write_failure(root: Path, failure: Failure, staging: Path, summary: RunSumma
 def _standing(root: Path) -> RunSummary | None:
     """The finished run whose outputs stand in the folder, if any."""
     try:
-        return read_summary(root)
+        return read_summary(root, checked=False)
     except InspectError:
         return None

@@ -20,7 +20,7 @@ def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool 
     None where there is none. Its outputs are to be kept where anything differs.
     """
     try:
-        old = read_summary(root)
+        old = read_summary(root, checked=False)
     except InspectError:
         return None
     before, now = dict(flat(read_config(root / "config.toml"))), dict(flat(tomllib.loads(config)))

@@ -21,7 +21,7 @@ def _earlier_run(plan: Plan) -> RunSummary | None:
     sha256 = config_sha256(plan.settings)
     for folder in (plan.folder, *plan.folder.beside(plan.input.fingerprint)):
         with contextlib.suppress(InspectError):
-            summary = read_summary(folder.root)
+            summary = read_summary(folder.root, checked=False)
             if (summary.recipe, summary.config_sha256) == (plan.recipe.name, sha256) and summary.counts.input:
                 return summary
     return None

@@ -257,7 +257,7 @@ def _check_replaced(plan: Plan, limit: int, preview: bool) -> None:
     Raises :class:`RunFolderError`. A preview may take the place of any preview.
     """
     try:
-        held = read_summary(plan.folder.root)
+        held = read_summary(plan.folder.root, checked=False)
     except InspectError:
         return  # no finished run, or none that can be read
     records, most = held.counts.input, count_records(plan.context.sources, limit)

@@ -18,6 +18,8 @@ from trainer.shards import Shards
 
 from ..stores.faults import between
 
+pytestmark = pytest.mark.stores
+
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "data/sample"
 RECORDS = 6

@@ -15,7 +15,7 @@ from inference.cache.replies import ReplyCache
 from inference.cache.shared import gathered, shared_location
 from inference.cache.shared_files import SegmentFiles
 from schemas.errors import UserError
-from schemas.storage import is_remote
+from schemas.storage import StorageError, is_remote, place
 
 
 class CacheCommandError(UserError):
@@ -36,6 +36,10 @@ class Place:
 def find_cache(named: str) -> Place:
     """The cache that a command line names. Raises :class:`CacheCommandError` when there is none."""
     if is_remote(named):
+        try:
+            place(named)
+        except StorageError as error:
+            raise CacheCommandError(str(error)) from error
         location = (shared_location(named) or named) if named.endswith(".sqlite") else named.rstrip("/")
         for each in (location, f"{location}/cache"):
             if _has_segments(each):
