@@ -38,9 +38,9 @@ from schemas.revision import code_revision
 from schemas.run_summary import TRAINING_SETS, RunSummary, StageFigures, TargetFigures
 from stages.draw_questions import Draw
 from stages.plumbing.metrics import clear_board
-from stages.plumbing.packing import packing
 from stages.plumbing.recipe import Recipe
 from stages.plumbing.rows import RowContext, has_extra_scores
+from stages.plumbing.spill import spooling
 from stages.sources.base import RUN_MARKER
 
 
@@ -132,7 +132,7 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
         plan.settings.write.other_traces,
         plan.settings.write.rejected_images,
     )
-    with plan.folder.job() as folder, packing(str(folder / SPOOL) if is_local(options) else ""):
+    with plan.folder.job() as folder, spooling(str(folder / SPOOL) if is_local(options) else ""):
         pipeline = beam.Pipeline(runner=choose_runner(options, recipe_file(arguments.pipeline)), options=options)
         wired = wire(recipe, pipeline, context, plan.settings)
         write_ends(wired, shared, str(folder), context.roots, plan.settings.write)
