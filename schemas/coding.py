@@ -1,6 +1,6 @@
 """The one way a record type is declared: frozen, hashable, and made to be coded as a Beam row.
 
-Beam takes seconds to import, so it is left to who builds pipelines: :mod:`stages.plumbing.coding` registers the record
+Beam takes seconds to import, so it is left to who builds pipelines: :mod:`stages.plumbing.packing` registers the record
 types with it. Beam's row coder reads the field types of the class, so record modules must not postpone annotations (no
 ``from __future__ import annotations``). It decodes every sequence as a list; records turn lists into tuples
 again, so that a decoded record equals the one that was encoded and stays hashable. A row names its type by an id, which

@@ -2,7 +2,8 @@
 
 Every record type is written compressed, and into a spool if there is one (:mod:`stages.plumbing.spill`): Beam's runner
 on one machine keeps several copies of what crosses a shuffle, as its coder wrote it, and so holds little of each.
-:mod:`stages.plumbing.coding` registers the coder for all of them.
+Our own coder is one that a runner in another language hands on as bytes. Beam's row coder is one that it would read, and Java's reads ours wrong: Python writes ``str | None`` as a type that only Python knows. Who
+imports this module has all record types registered, also those that are declared later.
 """
 
 import functools
@@ -10,8 +11,10 @@ import zlib
 from typing import Any
 
 from apache_beam.coders import Coder, RowCoder
+from apache_beam.coders.typecoders import registry
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
+from schemas.coding import RECORD_MODULES, for_each_record
 from stages.plumbing.spill import read_spilled, spill, spool_folder
 
 LEVEL = 1
@@ -72,3 +75,20 @@ class PackedCoder(Coder):
 
     def __hash__(self) -> int:
         return hash((self._kind, self._folder))
+
+
+_KINDS: list[type] = []
+
+
+def _register(kind: type) -> None:
+    """Register a record type. Beam takes a frozen class in another's fields for a row only while it is coded as one."""
+    _KINDS.append(kind)
+    for each in _KINDS:
+        registry.register_coder(each, RowCoder)
+    registry.register_row(kind)
+    for each in _KINDS:
+        registry.register_coder(each, PackedCoder)
+
+
+for_each_record(_register)
+RECORD_MODULES.add(__name__)

@@ -6,12 +6,13 @@ import uuid
 
 import pytest
 from apache_beam.coders.typecoders import registry
+from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
 from schemas.coding import RECORD_MODULES, record
 from schemas.geometry import Box
 from schemas.input_record import InputRecord
 from schemas.records import Draft, RawRecord, Rejected
-from stages.plumbing import coding
+from stages.plumbing import packing
 from stages.plumbing.packing import PackedCoder
 
 
@@ -44,15 +45,22 @@ def test_a_record_declared_later_is_the_same_after_a_shuffle() -> None:
     assert coder.decode(coder.encode(value)) == value
 
 
+@pytest.mark.parametrize(("kind", "field"), [(Draft, "question"), (Draft, "traces"), (DeclaredLater, "boxes")])
+def test_a_record_in_another_is_a_row_and_no_pickle(kind: type, field: str) -> None:
+    fields = {each.name: each.type for each in SCHEMA_REGISTRY.get_schema_by_id(kind._beam_schema_id).fields}
+    inner = fields[field].array_type.element_type if fields[field].HasField("array_type") else fields[field]
+    assert inner.WhichOneof("type_info") == "row_type"
+
+
 def test_workers_import_what_declares_and_what_registers() -> None:
-    assert {coding.__name__, __name__, "schemas.records", "schemas.geometry"} <= RECORD_MODULES
+    assert {packing.__name__, __name__, "schemas.records", "schemas.geometry"} <= RECORD_MODULES
 
 
 BEAM_FREE = """
 import sys
 import schemas.records, schemas.input_record
 assert "apache_beam" not in sys.modules
-import stages.plumbing.coding
+import stages.plumbing.packing
 from apache_beam.coders.typecoders import registry
 assert type(registry.get_coder(schemas.records.Draft)).__name__ == 'PackedCoder'
 """

@@ -1,6 +1,8 @@
 """Packing for shuffles: what is written comes back, is small, and is refused when it is something else."""
 
 import pickle
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 
@@ -70,6 +72,21 @@ def test_a_packed_draft_is_smaller_than_its_row_and_a_spooled_one_is_a_slip(tmp_
     row = RowCoder(SCHEMA_REGISTRY.get_schema_by_id(Draft._beam_schema_id)).encode(draft)
     assert len(PackedCoder(Draft, "").encode(draft)) < len(row) / 2
     assert len(PackedCoder(Draft, str(tmp_path)).encode(draft)) < 32
+
+
+ELSEWHERE = """
+import pickle, sys
+coder, data = pickle.loads(sys.stdin.buffer.read())
+sys.stdout.buffer.write(coder.encode(coder.decode(data)))
+"""
+
+
+def test_a_coder_alone_is_enough_in_a_process_that_has_imported_nothing() -> None:
+    """Beam unpickles coders before it imports what the options name."""
+    coder, draft = PackedCoder(Rejected, ""), VALUES[4]
+    sent = pickle.dumps((coder, coder.encode(draft)))
+    back = subprocess.run([sys.executable, "-c", ELSEWHERE], input=sent, check=True, capture_output=True).stdout
+    assert coder.decode(back) == draft
 
 
 WHOLE = zlib.compress(b"some data" * 20)
