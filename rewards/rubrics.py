@@ -1,5 +1,6 @@
 """Rubrics (RuCL §3.2): judged with applicability apart from score, then filtered and stratified by the figures."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
@@ -122,7 +123,7 @@ def measure(rubrics: tuple[Rubric, ...], judged: Iterable[tuple[RubricScore, ...
         scores = [score for row in rows for score in row if score.rubric_id == rubric.id]
         passed = [score.score for score in scores if score.applicable and score.score is not None]
         applicability = len(passed) / len(scores) if scores else 0.0
-        pass_rate = sum(passed) / len(passed) if passed else None
+        pass_rate = math.fsum(passed) / len(passed) if passed else None  # whatever order they came in
         measured.append(replace(rubric, applicability=applicability, pass_rate=pass_rate))
     return tuple(measured)
 

@@ -1,18 +1,21 @@
 """The one way a record type is declared: frozen, hashable, and made to be coded as a Beam row.
 
-Beam takes seconds to import, so it is left to who builds pipelines: :mod:`stages.plumbing.coding` registers the record
+Beam takes seconds to import, so it is left to who builds pipelines: :mod:`stages.plumbing.packing` registers the record
 types with it. Beam's row coder reads the field types of the class, so record modules must not postpone annotations (no
 ``from __future__ import annotations``). It decodes every sequence as a list; records turn lists into tuples
 again, so that a decoded record equals the one that was encoded and stays hashable. A row names its type by an id, which
-Beam would draw at random in every process; here it is the type's own name, so that workers in other processes find it.
+Beam would draw at random in every process; here it is made of the type's own name, so that workers in other processes
+find it. It is a UUID, since Beam's runners in Java refuse to read anything else there.
 """
 
 import dataclasses
+import uuid
 from collections.abc import Callable
 from typing import TypeVar, dataclass_transform
 
 RECORD_MODULES: set[str] = set()
 """Modules that declare or register records. A worker process must import them before it decodes its first row."""
+_IDS = uuid.uuid5(uuid.NAMESPACE_URL, "groundtrace:records")
 _RECORDS: list[type] = []
 _ACTIONS: list[Callable[[type], object]] = []
 
@@ -33,7 +36,7 @@ def record(cls: T) -> T:
     if sequences:
         cls.__post_init__ = restore_tuples  # type: ignore[attr-defined]
     made = dataclasses.dataclass(frozen=True)(cls)
-    made._beam_schema_id = f"{cls.__module__}.{cls.__qualname__}".replace(".", "_")  # type: ignore[attr-defined]
+    made._beam_schema_id = str(uuid.uuid5(_IDS, f"{cls.__module__}.{cls.__qualname__}"))  # type: ignore[attr-defined]
     RECORD_MODULES.add(cls.__module__)
     _RECORDS.append(made)
     for action in _ACTIONS:

@@ -21,7 +21,7 @@ from schemas.records import Draft, MediaRef, Question, RawRecord
 from schemas.storage import STANDARD, StorageSettings
 from schemas.text import storable
 from stages.plumbing.metrics import count_in
-from stages.plumbing.packing import packed
+from stages.plumbing.spreading import SpreadByKey
 from stages.plumbing.stage import READ, REJECTED, DraftStage, Reject, Stage, apply, kept_output, rejected_output
 from stages.sources.base import RowSettings, Source
 from stages.sources.registry import read_source
@@ -58,7 +58,6 @@ class InvalidRow:
     detail: str
 
 
-@packed
 @record
 class IngestPart:
     """One of the parts that are joined by record id: a valid record, an invalid row, or a medium of the record."""
@@ -236,6 +235,14 @@ def _rejected(record_id: str, reason: str, detail: str) -> TaggedOutput:
     return rejected_output(STAGE.rejected(record_id, Reject(reason, storable(detail))))
 
 
+def _place(numbered: tuple[int, Source]) -> int:
+    return numbered[0]
+
+
+def _number(raw: RawRecord) -> int:
+    return raw.number
+
+
 STAGE = Stage(
     "ingest",
     "records are parsed; every image is opened and decoded once",
@@ -273,9 +280,11 @@ class IngestRecords(DraftStage):
         """``kept`` drafts, ``rejected``, and ``read``: number and id of each record, apart from what becomes of it."""
         raw = (
             pbegin
-            | "Sources" >> beam.Create(list(self.sources))
+            | "Sources" >> beam.Create(list(enumerate(self.sources)), reshuffle=False)
+            | "SpreadSources" >> SpreadByKey(_place, int, tuple[int, Source])
+            | "Source" >> beam.Values()
             | "Read" >> beam.ParDo(_Read(self.rows, self.roots, self.limit)).with_output_types(RawRecord)
-            | "SpreadRecords" >> beam.Reshuffle()
+            | "SpreadRecords" >> SpreadByKey(_number, int, RawRecord)
         )
         parsed = apply(
             raw,

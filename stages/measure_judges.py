@@ -37,6 +37,7 @@ from schemas.records import Draft, Question, Rejected
 from schemas.responses.response import Response, parse_response
 from stages.plumbing.calling import call_models
 from stages.plumbing.keeping import draft_key
+from stages.plumbing.spreading import SpreadByKey
 from stages.plumbing.stage import REJECTED, SIDE_CALLS, DraftStage, Stage
 
 CALLS_A_TRACE = 2 * len(ASPECTS)
@@ -173,7 +174,7 @@ class MeasureJudges(DraftStage):
             | "Thinks" >> beam.Filter(_thinks)
             | "SampleById" >> beam.combiners.Top.Smallest(self.settings.sample, key=draft_key)
             | "Each" >> beam.FlatMap(list).with_output_types(Draft)
-            | "Spread" >> beam.Reshuffle()
+            | "Spread" >> SpreadByKey(draft_key, str, Draft)
         )
         judged = call_models(sample, "Judge", STAGE, measure, self.models, kept=Measured)
         report = (

@@ -43,6 +43,7 @@ from schemas.quoting import quote
 from schemas.records import Call, Draft, Rejected
 from stages.plumbing.calling import call_models
 from stages.plumbing.keeping import draft_key
+from stages.plumbing.spreading import SpreadByKey
 from stages.plumbing.stage import REJECTED, SIDE_CALLS, DraftStage, Stage
 
 CANDIDATES_PROMPT = "rubric_candidates.v3"
@@ -162,6 +163,10 @@ def _each(tasks: tuple[RubricTask, ...]) -> Iterator[RubricTask]:
     yield from tasks
 
 
+def _task_id(task: RubricTask) -> str:
+    return task.id
+
+
 def _is_attempted(draft: Draft) -> bool:
     return bool(draft.attempts)
 
@@ -204,11 +209,12 @@ class MineRubrics(DraftStage):
             drafts
             | "Attempted" >> beam.Filter(_is_attempted).with_output_types(Draft)
             | "SampleById" >> beam.combiners.Top.Smallest(self.settings.sample, key=draft_key)
-            | "AsSample" >> beam.FlatMap(_as_sample)
+            | "AsSample" >> beam.FlatMap(_as_sample).with_output_types(RubricSample)
         )
         propose = partial(propose_rubrics, settings=self.settings)
         proposed = call_models(sample, "Propose", RUBRIC_CANDIDATES, propose, self.models, kept=tuple[RubricTask, ...])
-        tasks = proposed.kept | "EachTask" >> beam.FlatMap(_each) | "SpreadTasks" >> beam.Reshuffle()
+        each = proposed.kept | "EachTask" >> beam.FlatMap(_each).with_output_types(RubricTask)
+        tasks = each | "SpreadTasks" >> SpreadByKey(_task_id, str, RubricTask)
         judged = call_models(tasks, "Judge", RUBRIC_JUDGE, judge_attempt, self.models, kept=Judged)
         failures = (proposed[REJECTED], judged[REJECTED]) | "Failures" >> beam.Flatten()
         mined = (

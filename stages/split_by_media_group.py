@@ -20,7 +20,6 @@ from schemas.config import Share, settings
 from schemas.ordering import unit_hash
 from schemas.records import Draft
 from stages.plumbing.metrics import count_in
-from stages.plumbing.packing import packed
 from stages.plumbing.stage import DraftStage, Route, Stage, apply, kept_output
 
 SFT, RL = "sft", "rl"
@@ -64,7 +63,6 @@ def side_of(group: str, settings: SplitSettings) -> str:
     return SFT if unit_hash(group, settings.seed, "split") < settings.sft_ratio else RL
 
 
-@packed
 @record
 class SplitPart:
     """One side of the join by id: a draft, or the media group of one."""

@@ -43,9 +43,9 @@ from schemas.run_summary import TRAINING_SETS, RunSummary, StageFigures, TargetF
 from schemas.storage import is_remote
 from stages.draw_questions import Draw
 from stages.plumbing.metrics import clear_board
-from stages.plumbing.packing import packing
 from stages.plumbing.recipe import Recipe, RunContext
 from stages.plumbing.rows import RowContext, has_extra_scores
+from stages.plumbing.spill import spooling
 from stages.sources.base import RUN_MARKER
 
 
@@ -131,7 +131,7 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
     file = recipe_file(arguments.pipeline)
     with (
         plan.folder.job() as folder,
-        packing(str(folder / SPOOL) if is_local(options) else ""),
+        spooling(str(folder / SPOOL) if is_local(options) else ""),
         shipped(options, file, plan.extras),
     ):
         pipeline = wire_job(plan, options, context, str(folder), file)

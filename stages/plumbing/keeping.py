@@ -28,7 +28,7 @@ def draft_key(draft: Draft) -> str:
 
 def last_keys(keyed: Iterable[tuple[str, Iterable[str]]], limits: Limits) -> dict[str, str]:
     """Of each class the highest key that is kept, "" where none is; ``keyed`` are the keys of each class."""
-    keys = {name: sorted(each) for name, each in keyed}
+    keys = dict(sorted((name, sorted(each)) for name, each in keyed))
     kept = limits({name: len(each) for name, each in keys.items()})
     return {name: each[kept[name] - 1] if kept[name] else "" for name, each in keys.items()}
 

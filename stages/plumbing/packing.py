@@ -1,34 +1,23 @@
-"""Packing: how the records that questions travel in are written when they cross a shuffle.
+"""Packing: how records are written when they cross a shuffle, or go from one process to another.
 
-Beam's runner on one machine keeps several copies of what crosses a shuffle, as its coder wrote it. In pipelines built
-while :func:`packing` these records are written compressed, and into a spool if there is one
-(:mod:`stages.plumbing.spill`), so that the runner holds little of each. What a stage sees of them is the same.
+Every record type is written compressed, and into a spool if there is one (:mod:`stages.plumbing.spill`): Beam's runner
+on one machine keeps several copies of what crosses a shuffle, as its coder wrote it, and so holds little of each.
+Our own coder is one that a runner in another language hands on as bytes. Beam's row coder is one that it would read, and Java's reads ours wrong: Python writes ``str | None`` as a type that only Python knows. Who
+imports this module has all record types registered, also those that are declared later.
 """
 
-import contextlib
 import functools
 import zlib
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 from apache_beam.coders import Coder, RowCoder
 from apache_beam.coders.typecoders import registry
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
-from schemas.records import Draft, RawRecord, Rejected
-from stages.plumbing import coding  # noqa: F401 (it registers the record types that are packed here)
-from stages.plumbing.spill import read_spilled, spill, spool_folder, spooling
+from schemas.coding import RECORD_MODULES, for_each_record
+from stages.plumbing.spill import read_spilled, spill, spool_folder
 
 LEVEL = 1
-PACKED: list[type] = [RawRecord, Draft, Rejected]
-
-Kind = TypeVar("Kind", bound=type)
-
-
-def packed(kind: Kind) -> Kind:
-    """Let a record type cross shuffles packed, like those of :data:`PACKED`."""
-    PACKED.append(kind)
-    return kind
 
 
 def unpacked(data: bytes) -> bytes:
@@ -55,6 +44,10 @@ class PackedCoder(Coder):
     def __init__(self, kind: Any, folder: str) -> None:
         self._kind, self._folder = kind, folder
         self._row = _row_coder(kind)
+
+    def __reduce__(self) -> Any:
+        """Only the type travels: a worker makes the row's coder of its own class, which has the methods."""
+        return PackedCoder, (self._kind, self._folder)
 
     @classmethod
     def from_type_hint(cls, kind: Any, registry: Any) -> "PackedCoder":
@@ -84,17 +77,18 @@ class PackedCoder(Coder):
         return hash((self._kind, self._folder))
 
 
-@contextlib.contextmanager
-def packing(folder: str) -> Iterator[None]:
-    """Let the pipelines that are built and run inside pack what crosses their shuffles, and write it into ``folder``.
+_KINDS: list[type] = []
 
-    The folder exists and is seen by all workers; "" for none, where the workers may be on other machines.
-    """
-    for kind in PACKED:
-        registry.register_coder(kind, PackedCoder)
-    try:
-        with spooling(folder):
-            yield
-    finally:
-        for kind in PACKED:
-            registry.register_coder(kind, RowCoder)
+
+def _register(kind: type) -> None:
+    """Register a record type. Beam takes a frozen class in another's fields for a row only while it is coded as one."""
+    _KINDS.append(kind)
+    for each in _KINDS:
+        registry.register_coder(each, RowCoder)
+    registry.register_row(kind)
+    for each in _KINDS:
+        registry.register_coder(each, PackedCoder)
+
+
+for_each_record(_register)
+RECORD_MODULES.add(__name__)

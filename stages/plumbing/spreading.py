@@ -1,23 +1,47 @@
-"""Spreading: drafts are redistributed over the workers before slow calls."""
+"""Spreading: elements are redistributed over the workers before slow work, by a key of their own.
 
-from collections.abc import Iterator
+Where an element goes depends on its key alone. Beam's own Reshuffle deals in order of arrival on some runners: when
+what a lost worker held is computed again there, it is dealt otherwise, and records are lost or stand there twice.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
 from schemas.records import Draft
+from stages.plumbing.keeping import draft_key
 from stages.plumbing.malloc import release_memory
 
 
 class _Begin(beam.DoFn):
-    """Lets drafts through; a bundle begins with the memory of the stages before it given back."""
+    """Lets what was spread go on; a bundle begins with the memory of the stages before it given back."""
 
     def start_bundle(self) -> None:
         release_memory()
 
-    def process(self, draft: Draft) -> Iterator[Draft]:
-        yield draft
+    def process(self, keyed: tuple[Any, Iterable[Any]]) -> Iterator[Any]:
+        yield from keyed[1]
+
+
+class SpreadByKey(beam.PTransform):
+    """Redistribute elements of the type ``kind`` by ``key``, which tells them apart and is of the type ``key_kind``.
+
+    Elements of one key stay together, and none is lost.
+    """
+
+    def __init__(self, key: Callable[[Any], Any], key_kind: type, kind: type) -> None:
+        super().__init__()
+        self._key, self._key_kind, self._kind = key, key_kind, kind
+
+    def expand(self, elements: PCollection) -> Any:
+        """The same elements."""
+        key = self._key
+        keyed: Any = elements | "Key" >> beam.Map(lambda element: (key(element), element)).with_output_types(
+            tuple[self._key_kind, self._kind]
+        )
+        return keyed | "Spread" >> beam.GroupByKey() | "Begin" >> beam.ParDo(_Begin()).with_output_types(self._kind)
 
 
 class SpreadDrafts(beam.PTransform):
@@ -25,4 +49,4 @@ class SpreadDrafts(beam.PTransform):
 
     def expand(self, drafts: PCollection) -> Any:
         """The same drafts."""
-        return drafts | "Spread" >> beam.Reshuffle() | "Begin" >> beam.ParDo(_Begin())
+        return drafts | SpreadByKey(draft_key, str, Draft)

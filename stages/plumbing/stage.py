@@ -15,7 +15,7 @@ from apache_beam.pvalue import PCollection, TaggedOutput
 from inference.asking import Asks
 from inference.settings import ModelsSettings
 from schemas.records import Call, Draft, Rejected
-from stages.plumbing import coding  # noqa: F401 (records cross the shuffles of every pipeline as rows)
+from stages.plumbing import packing  # noqa: F401 (records cross the shuffles of every pipeline packed)
 from stages.plumbing.metrics import count_in, count_kept, count_rejected
 
 REJECTED = "rejected"

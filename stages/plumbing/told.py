@@ -12,7 +12,6 @@ import pyarrow as pa
 from rewards.second_judge import labels_of
 from schemas.coding import record
 from schemas.records import Call, Draft, Rejected
-from stages.plumbing.packing import packed
 
 KEY_CHARS = 32
 """How much of a reply's key is kept: 128 bits tell the replies of any run apart."""
@@ -49,7 +48,6 @@ class Told(TypedDict):
     labels: list[dict[str, str]]
 
 
-@packed
 @record
 class SideCalls:
     """The calls that a stage made for one element of the sample that it looks at, and why it failed ("": it did not).

@@ -11,7 +11,7 @@ from apache_beam.coders.typecoders import registry
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import stages.plumbing.coding  # noqa: F401 (it registers the types below)
+import stages.plumbing.packing  # noqa: F401 (it registers the types below)
 from schemas.geometry import Box, Point
 from schemas.input_record import InputRecord
 from schemas.records import (

@@ -1,17 +1,19 @@
-"""Record types are Beam rows for whoever builds pipelines, and cost no Beam where they are only read."""
+"""Record types have our coder for whoever builds pipelines, and cost no Beam where they are only read."""
 
 import subprocess
 import sys
+import uuid
 
 import pytest
-from apache_beam.coders import RowCoder
 from apache_beam.coders.typecoders import registry
+from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
 from schemas.coding import RECORD_MODULES, record
 from schemas.geometry import Box
 from schemas.input_record import InputRecord
 from schemas.records import Draft, RawRecord, Rejected
-from stages.plumbing import coding
+from stages.plumbing import packing
+from stages.plumbing.packing import PackedCoder
 
 
 @record
@@ -23,10 +25,19 @@ class DeclaredLater:
 
 
 @pytest.mark.parametrize("kind", [Box, Draft, InputRecord, RawRecord, Rejected, DeclaredLater])
-def test_every_record_type_is_a_row(kind: type) -> None:
+def test_every_record_type_is_packed(kind: type) -> None:
     coder = registry.get_coder(kind)
-    assert isinstance(coder, RowCoder)
+    assert isinstance(coder, PackedCoder)
     assert coder.to_type_hint() is kind
+
+
+SAY_ID = "import schemas.records; print(schemas.records.Draft._beam_schema_id)"
+
+
+def test_a_schema_id_is_a_uuid_and_the_same_in_every_process() -> None:
+    said = subprocess.run([sys.executable, "-c", SAY_ID], check=True, capture_output=True, text=True).stdout.strip()
+    assert said == Draft._beam_schema_id == str(uuid.UUID(said))
+    assert Rejected._beam_schema_id != said
 
 
 def test_a_record_declared_later_is_the_same_after_a_shuffle() -> None:
@@ -34,18 +45,24 @@ def test_a_record_declared_later_is_the_same_after_a_shuffle() -> None:
     assert coder.decode(coder.encode(value)) == value
 
 
+@pytest.mark.parametrize(("kind", "field"), [(Draft, "question"), (Draft, "traces"), (DeclaredLater, "boxes")])
+def test_a_record_in_another_is_a_row_and_no_pickle(kind: type, field: str) -> None:
+    fields = {each.name: each.type for each in SCHEMA_REGISTRY.get_schema_by_id(kind._beam_schema_id).fields}
+    inner = fields[field].array_type.element_type if fields[field].HasField("array_type") else fields[field]
+    assert inner.WhichOneof("type_info") == "row_type"
+
+
 def test_workers_import_what_declares_and_what_registers() -> None:
-    assert {coding.__name__, __name__, "schemas.records", "schemas.geometry"} <= RECORD_MODULES
+    assert {packing.__name__, __name__, "schemas.records", "schemas.geometry"} <= RECORD_MODULES
 
 
 BEAM_FREE = """
 import sys
 import schemas.records, schemas.input_record
 assert "apache_beam" not in sys.modules
-import stages.plumbing.coding
-from apache_beam.coders import RowCoder
+import stages.plumbing.packing
 from apache_beam.coders.typecoders import registry
-assert isinstance(registry.get_coder(schemas.records.Draft), RowCoder)
+assert type(registry.get_coder(schemas.records.Draft)).__name__ == 'PackedCoder'
 """
 
 

@@ -14,7 +14,7 @@ from apache_beam.transforms.window import FixedWindows
 
 from schemas.records import Draft, Question
 from stages.plumbing.options import Options
-from stages.plumbing.packing import packing
+from stages.plumbing.spill import spooling
 from stages.plumbing.spreading import SpreadDrafts
 
 
@@ -42,7 +42,7 @@ class Groupings(PipelineVisitor):
 def test_spreading_keeps_the_drafts_and_packs_them_on_the_way(windowed: bool, tmp_path: Path) -> None:
     drafts = [make_draft(number) for number in range(40)]
     groupings = Groupings()
-    with packing(str(tmp_path)), beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
+    with spooling(str(tmp_path)), beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
         source = pipeline | beam.Create(drafts)
         if windowed:
             source = source | beam.WindowInto(FixedWindows(60))
@@ -53,5 +53,5 @@ def test_spreading_keeps_the_drafts_and_packs_them_on_the_way(windowed: bool, tm
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) > 40 * 200, "they went through the spool"
     carrying = [kind for kind in groupings.entered if Draft.__name__ in str(kind)]
     assert len(carrying) == 1
-    with packing(""):
+    with spooling(""):
         assert "PackedCoder" in repr(registry.get_coder(carrying[0]))

@@ -1,0 +1,43 @@
+#!/bin/bash
+# Start Beam's Flink job server and Python workers on this machine, with an embedded Flink or (FLINK=cluster) a job
+# manager and two task managers. Prints the options with which a run uses it:  beam run NAME ... -- $(scripts/flink/start.sh)
+. "$(dirname "$0")/../engines.sh"
+need "$PARTS/flink/jars.done" scripts/flink/setup.sh
+mkdir -p "$STATE/scratch" "$STATE/flink-conf"
+master='[local]'
+if [ "${FLINK:-embedded}" = cluster ]; then
+    master=127.0.0.1:$((PORT + 3))
+    cat > "$STATE/flink-conf/flink-conf.yaml" <<CONF
+jobmanager.rpc.address: 127.0.0.1
+jobmanager.rpc.port: $MASTER_PORT
+jobmanager.bind-host: 127.0.0.1
+jobmanager.memory.process.size: 1200m
+rest.address: 127.0.0.1
+rest.port: $((PORT + 3))
+taskmanager.host: 127.0.0.1
+taskmanager.bind-host: 127.0.0.1
+taskmanager.numberOfTaskSlots: 1
+taskmanager.cpu.cores: 1
+taskmanager.memory.task.heap.size: 512m
+taskmanager.memory.managed.size: 128m
+taskmanager.memory.task.off-heap.size: 0m
+taskmanager.memory.network.min: 64m
+taskmanager.memory.network.max: 64m
+io.tmp.dirs: $STATE/scratch
+classloader.resolve-order: parent-first
+CONF
+    manager=org.apache.flink.runtime
+    start job-manager java -Xmx1g $OPENS -cp "$PARTS/flink/jars/*" \
+        $manager.entrypoint.StandaloneSessionClusterEntrypoint --configDir "$STATE/flink-conf"
+    await job-manager "$((PORT + 3))"
+    for number in 1 2; do
+        start "task-manager$number" java -Xmx1g $OPENS -cp "$PARTS/flink/jars/*" \
+            $manager.taskexecutor.TaskManagerRunner --configDir "$STATE/flink-conf"
+    done
+fi
+start_pool
+start job-server java -Xmx2g $OPENS "-Djava.io.tmpdir=$STATE/scratch" -cp "$PARTS/flink/jars/*" \
+    org.apache.beam.runners.flink.FlinkJobServerDriver --job-host=127.0.0.1 "--job-port=$JOB_PORT" --artifact-port=0 \
+    --expansion-port=0 "--artifacts-dir=$STATE/staged" "--flink-master=$master"
+await job-server "$JOB_PORT"
+options --parallelism=2 "--files_to_stage=$(ls "$PARTS"/flink/jars/beam-runners-flink-1.16-*.jar)"
