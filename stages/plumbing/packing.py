@@ -2,8 +2,8 @@
 
 Every record type is written compressed, and into a spool if there is one (:mod:`stages.plumbing.spill`): Beam's runner
 on one machine keeps several copies of what crosses a shuffle, as its coder wrote it, and so holds little of each.
-A runner in another language hands on what a coder of ours wrote as bytes. What Beam's row coder wrote it would read, and
-Java's reads ours wrong: Python writes ``str | None`` as a type that only Python knows.
+A runner in another language hands on what a coder of ours wrote as bytes. What Beam's row coder wrote it would read,
+and Java's reads ours wrong: Python writes ``str | None`` as a type that only Python knows.
 
 Who imports this module has all record types registered, also those that are declared later.
 """
