@@ -21,6 +21,8 @@ from schemas.usage import NOTHING, Usage
 from stages.plumbing.stage import BUDGET
 from stages.plumbing.told import ENDS_SCHEMA, READ_SCHEMA
 
+MEMORY = "2GB"
+"""What the sums may hold in memory; the rest of them waits on the disk."""
 MAX_NAMED = 5
 """How many lost or unknown records a message names."""
 _IDS = pa.schema([("id", pa.string())])
@@ -66,7 +68,7 @@ class Figures:
 
 def figures_of(job: Job, samples: frozenset[str]) -> Figures:
     """The figures of a finished job; ``samples`` are the stages that look at a sample of the records."""
-    with duckdb.connect() as db:
+    with duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": str(job.folder / "sums")}) as db:
         shards = [path for entry in ("sft", "rl", "rejected") for path in job.files(entry)]
         for name, files, schema in (
             ("ends", job.ends, ENDS_SCHEMA),
