@@ -2,8 +2,9 @@
 
 Every record type is written compressed, and into a spool if there is one (:mod:`stages.plumbing.spill`): Beam's runner
 on one machine keeps several copies of what crosses a shuffle, as its coder wrote it, and so holds little of each.
-Our own coder is one that a runner in another language hands on as bytes. Beam's row coder is one that it would read, and Java's reads ours wrong: Python writes ``str | None`` as a type that only Python knows. Who
-imports this module has all record types registered, also those that are declared later.
+Our own coder is one that a runner in another language hands on as bytes. Beam's row coder is one that it would read,
+and Java's reads ours wrong: Python writes ``str | None`` as a type that only Python knows. Who imports this module has
+all record types registered, also those that are declared later.
 """
 
 import functools
