@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
 RECIPES := judge_think_answer dual_stream rubric_curriculum crop_and_answer
 
-.PHONY: setup demo demo-recipes test lint bench learn test-browser test-dataflow test-loaders test-stores test-trl test-vllm setup-vllm clean
+.PHONY: setup demo demo-recipes test lint bench learn test-browser test-dataflow test-loaders test-stores test-trl test-vllm setup-vllm setup-spark test-spark test-spark-full clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -76,5 +76,14 @@ setup-vllm: $(VENV)/.all  ## a vLLM CPU server in an environment of its own
 test-vllm: setup-vllm  ## the pipeline against a real vLLM server with a tiny random Qwen3-VL
 	$(BIN)/python -m pytest -m vllm
 
+setup-spark: $(VENV)/.all  ## a Spark cluster with Beam's job server, from Maven's and PyPI's parts
+	PYTHON=$(CURDIR)/$(BIN)/python scripts/spark/setup.sh
+
+test-spark: setup-spark  ## the pipeline on a Spark cluster of two workers: a healthy run, and one with an executor killed
+	$(BIN)/python -m pytest -m 'spark and not full' tests/spark
+
+test-spark-full: setup-spark  ## five healthy runs, and kills in every part of a run
+	$(BIN)/python -m pytest -m spark tests/spark
+
 clean:
-	rm -rf $(VENV) .venv-loaders .venv-vllm runs build dist *.egg-info
+	rm -rf $(VENV) .venv-loaders .venv-vllm .engines runs build dist *.egg-info
