@@ -139,6 +139,7 @@ def main() -> None:
         print(f"{side:6} {found['s']:7.2f} s  {found['mib']:7.0f} MiB more")
     ratio = sides["loop"]["s"] / sides["driver"]["s"]
     print(f"{ratio:.1f} times the speed of the loop; {sides['driver']['mib'] / sides['loop']['mib']:.2f} of its memory")
+    print(json.dumps({"name": "driver", "ratio": round(ratio, 2), "unit": "times the loop's speed"}))
 
 
 if __name__ == "__main__":
