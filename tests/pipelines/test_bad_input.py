@@ -232,9 +232,9 @@ def test_damaged_media_of_an_earlier_run_are_drawn_anew(good: Path, tmp_path: Pa
 
 def test_an_output_that_is_a_url(good: Path, tmp_path: Path, run_beam: RunBeam, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
-    ran = run_beam(good, "gs://b/run")  # type: ignore[arg-type]
+    ran = run_beam(good, "https://b/run")  # type: ignore[arg-type]
     assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert "cannot write gs://b/run: a run folder has to be on a disk" in ran.err
+    assert "https://b/run: locations are local paths, s3:// and gs://" in ran.err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -104,12 +104,6 @@ def test_what_a_target_and_a_budget_say_of_the_end(
     assert all(line.startswith(start) for line, start in zip(said, lines, strict=True))
 
 
-def test_a_budget_is_refused_where_it_cannot_be_kept(data: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> None:
-    ran = run_beam(data, tmp_path / "run", "--budget-usd", "5", "--", "--runner=FlinkRunner")
-    ran.check_refused(2, "a budget can only be kept on this machine")
-    assert not (tmp_path / "run").exists()
-
-
 def test_validate_says_what_an_endpoint_cannot_do(
     data: Path, write_records: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -71,6 +71,6 @@ def write_set(folder: Path, name: str, ends: Sequence[EndRow]) -> str:
     rows = [size_row({**dict.fromkeys(SCHEMAS[name].names), **row}, 0, told) for row, told in ends]
     told = f"{name}-{file}"
     count, written, ids = write_shard(
-        rows, str(folder / name / file), SCHEMAS[name], ShardSettings(), MediaStore("", ""), str(folder / ENDS / told)
+        rows, folder / name / file, SCHEMAS[name], ShardSettings(), MediaStore("", ""), folder / ENDS / told
     )
     return entry_line(ShardEntry(name, final, file, told, count, written.size_bytes, written.sha256, ids))
