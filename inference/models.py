@@ -304,6 +304,14 @@ class Models:
             for key, completion, of_in, of_out in zip(keys, reply.completions, tokens_in, tokens_out, strict=False)
         )
 
+    def flush_notes(self) -> None:
+        """Return when what was noted of the requests so far stands where the run's other processes see it.
+
+        Raises OSError for a store that stays away.
+        """
+        if self._watch is not None:
+            self._watch.notes.flush()
+
     async def close(self) -> None:
         """Close all endpoints and the cache."""
         for endpoint in self._endpoints.values():

@@ -64,7 +64,7 @@ def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
     for relative, stat in found.items():
         stamp, file = [stat.st_size, stat.version], target / relative
         if versions.get(relative) != stamp or not file.is_file() or file.stat().st_size != stat.st_size:
-            _fetch(folder / relative, stat.st_size, file)
+            fetch(folder / relative, stat.st_size, file)
             versions[relative] = stamp
     write_atomically(known, json.dumps({name: versions[name] for name in found}))
     return _wanted(folder) == found
@@ -79,7 +79,8 @@ def _wanted(folder: RemotePath) -> Mapping[str, Stat]:
     return {name: found[name] for name, top in parts.items() if top not in _NOT_OF_A_RUN and not top.startswith(".")}
 
 
-def _fetch(source: RemotePath, size: int, target: Path) -> None:
+def fetch(source: RemotePath, size: int, target: Path) -> None:
+    """Bring an object of so many bytes to a file here, which is there whole or as it was before."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(target) as unfinished, unfinished.open("wb") as stream:
         for start in range(0, size, PIECE_BYTES):

@@ -6,7 +6,7 @@ they make sense for an object store. What the two do differently stands here as 
 
 import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, TypeAlias
 
@@ -28,6 +28,11 @@ def is_remote(name: object) -> bool:
 def is_in_store(name: str) -> bool:
     """Whether a name is a URL of one of the stores that there are."""
     return name.partition("://")[0] in SCHEMES and "://" in name
+
+
+def extras_for(names: Iterable[str]) -> set[str]:
+    """The extras of ours that the places with these names take."""
+    return {SCHEMES[name.partition("://")[0]][0] for name in names if is_in_store(name)}
 
 
 def place(name: str, storage: StorageSettings = STANDARD) -> Place:

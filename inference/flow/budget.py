@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from inference.errors import BudgetUsedUp, RunStopped
 from inference.flow.shared_state import SharedState
+from schemas.storage import is_remote
 
 FIRST_GUESS_TOKENS_OUT = 256
 ROUNDING_USD = 1e-9
@@ -220,8 +221,10 @@ class Budget:
 
 
 def budget_path(notes: str) -> Path | None:
-    """Where the processes of a run keep its budget, by the folder of its notes; None where there is no run."""
-    return Path(notes) / "budget.json" if notes else None
+    """Where the processes of a run keep its budget, by the folder of its notes; None where there is no run, or no disk
+    that they all see.
+    """
+    return Path(notes) / "budget.json" if notes and not is_remote(notes) else None
 
 
 def share_budget(path: Path, usd: float | None, tokens: int | None) -> None:

@@ -3,7 +3,8 @@
 ``paid-<process>.jsonl`` has one line for each request that was sent: what it took is known there even when the run is
 stopped or killed, or does a part of its work again. ``failed-<process>.jsonl`` has one for each try that failed.
 ``reached-<endpoint>`` says that a server has answered this run; ``away-<endpoint>-<process>`` that a process waits for
-one. In file names a digest stands for an endpoint, whose name may be longer than a file's.
+one. In file names a digest stands for an endpoint, whose name may be longer than a file's. Workers that see no disk of
+whoever runs them note in a store, and lines go there with a delay (:mod:`inference.flow.note_files`).
 """
 
 import contextlib
@@ -16,6 +17,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from inference.flow.in_flight import stage_of_call
+from inference.flow.note_files import note_files
+from schemas.storage import STANDARD, StorageSettings, place
 from schemas.usage import USAGE_FIELDS, Usage
 
 MAX_SAID_CHARS = 200
@@ -59,13 +62,13 @@ PAID_FIELDS = tuple(field.name for field in fields(Paid) if field.name in USAGE_
 
 
 class RunNotes:
-    """The notes of this process in the folder ``root``, which is made when something is noted."""
+    """The notes of this process in the folder ``root``, a path or a URL, which is made when something is noted."""
 
-    def __init__(self, root: str) -> None:
-        self._root = Path(root)
+    def __init__(self, root: str, storage: StorageSettings = STANDARD) -> None:
+        self._root = place(root, storage)
         self._process = f"{os.getpid()}-{os.urandom(6).hex()}"
+        self._files = note_files(root, self._process, storage)
         self._lock = threading.Lock()
-        self._handles: dict[str, int] = {}
         self._count = 0
         self._closed = False
 
@@ -87,13 +90,12 @@ class RunNotes:
             self._append("failed", FailedTry(endpoint, status, said[:MAX_SAID_CHARS]))
 
     def _append(self, kind: str, line: Paid | FailedTry) -> None:
-        if self._closed:
-            return
-        if kind not in self._handles:
-            self._root.mkdir(parents=True, exist_ok=True)
-            path = self._root / f"{kind}-{self._process}.jsonl"
-            self._handles[kind] = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        os.write(self._handles[kind], json.dumps(asdict(line)).encode() + b"\n")
+        if not self._closed:
+            self._files.append(kind, json.dumps(asdict(line)).encode() + b"\n")
+
+    def flush(self) -> None:
+        """Return when what was noted stands where others see it. Raises OSError for a store that stays away."""
+        self._files.flush()
 
     def reached(self, endpoint: str) -> None:
         """Note that the endpoint's server has answered."""
@@ -121,12 +123,10 @@ class RunNotes:
                 (self._root / name).write_text(text, "utf-8")
 
     def close(self) -> None:
-        """Close the files; everything is already in them. Nothing is noted from now on: the run may have ended."""
+        """Flush and close the files. Nothing is noted from now on: the run may have ended."""
         with self._lock:
             self._closed = True
-            for handle in self._handles.values():
-                os.close(handle)
-            self._handles.clear()
+        self._files.close()
 
 
 def _digest(endpoint: str) -> str:

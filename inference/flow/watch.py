@@ -13,7 +13,7 @@ class Watch:
     """The guards of a run's endpoints. ``endpoint`` gives that of a role."""
 
     def __init__(self, settings: ModelsSettings, endpoint: Callable[[str], Endpoint]) -> None:
-        self.notes = RunNotes(settings.notes)
+        self.notes = RunNotes(settings.notes, settings.storage)
         self._settings, self._endpoint = settings, endpoint
         self._guards: dict[str, Guard] = {}
         self._looked: asyncio.Task[None] | None = None

@@ -3,19 +3,17 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from inference.flow.budget import budget_path, share_budget
 from inference.flow.notes import Paid
 from inference.settings import ModelsSettings
 from pipelines.running.counts import Figures
 from pipelines.running.runner import OptionError
+from pipelines.running.workers import is_local, see_no_disk
 from schemas.run_summary import BudgetFigures
+from schemas.storage import is_remote
 from stages.plumbing.stage import BUDGET
-
-LOCAL_RUNNERS = ("directrunner", "fnapirunner", "bundlebaseddirectrunner")
-CLOUD_RUNNERS = ("dataflowrunner",)
-"""Their workers see no folder of this machine."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +42,17 @@ class RunBudget:
         """Whether there is a bound at all."""
         return self.usd is not None or self.tokens is not None
 
-    def check(self, options: PipelineOptions) -> None:
-        """Raises :class:`OptionError` for a runner whose workers cannot see the run folder, where the budget is kept.
+    def check(self, options: PipelineOptions, output: str) -> None:
+        """Raises :class:`OptionError` where workers elsewhere cannot use the file in the run folder ``output`` in which
+        the budget is kept.
 
-        Of other runners it is not known from here: a worker that does not see it stops the run before it pays.
+        Of a folder on a disk it is not known from here: a worker that does not see it stops the run before it pays.
         """
-        if self.bounded and _runner(options) in CLOUD_RUNNERS:
-            raise OptionError("a budget is kept in the run folder, which workers there cannot see: drop one of the two")
+        if self.bounded and not is_local(options) and (see_no_disk(options) or is_remote(output)):
+            raise OptionError(
+                "a budget over workers elsewhere is kept in a file that all of them see, and there is none in a store: "
+                "drop it, or name an --output on a disk that the workers share"
+            )
 
     def kept(self, models: ModelsSettings) -> ModelsSettings:
         """The settings of the workers of a run, all of which keep this one budget in the folder of its notes."""
@@ -72,13 +74,3 @@ def spent_of(paid: Iterable[Paid]) -> Spent:
     for each in paid:
         usd, tokens = usd + each.cost_usd, tokens + each.tokens_in + each.tokens_out
     return Spent(usd, tokens)
-
-
-def is_local(options: PipelineOptions) -> bool:
-    """Whether all workers run on this machine."""
-    return _runner(options) in ("", *LOCAL_RUNNERS)
-
-
-def _runner(options: PipelineOptions) -> str:
-    """The runner's name without its module, in lower case; "" for that of this machine."""
-    return (options.view_as(StandardOptions).runner or "").rsplit(".", 1)[-1].lower()

@@ -1,20 +1,20 @@
 """A run folder in a store: worked on in a folder of this machine, and delivered when the run has succeeded.
 
-The runner's workers are on this machine too, so that a run's staging, its drawn images and its notes lie on its disk.
-What must outlast the machine goes to the store at once: replies into ``cache/`` (:mod:`inference.cache.shared`), and
-what was paid into ``ledger/``, each every few seconds. At the end the old outputs are copied to ``previous/`` where
-they are to be kept, the new ones are put under their names, and ``run.json`` is written last: while it is not there,
-the folder holds no finished run.
+Where the runner's workers are on this machine too, a run's staging, its drawn images and its notes lie on its disk.
+Workers elsewhere write all of that into the store: a job's files into ``jobs/<job>/``, of which the driver brings here
+what it needs. What must outlast the machine goes to the store at once: replies into ``cache/``
+(:mod:`inference.cache.shared`), and what was paid into ``ledger/``, each every few seconds. At the end the old outputs
+are copied to ``previous/`` where they are to be kept, the new ones are put under their names, and ``run.json`` is
+written last: while it is not there, the folder holds no finished run.
 """
 
 import contextlib
-import logging
 import tempfile
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pipelines.running.errors import RunPaused
+from pipelines.running.remote_ledger import LEDGER, RemoteLedger
 from publishing.figures import FAILED_PAGE
 from schemas.errors import UserError
 from schemas.lease import FOLDER as LEASE_FOLDER
@@ -23,12 +23,10 @@ from schemas.remote_path import RemotePath
 from schemas.storage import StoreUnavailable, check_bucket
 from stages.sources.base import RUN_MARKER
 
-UPLOAD_EVERY_S = 5.0
 SETS = ("sft", "rl", "rejected")
-LEDGER, MEDIA, PREVIOUS, SUMMARY = "ledger", "media", "previous", "run.json"
-_STAYS = (*SETS, MEDIA, PREVIOUS, "cache", "logs", LEASE_FOLDER)
-"""What of a run folder in a store is not fetched to work on it."""
-_log = logging.getLogger(__name__)
+MEDIA, PREVIOUS, JOBS, SUMMARY = "media", "previous", "jobs", "run.json"
+_STAYS = (*SETS, MEDIA, PREVIOUS, JOBS, LEDGER, "cache", "logs", LEASE_FOLDER)
+"""What of a run folder in a store is not fetched with the rest to work on it."""
 
 
 class DeliveryError(UserError):
@@ -47,7 +45,9 @@ class Delivery:
         self.target = target
         self._folder = tempfile.TemporaryDirectory(prefix="groundtrace-run-", ignore_cleanup_errors=True)
         self.root = Path(self._folder.name).resolve() / target.name
-        self._sent: dict[str, tuple[int, int]] = {}
+        self._ledger = RemoteLedger(target, self.root)
+        self._jobs: list[RemotePath] = []
+        self._made: dict[str, RemotePath] = {}
         self._lease: Lease | None = None
         with _resumable():
             self._fetch()
@@ -56,13 +56,15 @@ class Delivery:
         target = self.target
         check_bucket(target)
         found = [str(path.relative_to(target)) for path in target.walked()]
-        others = [name for name in found if name.split("/")[0] not in (LEASE_FOLDER, LEDGER, "cache", FAILED_PAGE)]
+        alone = (LEASE_FOLDER, LEDGER, JOBS, "cache", FAILED_PAGE)
+        others = [name for name in found if name.split("/")[0] not in alone]
         if others and RUN_MARKER not in others:
             raise DeliveryError(f"{target} is not empty and not a run folder: choose another --output")
         for name in found:
             if name.split("/")[0] not in _STAYS:
                 (self.root / name).parent.mkdir(parents=True, exist_ok=True)
                 (self.root / name).write_bytes((target / name).read_bytes())
+        self._ledger.bring()
 
     def __str__(self) -> str:
         return str(self.target)
@@ -79,20 +81,33 @@ class Delivery:
         Raises :class:`schemas.lease.Held` where another process holds it.
         """
         with _resumable(), leased(self.target) as self._lease:
-            ended = threading.Event()
-            thread = threading.Thread(target=self._keep_sending, args=(ended,), name="ledger", daemon=True)
-            thread.start()
+            self._ledger.begin()
             try:
                 yield
             finally:
-                ended.set()
-                thread.join()
-                self._send_ledger()
+                self._ledger.end()
                 self._send_failure()
+                for folder in self._jobs:
+                    _remove(folder)
+
+    def bring_notes(self) -> None:
+        """Bring here what workers elsewhere have noted."""
+        with _resumable():
+            self._ledger.bring()
+
+    def job(self, name: str) -> RemotePath:
+        """A folder in the store for a job's files, which are gone when the folder is not held any more."""
+        self._jobs.append(self.target / JOBS / name)
+        return self._jobs[-1]
+
+    def made(self, outputs: Mapping[str, RemotePath]) -> None:
+        """Say which outputs stand in the store already, and where: they are copied there to the names that they get."""
+        self._made.update(outputs)
 
     def begin(self) -> None:
         """Say in the store which input the folder belongs to, unless it is another's until this run has succeeded."""
         with _resumable():
+            _remove(self.target / JOBS)  # of a driver that was killed
             if not (self.target / RUN_MARKER).exists():
                 (self.target / RUN_MARKER).upload(self.root / RUN_MARKER)
             (self.target / FAILED_PAGE).unlink(missing_ok=True)
@@ -114,14 +129,13 @@ class Delivery:
                 (self.target / MEDIA / file.name).upload(file)
         self._lease.check()
         if keep_previous and SUMMARY in old:
-            for path in (self.target / PREVIOUS).walked():
-                path.unlink()
+            _remove(self.target / PREVIOUS)
             for name in sorted(old, key=SUMMARY.__eq__):
                 (self.target / name).copy_to(self.target / PREVIOUS / name)
             self._lease.check()
         (self.target / SUMMARY).unlink(missing_ok=True)
         for name in sorted(new - {SUMMARY}):
-            (self.target / name).upload(self.root / name)
+            self._put(name)
         for name in sorted(old - new - {SUMMARY}):
             (self.target / name).unlink(missing_ok=True)
         self._lease.check()
@@ -135,31 +149,21 @@ class Delivery:
     def _outputs_there(self) -> set[str]:
         return {name for path in self.target.walked() if _is_output(name := str(path.relative_to(self.target)))}
 
-    def _keep_sending(self, ended: threading.Event) -> None:
-        while not ended.wait(UPLOAD_EVERY_S):
-            try:
-                self._send_ledger()
-            except Exception as error:  # whatever the store says: it is tried again, and the last time raises
-                _log.warning("what %s has cost could not be noted there, trying on: %s", self.target, error)
-
-    def _send_ledger(self) -> None:
-        """Make the ledger in the store what it is here."""
-        here: dict[str, tuple[int, int]] = {}
-        for path in sorted((self.root / LEDGER).rglob("*")):
-            with contextlib.suppress(FileNotFoundError):  # a note that was taken back meanwhile
-                if path.is_file() and not path.name.startswith("."):
-                    name, stat = path.relative_to(self.root).as_posix(), path.stat()
-                    here[name] = (stat.st_size, stat.st_mtime_ns)
-                    if self._sent.get(name) != here[name]:
-                        (self.target / name).write_bytes(path.read_bytes())
-        gone = [path for path in (self.target / LEDGER).walked() if str(path.relative_to(self.target)) not in here]
-        for path in gone:
-            path.unlink()
-        self._sent = here
+    def _put(self, name: str) -> None:
+        """Put an output under its name in the store."""
+        if name in self._made:
+            self._made[name].copy_to(self.target / name)
+        else:
+            (self.target / name).upload(self.root / name)
 
     def _send_failure(self) -> None:
         if (self.root / FAILED_PAGE).is_file():
             (self.target / FAILED_PAGE).upload(self.root / FAILED_PAGE)
+
+
+def _remove(folder: RemotePath) -> None:
+    for path in folder.walked():
+        path.unlink()
 
 
 @contextlib.contextmanager

@@ -15,18 +15,20 @@ from pipelines.shipping.ship import shipped
 
 
 def dry_run(arguments: RunArguments) -> list[str]:
-    """Build the job; returns lines on its graph and on what would be staged. Touches neither run folder nor network.
+    """Build the job; returns lines on its graph and on what would be staged. Writes nothing; only a store is read.
 
     Raises what planning a run raises.
     """
     options = pipeline_options(arguments.beam_options)
     check_job(options)
-    arguments.budget.check(options)
+    arguments.budget.check(options, arguments.output)
     plan = make_plan(arguments)
-    check_plan(plan, arguments, is_local=False)
+    check_plan(plan, arguments)
     file = recipe_file(arguments.pipeline)
     with shipped(options, file, plan.extras):
-        done: Any = wire_job(plan, options, plan.context, str(plan.folder.staging / "job"), file).run()
+        done: Any = wire_job(
+            plan, options, plan.context, plan.folder.seen_by_workers(plan.folder.staging / "job", elsewhere=True), file
+        ).run()
         graph, google = done.job.proto_pipeline, done.job.google_cloud_options
         staged = _staged(graph)
     return [

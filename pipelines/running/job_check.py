@@ -14,11 +14,11 @@ from apache_beam.options.pipeline_options import (
     PipelineOptions,
     PortableOptions,
     SparkRunnerOptions,
-    StandardOptions,
     TestOptions,
 )
 
 from pipelines.running.runner import OptionError
+from pipelines.running.workers import runner_name
 from schemas.extras import require_extra
 
 CONNECT_S, ANSWER_S = 1.0, 5.0
@@ -41,11 +41,6 @@ def check_job(options: PipelineOptions) -> None:
         raise OptionError("--dry_run is of --runner=DataflowRunner: beam validate looks at any run without running it")
     if runner in ("portablerunner", "sparkrunner", "flinkrunner"):
         _check_job_server(options, runner)
-
-
-def runner_name(options: PipelineOptions) -> str:
-    """The runner that the options name, in lower case and without its module; "" for none."""
-    return (options.view_as(StandardOptions).runner or "").rsplit(".", 1)[-1].lower()
 
 
 def is_dry_run(options: PipelineOptions) -> bool:

@@ -70,6 +70,12 @@ def read_job(folder: Path) -> Job:
     raise JobIncomplete(f"the runner says that the job is done, but {wrong}: nothing was replaced")
 
 
+def jobs_in(folder: Path) -> list[Job]:
+    """What each manifest in the folder tells that is not cut short."""
+    found = (_job_of(path) for path in sorted(folder.glob(f"{MANIFEST}*.jsonl")))
+    return [job for job in found if job is not None]
+
+
 def _job_of(path: Path) -> Job | None:
     """The job that a manifest tells of; None for one that is cut short."""
     with contextlib.suppress(ValueError):

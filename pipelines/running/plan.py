@@ -18,9 +18,11 @@ from pipelines.running.forecast import count_records
 from pipelines.running.inputs import Input, check_fields, find_input
 from pipelines.running.loading import PipelineError, load_recipe
 from pipelines.running.run_folder import RunFolder, RunFolderError, named_folder, real_path
-from pipelines.running.runner import OptionError
+from pipelines.running.runner import OptionError, pipeline_options
+from pipelines.running.workers import check_in_store, is_local, see_no_disk
 from publishing.figures import InspectError, read_summary
 from schemas.config import ConfigError, given_values, load_config
+from schemas.storage import extras_for
 from stages.ingest_records import MediaRoots
 from stages.plumbing.options import Options
 from stages.plumbing.recipe import Ends, Recipe, RunContext
@@ -65,7 +67,8 @@ class Plan:
     @property
     def extras(self) -> set[str]:
         """The extras of ours that this run needs wherever it runs."""
-        return extras_of(self.models.endpoint(role) for role in self.roles)
+        places = (*(source.path for source in self.input.sources), self.models.run_root, self.models.cache_path)
+        return extras_of(self.models.endpoint(role) for role in self.roles) | extras_for(places)
 
     @property
     def models_asked(self) -> ModelsSettings:
@@ -82,6 +85,8 @@ def make_plan(arguments: RunArguments) -> Plan:
     _check_embedded(recipe, settings, frozenset(named if isinstance(named, Mapping) else ()))
     found = find_input(arguments.input, settings.input, settings.storage)
     folder = named_folder(arguments.output, settings.storage)
+    elsewhere = not is_local(pipeline_options(arguments.beam_options))
+    run_root = folder.seen_by_workers(folder.root, elsewhere)
     models = ModelsSettings(
         endpoints=tuple(sorted(settings.endpoints.items())),
         roles=tuple(
@@ -89,11 +94,11 @@ def make_plan(arguments: RunArguments) -> Plan:
         ),
         cache_path=_cache_path(arguments.cache, folder),
         input_root=found.media_root,
-        run_root=str(folder.root),
+        run_root=run_root,
         storage=settings.storage,
     )
     recipe = replace(recipe, stages=tuple(stage.asking(models) for stage in recipe.stages))
-    roots = MediaRoots(found.media_root, str(folder.root), settings.storage)
+    roots = MediaRoots(found.media_root, run_root, settings.storage)
     return Plan(recipe, settings, found, folder, models, RunContext(found.sources, roots, models, arguments.limit))
 
 
@@ -220,23 +225,23 @@ class _Seen(PipelineVisitor):
         self.taken += [*transform_node.inputs, *(side.pvalue for side in transform_node.side_inputs)]
 
 
-def check_plan(plan: Plan, arguments: RunArguments, is_local: bool) -> None:
+def check_plan(plan: Plan, arguments: RunArguments) -> None:
     """Refuse a plan that cannot be carried out, or that would do harm in its folder; touches nothing.
 
     Raises :class:`pipelines.running.runner.OptionError`, :class:`pipelines.running.run_folder.RunFolderError` and
     :class:`schemas.extras.MissingExtra`.
     """
-    if (served := kinds_to_serve(plan.models_asked)) and not is_local:
+    options = pipeline_options(arguments.beam_options)
+    local = is_local(options)
+    if (served := kinds_to_serve(plan.models_asked)) and not local:
         raise OptionError(f"the endpoint kind {served[0]} starts a server on this machine only: drop --runner")
-    if is_local:  # else the packages are needed on the workers, which cannot be seen from here
+    if local:  # else the packages are needed on the workers, which cannot be seen from here
         check_extras(plan.models.endpoint(role) for role in plan.roles)
     check_fields(plan.input, plan.settings.input)
     _check_apart(plan)
-    if plan.folder.delivery is not None and not is_local:
-        raise OptionError(
-            f"--output {plan.folder.name}: a run folder in a store takes a runner on this machine: drop --runner, or "
-            "name a folder on a disk that all workers see"
-        )
+    if see_no_disk(options):
+        sources = [("--input", source.path) for source in plan.input.sources]
+        check_in_store([*sources, ("--output", plan.folder.name), ("--cache", plan.models.cache_path)])
     plan.folder.check(plan.input.fingerprint, arguments.resume)
     if arguments.limit is not None and arguments.resume:
         _check_replaced(plan, arguments.limit, arguments.measure)

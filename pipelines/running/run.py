@@ -14,7 +14,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from inference.flow.notes import paid_in
 from inference.runtime import runtime
 from inference.serving import started_servers
-from pipelines.running.budget import is_local, spent_of
+from pipelines.running.budget import spent_of
 from pipelines.running.changes import replaced_by
 from pipelines.running.counts import Figures, agreements, figures_of, ledger
 from pipelines.running.earlier import calls_to_expect
@@ -24,7 +24,6 @@ from pipelines.running.following import follow
 from pipelines.running.forecast import count_records
 from pipelines.running.job_check import check_job, is_dry_run
 from pipelines.running.loading import PipelineError, recipe_file
-from pipelines.running.manifest import read_job
 from pipelines.running.outputs import write_ends
 from pipelines.running.plan import Plan, RunArguments, check_cache, check_plan, make_plan, wire
 from pipelines.running.progress import show_progress
@@ -33,6 +32,7 @@ from pipelines.running.runner import OptionError, choose_runner, pipeline_option
 from pipelines.running.spending import Spending
 from pipelines.running.telling import Made, telling
 from pipelines.running.waves import Wave, first_share, next_share, threshold
+from pipelines.running.workers import is_local
 from pipelines.shipping.ship import shipped
 from prompts.loader import load_prompt
 from publishing.card import write_card
@@ -60,13 +60,13 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
     check_job(options)
     if is_dry_run(options):
         raise OptionError("--dry_run submits nothing: it is of `beam run`")
-    arguments.budget.check(options)
+    arguments.budget.check(options, arguments.output)
     plan = plan or make_plan(arguments)
-    check_plan(plan, arguments, is_local(options))
+    check_plan(plan, arguments)
     with plan.folder.locked():
         plan.folder.prepare(plan.input.name, plan.input.fingerprint, arguments.resume)
         clear_board()
-        spending = Spending(plan.folder.root)
+        spending = Spending(plan.folder.root, plan.folder.bring_notes)
         with telling(plan, spending, arguments.output) as made:
             return _execute(plan, arguments, is_local(options), spending, made)
 
@@ -123,32 +123,34 @@ def _run_waves(plan: Plan, arguments: RunArguments) -> list[Wave]:
 def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[Wave]) -> Wave:
     """Run the DAG once; ``before`` are the waves before it."""
     options = pipeline_options(arguments.beam_options)  # the runner changes them, so each wave has its own
+    local = is_local(options)
     models = arguments.budget.kept(plan.models)
-    staging = plan.folder.staging
+    models = replace(models, notes=plan.folder.seen_by_workers(Path(models.notes), not local))
     plan.folder.clear_staging()
     clear_board()
     context = replace(plan.context, models=models, draw=draw)
     file = recipe_file(arguments.pipeline)
     with (
-        plan.folder.job() as folder,
-        spooling(str(folder / SPOOL) if is_local(options) else ""),
+        plan.folder.job(not local) as folder,
+        spooling(str(folder.here / SPOOL) if local else ""),
         shipped(options, file, plan.extras),
     ):
-        pipeline = wire_job(plan, options, context, str(folder), file)
+        pipeline = wire_job(plan, options, context, folder.name, file)
         try:
             with show_progress(plan.recipe, *_shown(plan, draw, len(before) + 1)):
-                follow(pipeline.run(), options, is_local(options))
+                follow(pipeline.run(), options, local)
         except Exception as error:
             if (stop := stop_of(error)) is not None:
                 raise stop from error
             raise
         finally:
             runtime().close(models)
-        job = read_job(folder)
+        job = folder.read()
+        plan.folder.bring_notes()
         figures = figures_of(job, frozenset(stage.name for stage in plan.recipe.stages if stage.is_sample))
         if figures.unbalanced:
             raise ConservationError(figures.unbalanced)
-        return Wave(figures, job.take_over(staging))
+        return Wave(figures, plan.folder.take_over(folder, job))
 
 
 def wire_job(plan: Plan, options: PipelineOptions, context: RunContext, folder: str, file: Path) -> beam.Pipeline:

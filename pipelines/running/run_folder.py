@@ -17,9 +17,12 @@ from operator import itemgetter
 from pathlib import Path
 
 from pipelines.running.delivery import Delivery
+from pipelines.running.job_folder import JobFolder
+from pipelines.running.manifest import Job
 from publishing.figures import FAILED_PAGE
 from schemas.errors import UserError
 from schemas.files import is_unfinished, locked, write_atomically
+from schemas.run_summary import FileEntry
 from schemas.storage import STANDARD, RemotePath, StorageSettings, place
 from stages.plumbing.shard_files import ENDS, RECORDS
 from stages.sources.base import RUN_MARKER
@@ -165,19 +168,37 @@ class RunFolder:
             stack.enter_context(locked(self.root, RunFolderError))
             yield
 
+    def bring_notes(self) -> None:
+        """Bring here what workers elsewhere have noted of their requests, where the folder is in a store."""
+        if self.delivery is not None:
+            self.delivery.bring_notes()
+
+    def seen_by_workers(self, path: Path, elsewhere: bool) -> str:
+        """The name by which workers know a path of this folder, ``elsewhere`` being those that see no disk of ours."""
+        if elsewhere and self.delivery is not None:
+            return str(self.delivery.target / path.relative_to(self.root).as_posix())
+        return str(path)
+
     @contextlib.contextmanager
-    def job(self) -> Iterator[Path]:
+    def job(self, elsewhere: bool = False) -> Iterator[JobFolder]:
         """A folder for the files of one job, removed behind it; ``spool`` in it is for what crosses its shuffles.
 
-        No other job has it: what is left of one that was given up can write nothing that counts.
+        No other job has it: what is left of one that was given up can write nothing that counts. That of workers
+        ``elsewhere`` stands in the store where this folder does, until the run's end.
         """
         folder = self.staging / f"job-{uuid.uuid4().hex}"
         for name in (*SETS, ENDS, RECORDS, SPOOL):
             (folder / name).mkdir(parents=True)
         try:
-            yield folder
+            yield JobFolder(folder, self.delivery.job(folder.name) if elsewhere and self.delivery else None)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def take_over(self, folder: JobFolder, job: Job) -> dict[str, FileEntry]:
+        """Stage what a job has made under the names that it is to have; returns what ``run.json`` says of each."""
+        if self.delivery is not None:
+            self.delivery.made(folder.shards(job))
+        return job.take_over(self.staging)
 
     def commit(self, keep_previous: bool = False) -> None:
         """Put the staged outputs in place of the old ones; ``run.json`` last, as the sign of a whole run.

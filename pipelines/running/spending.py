@@ -9,7 +9,7 @@ import datetime
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -32,16 +32,19 @@ class _Sum:
 
 
 class Spending:
-    """The costs of all runs of the run folder ``root``."""
+    """The costs of all runs of the run folder ``root``. ``gather`` brings notes there that were written elsewhere."""
 
-    def __init__(self, root: Path) -> None:
-        self._folder = root / "ledger"
+    def __init__(self, root: Path, gather: Callable[[], None] = lambda: None) -> None:
+        self._folder, self._gather = root / "ledger", gather
         self.latest: PaidFigures | None = None
         """What the run of this object has paid, once it has ended."""
 
     @contextlib.contextmanager
     def run(self) -> Iterator[Path]:
-        """A new run, and the folder for its notes. Its sum is written however the body ends."""
+        """A new run, and the folder for its notes. Its sum is written however the body ends.
+
+        Raises what ``gather`` raises; the notes then stay, and the next run sums them up.
+        """
         self._sum_up_killed()
         stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
         notes = self._folder / f"{stamp}-{os.urandom(4).hex()}"
@@ -53,6 +56,7 @@ class Spending:
             outcome = type(error).__name__
             raise
         finally:
+            self._gather()
             self.latest = _together([self._sum_up(notes, outcome)])
 
     def total(self) -> PaidFigures:
@@ -62,20 +66,26 @@ class Spending:
     def _sums(self) -> Iterator[_Sum]:
         for path in sorted(self._folder.iterdir()) if self._folder.is_dir() else ():
             if path.is_dir():
-                yield _sum_of(path, KILLED)
+                if not self._sum_path(path).exists():
+                    yield _sum_of(path, KILLED)
             elif path.suffix == ".json":
                 with contextlib.suppress(ValueError, TypeError):  # a file that is not ours
                     yield _Sum(**json.loads(path.read_text("utf-8")))
 
     def _sum_up_killed(self) -> None:
         for notes in [path for path in self._folder.glob("*") if path.is_dir()]:
-            self._sum_up(notes, KILLED)
+            if not self._sum_path(notes).exists():  # else a worker of a job that was given up has noted on
+                self._sum_up(notes, KILLED)
+            shutil.rmtree(notes, ignore_errors=True)
 
     def _sum_up(self, notes: Path, outcome: str) -> _Sum:
         found = _sum_of(notes, outcome)
-        write_atomically(self._folder / f"{notes.name}.json", json.dumps(asdict(found)))
+        write_atomically(self._sum_path(notes), json.dumps(asdict(found)))
         shutil.rmtree(notes, ignore_errors=True)
         return found
+
+    def _sum_path(self, notes: Path) -> Path:
+        return self._folder / f"{notes.name}.json"
 
 
 def _together(sums: Sequence[_Sum]) -> PaidFigures:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions, SetupOptions, WorkerOptions
 
-from pipelines.running.budget import is_local
 from pipelines.running.loading import is_bundled
+from pipelines.running.workers import is_local
 from pipelines.shipping.own_code import NAME, write_own_wheel
 from pipelines.shipping.recipe_code import belongs_to, write_recipe_wheel
 

@@ -64,7 +64,7 @@ class CallModels(beam.DoFn):
 
     def start_bundle(self) -> None:
         """Forget what an aborted bundle left behind."""
-        self._pending = {}
+        self._pending, self._asked = {}, False
         self._done: queue.SimpleQueue[concurrent.futures.Future[tuple[str, Any, Session]]] = queue.SimpleQueue()
 
     def process(
@@ -73,6 +73,7 @@ class CallModels(beam.DoFn):
         """Start the element; emit what is done by the time that there is room for it."""
         count_in(self._stage.name)
         session = Session(runtime().models(self._settings))
+        self._asked = True
         future = runtime().submit(_run(self._work, element, session, self._stage))
         self._pending[future] = (window, timestamp)
         future.add_done_callback(self._done.put)
@@ -80,9 +81,11 @@ class CallModels(beam.DoFn):
             yield from self._emit(self._done.get())
 
     def finish_bundle(self) -> Iterator[Any]:
-        """Emit the rest as it completes."""
+        """Emit the rest as it completes. What a bundle that counts has paid is noted for good."""
         while self._pending:
             yield from self._emit(self._done.get())
+        if self._asked:
+            runtime().models(self._settings).flush_notes()
 
     def _emit(self, finished: "concurrent.futures.Future[tuple[str, Any, Session]]") -> Iterator[Any]:
         """Count the finished element; emit its result under the window and timestamp that it came with."""

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from schemas.storage import Place, RemotePath, StorageError
 from trainer.shards import Shards
 
 from ..stores.faults import between
+from .shipping.cluster import Cluster, cluster
 
 pytestmark = pytest.mark.stores
 
@@ -263,12 +264,41 @@ def test_output_in_a_store(
     assert cli.main(["inspect", str(target)]) == 0
 
 
-def test_workers_elsewhere_are_refused(
-    new_bucket: Callable[..., RemotePath], data: Path, capsys: pytest.CaptureFixture[str]
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+    home = str(tmp_path_factory.mktemp("workers"))
+    with cluster(tmp_path_factory.mktemp("cluster"), XDG_CACHE_HOME=home, **keys) as running:
+        yield running
+
+
+def test_output_in_a_store_by_workers_elsewhere(
+    bucket: RemotePath, data: Path, on_disk: Path, workers: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run(data, new_bucket("s3") / "run", "--", "--runner=SparkRunner") == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert "a run folder in a store takes a runner on this machine" in line
+    """They know where the store is from the settings alone, and write into it alone."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "driver"))
+    source, target = copied(data, bucket / "data"), bucket / "run"
+    url = bucket.storage.endpoint_url or bucket.storage.gs_endpoint_url
+    key = "endpoint_url" if bucket.storage.endpoint_url else "gs_endpoint_url"
+    reached = ["--set", f"storage.{key}={url}", "--set", "write.max_group_rows=100", "--", *workers.options]
+    assert run(source, target, *reached) == 0
+    assert digests(target) == digests(on_disk)
+    names = {str(path.relative_to(target)) for path in target.walked()}
+    assert {name.partition("/")[0] for name in names if "/" in name} == {
+        "sft", "rl", "rejected", "media", "cache", "ledger", ".lease",
+    }  # fmt: skip
+    drawn = {path.name for path in (on_disk / "media").iterdir()}
+    assert {path.name for path in (target / "media").iterdir()} == drawn
+    here, there = (json.loads((folder / "run.json").read_text("utf-8")) for folder in (on_disk, target))
+    for told in (here, there):
+        for role in told["ledger"].values():
+            role.pop("latency_s", None)
+    assert (there["counts"], there["ledger"]) == (here["counts"], here["ledger"])
+    assert len([name for name in names if name.startswith("ledger/")]) == 1, "the notes are summed up"
+    assert cli.main(["inspect", str(target)]) == 0
+
+    assert run(source, target, *reached) == 0
+    assert (digests(target), sent(target)) == (digests(on_disk), 0)
 
 
 def test_a_second_submitter_is_refused(

@@ -8,7 +8,7 @@ import pytest
 
 from inference.flow.notes import Paid
 from inference.settings import EndpointSettings, ModelsSettings
-from pipelines.running.budget import RunBudget, Spent, is_local, spent_of
+from pipelines.running.budget import RunBudget, Spent, spent_of
 from pipelines.running.counts import Figures
 from pipelines.running.runner import OptionError, pipeline_options
 from schemas.run_summary import BudgetFigures, Counts
@@ -49,23 +49,20 @@ def test_what_was_spent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "local", "keeps"),
+    ("flags", "output", "keeps"),
     [
-        ([], True, True),
-        (["--direct_num_workers=4", "--direct_running_mode=multi_processing"], True, True),
-        (["--runner=DirectRunner"], True, True),
-        (["--runner=FlinkRunner"], False, True),
-        (["--runner=PortableRunner"], False, True),
-        (["--runner=DataflowRunner"], False, False),
-        (["--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner"], True, True),
+        ([], "runs/a", True),
+        (["--direct_num_workers=4", "--direct_running_mode=multi_processing"], "gs://b/run", True),
+        (["--runner=FlinkRunner"], "runs/a", True),
+        (["--runner=PortableRunner"], "s3://b/run", False),
+        (["--runner=DataflowRunner"], "gs://b/run", False),
     ],
 )
-def test_where_the_workers_are(flags: list[str], local: bool, keeps: bool) -> None:
+def test_where_a_budget_can_be_kept(flags: list[str], output: str, keeps: bool) -> None:
     options = pipeline_options(flags)
-    assert is_local(options) == local
-    RunBudget().check(options)
+    RunBudget().check(options, output)
     if keeps:
-        RunBudget(usd=1.0).check(options)
+        RunBudget(usd=1.0).check(options, output)
     else:
-        with pytest.raises(OptionError, match="kept in the run folder, which workers there cannot see"):
-            RunBudget(usd=1.0).check(options)
+        with pytest.raises(OptionError, match="kept in a file that all of them see, and there is none in a store"):
+            RunBudget(usd=1.0).check(options, output)

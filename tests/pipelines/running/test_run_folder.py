@@ -198,12 +198,13 @@ def test_the_lock_goes_with_an_error(folder: RunFolder) -> None:
 
 
 def test_a_job_has_a_folder_of_its_own_that_is_gone_behind_it(folder: RunFolder) -> None:
-    with folder.job() as first:
+    with folder.job() as job:
+        first = job.here
         assert first.parent == folder.staging
         assert sorted(path.name for path in first.iterdir()) == ["ends", "records", "rejected", "rl", "sft", "spool"]
         (first / "spool/crossing").write_bytes(b"data")
     with pytest.raises(KeyError), folder.job() as second:
-        assert second != first
+        assert second.here != first
         raise KeyError
     assert not list(folder.staging.iterdir())
 

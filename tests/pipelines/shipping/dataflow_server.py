@@ -1,4 +1,6 @@
-"""A stand-in for Dataflow and for Cloud Storage: one HTTP server that keeps what it is sent and runs nothing.
+"""A stand-in for Dataflow and for Cloud Storage: one HTTP server that keeps what it is sent.
+
+It runs nothing, unless it is given workers: then a job's graph runs there, with what was staged for it.
 
 It speaks the parts of the Dataflow REST API (v1b3) and of the storage JSON API that a submission uses. The storage
 answers with the right CRC32C and MD5, which its client checks.
@@ -19,6 +21,9 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import google_crc32c
+from apache_beam.portability.api import beam_runner_api_pb2
+
+from tests.pipelines.shipping.cluster import Cluster
 
 JOB = re.compile(r"/v1b3/projects/(\w+)/locations/([\w-]+)/jobs(?:/([\w-]+))?(/messages|/metrics)?")
 OBJECT = re.compile(r"(?:/(upload))?/storage/v1/b/([^/]+)(?:/o(?:/([^/]+))?)?")
@@ -36,6 +41,7 @@ class Dataflow:
         asked_states: the numbers of the states that the client asked for.
         objects: what was put into the storage, by ``BUCKET/NAME``.
         written: how often each of them was.
+        workers: a cluster that jobs run on; None to run nothing.
     """
 
     url: str = ""
@@ -47,6 +53,7 @@ class Dataflow:
     written: list[str] = field(default_factory=list)
     uploads: dict[str, str] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=itertools.count)
+    workers: Cluster | None = None
 
     @property
     def options(self) -> list[str]:
@@ -69,6 +76,13 @@ class Dataflow:
     def state(self) -> str | int:
         """The job's state now; the next question gets the next."""
         return self.states.pop(0) if len(self.states) > 1 else self.states[0]
+
+    def run(self, job: dict[str, Any], workers: Cluster) -> None:
+        """Run a job's graph on workers that get what was staged for it; its state follows."""
+        options = job["environment"]["sdkPipelineOptions"]["options"]
+        graph = beam_runner_api_pb2.Pipeline.FromString(self.objects[options["pipelineUrl"].removeprefix("gs://")])
+        state = workers.run(graph, options["beam_plugins"], lambda url: self.objects[url.removeprefix("gs://")])
+        self.states[:] = [f"JOB_STATE_{state}"]
 
     def put(self, key: str, content: bytes) -> dict[str, Any]:
         """Keep an object; returns what the API says of it."""
@@ -110,6 +124,9 @@ class _Handler(BaseHTTPRequestHandler):
         if JOB.fullmatch(asked.path):
             job = json.loads(content)
             self.told.jobs.append(job)
+            if self.told.workers is not None:
+                self.told.states[:] = ["JOB_STATE_RUNNING"]
+                threading.Thread(target=self.told.run, args=(job, self.told.workers), daemon=True).start()
             self._send({**job, "id": "job-1", "currentState": "JOB_STATE_PENDING"})
             return
         found = OBJECT.fullmatch(asked.path)

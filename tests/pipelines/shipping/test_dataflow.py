@@ -1,8 +1,9 @@
-"""Submissions to Dataflow, as a stand-in for it and for its storage gets them. It runs nothing."""
+"""Submissions to Dataflow, as a stand-in for it and for its storage gets them. It runs what it is told to run."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import signal
@@ -17,6 +18,10 @@ from pathlib import Path
 import pytest
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
+
+from schemas.storage import RemotePath
+
+from .cluster import cluster
 
 try:
     from google.cloud.dataflow import JobState
@@ -39,6 +44,7 @@ from schemas.coding import record
 class Palette:
     name: str
 """
+RECORDS = 3
 FIRST = ("Ingest", "Attempt", "Difficulty", "Verify")
 """Some of the stages of the bundled recipe."""
 
@@ -52,8 +58,26 @@ def server() -> Iterator[Dataflow]:
 
 
 @pytest.fixture(scope="module")
-def questions(tmp_path_factory: pytest.TempPathFactory, write_questions: Callable[[Path, int], Path]) -> Path:
-    return write_questions(tmp_path_factory.mktemp("questions"), 3)
+def on_disk(tmp_path_factory: pytest.TempPathFactory, write_questions: Callable[[Path, int], Path]) -> Path:
+    return write_questions(tmp_path_factory.mktemp("questions"), RECORDS)
+
+
+@pytest.fixture
+def bucket(new_bucket: Callable[[str], RemotePath]) -> RemotePath:
+    """Where input and run folder are."""
+    return new_bucket("gs")
+
+
+@pytest.fixture
+def questions(on_disk: Path, bucket: RemotePath) -> RemotePath:
+    for file in (path for path in on_disk.rglob("*") if path.is_file()):
+        (bucket / "questions" / file.relative_to(on_disk).as_posix()).write_bytes(file.read_bytes())
+    return bucket / "questions"
+
+
+@pytest.fixture
+def run(bucket: RemotePath) -> RemotePath:
+    return bucket / "run"
 
 
 @pytest.fixture
@@ -65,8 +89,9 @@ def mine(tmp_path: Path) -> Path:
     return tmp_path / "mine/my_recipe.py"
 
 
-def command(server: Dataflow, recipe: object, questions: Path, run: Path, *options: str) -> list[str]:
-    words = ["run", str(recipe), "--input", str(questions), "--output", str(run), "--", *server.options, *options]
+def command(server: Dataflow, recipe: object, questions: RemotePath, run: RemotePath, *options: str) -> list[str]:
+    words = ["run", str(recipe), "--input", str(questions), "--output", str(run)]
+    words += ["--set", f"storage.gs_endpoint_url={run.storage.gs_endpoint_url}", "--", *server.options, *options]
     return [sys.executable, "-m", "pipelines", *words]
 
 
@@ -82,13 +107,13 @@ def submitted(server: Dataflow) -> beam_runner_api_pb2.Pipeline:
     return beam_runner_api_pb2.Pipeline.FromString(server.objects[location.removeprefix("gs://")])
 
 
-def test_what_is_submitted(server: Dataflow, mine: Path, questions: Path, tmp_path: Path) -> None:
+def test_what_is_submitted(server: Dataflow, mine: Path, questions: RemotePath, run: RemotePath) -> None:
     """Graph, staged files and options. And a job that is done without having written anything is a failed run."""
-    done = beam_run(server, mine, questions, tmp_path / "run", "--num_workers=3", "--worker_machine_type=n2-standard-4")
+    done = beam_run(server, mine, questions, run, "--num_workers=3", "--worker_machine_type=n2-standard-4")
     assert done.returncode == 1
     assert "the runner says that the job is done, but it left no manifest: nothing was replaced" in done.stderr
     assert "Traceback" not in done.stderr
-    assert not (tmp_path / "run/run.json").exists()
+    assert not (run / "run.json").exists()
     assert done.stdout == ""
 
     [job] = server.jobs
@@ -124,22 +149,24 @@ def test_what_is_submitted(server: Dataflow, mine: Path, questions: Path, tmp_pa
         assert {f"{module}/files/my_recipe.py", f"{module}/files/colours.py"} < set(wheel.namelist())
     with zipfile.ZipFile(BytesIO(staged[ours])) as wheel:
         assert {"pipelines/grounded_cot.py", "stages/ingest_records.py"} < set(wheel.namelist())
+        [about] = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+        assert re.search(r"^Requires-Dist: gcsfs==", wheel.read(about).decode(), re.MULTILINE), "what reads the store"
 
 
-def test_what_a_failed_job_said_is_told(server: Dataflow, questions: Path, tmp_path: Path) -> None:
+def test_what_a_failed_job_said_is_told(server: Dataflow, questions: RemotePath, run: RemotePath) -> None:
     server.states, server.error = ["JOB_STATE_RUNNING", "JOB_STATE_FAILED"], "The zone has no such machine."
-    done = beam_run(server, "grounded_cot", questions, tmp_path / "run")
+    done = beam_run(server, "grounded_cot", questions, run)
     assert (done.returncode, done.stdout) == (1, "")
     assert "The zone has no such machine." in done.stderr.splitlines()[-1]
-    assert not (tmp_path / "run/run.json").exists()
+    assert not (run / "run.json").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_command_cancels_the_job(
-    number: signal.Signals, server: Dataflow, questions: Path, tmp_path: Path
+    number: signal.Signals, server: Dataflow, questions: RemotePath, run: RemotePath
 ) -> None:
     server.states = ["JOB_STATE_RUNNING"]
-    given = command(server, "grounded_cot", questions, tmp_path / "run")
+    given = command(server, "grounded_cot", questions, run)
     environment, pipe = os.environ | server.environment, subprocess.PIPE
     started = subprocess.Popen(given, stdout=pipe, stderr=pipe, text=True, env=environment)
     deadline = time.monotonic() + 60
@@ -155,11 +182,11 @@ def test_a_stopped_command_cancels_the_job(
 
 
 def test_an_image_of_ones_own_is_all_that_workers_get_but_the_recipe(
-    server: Dataflow, mine: Path, questions: Path, tmp_path: Path
+    server: Dataflow, mine: Path, questions: RemotePath, run: RemotePath
 ) -> None:
     image = "europe-docker.pkg.dev/me/groundtrace:1"
     server.states, server.error = ["JOB_STATE_FAILED"], "no"  # Beam waits for a message for 50 s
-    beam_run(server, mine, questions, tmp_path / "run", f"--sdk_container_image={image}")
+    beam_run(server, mine, questions, run, f"--sdk_container_image={image}")
     [pool] = server.jobs[0]["environment"]["workerPools"]
     assert pool["workerHarnessContainerImage"] == image
     wheels = [name.rsplit("/")[-1] for name in server.written if name.endswith(".whl")]
@@ -168,9 +195,9 @@ def test_an_image_of_ones_own_is_all_that_workers_get_but_the_recipe(
 
 @pytest.mark.parametrize("flag", ["--dry_run", "--dry_run=True"])
 def test_a_dry_run_builds_the_job_and_touches_nothing(
-    flag: str, server: Dataflow, mine: Path, questions: Path, tmp_path: Path
+    flag: str, server: Dataflow, mine: Path, questions: RemotePath, run: RemotePath
 ) -> None:
-    done = beam_run(server, mine, questions, tmp_path / "run", flag)
+    done = beam_run(server, mine, questions, run, flag)
     assert (done.returncode, done.stderr) == (0, "")
     first, graph, where, *staged = done.stdout.splitlines()
     assert first.startswith("dry run, nothing was submitted: beamapp-") and first.endswith(" in p, europe-west4")
@@ -183,4 +210,38 @@ def test_a_dry_run_builds_the_job_and_touches_nothing(
         "groundtrace_recipe",
         "submission_environment_dependencies.txt",
     ]
-    assert not server.jobs and not server.objects and not (tmp_path / "run").exists()
+    assert not server.jobs and not server.objects and not run.exists()
+
+
+def test_a_job_that_runs_is_followed_to_its_end(
+    server: Dataflow, mine: Path, questions: RemotePath, run: RemotePath, on_disk: Path, tmp_path: Path
+) -> None:
+    """What was submitted runs on workers with what was staged; the driver then reads what they left in the store."""
+    with cluster(tmp_path, XDG_CACHE_HOME=str(tmp_path / "home")) as server.workers:
+        done = beam_run(server, mine, questions, run)
+    assert done.returncode == 0, done.stderr
+    assert "the job job-1 runs on Dataflow: https://" in done.stderr
+    assert f"{RECORDS} records: " in done.stdout and f"report: {run}/report.html" in done.stdout
+    near = [sys.executable, "-m", "pipelines", "run", mine, "--input", on_disk, "--output", tmp_path / "near"]
+    subprocess.run(list(map(str, near)), check=True, capture_output=True)
+    here, there = (json.loads((folder / "run.json").read_text("utf-8")) for folder in (tmp_path / "near", run))
+    assert there["counts"] == here["counts"] and there["files"].keys() == here["files"].keys()
+    sets = {name: told["sha256"] for name, told in here["files"].items() if name.startswith(("sft/", "rl/"))}
+    assert {name: hashlib.sha256((run / name).read_bytes()).hexdigest() for name in sets} == sets != {}
+    assert not (run / "jobs").exists()
+
+
+@pytest.mark.parametrize("option", ["--input", "--output", "--cache"])
+def test_a_folder_of_this_machine_is_refused(
+    option: str, server: Dataflow, questions: RemotePath, run: RemotePath, on_disk: Path
+) -> None:
+    given = command(server, "grounded_cot", questions, run)
+    if option in given:
+        given[given.index(option) + 1] = str(on_disk)
+    else:
+        given[5:5] = [option, str(on_disk)]
+    done = subprocess.run(given, capture_output=True, text=True, env=os.environ | server.environment, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    [line] = done.stderr.splitlines()
+    assert f"beam: {option} {on_disk}" in line and "Dataflow's workers see no disk of this machine" in line
+    assert not server.jobs

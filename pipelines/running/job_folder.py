@@ -1,0 +1,70 @@
+"""The folder of a job's files: on this machine, or in a store where workers elsewhere write them."""
+
+import contextlib
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.running.manifest import Job, jobs_in, read_job
+from schemas.mirror import fetch
+from schemas.remote_path import RemotePath, Stat
+from stages.plumbing.shard_files import ENDS, MANIFEST, RECORDS
+
+BROUGHT_AT_ONCE = 8
+"""How many files are brought from a store at a time."""
+
+
+@dataclass(frozen=True)
+class JobFolder:
+    """A job's folder here, and, where its workers are elsewhere, the one in a store that they write into."""
+
+    here: Path
+    remote: RemotePath | None = None
+
+    @property
+    def name(self) -> str:
+        """The folder as the workers know it."""
+        return str(self.remote or self.here)
+
+    def read(self) -> Job:
+        """What the job has left, here. Raises :class:`pipelines.running.errors.JobIncomplete`, and
+        :class:`schemas.storage.StorageError` and OSError for a store that cannot be read.
+        """
+        if self.remote is not None:
+            self._bring(self.remote)
+        return read_job(self.here)
+
+    def shards(self, job: Job) -> dict[str, RemotePath]:
+        """The shards of the job in the store, by the names that they are to have; none for a job on this machine."""
+        if self.remote is None:
+            return {}
+        return {f"{entry.set}/{entry.name}": self.remote / entry.set / entry.file for entry in job.shards}
+
+    def _bring(self, remote: RemotePath) -> None:
+        """Bring here what a manifest in the store names, and which records were read."""
+        found = {str(path.relative_to(remote)): stat for path, stat in remote.walked().items()}
+        begun = (f"{RECORDS}/", MANIFEST)
+        self._bring_all(remote, {name: stat for name, stat in found.items() if name.startswith(begun)})
+        for job in jobs_in(self.here):
+            named = {f"{entry.set}/{entry.file}" for entry in job.shards}
+            named |= {f"{ENDS}/{entry.ends}" for entry in job.shards}
+            self._bring_all(remote, {name: found[name] for name in named & found.keys()})
+            for entry in job.shards:
+                _drop_unless(self.here / entry.set / entry.file, entry.sha256)
+
+    def _bring_all(self, remote: RemotePath, files: dict[str, Stat]) -> None:
+        def bring(name: str) -> None:
+            fetch(remote / name, files[name].st_size, self.here / name)
+
+        with ThreadPoolExecutor(BROUGHT_AT_ONCE) as pool:
+            list(pool.map(bring, files))
+
+
+def _drop_unless(path: Path, sha256: str) -> None:
+    """Remove a file that is not what its manifest says: it then counts as missing."""
+    with contextlib.suppress(FileNotFoundError):
+        with path.open("rb") as stream:
+            if hashlib.file_digest(stream, "sha256").hexdigest() == sha256:
+                return
+        path.unlink()

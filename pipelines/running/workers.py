@@ -1,0 +1,42 @@
+"""Where a run's workers are, by its Beam options, and what those that see no disk of this machine need."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+
+from pipelines.running.runner import OptionError
+from schemas.storage import is_remote
+
+LOCAL_RUNNERS = ("directrunner", "fnapirunner", "bundlebaseddirectrunner")
+CLOUD_RUNNERS = ("dataflowrunner",)
+"""Their workers see no folder of this machine. Those of other engines may."""
+
+
+def runner_name(options: PipelineOptions) -> str:
+    """The runner that the options name, in lower case and without its module; "" for that of this machine."""
+    return (options.view_as(StandardOptions).runner or "").rsplit(".", 1)[-1].lower()
+
+
+def is_local(options: PipelineOptions) -> bool:
+    """Whether all workers run on this machine."""
+    return runner_name(options) in ("", *LOCAL_RUNNERS)
+
+
+def see_no_disk(options: PipelineOptions) -> bool:
+    """Whether it is certain that the workers see no folder of this machine."""
+    return runner_name(options) in CLOUD_RUNNERS
+
+
+def check_in_store(named: Iterable[tuple[str, str]]) -> None:
+    """Refuse folders of this machine for workers that see none; ``named`` are options and the places they name.
+
+    What is neither here nor a URL, such as the id of a data set of the Hub, passes. Raises
+    :class:`pipelines.running.runner.OptionError`.
+    """
+    for option, name in named:
+        if not is_remote(name) and (option != "--input" or Path(name).exists()):
+            raise OptionError(
+                f"{option} {name}: Dataflow's workers see no disk of this machine: name a place in a store, such as "
+                "gs://BUCKET/FOLDER"
+            )
