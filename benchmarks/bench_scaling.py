@@ -1,27 +1,37 @@
 """Several worker processes on one endpoint: is its quota kept, and do they do as much more as they are more?
 
-    python benchmarks/bench_scaling.py [--workers 4] [--quota-s 75] [--calls 600]
+    python benchmarks/bench_scaling.py [--workers 4] [--quota-s 75] [--calls 600] [--records 1500]
 
 A local server takes 200 ms a call, or 500 ms for the scaling. Each worker is a process of its own with the ``openai``
 endpoint, all with one reply cache and different questions. Quota: the endpoint may be sent 1,200 requests a minute, 32
 at once, and the workers could send several times as many; the server counts. Scaling: 1, 2 and 4 workers, with 16
-requests at once for each.
+requests at once for each. Processor: runs of grounded_cot with the embedded engine, which has no server beside it, by
+two worker processes and by one that is held to one thread on one core, turn by turn.
 """
 
 import argparse
 import asyncio
 import contextlib
 import json
+import os
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from bench_saturation import prompt_of
 from model_access import Item, Server, models_settings, own_figures, serving
+from scenes import Size, render_input
 
+ROOT = Path(__file__).resolve().parents[1]
+SCENES = Size(400, 100, 33, ("png",))
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "OPENCV_FOR_THREADS_NUM": "1"}
+TWO_WORKERS = ("--", "--direct_num_workers=2", "--direct_running_mode=multi_processing")
+TURNS = 3
 PER_MINUTE, AT_ONCE = 1200, 32
 PER_WORKER = 16
 WINDOW_S = 60.0
@@ -130,12 +140,49 @@ def scaling(folder: Path, calls: int) -> dict[str, Any]:
     return line
 
 
+def run_s(folder: Path, name: str, options: Sequence[str], cores: set[int]) -> float:
+    """Seconds of a whole ``beam run`` on these cores. Raises RuntimeError where it fails."""
+    command = [sys.executable, "-m", "pipelines", "run", "grounded_cot", "--input", folder / "input"]
+    command += ["--output", folder / name, *options]
+    began_s = time.monotonic()
+    done = subprocess.run(
+        list(map(str, command)),
+        cwd=ROOT,
+        env=os.environ | ONE_THREAD,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: os.sched_setaffinity(0, cores),
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return time.monotonic() - began_s
+
+
+def processor(folder: Path, records: int) -> dict[str, Any]:
+    """How much sooner two worker processes are done than one that has one thread on one core."""
+    render_input(folder / "input", SCENES, records)
+    cores = sorted(os.sched_getaffinity(0))
+    turns = []
+    for turn in range(TURNS):
+        one_s = run_s(folder, f"one-{turn}", (), set(cores[:1]))
+        two_s = run_s(folder, f"two-{turn}", TWO_WORKERS, set(cores))
+        turns.append((one_s, two_s))
+    shares = [one_s / two_s for one_s, two_s in turns]
+    one_s, two_s = (statistics.median(side) for side in zip(*turns, strict=True))
+    print(f"\nprocessor: {records} records, embedded engine, whole runs, {TURNS} turns")
+    print(f"  one worker {one_s:.1f} s, two {two_s:.1f} s: {statistics.median(shares):.2f} times", end="")
+    print(f" ({min(shares):.2f}-{max(shares):.2f})")
+    return {"processor_2": round(statistics.median(shares), 3)}
+
+
 def main() -> None:
     """Measure, print, and end with the JSON line; with ``--side``, be one of the workers."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--quota-s", type=float, default=75.0, help="how long the quota is measured; 0: not at all")
     parser.add_argument("--calls", type=int, default=600, help="of each worker of the scaling; 0: none")
+    parser.add_argument("--records", type=int, default=1500, help="of the runs that keep the processor busy; 0: none")
     parser.add_argument("--side", choices=("worker",), help=argparse.SUPPRESS)
     hidden = (("url", str), ("folder", Path), ("first", int), ("at-once", int), ("per-minute", int), ("seconds", float))
     for name, kind in hidden:
@@ -151,6 +198,8 @@ def main() -> None:
         if arguments.calls:
             line |= scaling(Path(name) / "scaling", arguments.calls)
             line["ratio"] = line["linear_4"]
+        if arguments.records:
+            line |= processor(Path(name) / "processor", arguments.records)
     print(json.dumps(line))
 
 
