@@ -4,6 +4,7 @@ The processes that use one reply cache share a file for each endpoint. Of the re
 places as it has work for, in even parts where they don't suffice; with each beat it takes what others gave back, and
 gives back what it does not need. The requests and tokens a minute are one schedule, in which each request takes the
 next free moment. What a killed process held is free after ``LEASE_S`` seconds, at once where no other process is left.
+Of a cache in a store, where the file is one machine's, each machine has an even part (:mod:`inference.flow.machines`).
 """
 
 import asyncio
@@ -21,9 +22,10 @@ from pathlib import Path
 from inference.cache.folders import cache_folder
 from inference.cache.mounts import on_network
 from inference.flow.limits import Gate, Rate
+from inference.flow.machines import Machines
 from inference.flow.shared_state import SharedState
 from inference.settings import EndpointSettings
-from schemas.storage import STANDARD, StorageSettings, is_remote
+from schemas.storage import STANDARD, RemotePath, StorageSettings, place
 
 LEASE_S = 10.0
 """How long a process holds its places that says nothing any more."""
@@ -77,8 +79,8 @@ def divided(most: int, wanted: Mapping[str, int], turn: int) -> dict[str, int]:
     order = sorted(names, key=lambda name: (wanted[name], turned[name]))
     parts, left = dict.fromkeys(order, 0), most
     for bound in (wanted, dict.fromkeys(order, most)):
-        for place, name in enumerate(order):
-            part = min(bound[name] - parts[name], left // (len(order) - place))
+        for number, name in enumerate(order):
+            part = min(bound[name] - parts[name], left // (len(order) - number))
             parts[name] += max(0, part)
             left -= max(0, part)
     return parts
@@ -87,11 +89,15 @@ def divided(most: int, wanted: Mapping[str, int], turn: int) -> dict[str, int]:
 class Quota:
     """An endpoint's quota as one process has it: its own where there is no ``path``, else leased from all.
 
-    All methods run on one event loop. The gate's places are those of the lease.
+    ``machines`` are those that have parts of it. All methods run on one event loop. The gate's places are those of the
+    lease.
     """
 
-    def __init__(self, settings: EndpointSettings, gate: Gate, path: Path | None = None) -> None:
-        self._gate, self._path, self._most = gate, path, settings.max_concurrency
+    def __init__(
+        self, settings: EndpointSettings, gate: Gate, path: Path | None = None, machines: Machines | None = None
+    ) -> None:
+        self._gate, self._path, self._limit = gate, path, settings.max_concurrency
+        self._machines = machines
         self._requests = Rate(settings.requests_per_minute)
         self._tokens = Rate(settings.tokens_per_minute)
         self._state: SharedState[Shared] | None = None
@@ -127,8 +133,15 @@ class Quota:
         self._beat_s = float("-inf")  # the next request is to join at once
         self._gate.lend(0, self._more)
 
+    @property
+    def _most(self) -> int:
+        """The requests at once of this machine."""
+        return self._limit if self._machines is None else self._machines.part(self._limit)
+
     def _delay_s(self, rate: Rate, amount: float) -> float:
         state, now_s = self._opened(), self._now_s()
+        if self._machines is not None:
+            amount *= self._machines.count
         if state is None:
             return rate.delay_s(amount, now_s)
         name = "requests_free_s" if rate is self._requests else "tokens_free_s"
@@ -158,9 +171,11 @@ class Quota:
         if not wanted:
             self._leave(state)
             return
+        if self._machines is not None:
+            self._machines.used()
         self._next_beat(self._beat_s + BEAT_S)  # first of all: a file server that is away for once ends no lease
         share, due = state.change(lambda shared: shared.lease(self._me, inside, wanted, self._most, self._now_s()))
-        if share < min(due, wanted) or inside > share:
+        if share < min(due, wanted) or inside > share or not self._most:
             self._next_beat(self._beat_s + HURRY_S)
         self._gate.lend(share, self._more)
 
@@ -179,7 +194,7 @@ class Quota:
             except OSError as error:
                 _log.warning("%s: %s: each worker process has the endpoint's limits for itself", self._path, error)
                 self._path = None
-                self._gate.lend(self._most)
+                self._gate.lend(self._limit)
         return self._state
 
     def _now_s(self) -> float:
@@ -202,14 +217,15 @@ def _forget(shared: Shared) -> None:
 class Quotas:
     """The quotas of all endpoints that one object opens, shared through the folder of the reply cache ``cache``.
 
-    Where that is on object storage they are shared by the processes of one machine, each of which has the limits for
-    itself; a cache in memory is not shared at all.
+    Where that is on object storage they are shared by the processes of one machine, and each machine has its part; a
+    cache in memory is not shared at all.
     """
 
     def __init__(self, cache: str, storage: StorageSettings = STANDARD) -> None:
         self._folder = cache_folder(cache, storage)
-        if is_remote(cache):
-            _log.warning("%s: each machine has the limits of all endpoints for itself", cache)
+        self._machines: Machines | None = None
+        if self._folder is not None and isinstance(location := place(cache, storage), RemotePath):
+            self._machines = Machines(location.parent / "machines", self._folder)
         self._opened: list[Quota] = []
 
     @contextlib.contextmanager
@@ -229,13 +245,15 @@ class Quotas:
             said = repr((endpoint, settings.kind, settings.base_url, settings.model, *limits))
             digest = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:32]
             path = self._folder / f"quota-{digest}.json"
-        self._opened.append(Quota(settings, gate, path))
+        self._opened.append(Quota(settings, gate, path, self._machines))
         return self._opened[-1]
 
     def close(self) -> None:
         """Give everything back."""
         for quota in self._opened:
             quota.close()
+        if self._machines is not None:
+            self._machines.close()
 
 
 _opening: ContextVar[tuple[Quotas, str] | None] = ContextVar("opening", default=None)

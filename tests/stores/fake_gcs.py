@@ -13,16 +13,16 @@ import re
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
-
-WHEN = "2026-01-01T00:00:00.000Z"
 
 
 class Held(NamedTuple):
     data: bytes
     generation: int
+    updated: str
 
 
 @dataclass
@@ -40,13 +40,19 @@ class World:
             held = self.buckets[bucket].get(name)
             if expected is not None and int(expected) != (held.generation if held else 0):
                 return 412
-            self.buckets[bucket][name] = Held(data, next(self.numbers))
+            self.buckets[bucket][name] = Held(data, next(self.numbers), f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}")
             return 200
 
     def described(self, bucket: str, name: str) -> dict[str, Any]:
         held = self.buckets[bucket][name]
         number = str(held.generation)
-        return {"bucket": bucket, "name": name, "size": str(len(held.data)), "generation": number, "updated": WHEN}
+        return {
+            "bucket": bucket,
+            "name": name,
+            "size": str(len(held.data)),
+            "generation": number,
+            "updated": held.updated,
+        }
 
 
 class Handler(BaseHTTPRequestHandler):

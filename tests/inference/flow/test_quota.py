@@ -17,6 +17,7 @@ from inference.flow.limits import BURST_S, Gate
 from inference.flow.quota import LEASE_S, Member, Quota, Quotas, Shared, divided
 from inference.flow.requests import Flow
 from inference.settings import EndpointSettings
+from schemas.remote_path import RemotePath
 
 from .skipping import now_s, run
 
@@ -327,18 +328,39 @@ def test_with_a_cache_in_memory_an_endpoint_has_its_quota_for_itself() -> None:
     assert run(main()) == 3
 
 
-def test_a_cache_on_object_storage_is_shared_by_one_machine_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_machines_with_a_cache_on_object_storage_have_parts(
+    bucket: RemotePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("inference.flow.machines.BEAT_S", 0.05)
+    monkeypatch.setattr("inference.flow.machines.JOIN_S", 0.2)
 
-    async def main() -> None:
-        quotas = Quotas("gs://bucket/cache/replies.sqlite")
-        with quotas.of("e"):
-            flow = Flow(EndpointSettings("openai", "m"))
-        await flow.gate.enter()
-        quotas.close()
+    async def entered(gate: Gate) -> int:
+        asking = [asyncio.ensure_future(gate.enter()) for _ in range(9)]
+        while not gate.inside:
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(1)
+        for each in asking:
+            each.cancel()
+        return gate.inside
 
-    run(main())
-    assert len(list(tmp_path.rglob("quota-*.json"))) == 1
-    assert "each machine has the limits of all endpoints for itself" in caplog.text
+    async def main() -> tuple[int, int]:
+        machines = []
+        for name in ("one", "two"):
+            monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / name))
+            machines.append(Quotas(f"{bucket}/cache/replies.sqlite", bucket.storage))
+        gates = []
+        for quotas in machines:
+            with quotas.of("e"):
+                gates.append(Flow(EndpointSettings("openai", "m", max_concurrency=7)).gate)
+        alone = await entered(gates[0])
+        for _ in range(2):  # in the first round the second machine joins, while the first one's requests are under way
+            for gate in gates:
+                while gate.inside:
+                    gate.leave(0)
+            await asyncio.gather(*(entered(gate) for gate in gates))
+        for quotas in machines:
+            quotas.close()
+        return alone, sum(gate.inside for gate in gates)
+
+    assert asyncio.run(main()) == (7, 7)
+    assert len(list(tmp_path.rglob("quota-*.json"))) == 2
