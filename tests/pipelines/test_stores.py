@@ -301,6 +301,41 @@ def test_output_in_a_store_by_workers_elsewhere(
     assert (digests(target), sent(target)) == (digests(on_disk), 0)
 
 
+def test_a_store_that_is_away_from_workers_elsewhere(
+    s3_url: str,
+    new_bucket: Callable[..., RemotePath],
+    data: Path,
+    on_disk: Path,
+    workers: Cluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """For 5 s in the middle of the job nothing is lost; for good, the command says so, and given again it finishes."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "driver"))
+    with between(s3_url) as (url, faults):
+        bucket = new_bucket("s3", url)
+        source, target = copied(data, bucket / "data"), bucket / "run"
+        settings = ["--set", f"storage.endpoint_url={url}"]
+        faults.fail_after(60, seconds=5)
+        assert run(source, target, *settings, "--", *workers.options) == 0
+        assert faults.failed > 0
+        assert digests(target) == digests(on_disk)
+
+        capsys.readouterr()
+        before = (target / "run.json").read_bytes()
+        faults.fail_after(60, seconds=600)
+        code = run(source, target, *settings, "--set", "storage.retry_s=1", "--", *workers.options)
+        line = capsys.readouterr().err.splitlines()[-1]
+        faults.fail_for(0)
+        assert code == 3 and line.startswith("beam: s3://") and "the store does not serve requests" in line
+        assert (target / "run.json").read_bytes() == before and digests(target) == digests(on_disk)
+        for lease in (target / ".lease").iterdir():  # which could not be given back, and would run out in a minute
+            lease.unlink()
+        assert run(source, target, *settings, "--", *workers.options) == 0
+        assert digests(target) == digests(on_disk)
+
+
 def test_a_second_submitter_is_refused(
     new_bucket: Callable[..., RemotePath], data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
