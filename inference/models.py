@@ -13,11 +13,11 @@ from inference.caller import Answered
 from inference.endpoint import Endpoint, kind_of, open_endpoint
 from inference.errors import NOT_SENT, BudgetUsedUp, CallError, Failure, RunStopped
 from inference.families.base import Family
-from inference.flow.budget import Budget, budget_path
 from inference.flow.claims import Claiming
 from inference.flow.guard import guarded_by
 from inference.flow.in_flight import one_in_flight
 from inference.flow.quota import Quotas
+from inference.flow.sliced_budget import budget_of
 from inference.flow.watch import Watch
 from inference.request import Continuation, Reply, Request, Sampling, cache_key, estimated_tokens, joined
 from inference.settings import ModelsSettings
@@ -42,7 +42,7 @@ class Models:
         self.media = MediaStore(
             settings.input_root, settings.run_root, cache_bytes=128 * 2**20, storage=settings.storage
         )
-        self.budget = Budget(settings.budget_usd, settings.budget_tokens, budget_path(settings.notes))
+        self.budget = budget_of(settings)
         self._watch = Watch(settings, self.endpoint) if settings.notes else None
         cache = settings.cache_path if cached else MEMORY
         self._cache = open_cache(cache, settings.storage)

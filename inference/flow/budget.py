@@ -74,7 +74,7 @@ class Ledger:
             if not now_s < each.until_s <= now_s + 2 * LOST_S:
                 self.lose(each)
         live = [each for each in self.processes.values() if not each.is_lost]
-        if not self.exhausted and self._fits(sum((each.reserved for each in live), self.spent) + cost):
+        if not self.exhausted and self.has_room_for(cost):
             own.reserved, own.requests = own.reserved + cost, own.requests + 1
             return True
         if not self.exhausted and any(each.requests for each in live):
@@ -113,9 +113,12 @@ class Ledger:
         """How many samples of this prompt there were, and their tokens; at first a guess."""
         return self.seen.get(prompt, (1, FIRST_GUESS_TOKENS_OUT))
 
-    def _fits(self, cost: Cost) -> bool:
-        affordable = self.usd is None or cost.usd <= self.usd + ROUNDING_USD
-        return affordable and (self.tokens is None or cost.tokens <= self.tokens)
+    def has_room_for(self, cost: Cost) -> bool:
+        """Whether the cost fits beside what was spent and what is under way."""
+        live = (each.reserved for each in self.processes.values() if not each.is_lost)
+        taken = sum(live, self.spent) + cost
+        affordable = self.usd is None or taken.usd <= self.usd + ROUNDING_USD
+        return affordable and (self.tokens is None or taken.tokens <= self.tokens)
 
     def said(self) -> str:
         """What was spent of what."""
@@ -164,12 +167,13 @@ class Budget:
             return
         async with self._turn:
             wait_s = FIRST_LOOK_S
+            await self._make_room(cost)
             while not self.exhausted and (fits := self._reserved(cost)) is not True:
                 if fits is None:
                     await self._wait(wait_s)
                     wait_s = min(MAX_LOOK_S, 2 * wait_s)
         if self.exhausted:
-            raise BudgetUsedUp(f"the budget is used up: {self._ledger.said()}")
+            raise BudgetUsedUp(f"the budget is used up: {self._said()}")
         self._renew_later()
 
     def settle(self, reserved: Cost, taken: Cost, prompt: str = "", samples: int = 0, tokens_out: int = 0) -> None:
@@ -184,6 +188,12 @@ class Budget:
         if self._state is not None:
             self._state.close()
         self._state = self._timer = self._path = None
+
+    async def _make_room(self, cost: Cost) -> None:
+        """Nothing: the limit is the whole run's."""
+
+    def _said(self) -> str:
+        return self._ledger.said()
 
     def _reserved(self, cost: Cost) -> bool | None:
         return self._change(lambda ledger: ledger.reserve(self._me, cost, time.time()))

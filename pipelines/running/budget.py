@@ -3,16 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from apache_beam.options.pipeline_options import PipelineOptions
-
 from inference.flow.budget import budget_path, share_budget
 from inference.flow.notes import Paid
 from inference.settings import ModelsSettings
 from pipelines.running.counts import Figures
 from pipelines.running.runner import OptionError
-from pipelines.running.workers import is_local, see_no_disk
 from schemas.run_summary import BudgetFigures
-from schemas.storage import is_remote
 from stages.plumbing.stage import BUDGET
 
 
@@ -42,24 +38,14 @@ class RunBudget:
         """Whether there is a bound at all."""
         return self.usd is not None or self.tokens is not None
 
-    def check(self, options: PipelineOptions, output: str) -> None:
-        """Raises :class:`OptionError` where workers elsewhere cannot use the file in the run folder ``output`` in which
-        the budget is kept.
-
-        Of a folder on a disk it is not known from here: a worker that does not see it stops the run before it pays.
-        """
-        if self.bounded and not is_local(options) and (see_no_disk(options) or is_remote(output)):
-            raise OptionError(
-                "a budget over workers elsewhere is kept in a file that all of them see, and there is none in a store: "
-                "drop it, or name an --output on a disk that the workers share"
-            )
-
     def kept(self, models: ModelsSettings) -> ModelsSettings:
-        """The settings of the workers of a run, all of which keep this one budget in the folder of its notes."""
-        path = budget_path(models.notes)
-        if not self.bounded or path is None:
+        """The settings of the workers of a run, all of which keep this one budget in the folder of its notes: in a file
+        that is made here, or in slices where that folder is in a store (:mod:`inference.flow.sliced_budget`).
+        """
+        if not self.bounded or not models.notes:
             return models
-        share_budget(path, self.usd, self.tokens)
+        if (path := budget_path(models.notes)) is not None:
+            share_budget(path, self.usd, self.tokens)
         return replace(models, budget_usd=self.usd, budget_tokens=self.tokens)
 
     def summary(self, spent: Spent, figures: Figures) -> BudgetFigures:

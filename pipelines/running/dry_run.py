@@ -21,7 +21,6 @@ def dry_run(arguments: RunArguments) -> list[str]:
     """
     options = pipeline_options(arguments.beam_options)
     check_job(options)
-    arguments.budget.check(options, arguments.output)
     plan = make_plan(arguments)
     check_plan(plan, arguments)
     file = recipe_file(arguments.pipeline)

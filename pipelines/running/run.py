@@ -60,7 +60,6 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
     check_job(options)
     if is_dry_run(options):
         raise OptionError("--dry_run submits nothing: it is of `beam run`")
-    arguments.budget.check(options, arguments.output)
     plan = plan or make_plan(arguments)
     check_plan(plan, arguments)
     with plan.folder.locked():
@@ -124,8 +123,8 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
     """Run the DAG once; ``before`` are the waves before it."""
     options = pipeline_options(arguments.beam_options)  # the runner changes them, so each wave has its own
     local = is_local(options)
-    models = arguments.budget.kept(plan.models)
-    models = replace(models, notes=plan.folder.seen_by_workers(Path(models.notes), not local))
+    notes = plan.folder.seen_by_workers(Path(plan.models.notes), not local)
+    models = arguments.budget.kept(replace(plan.models, notes=notes))
     plan.folder.clear_staging()
     clear_board()
     context = replace(plan.context, models=models, draw=draw)

@@ -17,6 +17,7 @@ from schemas.storage import Place, RemotePath, StorageError
 from trainer.shards import Shards
 
 from ..stores.faults import between
+from .far_server import asking, right, serving
 from .shipping.cluster import Cluster, cluster
 
 pytestmark = pytest.mark.stores
@@ -334,6 +335,30 @@ def test_a_store_that_is_away_from_workers_elsewhere(
             lease.unlink()
         assert run(source, target, *settings, "--", *workers.options) == 0
         assert digests(target) == digests(on_disk)
+
+
+def test_a_budget_over_workers_elsewhere(
+    s3_url: str,
+    new_bucket: Callable[..., RemotePath],
+    data: Path,
+    workers: Cluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Each record takes a request of 2,000 tokens, one at a time; there are tokens for three and a bit."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "driver"))
+    bucket = new_bucket("s3")
+    source, target = copied(data, bucket / "data"), bucket / "run"
+    with serving(right) as server:
+        limits = ["--budget-tokens", "6500", "--set", f"storage.endpoint_url={s3_url}"]
+        limits += asking(server.url, max_concurrency=1)
+        assert run(source, target, *limits, "--", *workers.options) == 0
+        requests = len(server.seen)
+    told = json.loads((target / "run.json").read_text("utf-8"))
+    assert told["budget"]["used_up"] and told["counts"]["rejected"]["attempt"]["budget"] == RECORDS - 3
+    assert (requests, told["budget"]["spent_tokens"]) == (3, 3 * 2000)
+    assert "the budget ended the run after" in capsys.readouterr().out
 
 
 def test_a_second_submitter_is_refused(

@@ -10,7 +10,7 @@ from inference.flow.notes import Paid
 from inference.settings import EndpointSettings, ModelsSettings
 from pipelines.running.budget import RunBudget, Spent, spent_of
 from pipelines.running.counts import Figures
-from pipelines.running.runner import OptionError, pipeline_options
+from pipelines.running.runner import OptionError
 from schemas.run_summary import BudgetFigures, Counts
 
 MODELS = ModelsSettings((("e", EndpointSettings("classical", "colour")),), (("policy", "e"),), "c", "i", "r")
@@ -48,21 +48,6 @@ def test_what_was_spent() -> None:
     assert RunBudget(usd=2.0).summary(Spent(1.75, 79), figures) == said
 
 
-@pytest.mark.parametrize(
-    ("flags", "output", "keeps"),
-    [
-        ([], "runs/a", True),
-        (["--direct_num_workers=4", "--direct_running_mode=multi_processing"], "gs://b/run", True),
-        (["--runner=FlinkRunner"], "runs/a", True),
-        (["--runner=PortableRunner"], "s3://b/run", False),
-        (["--runner=DataflowRunner"], "gs://b/run", False),
-    ],
-)
-def test_where_a_budget_can_be_kept(flags: list[str], output: str, keeps: bool) -> None:
-    options = pipeline_options(flags)
-    RunBudget().check(options, output)
-    if keeps:
-        RunBudget(usd=1.0).check(options, output)
-    else:
-        with pytest.raises(OptionError, match="kept in a file that all of them see, and there is none in a store"):
-            RunBudget(usd=1.0).check(options, output)
+def test_workers_elsewhere_take_it_from_the_store() -> None:
+    models = replace(MODELS, notes="s3://bucket/run/ledger/now")
+    assert RunBudget(6.0).kept(models) == replace(models, budget_usd=6.0)
