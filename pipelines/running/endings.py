@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from pipelines.running.errors import ConservationError, JobIncomplete, RunPaused
 from pipelines.running.interrupts import is_interrupt
-from schemas.errors import UserError
+from schemas.errors import UserError, causes
+from schemas.text import without_password
 
 _BEAMS_WORDS = re.compile(r" \[while running '[^']*'\]$")
 _AGAIN = "The replies that came are kept: they are not asked for, nor paid for, again."
@@ -44,7 +45,7 @@ def ending_of(error: BaseException) -> Ending:
         return Ending(130, line, "This run was interrupted", f"Run the same command again to go on. {_AGAIN}")
     if mistake := _user_error(error):
         remedy = f"Change what the line above names, then run the command again. {_AGAIN}"
-        return Ending(2, mistake, "This run failed", remedy)
+        return Ending(2, without_password(mistake), "This run failed", remedy)
     if isinstance(error, ConservationError):
         remedy = (
             "Records were lost or made up, which is a defect of a stage: report it with the line above, or correct the "
@@ -59,12 +60,14 @@ def ending_of(error: BaseException) -> Ending:
         return Ending(1, str(error), "This run failed", remedy)
     if isinstance(error, RunPaused):
         remedy = f"Run the same command again when the server is back: it goes on where it stopped. {_AGAIN}"
-        return Ending(3, str(error), "This run was stopped", remedy)
+        return Ending(3, without_password(str(error)), "This run was stopped", remedy)
     remedy = (
         "Run the same command again. If it fails again, add --verbose: the traceback shows where, and belongs in a "
         f"report of the defect. {_AGAIN}"
     )
-    return Ending(1, f"{_root_cause(error)} (--verbose shows where)", "This run failed", remedy, is_defect=True)
+    return Ending(
+        1, f"{without_password(_root_cause(error))} (--verbose shows where)", "This run failed", remedy, is_defect=True
+    )
 
 
 def line_of(error: BaseException) -> str:
@@ -77,19 +80,14 @@ def line_of(error: BaseException) -> str:
     return ("\n" if "\n" in line else " ").join([line, *notes])
 
 
-def _user_error(error: BaseException | None) -> str:
+def _user_error(error: BaseException) -> str:
     """What a UserError among the error and its causes says, "" where there is none. One that a worker met in the input
     comes through Beam, which adds the step.
     """
-    while error is not None:
-        if isinstance(error, UserError):
-            return _BEAMS_WORDS.sub("", str(error))
-        error = error.__cause__
-    return ""
+    return next((_BEAMS_WORDS.sub("", str(each)) for each in causes(error) if isinstance(each, UserError)), "")
 
 
 def _root_cause(error: BaseException) -> str:
-    while error.__cause__ is not None:
-        error = error.__cause__
+    *_, error = causes(error)
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[-1] if lines else 'no message'}"

@@ -7,6 +7,7 @@ from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
 
 from inference.endpoints.keys import scrub
 from publishing.hub.errors import HubDown, PublishError
+from schemas.errors import causes
 from schemas.text import printable
 
 MAX_SAID_CHARS = 300
@@ -56,11 +57,7 @@ def _refusal(refused: HfHubHTTPError, repo: str) -> Exception:
 
 def _http_error(error: BaseException | None) -> HfHubHTTPError | None:
     """The answer of the Hub among an error and its causes."""
-    while error is not None:
-        if isinstance(error, HfHubHTTPError):
-            return error
-        error = error.__cause__
-    return None
+    return next((each for each in causes(error) if isinstance(each, HfHubHTTPError)), None)
 
 
 def line_of(error: BaseException) -> str:
