@@ -62,9 +62,8 @@ def scripted_reply(body: dict[str, Any], item: str, index: int) -> str:
 
     Every second attempt is right; pointer, teacher and detector agree about most items.
     """
-    parts = body["messages"][-1]["content"]
-    text = "\n".join(part["text"] for part in parts if part["type"] == "text")
-    schema = body.get("response_format", {}).get("json_schema", {}).get("name", "").rpartition("_v")[0]
+    text = _text_of(body)
+    kind = kind_of(body)
     number = int(item.removeprefix("item-") or 0)
     width, height = PICTURE
     spot = (10 + number % (width - 20), 10 + number % (height - 20))
@@ -87,14 +86,28 @@ def scripted_reply(body: dict[str, Any], item: str, index: int) -> str:
             ]
         },
     }
-    if schema:
-        return json.dumps(replies[schema]())
-    if text.startswith("Point to every"):
+    if kind in replies:
+        return json.dumps(replies[kind]())
+    if kind == "point":
         return tag
-    pictures = sum(part["type"] != "text" for part in parts)
-    right = pictures == 2 or (number + index) % 2
-    thought = f"I see {tag}." if pictures == 2 else f"Sample {index} looks at {item}."
+    right = kind == "trace" or (number + index) % 2
+    thought = f"I see {tag}." if kind == "trace" else f"Sample {index} looks at {item}."
     return f"<think>{thought}</think> <answer>{answer_of(item) if right else 12}</answer>"
+
+
+def kind_of(body: dict[str, Any]) -> str:
+    """What a request of the main pipeline is for: its schema's name, or ``point``, ``trace`` or ``attempt``."""
+    schema = body.get("response_format", {}).get("json_schema", {}).get("name", "").rpartition("_v")[0]
+    if schema:
+        return schema
+    if _text_of(body).startswith("Point to every"):
+        return "point"
+    images = sum(part["type"] != "text" for part in body["messages"][-1]["content"])
+    return "trace" if images == 2 else "attempt"
+
+
+def _text_of(body: dict[str, Any]) -> str:
+    return "\n".join(part["text"] for part in body["messages"][-1]["content"] if part["type"] == "text")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@
 Prints its port as one JSON line and serves until its standard input ends, so that it never outlives its parent.
 A prompt is known by the ``item-<number>`` in its text. ``GET /log`` is the server's own account of what it was asked,
 ``GET /figures`` its summary, ``GET /reached/N`` answers when N requests have come, ``POST /reset`` forgets them.
+Requests of a kind can be held back (:mod:`held_requests`).
 """
 
 import argparse
@@ -24,7 +25,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
-from model_access import entities_reply, scripted_reply
+from held_requests import Holding, routes
+from model_access import entities_reply, kind_of, scripted_reply
 
 FAULT_SHARE = 0.02
 FAULTS = (
@@ -66,12 +68,19 @@ def heavy_latency_s(seed: int, item: str) -> float:
 
 @dataclass
 class Asked:
-    """One request as the server saw it. Times are seconds of this process's clock; ``prompt`` tells prompts apart."""
+    """One request as the server saw it. Times are seconds of this process's clock; ``prompt`` tells prompts apart.
+
+    ``kind`` is what it asks for (:func:`model_access.kind_of`), ``peer`` the port that it came from, and
+    ``held`` whether it is held back.
+    """
 
     item: str
     prompt: str
     samples: int
     begin_s: float
+    kind: str = ""
+    peer: int = 0
+    held: bool = False
     end_s: float = 0.0
     outcome: str = ""
 
@@ -90,6 +99,7 @@ class Chat:
         self.slots = asyncio.Semaphore(self.settings.slots)
         self.tries: Counter[str] = Counter()
         self.came = asyncio.Condition()
+        self.holding = Holding()
         # Only these look into the body: parsing images would make the server the bottleneck.
         self.reads_body = self.settings.script or self.settings.faults is not None
 
@@ -104,6 +114,8 @@ class Chat:
             prompt=hashlib.sha256(messages).hexdigest()[:16] if self.reads_body else "",
             samples=body.get("n", 1),
             begin_s=time.monotonic(),
+            kind=kind_of(body) if self.settings.script else "",
+            peer=request.transport.get_extra_info("peername")[1] if request.transport else 0,
         )
         number = self.tries[asked.item]
         self.tries[asked.item] += 1
@@ -113,6 +125,8 @@ class Chat:
         async with self.came:
             self.came.notify_all()
         try:
+            if self.settings.script:
+                await self.holding.passing(asked)
             return await self._answer(request, asked, body, number)
         finally:
             self.inside -= 1
@@ -249,6 +263,7 @@ def application(chat: Chat) -> web.Application:
             web.get("/log", log),
             web.get(r"/reached/{requests:\d+}", reached),
             web.post("/reset", reset),
+            *routes(chat.holding),
         ]
     )
     return app

@@ -39,9 +39,9 @@ start() {  # start NAME COMMAND...: in the background, output to STATE/NAME.log
     echo $! > "$STATE/$name.pid"
 }
 
-await() {  # await NAME PORT: until it listens; ends with 1 when it has died or takes more than a minute
+await() {  # await NAME PORT [HOST]: until it listens; ends with 1 when it has died or takes more than a minute
     for _ in $(seq 240); do
-        (: > "/dev/tcp/127.0.0.1/$2") 2> /dev/null && return
+        (: > "/dev/tcp/${3:-127.0.0.1}/$2") 2> /dev/null && return
         kill -0 "$(cat "$STATE/$1.pid")" 2> /dev/null || break
         sleep 0.25
     done
@@ -49,8 +49,8 @@ await() {  # await NAME PORT: until it listens; ends with 1 when it has died or 
     exit 1
 }
 
-start_pool() {  # Beam's pool of Python workers, which starts them as plain "python" and lets them find this project
-    start pool env "PYTHONPATH=$ROOT" "PATH=$(dirname "$PYTHON"):$PATH" \
+start_pool() {  # Beam's pool of Python workers, started as plain "python"; they find this project, and what PYTHONPATH names
+    start pool env "PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}" "PATH=$(dirname "$PYTHON"):$PATH" \
         "$PYTHON" -m apache_beam.runners.worker.worker_pool_main "--service_port=$POOL_PORT"
     await pool "$POOL_PORT"
 }

@@ -3,6 +3,7 @@
 This module imports nothing that is slow, for the command line needs it whatever was asked.
 """
 
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ from schemas.errors import UserError, causes
 from schemas.text import without_password
 
 _BEAMS_WORDS = re.compile(r" \[while running '[^']*'\]$")
+_JAVA_FRAME = re.compile(r"\s*(at )?[\w.$/<>]+\([\w$]+\.java:\d+\)$|\s*\.\.\. \d+ more$")
+"""A line below what an engine in Java says: where it was in its own code."""
 _AGAIN = "The replies that came are kept: they are not asked for, nor paid for, again."
 
 
@@ -89,5 +92,6 @@ def _user_error(error: BaseException) -> str:
 
 def _root_cause(error: BaseException) -> str:
     *_, error = causes(error)
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[-1] if lines else 'no message'}"
+    lines = list(itertools.takewhile(lambda line: not _JAVA_FRAME.match(line), str(error).strip().splitlines()))
+    said = [line for line in lines if line.strip()]
+    return f"{type(error).__name__}: {said[-1] if said else 'no message'}"

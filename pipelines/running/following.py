@@ -1,4 +1,5 @@
-"""Following a job to its end, and cancelling it where the command is stopped: it would go on, and be paid for."""
+"""Running a job and following it to its end. Where the command is stopped it is cancelled: it would go on, and be paid
+for."""
 
 import contextlib
 import signal
@@ -7,24 +8,34 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
+import apache_beam as beam
+import grpc
+from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, PortableOptions
 from apache_beam.runners.runner import PipelineResult
 
 from pipelines.running.endings import RunNote
+from pipelines.running.errors import JobIncomplete, RunPaused
 from schemas.text import say
 
+MAX_SAID_CHARS = 200
+READER_ENDS_S = 5.0
+_READER = "wait_until_finish_read"
+"""What Beam calls its thread that reads the messages of a job server."""
 _CONSOLE = "https://console.cloud.google.com/dataflow/jobs"
 
 
-def follow(result: PipelineResult, options: PipelineOptions, is_local: bool) -> None:
-    """Wait until the job has ended. Raises what it failed with, and KeyboardInterrupt after Ctrl-C or SIGTERM.
+def follow(pipeline: beam.Pipeline, options: PipelineOptions, is_local: bool) -> None:
+    """Run the pipeline to its end. Raises what it failed with, and KeyboardInterrupt after Ctrl-C or SIGTERM.
 
-    A job on other machines is then cancelled first, which the error's note tells of.
+    A job on other machines is then cancelled first, which the error's note tells of. Where its job server goes away,
+    nobody can say any more what becomes of the job: raises :class:`pipelines.running.errors.RunPaused`, or
+    :class:`pipelines.running.errors.JobIncomplete` where the server has another error of its own.
     """
     if is_local:
-        result.wait_until_finish()
+        pipeline.run().wait_until_finish()
         return
-    with _stopped_by_sigterm():
+    with _stopped_by_sigterm(), _telling_of_server(options):
+        result = pipeline.run()
         if told := _where(result, options):
             say(told, file=sys.stderr)
         try:
@@ -34,6 +45,46 @@ def follow(result: PipelineResult, options: PipelineOptions, is_local: bool) -> 
             raise
 
 
+@contextlib.contextmanager
+def _telling_of_server(options: PipelineOptions) -> Iterator[None]:
+    """Raise what a job server's going means in place of gRPC's own error, which is a dump of several lines."""
+    before, threading.excepthook = threading.excepthook, _pass_over_server
+    try:
+        yield
+    except grpc.RpcError as error:
+        for thread in threading.enumerate():
+            if thread.name == _READER:
+                thread.join(READER_ENDS_S)
+        raise _meaning(error, options.view_as(PortableOptions).job_endpoint) from error
+    finally:
+        threading.excepthook = before
+
+
+def _pass_over_server(failed: threading.ExceptHookArgs) -> None:
+    """Leave it to the main thread to tell of the server: Beam's thread that reads its messages meets the same error."""
+    if not issubclass(failed.exc_type, grpc.RpcError):
+        threading.__excepthook__(failed)
+
+
+def _meaning(error: grpc.RpcError, endpoint: str | None) -> RunPaused | JobIncomplete:
+    """What the error of a call to the job server at ``endpoint`` says of the run."""
+    server = f"the job server at {endpoint}" if endpoint else "the job server"
+    code, said = _status(error)
+    if code is not grpc.StatusCode.UNAVAILABLE:
+        return JobIncomplete(f"{server} gave up on the job ({code.name}: {said})")
+    return RunPaused(
+        f"{server} has gone in the middle of the job ({said}): start it again, see docs/engines.md, then run the same "
+        "command again to resume"
+    )
+
+
+def _status(error: Any) -> tuple[grpc.StatusCode, str]:
+    """The error's code and words on one line, where it is one of a call."""
+    code = error.code() if callable(getattr(error, "code", None)) else None
+    said = error.details() if callable(getattr(error, "details", None)) else None
+    return code or grpc.StatusCode.UNKNOWN, " ".join(str(said or "nothing is said").split())[:MAX_SAID_CHARS]
+
+
 def _cancel(result: PipelineResult) -> str:
     """Cancel the job; returns what became of that."""
     job = _job_of(result)
@@ -41,7 +92,7 @@ def _cancel(result: PipelineResult) -> str:
     try:
         result.cancel()
     except (Exception, KeyboardInterrupt) as error:  # whatever it is, the user has to hear that the job may go on
-        said = " ".join(str(error).split())[:200] or type(error).__name__
+        said = " ".join(str(error).split())[:MAX_SAID_CHARS] or type(error).__name__
         return f"{job} could not be cancelled and may go on: {said}"
     return f"{job} was cancelled"
 

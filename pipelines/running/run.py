@@ -137,7 +137,7 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
         pipeline = wire_job(plan, options, context, folder.name, file)
         try:
             with show_progress(plan.recipe, *_shown(plan, draw, len(before) + 1)):
-                follow(pipeline.run(), options, local)
+                follow(pipeline, options, local)
         except Exception as error:
             if (stop := stop_of(error)) is not None:
                 raise stop from error

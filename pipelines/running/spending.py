@@ -2,6 +2,9 @@
 
 RUN/ledger/<run>/        what the processes of a run note while it lasts (:mod:`inference.flow.notes`)
 RUN/ledger/<run>.json    the sum, once it has ended
+
+The notes of a run that did not finish stay until the next one: its workers may go on for a while, and note what they
+pay in files that they have open.
 """
 
 import contextlib
@@ -18,6 +21,8 @@ from schemas.files import write_atomically
 from schemas.run_summary import PaidFigures
 
 KILLED, DONE = "killed", "done"
+_ENDED = "ended"
+"""Stands among notes that were summed up and are still there: whatever else is there, all of them are."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ class Spending:
 
         Raises what ``gather`` raises; the notes then stay, and the next run sums them up.
         """
-        self._sum_up_killed()
+        self._sum_up_ended()
         stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
         notes = self._folder / f"{stamp}-{os.urandom(4).hex()}"
         notes.mkdir(parents=True)
@@ -57,6 +62,8 @@ class Spending:
             raise
         finally:
             self._gather()
+            if outcome != DONE:
+                (notes / _ENDED).touch()
             self.latest = _together([self._sum_up(notes, outcome)])
 
     def total(self) -> PaidFigures:
@@ -66,22 +73,33 @@ class Spending:
     def _sums(self) -> Iterator[_Sum]:
         for path in sorted(self._folder.iterdir()) if self._folder.is_dir() else ():
             if path.is_dir():
-                if not self._sum_path(path).exists():
+                if self._has_all(path):
                     yield _sum_of(path, KILLED)
-            elif path.suffix == ".json":
+            elif path.suffix == ".json" and not self._has_all(path.with_suffix("")):
                 with contextlib.suppress(ValueError, TypeError):  # a file that is not ours
                     yield _Sum(**json.loads(path.read_text("utf-8")))
 
-    def _sum_up_killed(self) -> None:
+    def _has_all(self, notes: Path) -> bool:
+        """Whether notes are there, and all of their run, so that they tell more than its sum."""
+        return notes.is_dir() and ((notes / _ENDED).exists() or not self._sum_path(notes).exists())
+
+    def _sum_up_ended(self) -> None:
+        """Sum up the runs before this one, and remove their notes."""
         for notes in [path for path in self._folder.glob("*") if path.is_dir()]:
-            if not self._sum_path(notes).exists():  # else a worker of a job that was given up has noted on
-                self._sum_up(notes, KILLED)
+            if self._has_all(notes):  # else a worker of a run that had been summed up has noted on
+                self._sum_up(notes, self._outcome(notes))
             shutil.rmtree(notes, ignore_errors=True)
+
+    def _outcome(self, notes: Path) -> str:
+        with contextlib.suppress(FileNotFoundError, ValueError, TypeError):
+            return _Sum(**json.loads(self._sum_path(notes).read_text("utf-8"))).outcome
+        return KILLED
 
     def _sum_up(self, notes: Path, outcome: str) -> _Sum:
         found = _sum_of(notes, outcome)
         write_atomically(self._sum_path(notes), json.dumps(asdict(found)))
-        shutil.rmtree(notes, ignore_errors=True)
+        if outcome == DONE:
+            shutil.rmtree(notes, ignore_errors=True)
         return found
 
     def _sum_path(self, notes: Path) -> Path:

@@ -9,12 +9,13 @@ export SPARK_HOME=$PARTS/spark/python/pyspark SPARK_LOCAL_IP=127.0.0.1 SPARK_LOC
 # Executors find Beam behind Spark's own jars, which must win (jackson, slf4j); nothing is staged for each job.
 export SPARK_DIST_CLASSPATH="$PARTS/spark/jars/*"
 mkdir -p "$STATE/scratch"
-spark() { start "$1" "$SPARK_HOME/bin/spark-class" "org.apache.spark.deploy.${@:2}" --host 127.0.0.1; }
-spark master master.Master --port "$MASTER_PORT" --webui-port "$((PORT + 3))"
+spark() { start "$1" "$SPARK_HOME/bin/spark-class" "org.apache.spark.deploy.${@:2}"; }
+spark master master.Master --host 127.0.0.1 --port "$MASTER_PORT" --webui-port "$((PORT + 3))"
 await master "$MASTER_PORT"
-for worker in 1 2; do
-    spark "worker$worker" worker.Worker --port "$((PORT + 3 + 2 * worker))" --webui-port "$((PORT + 4 + 2 * worker))" \
-        --cores 1 --memory 1200m --work-dir "$STATE/work/$worker" "spark://127.0.0.1:$MASTER_PORT"
+for worker in 1 2; do  # each on a host of its own: Spark starts no second copy of a task on the host of the first
+    spark "worker$worker" worker.Worker --host "127.0.0.$worker" --port "$((PORT + 3 + 2 * worker))" \
+        --webui-port "$((PORT + 4 + 2 * worker))" --cores 1 --memory 1200m --work-dir "$STATE/work/$worker" \
+        "spark://127.0.0.1:$MASTER_PORT"
 done
 start_pool
 properties=()
@@ -26,5 +27,5 @@ start job-server java -Xmx2g $OPENS "${properties[@]}" "-Djava.io.tmpdir=$STATE/
     --job-host=127.0.0.1 "--job-port=$JOB_PORT" --artifact-port=0 --expansion-port=0 \
     "--artifacts-dir=$STATE/staged" "--spark-master-url=spark://127.0.0.1:$MASTER_PORT"
 await job-server "$JOB_PORT"
-for worker in 1 2; do await "worker$worker" "$((PORT + 3 + 2 * worker))"; done
+for worker in 1 2; do await "worker$worker" "$((PORT + 3 + 2 * worker))" "127.0.0.$worker"; done
 options "--files_to_stage=$(ls "$PARTS"/spark/jars/beam-runners-spark-3-*.jar)"

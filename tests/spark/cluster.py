@@ -1,16 +1,17 @@
 """Runs on a Spark cluster of this machine, which scripts/spark starts, against a model server that counts."""
 
+import contextlib
 import hashlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from bench_kill import CONFIG, PIPELINE, ROLES, write_input  # noqa: E402
 from model_access import Server, serving  # noqa: E402
 
 RECORDS, SHARDS, WINDOW = 500, 4, 32
-RUN_LIMIT_S = 400
+RUN_LIMIT_S = 900
 PORTS = 12
 
 
@@ -36,38 +37,28 @@ class Cluster:
         """The process id of one of its processes."""
         return int((self.state / f"{name}.pid").read_text())
 
-    def kill_executor(self) -> None:
-        """Kill the first worker's executor as the system does when memory is short; waits until there is one."""
-        worker = self.pid("worker1")
-        until = time.monotonic() + 60
-        while not (found := children_of(worker)):
-            if time.monotonic() > until:
-                raise TimeoutError("no executor came up")
-            time.sleep(0.1)
-        os.kill(found[0], signal.SIGKILL)
+    def log(self, name: str) -> str:
+        """What one of its processes has said so far."""
+        return (self.state / f"{name}.log").read_text("utf-8", "replace")
 
+    def kill(self, name: str) -> None:
+        """End one of its processes as the system does when memory is short."""
+        os.kill(self.pid(name), signal.SIGKILL)
 
-def children_of(pid: int) -> list[int]:
-    """The processes that any thread of a process has started."""
-    lists = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for each in lists for child in each.read_text().split()]
+    def restart(self, engine: str) -> None:
+        """End what is left of it and start it anew, on the same ports."""
+        run_script(engine, "stop", self.environment)
+        run_script(engine, "start", self.environment)
 
 
 def free_ports() -> int:
-    """The first of a row of free ports."""
+    """The first of a row of free ports, below those that the system gives to connections."""
     while True:
-        with socket.socket() as first:
-            first.bind(("127.0.0.1", 0))
-            port = first.getsockname()[1]
-        if port + PORTS < 32768 or port + PORTS > 65535:
-            continue
-        try:
+        port = random.randrange(10_000, 32_000)
+        with contextlib.ExitStack() as held, contextlib.suppress(OSError):
             for number in range(port, port + PORTS):
-                with socket.socket() as each:
-                    each.bind(("127.0.0.1", number))
-        except OSError:
-            continue
-        return port
+                held.enter_context(socket.socket()).bind(("127.0.0.1", number))
+            return port
 
 
 @contextmanager
@@ -75,26 +66,44 @@ def started(engine: str, state: Path, **environment: str) -> Iterator[Cluster]:
     """An engine of scripts/, which ends with the block. Raises RuntimeError when it does not start."""
     env = os.environ | {"ENGINE_STATE": str(state), "ENGINE_PORT": str(free_ports()), "PYTHON": sys.executable}
     env |= environment
-    begun = subprocess.run(
-        [ROOT / "scripts" / engine / "start.sh"], env=env, capture_output=True, text=True, timeout=180
-    )
     try:
-        if begun.returncode:
-            raise RuntimeError(f"{engine} does not start: {begun.stderr}")
-        yield Cluster(state, tuple(begun.stdout.split()), env)
+        yield Cluster(state, tuple(run_script(engine, "start", env).split()), env)
     finally:
-        subprocess.run([ROOT / "scripts" / engine / "stop.sh"], env=env, check=True, timeout=120)
+        run_script(engine, "stop", env)
+
+
+def run_script(engine: str, name: str, environment: dict[str, str]) -> str:
+    """What one of the engine's scripts prints. Raises RuntimeError when it fails."""
+    script = ROOT / "scripts" / engine / f"{name}.sh"
+    ran = subprocess.run([script], env=environment, capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
+    if ran.returncode:
+        raise RuntimeError(f"{engine}: {name}: {ran.stderr}")
+    return ran.stdout
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run left: exit code and output, counts, calls of its ledger, digests of its sft and rl files."""
+    """What a run left: exit code and output, and of ``run.json`` what the records and their calls came to.
+
+    Attributes:
+        code: the exit code.
+        said: the output.
+        counts: the records read, and the rows of each set.
+        funnel: by stage the records read and kept.
+        calls: by role and stage the calls, the repairs among them and what they are worth.
+        paid: the requests of this run that its ledger holds.
+        paid_in_all: those of all runs of the folder.
+        files: the digests of the sft and rl files.
+    """
 
     code: int
     said: str
-    counts: dict[str, Any]
-    calls: dict[str, int]
-    files: dict[str, str]
+    counts: dict[str, Any] = field(default_factory=dict)
+    funnel: dict[str, tuple[int, int]] = field(default_factory=dict)
+    calls: dict[tuple[str, str], tuple[int, int, float]] = field(default_factory=dict)
+    paid: int = 0
+    paid_in_all: int = 0
+    files: dict[str, str] = field(default_factory=dict)
 
     @property
     def ends(self) -> int:
@@ -124,12 +133,23 @@ class Bench:
         said, _ = process.communicate(timeout=RUN_LIMIT_S)
         run = self.folder / name
         if process.returncode:
-            return Outcome(process.returncode, said, {}, {}, {})
+            return Outcome(process.returncode, said)
         summary = json.loads((run / "run.json").read_text("utf-8"))
         paths = sorted(path for side in ("sft", "rl") for path in (run / side).glob("*.parquet"))
-        files = {f"{path.parent.name}/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
-        calls = {role: entry["calls"] for role, entry in summary["ledger"].items()}
-        return Outcome(0, said, summary["counts"], calls, files)
+        return Outcome(
+            0,
+            said,
+            summary["counts"],
+            {name: (figures["in"], figures["kept"]) for name, figures in summary["stages"].items()},
+            {
+                (role, stage): (told["calls"], told["repairs"], told["worth_usd"])
+                for role, entry in summary["ledger"].items()
+                for stage, told in entry["stages"].items()
+            },
+            sum(entry["requests"] for entry in summary["ledger"].values()),
+            summary["paid"]["requests"],
+            {f"{path.parent.name}/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest() for path in paths},
+        )
 
     def run(self, name: str, options: tuple[str, ...] = ()) -> Outcome:
         """Run to the end."""

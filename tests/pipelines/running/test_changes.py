@@ -110,6 +110,28 @@ def test_a_killed_run_is_summed_up_by_the_next(tmp_path: Path) -> None:
     assert sorted(path.suffix for path in (tmp_path / "ledger").iterdir()) == [".json"] * 3
 
 
+def test_what_workers_pay_after_their_run_has_failed_is_counted(tmp_path: Path) -> None:
+    """They have their files open, and note in them until the next run begins; its own notes are others."""
+    line = '{{"id": "{}", "role": "policy", "requests": 1, "tokens_in": 3, "tokens_out": 4, "cost_usd": 0.5}}\n'
+    with pytest.raises(ZeroDivisionError), Spending(tmp_path).run() as notes:
+        worker = (notes / "paid-1.jsonl").open("a")
+        print(line.format("a"), end="", file=worker, flush=True)
+        _ = 1 / 0
+    with worker:
+        print(line.format("b"), end="", file=worker, flush=True)
+    assert (Spending(tmp_path).total().usd, Spending(tmp_path).total().runs) == (1.0, 1)
+    with Spending(tmp_path).run() as own:
+        (own / "paid-2.jsonl").write_text(line.format("c"), "utf-8")
+        assert not notes.exists()
+    notes.mkdir()  # by a worker that goes on even now
+    (notes / "reached-x").touch()
+    with Spending(tmp_path).run():
+        total = Spending(tmp_path).total()
+    assert (total.usd, total.requests, total.runs) == (1.5, 3, 3)
+    told = json.loads(notes.with_name(f"{notes.name}.json").read_text("utf-8"))
+    assert (told["outcome"], told["requests"]) == ("ZeroDivisionError", 2)
+
+
 @pytest.mark.parametrize("own_cache", [False, True])
 def test_a_run_does_not_pay_again_for_its_preview(
     own_cache: bool, data: Path, tmp_path: Path, run_beam: Callable[..., Any]

@@ -33,6 +33,20 @@ def through_beam(error: Exception) -> Exception:
             "add --verbose",
         ),
         (
+            RuntimeError("org.apache.E: two at once\norg.apache.C.<init>(C.java:5)\njava.base/java.T.run(T.java:8)\n"),
+            1,
+            "RuntimeError: org.apache.E: two at once (--verbose shows where)",
+            "This run failed",
+            "add --verbose",
+        ),
+        (
+            RuntimeError("java.E: Traceback:\n  File x\nValueError: 3\n\n\tat org.apache.C.f(C.java:5)\n\t... 7 more"),
+            1,
+            "RuntimeError: ValueError: 3 (--verbose shows where)",
+            "This run failed",
+            "add --verbose",
+        ),
+        (
             KeyboardInterrupt(),
             130,
             "interrupted; run the same command again to resume",

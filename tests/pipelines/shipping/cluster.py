@@ -26,10 +26,11 @@ _MODULE = "import sys, runpy; sys.path.append({packages!r}); runpy.run_module({m
 
 @dataclass(frozen=True)
 class Cluster:
-    """The Beam options that name a cluster, and the folder in which each of its workers has one of its own."""
+    """The Beam options that name a cluster, the folder in which each of its workers has one of its own, its server."""
 
     options: list[str]
     folder: Path
+    job_server: "subprocess.Popen[bytes]"
 
     @property
     def last_worker(self) -> Path:
@@ -80,6 +81,7 @@ def cluster(folder: Path, **variables: str) -> Iterator[Cluster]:
     }
     environment = os.environ | variables | {"WORKER_PACKAGES": PACKAGES, "WORKER_FOLDER": str(folder / "workers")}
     with contextlib.ExitStack() as stack:
+        server: subprocess.Popen[bytes] | None = None
         for name, arguments in services.items():
             code = _MODULE.format(packages=PACKAGES, module=f"apache_beam.runners.{name}")
             log = stack.enter_context((folder / f"{name}.log").open("wb"))
@@ -87,6 +89,7 @@ def cluster(folder: Path, **variables: str) -> Iterator[Cluster]:
             server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
             stack.callback(server.wait)
             stack.callback(server.terminate)
+        assert server is not None
         deadline = time.monotonic() + 60
         while not (port_file.exists() and _answers(pool)):
             assert time.monotonic() < deadline, "the cluster did not start"
@@ -97,7 +100,7 @@ def cluster(folder: Path, **variables: str) -> Iterator[Cluster]:
             "--environment_type=EXTERNAL",
             f"--environment_config=localhost:{pool}",
         ]
-        yield Cluster(options, folder / "workers")
+        yield Cluster(options, folder / "workers", server)
 
 
 def free_port() -> int:
