@@ -43,20 +43,21 @@ def add_export_parser(commands: Any) -> None:
 
 def run_export(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Export a run and say what was written; returns the exit code. Raises ExportError and InspectError."""
+    from pipelines.running.interrupts import stopped_like_an_interrupt
     from publishing.exports.export import LEFT_OUT, Request, export_run
 
-    done = export_run(
-        Request(
-            local_copy(parsed.run),
-            parsed.format,
-            Path(parsed.output),
-            parsed.family,
-            parsed.run_at,
-            parsed.max_pixels,
-            parsed.min_pixels,
-            parsed.replace,
-        )
+    asked = Request(
+        local_copy(parsed.run),
+        parsed.format,
+        Path(parsed.output),
+        parsed.family,
+        parsed.run_at,
+        parsed.max_pixels,
+        parsed.min_pixels,
+        parsed.replace,
     )
+    with stopped_like_an_interrupt():  # what was written so far is removed
+        done = export_run(asked)
     for side, count in done.counts.items():
         say(f"{side}: {count.written} of {counted(count.read, 'row')} written")
         for reason, rows in count.left_out.most_common():

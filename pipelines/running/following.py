@@ -2,7 +2,6 @@
 for."""
 
 import contextlib
-import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from apache_beam.runners.runner import PipelineResult
 
 from pipelines.running.endings import RunNote
 from pipelines.running.errors import JobIncomplete, RunPaused
+from pipelines.running.interrupts import stopped_like_an_interrupt
 from schemas.text import say
 
 MAX_SAID_CHARS = 200
@@ -34,7 +34,7 @@ def follow(pipeline: beam.Pipeline, options: PipelineOptions, is_local: bool) ->
     if is_local:
         pipeline.run().wait_until_finish()
         return
-    with _stopped_by_sigterm(), _telling_of_server(options):
+    with stopped_like_an_interrupt(), _telling_of_server(options):
         result = pipeline.run()
         if told := _where(result, options):
             say(told, file=sys.stderr)
@@ -108,21 +108,3 @@ def _where(result: Any, options: PipelineOptions) -> str:
     if not callable(getattr(result, "job_id", None)):
         return ""
     return f"{_job_of(result)} runs on Dataflow: {_CONSOLE}/{google.region}/{result.job_id()}?project={google.project}"
-
-
-@contextlib.contextmanager
-def _stopped_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM stop the body as Ctrl-C does; in the main thread, the only one that gets signals."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGTERM)
-
-    def stop(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -238,17 +238,18 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert names(tmp_path / "disk/out") == [SUMMARY, "images", "sft.jsonl"]
 
 
-def test_ctrl_c_leaves_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_command_leaves_nothing(
+    number: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_run(tmp_path / "run", [sft(f"q{number}") for number in range(5)])
     write_row = export_module._write_row
 
-    def interrupted(fields: dict, side: str, number: int, *rest: Any) -> None:
-        write_row(fields, side, number, *rest)
-        if number == 3:
+    def interrupted(fields: dict, side: str, row: int, *rest: Any) -> None:
+        write_row(fields, side, row, *rest)
+        if row == 3:
             assert list(tmp_path.glob(".out.*/images/*/*")), "it is under way"
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
 
     monkeypatch.setattr(export_module, "_write_row", interrupted)
     words = ["export", str(run), "--format", "jsonl", "--family", "plain", "--output", str(tmp_path / "out")]
