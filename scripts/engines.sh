@@ -15,7 +15,7 @@ OPENS="-XX:+IgnoreUnrecognizedVMOptions -Djdk.reflect.useDirectMethodHandle=fals
 for module in lang lang.invoke lang.ref lang.reflect io net nio text time util util.concurrent util.concurrent.atomic \
     util.concurrent.locks; do OPENS="$OPENS --add-opens=java.base/java.$module=ALL-UNNAMED"; done
 for module in java.base/jdk.internal.ref java.base/sun.nio.ch java.base/sun.nio.cs java.base/sun.security.action \
-    java.base/sun.util.calendar java.security.jgss/sun.security.krb5; do
+    java.base/sun.net.util java.base/sun.util.calendar java.security.jgss/sun.security.krb5; do
     OPENS="$OPENS --add-opens=$module=ALL-UNNAMED"
 done
 

@@ -4,6 +4,20 @@
 . "$(dirname "$0")/../engines.sh"
 need "$PARTS/flink/jars.done" scripts/flink/setup.sh
 mkdir -p "$STATE/scratch" "$STATE/flink-conf"
+
+await_workers() {  # await_workers NUMBER: until so many task managers have told the job manager that they are there
+    "$PYTHON" - "http://127.0.0.1:$((PORT + 3))/taskmanagers" "$1" <<'ASK' && return
+import json, sys, time, urllib.request
+until = time.monotonic() + 60
+while len(json.load(urllib.request.urlopen(sys.argv[1]))["taskmanagers"]) < int(sys.argv[2]):
+    if time.monotonic() > until:
+        sys.exit(1)
+    time.sleep(0.25)
+ASK
+    echo "not all task managers have come up; see $STATE/task-manager*.log" >&2
+    exit 1
+}
+
 master='[local]'
 if [ "${FLINK:-embedded}" = cluster ]; then
     master=127.0.0.1:$((PORT + 3))
@@ -18,11 +32,16 @@ taskmanager.host: 127.0.0.1
 taskmanager.bind-host: 127.0.0.1
 taskmanager.numberOfTaskSlots: 1
 taskmanager.cpu.cores: 1
+taskmanager.memory.framework.heap.size: 128m
+taskmanager.memory.framework.off-heap.size: 128m
 taskmanager.memory.task.heap.size: 512m
-taskmanager.memory.managed.size: 128m
 taskmanager.memory.task.off-heap.size: 0m
-taskmanager.memory.network.min: 64m
-taskmanager.memory.network.max: 64m
+taskmanager.memory.managed.size: 128m
+taskmanager.memory.network.min: 256m
+taskmanager.memory.network.max: 256m
+taskmanager.memory.jvm-metaspace.size: 256m
+taskmanager.memory.jvm-overhead.min: 192m
+taskmanager.memory.jvm-overhead.max: 192m
 io.tmp.dirs: $STATE/scratch
 classloader.resolve-order: parent-first
 CONF
@@ -34,6 +53,7 @@ CONF
         start "task-manager$number" java -Xmx1g $OPENS -cp "$PARTS/flink/jars/*" \
             $manager.taskexecutor.TaskManagerRunner --configDir "$STATE/flink-conf"
     done
+    await_workers 2
 fi
 start_pool
 start job-server java -Xmx2g $OPENS "-Djava.io.tmpdir=$STATE/scratch" -cp "$PARTS/flink/jars/*" \
