@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
 RECIPES := judge_think_answer dual_stream rubric_curriculum crop_and_answer
 
-.PHONY: setup demo demo-recipes test lint bench learn test-browser test-dataflow test-loaders test-stores test-trl test-vllm setup-vllm setup-spark test-spark test-spark-full clean
+.PHONY: setup demo demo-recipes test lint bench learn test-browser test-dataflow test-loaders test-stores test-trl test-vllm setup-vllm setup-spark test-spark test-spark-full setup-flink test-flink setup-prism test-prism clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -84,6 +84,18 @@ test-spark: setup-spark  ## the pipeline on a Spark cluster of two workers: a he
 
 test-spark-full: setup-spark  ## five healthy runs, and kills in every part of a run
 	$(BIN)/python -m pytest -m spark tests/spark
+
+setup-flink: $(VENV)/.all  ## Flink with Beam's job server, from Maven's parts
+	PYTHON=$(CURDIR)/$(BIN)/python scripts/flink/setup.sh
+
+test-flink: setup-flink  ## the pipeline on Flink, in its job server and with two task managers
+	$(BIN)/python -m pytest -m flink tests/engines
+
+setup-prism: $(VENV)/.all  ## Prism, built with PyPI's Go
+	PYTHON=$(CURDIR)/$(BIN)/python scripts/prism/setup.sh
+
+test-prism: setup-prism  ## the pipeline on Prism
+	$(BIN)/python -m pytest -m prism tests/engines
 
 clean:
 	rm -rf $(VENV) .venv-loaders .venv-vllm .engines runs build dist *.egg-info
