@@ -1,4 +1,4 @@
-"""The main pipeline on engines that are not Beam's Python runner: the same files, figures and requests as on one machine.
+"""The main pipeline on engines beside Beam's Python runner: the same files, figures and requests as on one machine.
 
 Run by ``make test-flink`` and ``make test-prism``; tests/spark has Spark's, with processes killed. Another engine is a
 folder of scripts/ and a line of ENGINES.
