@@ -15,7 +15,6 @@ import os
 import resource
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -179,7 +178,10 @@ def measure(
         for turn in range(turns):
             for name, engine in engines.items():
                 runs[name].append({records: bench.run(records, engine) for records in sizes})
-                shown = ", ".join(f"{records}: {took.wall_s:.1f} s" for records, took in runs[name][-1].items())
+                shown = ", ".join(
+                    f"{records}: {took.wall_s:.1f} s, {took.cpu_s:.1f} CPU s"
+                    for records, took in runs[name][-1].items()
+                )
                 print(f"turn {turn + 1}, {name}: {shown}; load {os.getloadavg()[0]:.1f}", file=sys.stderr)
         if sent := server.ask("figures")["requests"]:
             raise RuntimeError(f"{sent} requests were sent, although the cache holds every reply")
@@ -187,8 +189,8 @@ def measure(
 
 
 def cost(turns: list[dict[int, Took]], sizes: tuple[int, int], what: str) -> Cost:
-    """Of an engine, by ``wall_s`` or ``cpu_s``; for each size the median of its turns."""
-    few_s, many_s = (statistics.median(getattr(turn[size], what) for turn in turns) for size in sizes)
+    """Of an engine, by ``wall_s`` or ``cpu_s``; for each size the least of its turns, which neighbours disturbed least."""
+    few_s, many_s = (min(getattr(turn[size], what) for turn in turns) for size in sizes)
     return Cost.of(sizes[0], few_s, sizes[1], many_s)
 
 
