@@ -60,8 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         cut = arguments.index("--")
         arguments, beam_options = arguments[:cut], arguments[cut + 1 :]
     verbose = "--verbose" in arguments
-    logging.basicConfig(level=logging.INFO if verbose else logging.ERROR, format="%(name)s: %(message)s")
-    logging.getLogger("apache_beam").setLevel(logging.INFO if verbose else logging.CRITICAL)
+    set_up_logging(verbose)
     try:
         with written_out():
             return _run_command(arguments, beam_options)
@@ -70,6 +69,22 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         say(f"beam: {line_of(error)}", file=sys.stderr)
         return ending_of(error).code
+
+
+def set_up_logging(verbose: bool) -> None:
+    """Log everything, or only our own errors: what ends a job comes back as an error, which is told in one line."""
+    logging.basicConfig(level=logging.INFO if verbose else logging.ERROR, format="%(name)s: %(message)s")
+    logging.getLogger("apache_beam").setLevel(logging.INFO if verbose else logging.CRITICAL)
+    root = logging.getLogger()
+    if verbose:
+        root.removeFilter(_is_no_engines)
+    else:
+        root.addFilter(_is_no_engines)
+
+
+def _is_no_engines(record: logging.LogRecord) -> bool:
+    """Whether it is none of the messages of an engine's job, with their tracebacks, which Beam logs in no name."""
+    return record.module != "portable_runner"
 
 
 def _run_command(arguments: Sequence[str], beam_options: Sequence[str]) -> int:

@@ -1,0 +1,38 @@
+"""What an engine says of its job reaches the user once: in the line that the command ends with."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from apache_beam.portability.api import beam_job_api_pb2 as api
+from apache_beam.runners.portability.portable_runner import PipelineResult
+
+from pipelines.commands.cli import set_up_logging
+
+TOLD = "bundle 7 failed:Traceback (most recent call last):\n  File ...\nValueError: no such thing"
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    filters = list(root.filters)
+    yield
+    root.filters[:] = filters
+
+
+@pytest.mark.parametrize(("verbose", "logged"), [(False, []), (True, [TOLD]), (False, [])])
+def test_a_jobs_errors_are_logged_with_verbose_alone(caplog, verbose, logged):
+    error = api.JobMessage(importance=api.JobMessage.JOB_MESSAGE_ERROR, message_text=TOLD)
+    messages = [api.JobMessagesResponse(message_response=error)]
+    states = [api.JobStateEvent(state=api.JobState.FAILED)]
+    set_up_logging(verbose)
+    with pytest.raises(RuntimeError, match="no such thing"):
+        PipelineResult(None, "job", iter(messages), iter(states)).wait_until_finish()
+    assert [record.getMessage() for record in caplog.records if record.name == "root"] == logged
+
+
+def test_our_own_errors_are_logged(caplog):
+    set_up_logging(False)
+    logging.getLogger().error("root")
+    logging.getLogger("pipelines").error("ours")
+    assert [record.getMessage() for record in caplog.records] == ["root", "ours"]
