@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
 RECIPES := judge_think_answer dual_stream rubric_curriculum crop_and_answer
 
-.PHONY: setup demo demo-recipes test lint bench learn test-browser test-dataflow test-loaders test-stores test-trl test-vllm setup-vllm setup-spark test-spark test-spark-full setup-flink test-flink setup-prism test-prism clean
+.PHONY: setup demo demo-recipes test lint bench learn test-browser test-dataflow test-loaders test-stores test-trl test-vllm setup-vllm setup-spark test-spark test-spark-full setup-flink test-flink setup-prism test-prism test-engines-full clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -89,13 +89,16 @@ setup-flink: $(VENV)/.all  ## Flink with Beam's job server, from Maven's parts
 	PYTHON=$(CURDIR)/$(BIN)/python scripts/flink/setup.sh
 
 test-flink: setup-flink  ## the pipeline on Flink, in its job server and with two task managers
-	$(BIN)/python -m pytest -m flink tests/engines
+	$(BIN)/python -m pytest -m 'flink and not full' tests/engines
 
 setup-prism: $(VENV)/.all  ## Prism, built with PyPI's Go
 	PYTHON=$(CURDIR)/$(BIN)/python scripts/prism/setup.sh
 
 test-prism: setup-prism  ## the pipeline on Prism
-	$(BIN)/python -m pytest -m prism tests/engines
+	$(BIN)/python -m pytest -m 'prism and not full' tests/engines
+
+test-engines-full: setup-flink setup-prism  ## both, and every recipe on them
+	$(BIN)/python -m pytest -m 'flink or prism' tests/engines
 
 clean:
 	rm -rf $(VENV) .venv-loaders .venv-vllm .engines runs build dist *.egg-info

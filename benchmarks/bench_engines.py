@@ -189,7 +189,7 @@ def measure(
 
 
 def cost(turns: list[dict[int, Took]], sizes: tuple[int, int], what: str) -> Cost:
-    """Of an engine, by ``wall_s`` or ``cpu_s``; for each size the least of its turns, which neighbours disturbed least."""
+    """Of an engine, by ``wall_s`` or ``cpu_s``; for each size the least of its turns, the least disturbed by others."""
     few_s, many_s = (min(getattr(turn[size], what) for turn in turns) for size in sizes)
     return Cost.of(sizes[0], few_s, sizes[1], many_s)
 
