@@ -189,7 +189,7 @@ def measure(
 
 
 def cost(turns: list[dict[int, Took]], sizes: tuple[int, int], what: str) -> Cost:
-    """Of an engine, by ``wall_s`` or ``cpu_s``; for each size the least of its turns, the least disturbed by others."""
+    """Of an engine, by ``wall_s`` or ``cpu_s``; for each size the least of its turns, which others disturbed least."""
     few_s, many_s = (min(getattr(turn[size], what) for turn in turns) for size in sizes)
     return Cost.of(sizes[0], few_s, sizes[1], many_s)
 
@@ -235,7 +235,7 @@ def main() -> None:
 def tell(runs: Mapping[str, list[dict[int, Took]]], engines: Mapping[str, Started], sizes: tuple[int, int]) -> Line:
     """Print the table; returns the JSON line."""
     wall, cpu = ratios(runs, sizes, "wall_s"), ratios(runs, sizes, "cpu_s")
-    line: Line = {"name": "engines", "ratio": max(wall.values()), "unit": "times local's s a record, the dearest"}
+    line: Line = {"name": "engines", "ratio": max(cpu.values()), "unit": "times local's CPU s a record, the costliest"}
     print(
         f"{'':<14}{'ms a record':>12}{'of local':>9}{'CPU ms':>8}{'of local':>9}{'job s':>7}{'CPU s':>7}{'start s':>8}"
     )
@@ -247,6 +247,7 @@ def tell(runs: Mapping[str, list[dict[int, Took]]], engines: Mapping[str, Starte
         )
         line |= {f"{name}_ratio": wall[name], f"{name}_cpu_ratio": cpu[name], f"{name}_job_s": round(took.job_s, 1)}
         line |= {f"{name}_ms": round(took.record_ms, 1), f"{name}_cpu_ms": round(used.record_ms, 1)}
+        line |= {f"{name}_job_cpu_s": round(used.job_s, 1)}
     return line
 
 

@@ -31,6 +31,7 @@ def test_without_parts_the_engines_that_need_none_are_compared(tmp_path, monkeyp
 
 
 @pytest.mark.prism
+@pytest.mark.full
 def test_a_small_run_ends_with_its_figures():
     command = [sys.executable, ROOT / "benchmarks/bench_engines.py", "--engines=prism", "--records", "8", "16"]
     done = subprocess.run([*command, "--turns=1"], capture_output=True, text=True, check=False)
