@@ -1,4 +1,6 @@
-"""The base of every error that a user can mend."""
+"""The base of every error that a user can mend, and what an error was raised from."""
+
+from collections.abc import Iterator
 
 
 class UserError(Exception):
@@ -7,3 +9,12 @@ class UserError(Exception):
     The message is one line that says what is wrong, where, and what to do. The commands print it without a traceback
     and exit with 2. A fault of a server or a broken machine is not a UserError, nor is a bad reply or a bad record.
     """
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and what it was raised from, each once: a chain of errors may lead back into itself."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__

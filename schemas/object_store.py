@@ -11,14 +11,14 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, PositiveFloat
 
 from schemas.config import settings
-from schemas.errors import UserError
+from schemas.errors import UserError, causes
 from schemas.extras import require_extra
 
 T = TypeVar("T")
@@ -226,6 +226,8 @@ def persistently(url: str, retry_s: float, call: Callable[[], T]) -> T:
         except Exception as error:
             found = typed(error, url)
             if not isinstance(found, StoreUnavailable) or time.monotonic() + pause_s > end_s:
+                if found is error:  # from itself, it would begin a chain of causes without an end
+                    raise
                 raise found from error
         time.sleep(pause_s * random.uniform(0.5, 1.0))
         pause_s = min(2 * pause_s, MAX_PAUSE_S)
@@ -234,7 +236,7 @@ def persistently(url: str, retry_s: float, call: Callable[[], T]) -> T:
 def typed(error: Exception, url: str) -> Exception:
     """The error of the store's library as one of ours; an error that is none of the store's as it is."""
     scheme, _, rest = url.partition("://")
-    bucket, names = rest.partition("/")[0], frozenset(name for each in _chain(error) for name in _names(each))
+    bucket, names = rest.partition("/")[0], frozenset(name for each in causes(error) for name in _names(each))
     status, code = _answer(error)
     said = " ".join(str(error).split())[:200].strip(", ") or type(error).__name__
     remedy = _S3_CREDENTIALS if scheme == "s3" else _GS_CREDENTIALS
@@ -267,16 +269,6 @@ def _is_away(error: Exception, names: frozenset[str]) -> bool:
     return isinstance(error, ConnectionError | TimeoutError) or "ConnectionError" in names
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and its causes."""
-    seen: set[int] = set()
-    each: BaseException | None = error
-    while each is not None and id(each) not in seen:
-        yield each
-        seen.add(id(each))
-        each = each.__cause__
-
-
 def _names(error: BaseException) -> frozenset[str]:
     """The names of the error's classes: those of libraries that may not be installed cannot be imported."""
     return frozenset(each.__name__ for each in type(error).__mro__)
@@ -284,7 +276,7 @@ def _names(error: BaseException) -> frozenset[str]:
 
 def _answer(error: Exception) -> tuple[int, str]:
     """Status and error code of the store's answer, as far as the error has them."""
-    for each in _chain(error):
+    for each in causes(error):
         response = getattr(each, "response", None)
         if isinstance(response, dict):  # of botocore
             status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pipelines.running.errors import ConservationError, JobIncomplete, RunPaused
 from pipelines.running.interrupts import is_interrupt
-from schemas.errors import UserError
+from schemas.errors import UserError, causes
 
 _BEAMS_WORDS = re.compile(r" \[while running '[^']*'\]$")
 _AGAIN = "The replies that came are kept: they are not asked for, nor paid for, again."
@@ -77,19 +77,14 @@ def line_of(error: BaseException) -> str:
     return ("\n" if "\n" in line else " ").join([line, *notes])
 
 
-def _user_error(error: BaseException | None) -> str:
+def _user_error(error: BaseException) -> str:
     """What a UserError among the error and its causes says, "" where there is none. One that a worker met in the input
     comes through Beam, which adds the step.
     """
-    while error is not None:
-        if isinstance(error, UserError):
-            return _BEAMS_WORDS.sub("", str(error))
-        error = error.__cause__
-    return ""
+    return next((_BEAMS_WORDS.sub("", str(each)) for each in causes(error) if isinstance(each, UserError)), "")
 
 
 def _root_cause(error: BaseException) -> str:
-    while error.__cause__ is not None:
-        error = error.__cause__
+    *_, error = causes(error)
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[-1] if lines else 'no message'}"

@@ -56,11 +56,7 @@ def _refusal(refused: HfHubHTTPError, repo: str) -> Exception:
 
 def _http_error(error: BaseException | None) -> HfHubHTTPError | None:
     """The answer of the Hub among an error and its causes."""
-    while error is not None:
-        if isinstance(error, HfHubHTTPError):
-            return error
-        error = error.__cause__
-    return None
+    return next((each for each in causes(error) if isinstance(each, HfHubHTTPError)), None)
 
 
 def line_of(error: BaseException) -> str:

@@ -9,7 +9,7 @@ from pipelines.running.runner import OptionError
 from prompts.loader import PromptError
 from publishing.figures import InspectError
 from schemas.config import ConfigError
-from schemas.errors import UserError
+from schemas.errors import UserError, causes
 from trainer.checkpoint import CheckpointError
 from trainer.memory import DoesNotFit
 from trainer.model import ModelError
@@ -49,3 +49,14 @@ def test_a_value_that_does_not_fit_stays_a_value_error(error: type[Exception]) -
 @pytest.mark.parametrize("error", [JudgesDown, NothingLearnt, NotFinite, SamplerError])
 def test_a_server_or_a_training_that_failed_is_no_mistake_of_the_user(error: type[Exception]) -> None:
     assert not issubclass(error, UserError)
+
+
+def test_a_chain_of_causes_ends() -> None:
+    inner, outer = ValueError("inner"), RuntimeError("outer")
+    outer.__cause__ = inner
+    assert list(causes(outer)) == [outer, inner]
+    inner.__cause__ = outer
+    assert list(causes(outer)) == [outer, inner]
+    inner.__cause__ = inner
+    assert list(causes(inner)) == [inner]
+    assert list(causes(None)) == []

@@ -14,6 +14,7 @@ import pytest
 
 from schemas.errors import UserError
 from schemas.extras import MissingExtra
+from schemas.object_store import persistently
 from schemas.storage import (
     Place,
     RemotePath,
@@ -163,6 +164,15 @@ def test_a_store_that_stays_away(
         with pytest.raises(StorageError, match="access denied") as found:
             impatient.read_bytes()
         assert isinstance(found.value, UserError) and "\n" not in str(found.value)
+
+
+def test_an_error_that_is_none_of_the_stores_comes_as_it_is() -> None:
+    def breaks() -> None:
+        raise LookupError("odd")
+
+    with pytest.raises(LookupError, match="odd") as raised:
+        persistently("s3://b/x", 0.1, breaks)
+    assert raised.value.__cause__ is None, "an error that is its own cause keeps whoever looks for its cause for ever"
 
 
 def test_no_such_bucket(bucket: RemotePath) -> None:

@@ -57,3 +57,9 @@ def test_the_line_has_the_notes_of_the_run_and_no_others() -> None:
     error = UserError("it ended:\nthe end of its log")
     error.add_note(RunNote("paid $0.10"))
     assert line_of(error) == "it ended:\nthe end of its log\n(paid $0.10)"
+
+
+def test_a_chain_of_causes_that_leads_back_into_itself_ends() -> None:
+    error = ValueError("a is broken")
+    error.__cause__ = error
+    assert ending_of(error).line == "ValueError: a is broken (--verbose shows where)"
