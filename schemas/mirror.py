@@ -15,9 +15,9 @@ from typing import Final
 from filelock import FileLock
 
 from schemas.files import write_atomically, written_whole
-from schemas.object_store import STANDARD, StorageError, StorageSettings
+from schemas.object_store import STANDARD, StorageSettings
 from schemas.remote_path import RemotePath, Stat
-from schemas.storage import check_bucket, endpoint_of, is_in_store, place
+from schemas.storage import StorageError, check_bucket, endpoint_of, is_in_store, place
 
 RUN_MARKER: Final = "input.json"
 LAST_WRITTEN: Final = "run.json"

@@ -1,10 +1,9 @@
-"""The clients of object stores: one of each kind in a process, its requests repeated for a while, its errors typed.
+"""The clients of object stores: one of each kind in a process, its requests repeated for a while.
 
 Only :mod:`schemas.storage` uses this. A client is kept for as long as its process lives, since opening one costs more
 than a hundred requests; a process that was forked makes its own.
 """
 
-import errno
 import logging
 import os
 import random
@@ -18,8 +17,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, PositiveFloat
 
 from schemas.config import settings
-from schemas.errors import UserError, causes
 from schemas.extras import require_extra
+from schemas.store_errors import GS_CREDENTIALS, StorageError, StoreUnavailable, Taken, names_of, typed
 
 T = TypeVar("T")
 
@@ -30,15 +29,6 @@ MAX_PAUSE_S: Final = 4.0
 CONNECT_TIMEOUT_S: Final = 5.0
 READ_TIMEOUT_S: Final = 30.0
 MAX_CONNECTIONS: Final = 64
-
-_TRANSIENT_STATUS: Final = frozenset({408, 429, 500, 502, 503, 504})
-_TRANSIENT_CODES: Final = frozenset({"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "Throttling"})
-_CREDENTIALS: Final = frozenset(
-    {"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "TokenRefreshRequired"}
-)
-_SERVER_AWAY: Final = frozenset({"EndpointConnectionError", "ConnectionClosedError", "HTTPClientError"})
-"""Base classes of the store's libraries whose errors say that nobody answered, by name: they may not be installed."""
-
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
@@ -87,28 +77,6 @@ class StorageSettings:
 STANDARD: Final = StorageSettings()
 
 
-class StorageError(UserError, OSError):
-    """A location that cannot be used as it is: no such bucket, no access, no credentials, or a name that is none."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
-
-
-class StoreUnavailable(OSError):
-    """The store did not serve a request for as long as it was repeated: it is away, or overloaded."""
-
-    def __str__(self) -> str:
-        return f"{self.filename}: {self.strerror}"
-
-
-class Taken(Exception):
-    """What was to be created only if it is absent is there."""
-
-
-class BeyondItsEnd(Exception):
-    """The bytes asked for begin behind the object's end."""
-
-
 _GCSFS_BOUNDARY: Final = b"--==0=="
 
 _clients: dict[tuple[int, str, StorageSettings, str], Any] = {}
@@ -125,10 +93,14 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def client(scheme: str, settings: StorageSettings) -> Any:
-    """This process's file system of fsspec for a scheme. Raises :class:`schemas.extras.MissingExtra`."""
+    """This process's file system of fsspec for a scheme.
+
+    Raises :class:`schemas.extras.MissingExtra`, and :class:`StorageError` for variables that cannot be used.
+    """
     key = (os.getpid(), scheme, settings, endpoint_of(scheme, settings))
     with _guard:
         if key not in _clients:
+            _check_endpoint(scheme, key[-1])
             require_extra(SCHEMES[scheme][0], f"{scheme}://", SCHEMES[scheme][1])
             _clients[key] = _s3(settings) if scheme == "s3" else _gs(settings)
         return _clients[key]
@@ -141,6 +113,15 @@ def endpoint_of(scheme: str, settings: StorageSettings) -> str:
         return settings.endpoint_url or next(filter(None, said), "")
     endpoint = settings.gs_endpoint_url or os.environ.get("STORAGE_EMULATOR_HOST", "")
     return f"http://{endpoint}" if endpoint and "://" not in endpoint else endpoint
+
+
+def _check_endpoint(scheme: str, url: str) -> None:
+    """Refuse an endpoint that is no URL, or that has a key in it: the store's library would show it in its errors."""
+    try:
+        _endpoint(url)
+    except ValueError as error:
+        variables = "AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL" if scheme == "s3" else "STORAGE_EMULATOR_HOST"
+        raise StorageError(f"{variables}, where {scheme}:// is to answer: {error}") from None
 
 
 def _s3(settings: StorageSettings) -> Any:
@@ -182,18 +163,9 @@ def _gs(settings: StorageSettings) -> Any:
             skip_instance_cache=True,
         )
     except Exception as error:
-        if _names(error) & {"DefaultCredentialsError", "GoogleAuthError"}:
-            raise StorageError(f"gs:// has no credentials: {_GS_CREDENTIALS}") from error
+        if names_of(error) & {"DefaultCredentialsError", "GoogleAuthError"}:
+            raise StorageError(f"gs:// has no credentials: {GS_CREDENTIALS}") from error
         raise
-
-
-_GS_CREDENTIALS: Final = (
-    "log in with `gcloud auth application-default login`, set GOOGLE_APPLICATION_CREDENTIALS to a key file, "
-    "or set storage.anonymous = true for public data"
-)
-_S3_CREDENTIALS: Final = (
-    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or storage.anonymous = true for public data"
-)
 
 
 def _secret(variable: str) -> str | None:
@@ -231,60 +203,3 @@ def persistently(url: str, retry_s: float, call: Callable[[], T]) -> T:
                 raise found from error
         time.sleep(pause_s * random.uniform(0.5, 1.0))
         pause_s = min(2 * pause_s, MAX_PAUSE_S)
-
-
-def typed(error: Exception, url: str) -> Exception:
-    """The error of the store's library as one of ours; an error that is none of the store's as it is."""
-    scheme, _, rest = url.partition("://")
-    bucket, names = rest.partition("/")[0], frozenset(name for each in causes(error) for name in _names(each))
-    status, code = _answer(error)
-    said = " ".join(str(error).split())[:200].strip(", ") or type(error).__name__
-    remedy = _S3_CREDENTIALS if scheme == "s3" else _GS_CREDENTIALS
-    if names & {"NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError", "ProfileNotFound"}:
-        return StorageError(f"{url}: there are no credentials for {scheme}:// ({said}): {remedy}")
-    if code in _CREDENTIALS or status == 401 or "RefreshError" in names:
-        return StorageError(f"{url}: the store refuses the credentials ({said}): {remedy}")
-    if code == "NoSuchBucket":
-        return StorageError(f"{url}: there is no bucket {bucket}: create it, or correct the name")
-    if isinstance(error, FileExistsError) or status == 412 or code == "PreconditionFailed":
-        return Taken(url)
-    if isinstance(error, FileNotFoundError) or status == 404:
-        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), url)
-    if isinstance(error, PermissionError) or status == 403 or str(error).startswith("Forbidden"):
-        return StorageError(f"{url}: access denied ({said}): give these credentials the right to read and write there")
-    if names & {"ParamValidationError", "InvalidBucketName"} or code == "InvalidBucketName":
-        return StorageError(f"{url}: {bucket!r} is no name of a bucket: correct it")
-    if status in _TRANSIENT_STATUS or code in _TRANSIENT_CODES or _is_away(error, names):
-        return StoreUnavailable(errno.EIO, f"the store does not serve requests ({said})", url)
-    if status == 416:
-        return BeyondItsEnd(url)
-    if isinstance(error, OSError) or status:
-        return OSError(getattr(error, "errno", None) or errno.EIO, said, url)
-    return error
-
-
-def _is_away(error: Exception, names: frozenset[str]) -> bool:
-    if names & _SERVER_AWAY or names & {"FSTimeoutError", "ClientConnectionError", "ClientPayloadError", "ProxyError"}:
-        return True
-    return isinstance(error, ConnectionError | TimeoutError) or "ConnectionError" in names
-
-
-def _names(error: BaseException) -> frozenset[str]:
-    """The names of the error's classes: those of libraries that may not be installed cannot be imported."""
-    return frozenset(each.__name__ for each in type(error).__mro__)
-
-
-def _answer(error: Exception) -> tuple[int, str]:
-    """Status and error code of the store's answer, as far as the error has them."""
-    for each in causes(error):
-        response = getattr(each, "response", None)
-        if isinstance(response, dict):  # of botocore
-            status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-            return int(status), str(response.get("Error", {}).get("Code", ""))
-        code = getattr(each, "code", None)  # of gcsfs
-        if "HttpError" in _names(each) and str(code).isdigit():
-            return int(str(code)), ""
-        status = getattr(each, "status", None)  # of aiohttp
-        if "ClientResponseError" in _names(each) and isinstance(status, int):
-            return status, ""
-    return 0, ""

@@ -15,16 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal, TypeVar, overload
 
-from schemas.object_store import (
-    STANDARD,
-    BeyondItsEnd,
-    StorageError,
-    StorageSettings,
-    Taken,
-    client,
-    persistently,
-    writing,
-)
+from schemas.object_store import STANDARD, StorageSettings, client, persistently, writing
+from schemas.store_errors import BeyondItsEnd, StorageError, Taken
 
 T = TypeVar("T")
 

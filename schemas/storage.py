@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import IO, TypeAlias
 
 from schemas.files import write_atomically, written_whole
-from schemas.object_store import SCHEMES, STANDARD, StorageError, StorageSettings, StoreUnavailable
+from schemas.object_store import SCHEMES, STANDARD, StorageSettings
 from schemas.object_store import endpoint_of as store_endpoint
 from schemas.remote_path import RemotePath
+from schemas.store_errors import StorageError, StoreUnavailable, without_password
 
 __all__ = ["STANDARD", "RemotePath", "StorageError", "StorageSettings", "StoreUnavailable"]
 
@@ -37,12 +38,17 @@ def extras_for(names: Iterable[str]) -> set[str]:
 
 def place(name: str, storage: StorageSettings = STANDARD) -> Place:
     """The place that a name stands for. Raises :class:`StorageError` for a URL of a scheme that there is not, without a
-    bucket, or with a ``..`` in it.
+    bucket, or with a ``..`` or a password in it.
     """
     if not is_remote(name):
         return Path(name)
     scheme, _, rest = name.partition("://")
     parts = [part for part in rest.split("/") if part not in ("", ".")]
+    if "@" in rest.partition("/")[0]:
+        raise StorageError(
+            f"{without_password(name)}: a URL must hold no key or password: keys come from environment variables or "
+            f"the store's own files"
+        )
     if scheme not in SCHEMES:
         known = " and ".join(f"{each}://" for each in SCHEMES)
         raise StorageError(f"{name}: locations are local paths, {known}, not {scheme}://")

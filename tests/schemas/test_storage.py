@@ -166,6 +166,15 @@ def test_a_store_that_stays_away(
         assert isinstance(found.value, UserError) and "\n" not in str(found.value)
 
 
+def test_bytes_that_came_wrong_are_asked_for_again(s3_url: str, new_bucket: Callable[..., RemotePath]) -> None:
+    with between(s3_url) as (url, faults):
+        path = new_bucket("s3", url) / "x"
+        path.write_bytes(b"as it was sent")
+        faults.fail_for(1, "flip")
+        assert path.read_bytes() == b"as it was sent"
+        assert faults.failed > 0
+
+
 def test_an_error_that_is_none_of_the_stores_comes_as_it_is() -> None:
     def breaks() -> None:
         raise LookupError("odd")
@@ -215,11 +224,41 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         ("s3:///x", "names no bucket"),
         ("gs://b/../c", "must not hold"),
         ("s3://b/a\nb", "must not hold"),
+        ("s3://AKIA:hush@b/x", "must hold no key or password"),
+        ("https://user:hush@b/x", "must hold no key or password"),
     ],
 )
 def test_names_that_are_none(name: str, why: str) -> None:
-    with pytest.raises(StorageError, match=why):
+    with pytest.raises(StorageError, match=why) as found:
         place(name)
+    assert "hush" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("variables", "why"),
+    [
+        ({"AWS_ENDPOINT_URL": "http://user:hush@127.0.0.1:1"}, "AWS_ENDPOINT_URL, where s3:// .* no user"),
+        ({"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1/?key=hush"}, "AWS_ENDPOINT_URL_S3 or .* no user"),
+        ({"AWS_ENDPOINT_URL": "minio"}, "must be a URL"),
+        ({"AWS_ENDPOINT_URL": "http://no such host/"}, "not set up as it can be used"),
+        ({"STORAGE_EMULATOR_HOST": "http://user:hush@127.0.0.1:1"}, "STORAGE_EMULATOR_HOST, where gs:// .* no user"),
+        ({"http_proxy": "http://user:hush@127.0.0.1:1"}, r"does not serve .*//\.\.\.@127"),
+        ({"AWS_CONFIG_FILE": "broken", "AWS_PROFILE": "mine"}, "not set up as it can be used"),
+    ],
+)
+def test_variables_that_are_none(
+    variables: dict[str, str], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standard = {"AWS_ENDPOINT_URL": "http://minio.example", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "hush"}
+    (tmp_path / "broken").write_text("[profile mine]\naws_secret_access_key hush\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("schemas.object_store._clients", {})
+    for name, value in {**standard, **variables}.items():
+        monkeypatch.setenv(name, value)
+    scheme = "gs" if "STORAGE_EMULATOR_HOST" in variables else "s3"
+    with pytest.raises((StorageError, StoreUnavailable), match=why) as found:
+        place(f"{scheme}://b/x", StorageSettings(retry_s=0.1)).read_bytes()
+    assert "hush" not in str(found.value)
 
 
 def test_names() -> None:

@@ -1,4 +1,4 @@
-"""A proxy before a store that fails as it is told: with a status, with no reply, or with half of one."""
+"""A proxy before a store that fails as it is told: with a status, with no reply, with half of one or a wrong one."""
 
 import http.client
 import threading
@@ -23,7 +23,7 @@ class Faults:
         self._later: tuple[int, float, int | str] | None = None
 
     def fail_for(self, seconds: float, how: int | str = 503) -> None:
-        """From now on requests fail: with a status, or with "close" or "cut"."""
+        """From now on requests fail: with a status, or with "close", "cut" or "flip"."""
         self.how, self._until_s = how, time.monotonic() + seconds
 
     def fail_after(self, requests: int, seconds: float, how: int | str = 503) -> None:
@@ -68,7 +68,9 @@ class Handler(BaseHTTPRequestHandler):
         target.close()
         kept = {name: value for name, value in answer.getheaders() if name.lower() not in KEPT_BACK}
         length = answer.getheader("content-length") if self.command == "HEAD" else None
-        self._send(answer.status, kept, data, length, cut=failing)
+        if failing and how == "flip" and data:
+            data = data[:-1] + bytes([data[-1] ^ 1])
+        self._send(answer.status, kept, data, length, cut=failing and how == "cut")
 
     def do_POST(self) -> None:
         self.do_GET()

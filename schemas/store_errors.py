@@ -1,0 +1,125 @@
+"""The errors of object stores: those of their libraries, told apart and said in one line."""
+
+import errno
+import os
+import re
+from typing import Final
+
+from schemas.errors import UserError, causes
+
+_TRANSIENT_STATUS: Final = frozenset({408, 429, 500, 502, 503, 504})
+_TRANSIENT_CODES: Final = frozenset({"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "Throttling"})
+_CREDENTIALS: Final = frozenset(
+    {"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "TokenRefreshRequired"}
+)
+_SERVER_AWAY: Final = frozenset(
+    {
+        "EndpointConnectionError",
+        "ConnectionClosedError",
+        "HTTPClientError",
+        "IncompleteReadError",
+        "FlexibleChecksumError",
+        "ChecksumError",
+    }
+)
+"""Base classes of the store's libraries whose errors say that nobody answered, or that what came is not what was sent,
+by name: they may not be installed.
+"""
+
+GS_CREDENTIALS: Final = (
+    "log in with `gcloud auth application-default login`, set GOOGLE_APPLICATION_CREDENTIALS to a key file, "
+    "or set storage.anonymous = true for public data"
+)
+S3_CREDENTIALS: Final = (
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or storage.anonymous = true for public data"
+)
+
+_PASSWORD: Final = re.compile(r"//[^/\s]*@")
+
+
+def without_password(text: str) -> str:
+    """The text, with three dots for what stands before an @ in the URLs in it."""
+    return _PASSWORD.sub("//...@", text)
+
+
+class StorageError(UserError, OSError):
+    """A location that cannot be used as it is: no such bucket, no access, no credentials, or a name that is none."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class StoreUnavailable(OSError):
+    """The store did not serve a request for as long as it was repeated: it is away, or overloaded."""
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}"
+
+
+class Taken(Exception):
+    """What was to be created only if it is absent is there."""
+
+
+class BeyondItsEnd(Exception):
+    """The bytes asked for begin behind the object's end."""
+
+
+def typed(error: Exception, url: str) -> Exception:
+    """The error of the store's library as one of ours; an error that is none of the store's as it is."""
+    scheme, _, rest = url.partition("://")
+    bucket, names = rest.partition("/")[0], frozenset(name for each in causes(error) for name in names_of(each))
+    status, code = _answer(error)
+    said = without_password(" ".join(str(error).split()))[:200].strip(", ") or type(error).__name__
+    remedy = S3_CREDENTIALS if scheme == "s3" else GS_CREDENTIALS
+    if names & {"NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError", "ProfileNotFound"}:
+        return StorageError(f"{url}: there are no credentials for {scheme}:// ({said}): {remedy}")
+    if code in _CREDENTIALS or status == 401 or "RefreshError" in names:
+        return StorageError(f"{url}: the store refuses the credentials ({said}): {remedy}")
+    if code == "NoSuchBucket":
+        return StorageError(f"{url}: there is no bucket {bucket}: create it, or correct the name")
+    if isinstance(error, FileExistsError) or status == 412 or code == "PreconditionFailed":
+        return Taken(url)
+    if isinstance(error, FileNotFoundError) or status == 404:
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), url)
+    if isinstance(error, PermissionError) or status == 403 or str(error).startswith("Forbidden"):
+        return StorageError(f"{url}: access denied ({said}): give these credentials the right to read and write there")
+    if names & {"ParamValidationError", "InvalidBucketName"} or code == "InvalidBucketName":
+        return StorageError(f"{url}: {bucket!r} is no name of a bucket: correct it")
+    if status in _TRANSIENT_STATUS or code in _TRANSIENT_CODES or _is_away(error, names):
+        return StoreUnavailable(errno.EIO, f"the store does not serve requests ({said})", url)
+    if status == 416:
+        return BeyondItsEnd(url)
+    if "BotoCoreError" in names or str(error).startswith("Invalid endpoint"):
+        return StorageError(
+            f"{url}: {scheme}:// is not set up as it can be used ({said}): correct its variables or files"
+        )
+    if isinstance(error, OSError) or status:
+        return OSError(getattr(error, "errno", None) or errno.EIO, said, url)
+    return error
+
+
+def _is_away(error: Exception, names: frozenset[str]) -> bool:
+    if names & _SERVER_AWAY or names & {"FSTimeoutError", "ClientConnectionError", "ClientPayloadError", "ProxyError"}:
+        return True
+    return isinstance(error, ConnectionError | TimeoutError) or "ConnectionError" in names
+
+
+def names_of(error: BaseException) -> frozenset[str]:
+    """The names of the error's classes: those of libraries that may not be installed cannot be imported."""
+    return frozenset(each.__name__ for each in type(error).__mro__)
+
+
+def _answer(error: Exception) -> tuple[int, str]:
+    """Status and error code of the store's answer, as far as the error has them."""
+    for each in causes(error):
+        response = getattr(each, "response", None)
+        if isinstance(response, dict):  # of botocore
+            status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+            return int(status), str(response.get("Error", {}).get("Code", ""))
+        code = getattr(each, "code", None)  # of gcsfs
+        if "HttpError" in names_of(each) and str(code).isdigit():
+            return int(str(code)), ""
+        status = getattr(each, "status", None)  # of aiohttp
+        if "ClientResponseError" in names_of(each) and isinstance(status, int):
+            return status, ""
+    return 0, ""
