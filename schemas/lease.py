@@ -3,8 +3,9 @@
 A lease is an object ``.lease/<number>.json`` that its holder writes anew every :data:`RENEW_S` seconds; the highest
 number counts, and each is created only if it is absent, so that of several takers one succeeds. Nothing frees the lease
 of a process that died: it has run out :data:`LASTS_S` seconds after its last sign. Since the clocks of two machines may
-differ, a lease that seems to have run out is watched for another :data:`RENEW_S` seconds before it is taken over. A
-holder that was cut off from the store for so long sees at :meth:`Lease.check` that it is none any more.
+differ, a lease that seems to have run out, or to last longer than any does, is watched for one and a half times
+:data:`RENEW_S` seconds before it is taken over. A holder that was cut off from the store for so long sees at
+:meth:`Lease.check` that it is none any more.
 """
 
 import contextlib
@@ -54,8 +55,8 @@ class Lease:
             self._is_lost = True
         if self._is_lost or time.monotonic() - self._signed_s > self._lasts_s:
             raise Lost(
-                f"{self._folder} may be written by another process, since the store could not be reached for "
-                f"{self._lasts_s:g} s: run the same command again"
+                f"{self._folder} may be written by another process, since this one did not reach the store for "
+                f"{self._lasts_s:g} s, or was stopped, or its lease is gone: run the same command again"
             )
 
     def release(self) -> None:
@@ -78,10 +79,12 @@ class Lease:
     def _refuse_living(self, number: int) -> None:
         """Raises :class:`Held` where the holder of this lease lives."""
         told = self._read(number)
-        if told.get("until_s", 0.0) > time.time():
-            raise self._held(told)
-        if told.get("until_s") == 0.0:  # it was let go
+        until_s = told.get("until_s")
+        if until_s == 0.0:  # it was let go
             return
+        # One that lasts longer than any does comes from a clock that is ahead, and says nothing of its holder.
+        if isinstance(until_s, float) and 0 < until_s - time.time() <= self._lasts_s:
+            raise self._held(told)
         time.sleep(self._renew_s * 1.5)
         if self._read(number) != told or self._newest() != number:
             raise self._held(told)
@@ -116,7 +119,7 @@ class Lease:
     def _read(self, number: int) -> dict[str, Any]:
         try:
             found = json.loads(self._object(number).read_bytes())
-        except (FileNotFoundError, ValueError):
+        except (FileNotFoundError, ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 

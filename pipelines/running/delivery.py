@@ -10,15 +10,16 @@ written last: while it is not there, the folder holds no finished run.
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from pipelines.running.errors import RunPaused
 from pipelines.running.remote_ledger import LEDGER, RemoteLedger
 from publishing.figures import FAILED_PAGE
 from schemas.errors import UserError
 from schemas.lease import FOLDER as LEASE_FOLDER
-from schemas.lease import Lease, leased
+from schemas.lease import Lease, Lost, leased
 from schemas.remote_path import RemotePath
 from schemas.storage import StoreUnavailable, check_bucket
 from stages.sources.base import RUN_MARKER
@@ -27,6 +28,9 @@ SETS = ("sft", "rl", "rejected")
 MEDIA, PREVIOUS, JOBS, SUMMARY = "media", "previous", "jobs", "run.json"
 _STAYS = (*SETS, MEDIA, PREVIOUS, JOBS, LEDGER, "cache", "logs", LEASE_FOLDER)
 """What of a run folder in a store is not fetched with the rest to work on it."""
+_SHARED = (LEASE_FOLDER, LEDGER, JOBS, MEDIA, "cache", "logs")
+"""What several processes may write: other runs with the cache, and workers elsewhere whose driver was killed."""
+T = TypeVar("T")
 
 
 class DeliveryError(UserError):
@@ -49,13 +53,15 @@ class Delivery:
         self._jobs: list[RemotePath] = []
         self._made: dict[str, RemotePath] = {}
         self._lease: Lease | None = None
+        self._found: dict[str, str] = {}
         with _resumable():
             self._fetch()
 
     def _fetch(self) -> None:
         target = self.target
         check_bucket(target)
-        found = [str(path.relative_to(target)) for path in target.walked()]
+        found = _versions(target)
+        self._found = _own(found)
         alone = (LEASE_FOLDER, LEDGER, JOBS, "cache", FAILED_PAGE)
         others = [name for name in found if name.split("/")[0] not in alone]
         if others and RUN_MARKER not in others:
@@ -78,15 +84,22 @@ class Delivery:
     def held(self) -> Iterator[None]:
         """Hold the folder for this process, and keep in it what the run notes of its costs and of its failure.
 
-        Raises :class:`schemas.lease.Held` where another process holds it.
+        Raises :class:`schemas.lease.Held` where another process holds it, and :class:`DeliveryError` where one wrote it
+        after this process had looked.
         """
         with _resumable(), leased(self.target) as self._lease:
+            if _own(_versions(self.target)) != self._found:
+                raise DeliveryError(f"another process wrote {self} while this one began: run the same command again")
+            self._ledger.bring()
             self._ledger.begin()
             try:
                 yield
             finally:
                 self._ledger.end()
-                self._send_failure()
+                with contextlib.suppress(Lost):  # what stands there now is another's
+                    self._lease.check()
+                    self._ledger.send()
+                    self._send_failure()
                 for folder in self._jobs:
                     _remove(folder)
 
@@ -127,19 +140,29 @@ class Delivery:
         for file in sorted((self.root / MEDIA).glob("*")):
             if file.name not in media and not file.name.startswith("."):
                 (self.target / MEDIA / file.name).upload(file)
-        self._lease.check()
         if keep_previous and SUMMARY in old:
-            _remove(self.target / PREVIOUS)
-            for name in sorted(old, key=SUMMARY.__eq__):
+            for path in self._mine((self.target / PREVIOUS).walked()):
+                path.unlink()
+            for name in self._mine(sorted(old, key=SUMMARY.__eq__)):
                 (self.target / name).copy_to(self.target / PREVIOUS / name)
-            self._lease.check()
+        self._lease.check()
         (self.target / SUMMARY).unlink(missing_ok=True)
-        for name in sorted(new - {SUMMARY}):
+        for name in self._mine(sorted(new - {SUMMARY})):
             self._put(name)
-        for name in sorted(old - new - {SUMMARY}):
+        gone = {name for name in old - new if "/" in name or name in self._found}  # else it came meanwhile: the user's
+        for name in self._mine(sorted(gone - {SUMMARY})):
             (self.target / name).unlink(missing_ok=True)
         self._lease.check()
         (self.target / SUMMARY).upload(self.root / SUMMARY)
+
+    def _mine(self, items: Iterable[T]) -> Iterator[T]:
+        """The items, each while the folder is still this process's: one that was stopped for a minute between two of
+        them may wake up in the run of another. Raises :class:`schemas.lease.Lost`.
+        """
+        assert self._lease is not None
+        for item in items:
+            self._lease.check()
+            yield item
 
     def _outputs_here(self) -> set[str]:
         """The files of the outputs, by their paths in the folder."""
@@ -159,6 +182,16 @@ class Delivery:
     def _send_failure(self) -> None:
         if (self.root / FAILED_PAGE).is_file():
             (self.target / FAILED_PAGE).upload(self.root / FAILED_PAGE)
+
+
+def _versions(folder: RemotePath) -> dict[str, str]:
+    """What stands in the folder, and what changes whenever it does."""
+    return {str(path.relative_to(folder)): stat.version for path, stat in folder.walked().items()}
+
+
+def _own(found: Mapping[str, str]) -> dict[str, str]:
+    """What of it the holder of the folder alone writes."""
+    return {name: found[name] for name in found if name.split("/")[0] not in _SHARED}
 
 
 def _remove(folder: RemotePath) -> None:

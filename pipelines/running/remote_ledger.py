@@ -62,11 +62,10 @@ class RemoteLedger:
         self._thread.start()
 
     def end(self) -> None:
-        """Send the rest. Raises OSError where the store is away."""
+        """Copy no more; what was noted last is left to :meth:`send`."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
-        self.send()
 
     def _keep_copying(self) -> None:
         while not self._ended.wait(COPY_EVERY_S):

@@ -7,6 +7,7 @@ from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
 
 from inference.endpoints.keys import scrub
 from publishing.hub.errors import HubDown, PublishError
+from schemas.errors import causes
 from schemas.text import printable
 
 MAX_SAID_CHARS = 300

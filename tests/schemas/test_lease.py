@@ -89,9 +89,18 @@ def test_one_that_was_cut_off_knows_it(s3_url: str, new_bucket: Callable[..., Re
                 other.check()
 
 
-def test_what_is_no_lease_is_passed_over(new_bucket: Callable[..., RemotePath]) -> None:
+def test_a_dead_holder_whose_clock_was_ahead_lets_it_go(new_bucket: Callable[..., RemotePath]) -> None:
+    folder = new_bucket("s3") / "run"
+    dead = {"holder": "x", "host": "h", "pid": 1, "until_s": time.time() + 86_400}
+    (folder / FOLDER / "7.json").write_bytes(json.dumps(dead).encode())
+    with leased(folder, renew_s=0.1) as lease:
+        lease.check()
+
+
+@pytest.mark.parametrize("told", [b"[no json", b"[" * 100_000, b'{"until_s": "soon"}', b'{"until_s": 1e999}', b"\xff"])
+def test_what_is_no_lease_is_passed_over(new_bucket: Callable[..., RemotePath], told: bytes) -> None:
     folder = new_bucket("s3") / "run"
     (folder / FOLDER / "notes.txt").write_bytes(b"")
-    (folder / FOLDER / "3.json").write_bytes(b"[no json")
+    (folder / FOLDER / "3.json").write_bytes(told)
     with leased(folder, renew_s=0.05) as lease:
         lease.check()

@@ -95,6 +95,55 @@ def test_one_whose_lease_is_lost_changes_nothing(target: RemotePath) -> None:
     assert held(target) == OLD
 
 
+def test_one_that_lost_it_leaves_the_ledger_and_the_pages_of_the_other(target: RemotePath) -> None:
+    delivery = Delivery(target)
+    with delivery.held():
+        work(delivery)
+        (target / ".lease/99.json").write_bytes(b"{}")
+        (target / "ledger/others.json").write_bytes(b"paid by another")
+        (delivery.root / "failed.html").write_bytes(b"lost")
+        (delivery.root / "ledger").mkdir(exist_ok=True)
+        (delivery.root / "ledger/mine.json").write_bytes(b"{}")
+    assert {path.name for path in (target / "ledger").walked()} == {"others.json"}
+    assert not (target / "failed.html").exists()
+
+
+def test_one_that_loses_it_in_the_middle_stops_there(target: RemotePath, monkeypatch: pytest.MonkeyPatch) -> None:
+    upload = RemotePath.upload
+
+    def stopped_meanwhile(self: RemotePath, file: Path) -> None:
+        upload(self, file)
+        if self.name == "c.parquet":  # here the process sleeps for longer than its lease lasts, and another delivers
+            (target / ".lease/99.json").write_bytes(b"{}")
+            for name in NEW:
+                (target / name).write_bytes(b"of the other run")
+
+    monkeypatch.setattr(RemotePath, "upload", stopped_meanwhile)
+    delivery = Delivery(target)
+    with pytest.raises(Lost), delivery.held():
+        work(delivery)
+        delivery.deliver(keep_previous=True)
+    assert {held(target)[name] for name in NEW} == {b"of the other run"}
+
+
+def test_what_another_wrote_before_it_was_held_is_seen(target: RemotePath) -> None:
+    delivery = Delivery(target)
+    (target / "ledger/others.json").write_bytes(b"paid by another")
+    (target / "run.json").write_bytes(b"of another")
+    with pytest.raises(DeliveryError, match="wrote .+/run while this one began: run the same"), delivery.held():
+        work(delivery)
+    assert (target / "ledger/others.json").read_bytes() == b"paid by another"
+
+
+def test_a_file_that_the_user_puts_there_meanwhile_stays(target: RemotePath) -> None:
+    delivery = Delivery(target)
+    with delivery.held():
+        work(delivery)
+        (target / "notes.txt").write_bytes(b"mine")
+        delivery.deliver(keep_previous=False)
+    assert held(target) == NEW | {"notes.txt": b"mine"}
+
+
 def test_the_ledger_is_kept_in_the_store(target: RemotePath) -> None:
     (target / "ledger/killed/paid-1.jsonl").write_bytes(b"1")
     delivery = Delivery(target)
@@ -105,8 +154,9 @@ def test_the_ledger_is_kept_in_the_store(target: RemotePath) -> None:
     assert {str(path.relative_to(target)) for path in (target / "ledger").walked()} == {"ledger/killed.json"}
 
 
-def test_a_folder_of_something_else(new_bucket: Callable[..., RemotePath]) -> None:
+@pytest.mark.parametrize("name", ["sft/a.jpg", "media/a.jpg", "logs/a.txt"])
+def test_a_folder_of_something_else(new_bucket: Callable[..., RemotePath], name: str) -> None:
     target = new_bucket("gs") / "photos"
-    (target / "sft/a.jpg").write_bytes(b"")
+    (target / name).write_bytes(b"")
     with pytest.raises(DeliveryError, match="not empty and not a run folder"):
         Delivery(target)
