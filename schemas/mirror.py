@@ -17,7 +17,7 @@ from filelock import FileLock
 from schemas.files import write_atomically, written_whole
 from schemas.object_store import STANDARD, StorageSettings
 from schemas.remote_path import RemotePath, Stat
-from schemas.storage import StorageError, check_bucket, endpoint_of, is_in_store, place
+from schemas.storage import StorageError, StoreUnavailable, check_bucket, endpoint_of, is_in_store, place
 
 RUN_MARKER: Final = "input.json"
 LAST_WRITTEN: Final = "run.json"
@@ -31,7 +31,7 @@ def local_copy(name: str, storage: StorageSettings = STANDARD) -> Path:
     """The folder that a name stands for: a local path as it is, with ``~`` expanded; one of a store as a copy here.
 
     Of a run folder its cache and its drawn images are left out. Raises :class:`schemas.storage.StorageError` where
-    there is nothing at a URL.
+    there is nothing at a URL, or where it cannot be copied.
     """
     if not is_in_store(name):
         return Path(name).expanduser()
@@ -40,11 +40,17 @@ def local_copy(name: str, storage: StorageSettings = STANDARD) -> Path:
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundtrace" / "copies"
     digest = hashlib.sha256(f"{endpoint_of(str(folder), storage)}{folder}".encode()).hexdigest()[:32]
     root = base / digest
-    root.mkdir(parents=True, exist_ok=True)
-    with FileLock(root / ".lock"):
-        for _ in range(MAX_TRIES):
-            if _is_brought(folder, root / folder.name, root / "versions.json"):
-                return root / folder.name
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with FileLock(root / ".lock"):
+            for _ in range(MAX_TRIES):
+                if _is_brought(folder, root / folder.name, root / "versions.json"):
+                    return root / folder.name
+    except (StorageError, StoreUnavailable):
+        raise
+    except OSError as error:
+        why = f"{error.strerror or error}: {error.filename or root}"
+        raise StorageError(f"{folder} cannot be copied to this machine ({why}): correct that and try again") from error
     raise StorageError(f"{folder} changes all the time: wait until its run has ended")
 
 
@@ -64,7 +70,10 @@ def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
     for relative, stat in found.items():
         stamp, file = [stat.st_size, stat.version], target / relative
         if versions.get(relative) != stamp or not file.is_file() or file.stat().st_size != stat.st_size:
-            fetch(folder / relative, stat.st_size, file)
+            try:
+                fetch(folder / relative, stat.st_size, file)
+            except FileNotFoundError:  # taken away since it was listed, as run.json is while a run is delivered
+                return False
             versions[relative] = stamp
     write_atomically(known, json.dumps({name: versions[name] for name in found}))
     return _wanted(folder) == found
@@ -85,3 +94,5 @@ def fetch(source: RemotePath, size: int, target: Path) -> None:
     with written_whole(target) as unfinished, unfinished.open("wb") as stream:
         for start in range(0, size, PIECE_BYTES):
             stream.write(source.read_bytes(start, min(start + PIECE_BYTES, size)))
+        if stream.tell() != size:  # it became shorter since it was listed
+            raise FileNotFoundError(f"{source} is not the object that was listed")

@@ -184,20 +184,23 @@ def writing(scheme: str, data: bytes) -> dict[str, Any]:
 
 
 def persistently(url: str, retry_s: float, call: Callable[[], T]) -> T:
-    """What ``call`` returns, which is called again while the store is away, for up to ``retry_s`` seconds.
+    """What ``call`` returns, which is called again while the store is away, for up to ``retry_s`` seconds, but at least
+    once: a single connection that hangs may take all of that time.
 
     ``url`` is for messages. Raises FileNotFoundError, :class:`Taken`, :class:`StorageError` for what the user can mend,
     :class:`StoreUnavailable` when the time is up, and other OSErrors as they come.
     """
-    end_s, pause_s = time.monotonic() + retry_s, FIRST_PAUSE_S
+    end_s, pause_s, tries = time.monotonic() + retry_s, FIRST_PAUSE_S, 0
     while True:
+        tries += 1
         try:
             return call()
         except (StorageError, Taken):
             raise
         except Exception as error:
             found = typed(error, url)
-            if not isinstance(found, StoreUnavailable) or time.monotonic() + pause_s > end_s:
+            is_over = tries > 1 and time.monotonic() + pause_s > end_s
+            if not isinstance(found, StoreUnavailable) or is_over:
                 if found is error:  # from itself, it would begin a chain of causes without an end
                     raise
                 raise found from error

@@ -207,9 +207,8 @@ class RemotePath:
 
     def listed(self) -> "Mapping[RemotePath, Stat | None]":
         """What stands directly in the folder; None for a folder in it. An empty folder is one that is not there."""
-
         entries = self._do(lambda store: _entries(lambda: store.ls(self.url, detail=True)))
-        found = ((self._sibling(entry), entry) for entry in entries)
+        found = ((self._sibling(entry), entry) for entry in entries if _is_path(entry["name"].rstrip("/")))
         return {
             path: _stat_of(entry) if entry["type"] == "file" else None
             for path, entry in found
@@ -217,9 +216,11 @@ class RemotePath:
         }
 
     def walked(self) -> "Mapping[RemotePath, Stat]":
-        """All objects below it, at any depth."""
+        """All objects below it, at any depth, but those whose names are no paths, such as ``a//b``, ``a/../b`` and the
+        empty ``a/`` that consoles and other programs make as a folder.
+        """
         entries = self._do(lambda store: _entries(lambda: store.find(self.url, detail=True).values()))
-        found = {self._sibling(entry): _stat_of(entry) for entry in entries}
+        found = {self._sibling(entry): _stat_of(entry) for entry in entries if _is_path(entry["name"])}
         return {path: found[path] for path in sorted(found) if path.url.startswith(f"{self.url}/")}
 
     def glob(self, pattern: str) -> "Iterator[RemotePath]":
@@ -315,6 +316,10 @@ def _entries(listing: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterable[Map
         return listing()
     except FileNotFoundError:
         return ()
+
+
+def _is_path(name: str) -> bool:
+    return not {"", ".", ".."} & set(name.split("/"))
 
 
 def _stat_of(info: Mapping[str, Any]) -> Stat:

@@ -5,6 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -173,6 +174,19 @@ def test_bytes_that_came_wrong_are_asked_for_again(s3_url: str, new_bucket: Call
         faults.fail_for(1, "flip")
         assert path.read_bytes() == b"as it was sent"
         assert faults.failed > 0
+
+
+def test_one_request_that_hangs_is_repeated() -> None:
+    tries = []
+
+    def hangs_once() -> str:
+        tries.append(0)
+        if len(tries) == 1:
+            time.sleep(0.3)
+            raise TimeoutError("no reply")
+        return "there"
+
+    assert persistently("s3://b/x", 0.2, hangs_once) == "there"
 
 
 def test_an_error_that_is_none_of_the_stores_comes_as_it_is() -> None:
