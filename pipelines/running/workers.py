@@ -14,8 +14,13 @@ CLOUD_RUNNERS = ("dataflowrunner",)
 
 
 def runner_name(options: PipelineOptions) -> str:
-    """The runner that the options name, in lower case and without its module; "" for that of this machine."""
-    return (options.view_as(StandardOptions).runner or "").rsplit(".", 1)[-1].lower()
+    """The runner that the options name, in lower case and without its module; "" for that of this machine.
+
+    Beam takes ``Dataflow`` for ``DataflowRunner``; its runner for tests sends the same job to the same service.
+    """
+    name = (options.view_as(StandardOptions).runner or "").rsplit(".", 1)[-1].lower()
+    whole = name if not name or name.endswith("runner") else f"{name}runner"
+    return "dataflowrunner" if whole == "testdataflowrunner" else whole
 
 
 def is_local(options: PipelineOptions) -> bool:

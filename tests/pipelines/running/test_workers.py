@@ -17,6 +17,12 @@ from pipelines.running.workers import check_in_store, is_local, see_no_disk
         (["--runner=FlinkRunner"], False, False),
         (["--runner=PortableRunner"], False, False),
         (["--runner=DataflowRunner"], False, True),
+        (["--runner=Dataflow"], False, True),
+        (["--runner", "DATAFLOW"], False, True),
+        (["--runner=TestDataflowRunner"], False, True),
+        (["--runner=apache_beam.runners.DataflowRunner"], False, True),
+        (["--runner=spark"], False, False),
+        (["--runner=direct"], True, False),
         (["--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner"], True, False),
     ],
 )
