@@ -14,10 +14,11 @@ from inference.endpoint import COORDINATE_ROLES, check_extras, extras_of, is_emb
 from inference.serving import kinds_to_serve
 from inference.settings import ModelsSettings
 from pipelines.running.budget import RunBudget
+from pipelines.running.cache_place import cache_path
 from pipelines.running.forecast import count_records
 from pipelines.running.inputs import Input, check_fields, find_input
 from pipelines.running.loading import PipelineError, load_recipe
-from pipelines.running.run_folder import RunFolder, RunFolderError, named_folder, real_path
+from pipelines.running.run_folder import RunFolder, RunFolderError, named_folder
 from pipelines.running.runner import OptionError, pipeline_options
 from pipelines.running.workers import check_in_store, is_local, see_no_disk
 from publishing.figures import InspectError, read_summary
@@ -92,7 +93,7 @@ def make_plan(arguments: RunArguments) -> Plan:
         roles=tuple(
             sorted((role, name) for role, name in settings.roles.items() if name and role in recipe.roles_asked)
         ),
-        cache_path=_cache_path(arguments.cache, folder),
+        cache_path=cache_path(arguments.cache, folder),
         input_root=found.media_root,
         run_root=run_root,
         storage=settings.storage,
@@ -100,15 +101,6 @@ def make_plan(arguments: RunArguments) -> Plan:
     recipe = replace(recipe, stages=tuple(stage.asking(models) for stage in recipe.stages))
     roots = MediaRoots(found.media_root, run_root, settings.storage)
     return Plan(recipe, settings, found, folder, models, RunContext(found.sources, roots, models, arguments.limit))
-
-
-def _cache_path(named: str | None, folder: RunFolder) -> str:
-    """Where replies are kept: in the run folder, another folder, or at a remote location."""
-    if not named:
-        return folder.delivery.cache_path if folder.delivery else str(folder.cache_path)
-    if "://" in named:
-        return f"{named.rstrip('/')}/replies.sqlite"
-    return str(real_path(named) / "replies.sqlite")
 
 
 def _check_roles(recipe: Recipe, settings: Any) -> None:

@@ -1,0 +1,33 @@
+"""Where a run's replies are kept, and that nothing of the run stands, or is put, in their place."""
+
+from pipelines.running.delivery import LEDGER, MEDIA, PREVIOUS
+from pipelines.running.run_folder import STAGED, RunFolder, real_path
+from pipelines.running.runner import OptionError
+from publishing.figures import FAILED_PAGE
+from schemas.lease import FOLDER as LEASE
+from schemas.storage import is_remote, place, storage_of
+from stages.sources.base import RUN_MARKER
+
+FILE = "replies.sqlite"
+OF_THE_RUN = (*STAGED, RUN_MARKER, FAILED_PAGE, LEDGER, MEDIA, PREVIOUS, LEASE, ".staging", ".lock")
+"""What a run writes anew in its folder, or takes away."""
+
+
+def cache_path(named: str | None, folder: RunFolder) -> str:
+    """The reply cache's file: in the run folder, in the folder ``named``, or at a remote location.
+
+    Raises :class:`pipelines.running.runner.OptionError` for a place where a run would take the replies away, and
+    :class:`schemas.storage.StorageError` for a URL that is none.
+    """
+    if not named:
+        return folder.delivery.cache_path if folder.delivery else str(folder.cache_path)
+    root = folder.delivery.target if folder.delivery else folder.root
+    cache = place(named, storage_of(root)) if is_remote(named) else real_path(named)
+    if root in cache.parents:
+        inside = str(cache)[len(str(root)) + 1 :].split("/")[0]
+        if inside in OF_THE_RUN:
+            raise OptionError(
+                f"--cache {named}: a run puts {inside} in its folder anew, and the replies there would be lost: name "
+                f"another folder, such as {root}/cache"
+            )
+    return f"{named.rstrip('/')}/{FILE}" if is_remote(named) else f"{cache}/{FILE}"
