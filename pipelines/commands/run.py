@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pipelines.running.budget import RunBudget
 from pipelines.running.dry_run import dry_run
 from pipelines.running.forecast import count_records, expected_calls, forecast_text
+from pipelines.running.interrupts import stopped_like_an_interrupt
 from pipelines.running.job_check import check_job, is_dry_run
 from pipelines.running.plan import RunArguments, make_plan
 from pipelines.running.run import execute
@@ -31,7 +32,8 @@ def run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     if is_dry_run(pipeline_options(beam_options)):
         say(*dry_run(arguments))
         return 0
-    summary = execute(arguments)
+    with stopped_like_an_interrupt():  # what stands in temporary folders goes, and a folder in a store is let go
+        summary = execute(arguments)
     say(*summary_text(summary, parsed.output).split("\n"))
     return 0
 
@@ -44,7 +46,8 @@ def preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     check_job(options)
     arguments = _run_arguments(parsed, beam_options, parsed.records, measure=True)
     plan = make_plan(arguments)
-    summary = execute(arguments, plan)
+    with stopped_like_an_interrupt():
+        summary = execute(arguments, plan)
     say(*summary_text(summary, parsed.output).split("\n"))
     total = count_records(plan.context.sources)
     forecast = forecast_text(summary, total, plan.recipe, plan.settings)

@@ -3,7 +3,6 @@
 import argparse
 import difflib
 import logging
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,8 +12,8 @@ from apache_beam.portability.api import beam_provision_api_pb2
 from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProvisionInfo, FnApiRunner
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
 from apache_beam.runners.runner import PipelineRunner, create_runner
-from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
+from pipelines.running.local_workers import WorkersRunner
 from schemas.coding import RECORD_MODULES
 from schemas.errors import UserError
 from stages.plumbing.options import Options
@@ -76,28 +75,24 @@ def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> 
     if direct.direct_running_mode != "multi_processing":
         return FnApiRunner()
     direct.direct_running_mode = "in_memory"  # or Beam would put its own worker command in place of this one
-    command = f"{shlex.quote(sys.executable)} -c {shlex.quote(_worker_code(recipe_file))}"
     given = JobServiceHandle.encode_pipeline_options(options.get_all_options())
     told = beam_provision_api_pb2.ProvisionInfo(pipeline_options=given)
-    return FnApiRunner(
-        default_environment=SubprocessSDKEnvironment.from_command_string(command),
-        provision_info=ExtendedProvisionInfo(told),
-    )
+    return WorkersRunner(sys.executable, _worker_code(recipe_file), provision_info=ExtendedProvisionInfo(told))
 
 
 def _worker_code(recipe_file: Path | None) -> str:
-    """What a worker process on this machine runs. It looks for modules where this process does, and nowhere else."""
-    lines = ["import sys", f"sys.path[:] = {sys.path!r}"]
+    """What a worker process on this machine runs."""
+    lines: list[str] = []
     quiet = not logging.getLogger().isEnabledFor(logging.INFO)  # no --verbose: what ends the run comes back as an error
     if quiet:
-        lines += ["import logging, os", "logging.disable()"]
+        lines += ["import logging, os, sys", "logging.disable()"]
     if recipe_file is not None:
         lines += ["from pipelines.running.loading import adopt_file", f"adopt_file({str(recipe_file)!r})"]
     lines += [f"import {', '.join(sorted(RECORD_MODULES))}"]
     lines += ["from apache_beam.runners.worker.sdk_worker_main import main"]
     if quiet:  # Beam prints each exception there too
         lines += ["sys.stderr = open(os.devnull, 'w')"]
-    lines += ["main(sys.argv)"]
+    lines += ["import sys", "main(sys.argv)"]
     return "; ".join(lines)
 
 

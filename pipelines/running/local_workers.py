@@ -1,0 +1,96 @@
+"""Worker processes on this machine, which end with their run, and a run that ends with its workers.
+
+Beam's own runner waits for ever for the reply of a process that was killed, such as one that took too much memory; and
+the workers of a command that was killed go on with their calls for minutes.
+"""
+
+import contextlib
+import os
+import shlex
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
+from apache_beam.transforms.environments import SubprocessSDKEnvironment
+
+from pipelines.running.errors import RunPaused
+
+LOOK_EVERY_S = 0.5
+_THREAD = "run_worker"
+"""How Beam names the threads that wait for a worker process; one raises where its process failed."""
+
+
+class WorkersRunner(FnApiRunner):
+    """Beam's runner with processes of ``python -c code``.
+
+    Raises :class:`pipelines.running.errors.RunPaused` where one of them has ended before its work.
+    """
+
+    def __init__(self, python: str, code: str, **more: Any) -> None:
+        self._wanted = tempfile.TemporaryDirectory(prefix="groundtrace-workers-")
+        # Modules are looked for where this process does, and nowhere else. Ctrl-C is the parent's from the start.
+        where = f"import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); sys.path[:] = {sys.path!r}"
+        ending = f"from {__name__} import end_with; end_with({os.getpid()}, {self._wanted.name!r})"
+        command = f"exec {shlex.quote(python)} -c {shlex.quote(f'{where}; {ending}; {code}')}"
+        super().__init__(default_environment=SubprocessSDKEnvironment.from_command_string(command), **more)
+        self._failed: list[str] = []
+        self._is_at_work = False
+
+    def run_pipeline(self, *arguments: Any, **more: Any) -> Any:
+        """As Beam's; where that stops, the workers do too."""
+        if threading.current_thread() is not threading.main_thread():  # which alone can be waked
+            return super().run_pipeline(*arguments, **more)
+        said_before, threading.excepthook = threading.excepthook, self._tell
+        handled_before = signal.signal(signal.SIGUSR1, self._stop)
+        try:
+            return super().run_pipeline(*arguments, **more)
+        finally:
+            signal.signal(signal.SIGUSR1, handled_before)
+            threading.excepthook = said_before
+
+    @contextlib.contextmanager
+    def maybe_profile(self) -> Iterator[None]:
+        """Beam puts into this all that the workers do, and not that it waits for their end afterwards."""
+        with super().maybe_profile():
+            self._is_at_work = True
+            try:
+                yield
+            except (RunPaused, KeyboardInterrupt):
+                self._wanted.cleanup()  # or Beam would wait for what they have begun
+                raise
+            finally:
+                self._is_at_work = False
+
+    def _tell(self, failed: threading.ExceptHookArgs) -> None:
+        if not Path(self._wanted.name).is_dir():
+            return  # Beam's threads find the connections of the workers broken, which were told to end
+        if failed.thread is None or failed.thread.name != _THREAD:
+            threading.__excepthook__(failed)
+        elif self._is_at_work:
+            self._failed.append(str(failed.exc_value))
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+    def _stop(self, _: int, __: FrameType | None) -> None:
+        if self._is_at_work:
+            raise RunPaused(
+                f"a worker process was killed ({self._failed[0]}), most often for want of memory: run the same command "
+                "again, with fewer --direct_num_workers if it happens once more"
+            )
+
+
+def end_with(parent: int, wanted: str) -> None:
+    """In a worker: end this process when its parent has, or when the folder ``wanted`` is gone."""
+
+    def look() -> None:
+        while os.getppid() == parent and Path(wanted).is_dir():
+            time.sleep(LOOK_EVERY_S)
+        os._exit(1)
+
+    threading.Thread(target=look, name="end_with", daemon=True).start()
