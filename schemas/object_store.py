@@ -172,7 +172,8 @@ def _secret(variable: str) -> str | None:
     if not variable:
         return None
     if not (value := os.environ.get(variable)):
-        raise StorageError(f"the environment variable {variable}, which [storage] names, is not set: set it")
+        shown = f" {variable}" if variable.isupper() else ""  # a name in small letters may be the key itself
+        raise StorageError(f"the environment variable{shown} that [storage] names is not set: set it")
     return value
 
 

@@ -14,7 +14,8 @@ from schemas.files import write_atomically, written_whole
 from schemas.object_store import SCHEMES, STANDARD, StorageSettings
 from schemas.object_store import endpoint_of as store_endpoint
 from schemas.remote_path import RemotePath
-from schemas.store_errors import StorageError, StoreUnavailable, without_password
+from schemas.store_errors import StorageError, StoreUnavailable
+from schemas.text import without_password
 
 __all__ = ["STANDARD", "RemotePath", "StorageError", "StorageSettings", "StoreUnavailable"]
 

@@ -2,10 +2,10 @@
 
 import errno
 import os
-import re
 from typing import Final
 
 from schemas.errors import UserError, causes
+from schemas.text import without_password
 
 _TRANSIENT_STATUS: Final = frozenset({408, 429, 500, 502, 503, 504})
 _TRANSIENT_CODES: Final = frozenset({"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "Throttling"})
@@ -33,13 +33,6 @@ GS_CREDENTIALS: Final = (
 S3_CREDENTIALS: Final = (
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or storage.anonymous = true for public data"
 )
-
-_PASSWORD: Final = re.compile(r"//[^/\s]*@")
-
-
-def without_password(text: str) -> str:
-    """The text, with three dots for what stands before an @ in the URLs in it."""
-    return _PASSWORD.sub("//...@", text)
 
 
 class StorageError(UserError, OSError):

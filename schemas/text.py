@@ -58,3 +58,8 @@ def excerpt(value: object) -> str:
 def words_in(text: str) -> list[str]:
     """Returns the words and numbers of a text in order; each Chinese, Japanese or Korean character is one."""
     return _WORD.findall(text)
+
+
+def without_password(text: str) -> str:
+    """The text, with three dots for what stands before an @ in the URLs in it."""
+    return re.sub(r"//[^/\s]*@", "//...@", text)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pipelines.running.errors import ConservationError, JobIncomplete, RunPaused
 from pipelines.running.interrupts import is_interrupt
 from schemas.errors import UserError, causes
+from schemas.text import without_password
 
 _BEAMS_WORDS = re.compile(r" \[while running '[^']*'\]$")
 _AGAIN = "The replies that came are kept: they are not asked for, nor paid for, again."
@@ -44,7 +45,7 @@ def ending_of(error: BaseException) -> Ending:
         return Ending(130, line, "This run was interrupted", f"Run the same command again to go on. {_AGAIN}")
     if mistake := _user_error(error):
         remedy = f"Change what the line above names, then run the command again. {_AGAIN}"
-        return Ending(2, mistake, "This run failed", remedy)
+        return Ending(2, without_password(mistake), "This run failed", remedy)
     if isinstance(error, ConservationError):
         remedy = (
             "Records were lost or made up, which is a defect of a stage: report it with the line above, or correct the "
@@ -59,12 +60,14 @@ def ending_of(error: BaseException) -> Ending:
         return Ending(1, str(error), "This run failed", remedy)
     if isinstance(error, RunPaused):
         remedy = f"Run the same command again when the server is back: it goes on where it stopped. {_AGAIN}"
-        return Ending(3, str(error), "This run was stopped", remedy)
+        return Ending(3, without_password(str(error)), "This run was stopped", remedy)
     remedy = (
         "Run the same command again. If it fails again, add --verbose: the traceback shows where, and belongs in a "
         f"report of the defect. {_AGAIN}"
     )
-    return Ending(1, f"{_root_cause(error)} (--verbose shows where)", "This run failed", remedy, is_defect=True)
+    return Ending(
+        1, f"{without_password(_root_cause(error))} (--verbose shows where)", "This run failed", remedy, is_defect=True
+    )
 
 
 def line_of(error: BaseException) -> str:

@@ -63,3 +63,10 @@ def test_a_chain_of_causes_that_leads_back_into_itself_ends() -> None:
     error = ValueError("a is broken")
     error.__cause__ = error
     assert ending_of(error).line == "ValueError: a is broken (--verbose shows where)"
+
+
+@pytest.mark.parametrize("error", [UserError, RunPaused, ValueError])
+def test_a_password_in_a_url_is_not_shown(error: type[Exception]) -> None:
+    said = ending_of(error("no recipe https://user:hush@host/x.py, as in spark://u:hush@host:1 and a/@b")).line
+    assert "hush" not in said
+    assert "https://...@host/x.py, as in spark://...@host:1 and a/@b" in said
