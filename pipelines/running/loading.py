@@ -53,7 +53,7 @@ def is_bundled(file: Path) -> bool:
     return file.parent == _BUNDLED
 
 
-def _line_of(file: Path, error: Exception) -> str:
+def _line_of(file: Path, error: BaseException) -> str:
     """Where in a file an error arose while it was imported; "" where that is not known, or the error says it."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
     return f" (line {lines[-1]})" if lines and not isinstance(error, SyntaxError) else ""
@@ -68,6 +68,8 @@ def adopt_file(path: str) -> ModuleType:
     file = Path(path)
     if is_bundled(file):
         return importlib.import_module(f"pipelines.{file.stem}")
+    if file.suffix != ".py":
+        raise PipelineError(f"{file}: a pipeline is a .py file: rename it")
     if not file.stem.isidentifier():
         raise PipelineError(f"{file}: a pipeline's file name must be a Python name, such as my_pipeline.py")
     if (file.parent / "prompts").is_dir():
@@ -82,7 +84,7 @@ def adopt_file(path: str) -> ModuleType:
         raise PipelineError(f"{file}: another module is named {file.stem} ({origin}): rename the file")
     try:
         return importlib.import_module(file.stem)
-    except Exception as error:  # whatever the user's code raises
+    except (Exception, SystemExit) as error:  # whatever the user's code raises; a sys.exit(0) is no run that is done
         sys.modules.pop(file.stem, None)
         said = str(error) if isinstance(error, SyntaxError | ImportError) else f"{type(error).__name__}: {error}"
         raise PipelineError(f"{file} cannot be imported: {' '.join(said.split())}{_line_of(file, error)}") from error

@@ -31,6 +31,7 @@ FILES = {
     "key_as_name.toml": f'[endpoints.qwen]\nkind = "openai"\nmodel = "m"\napi_key_env = "{KEY}"\n',
     "first/typo.py": "def build(:\n",
     "second/raises.py": "import math\n\nmath.sqrt(-1)\n",
+    "third/leaves.py": "import sys\n\nsys.exit(0)\n",
     "notes/todo.txt": "mine",
 }
 
@@ -160,6 +161,11 @@ MISTAKES = {
         ["there is no pipeline grounded_cto", "grounded_cot, "],
     ),
     "a recipe with a typo": ("run first/typo.py --input good --output run", ["typo.py cannot be imported: ", "line 1"]),
+    "a recipe that ends the command": (
+        "run third/leaves.py --input good --output run",
+        ["leaves.py cannot be imported: SystemExit", "(line 3)"],
+    ),
+    "a recipe in a file of text": ("run notes/todo.txt --input good --output run", ["a pipeline is a .py file"]),
     "a recipe that raises": (
         "run second/raises.py --input good --output run",
         ["raises.py", "ValueError: ", "(line 3)"],
