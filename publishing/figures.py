@@ -5,7 +5,7 @@ Rows are counted in the shards through DuckDB; calls and costs stand in ``run.js
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,21 +106,36 @@ def read_summary(run: Path, *, checked: bool = True) -> RunSummary:
         raise InspectError(f"{run} has no run.json: {advice}")
     try:
         summary = RunSummary.from_fields(json.loads(file.read_text("utf-8")))
+        problem = _contradiction(summary) if checked else ""
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise InspectError(f"{file} is damaged ({type(error).__name__}): repeat the run") from error
+    if problem:
+        raise InspectError(f"{file} is damaged ({problem}): repeat the run")
     if checked:
         check_files(run, summary)
     return summary
 
 
-def check_files(run: Path, summary: RunSummary, *, digests: bool = False) -> None:
-    """Refuse a run whose shards are not those that its ``run.json`` names; one of earlier code names none.
+def _contradiction(summary: RunSummary) -> str:
+    """Where the counts of a run are not those of the shards that it names; "" where they are, or it names none."""
+    for name in SHARDS:
+        rows = [entry.rows for file, entry in (summary.files or {}).items() if file.startswith(f"{name}/")]
+        counted = summary.counts.rejected_records if name == "rejected" else summary.counts.rows(name)
+        if rows and None not in rows and sum(row or 0 for row in rows) != counted:
+            return f"it counts {counted} records of {name}, and names shards of {sum(row or 0 for row in rows)}"
+    return ""
+
+
+def check_files(
+    run: Path, summary: RunSummary, *, digests: bool = False, sets: Collection[str] = tuple(SHARDS)
+) -> None:
+    """Refuse a run whose shards of these sets are not those of its ``run.json``; that of earlier code names none.
 
     ``digests`` reads them all. Raises :class:`InspectError`.
     """
     if summary.files is None:
         return
-    problem = problem_of(run, summary.files, SHARDS, digests=digests)
+    problem = problem_of(run, summary.files, sets, digests=digests)
     if problem:
         raise InspectError(f"{run} is not as its run left it: {problem}: repeat the run")
 

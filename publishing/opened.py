@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publishing.figures import SHARDS, InspectError, one_line, read_summary
+from publishing.figures import SHARDS, InspectError, check_files, one_line, read_summary
 from schemas.mirror import local_copy
 from schemas.run_summary import RunSummary
 
@@ -38,7 +38,10 @@ class OpenedRun:
         return self.table("rejected")
 
     def table(self, name: str) -> pa.Table:
-        """A set as an Arrow table. Raises :class:`publishing.figures.InspectError` for a shard that cannot be read."""
+        """A set as an Arrow table. Raises :class:`publishing.figures.InspectError` for a shard that cannot be read, or
+        that is another than the one of ``run.json``.
+        """
+        check_files(self.folder, self.summary, digests=True, sets=[name])
         files = sorted((self.folder / name).glob("*.parquet"))
         try:
             tables = [pq.read_table(file) for file in files]
@@ -50,6 +53,7 @@ class OpenedRun:
         """A set for ``datasets``, its images decoded when looked at. Raises InspectError for a set without rows."""
         import datasets
 
+        check_files(self.folder, self.summary, digests=True, sets=[name])
         files = [str(file) for file in sorted((self.folder / name).glob("*.parquet"))]
         if not sum(pq.read_metadata(file).num_rows for file in files):
             raise InspectError(f"{self.folder / name} has no rows")

@@ -1,0 +1,85 @@
+"""A run that is opened is the one that its run.json tells of, to the byte where its rows are read."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from publishing.figures import SHARDS, InspectError
+from publishing.opened import open_run
+
+ROWS = 3
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run with three rejected records and no row to train on."""
+    files: dict[str, Any] = {}
+    for name, schema in SHARDS.items():
+        shard = tmp_path / name / "train-00000-of-00001.parquet"
+        shard.parent.mkdir()
+        rows = ROWS if name == "rejected" else 0
+        made = [{"id": str(number), "stage": "difficulty", "reason": "too_easy"} for number in range(rows)]
+        pq.write_table(schema.empty_table().from_pylist(made, schema=schema), shard)
+        data = shard.read_bytes()
+        digest = hashlib.sha256(data).hexdigest()
+        files[f"{name}/{shard.name}"] = {"size_bytes": len(data), "sha256": digest, "rows": rows}
+    summary = {
+        "recipe": "grounded_cot",
+        "input": "questions",
+        "counts": {"input": ROWS, "sft": 0, "rl": 0, "rejected": {"difficulty": {"too_easy": ROWS}}},
+        "stages": {},
+        "ledger": {},
+        "roles": {},
+        "self_judged": False,
+        "config_sha256": "c0ffee",
+        "revision": "abc123",
+        "prompts": {},
+        "finished": "2026-01-02T03:04:05+00:00",
+        "wall_s": 1.0,
+        "files": files,
+    }
+    (tmp_path / "run.json").write_text(json.dumps(summary), "utf-8")
+    return tmp_path
+
+
+def test_its_tables(run: Path) -> None:
+    opened = open_run(run)
+    assert [opened.table(name).num_rows for name in SHARDS] == [0, 0, ROWS]
+
+
+def test_a_shard_of_the_same_size_with_other_bytes_is_refused(run: Path) -> None:
+    shard = run / "rejected/train-00000-of-00001.parquet"
+    data = shard.read_bytes()
+    shard.write_bytes(data.replace(b"too_easy", b"too_hard"))
+    opened = open_run(run)
+    assert opened.sft.num_rows == 0, "what is not read is not looked through"
+    with pytest.raises(InspectError, match=r"another file than the one that run.json names"):
+        _ = opened.rejected
+    with pytest.raises(InspectError, match="another file"):
+        opened.dataset("rejected")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda counts: counts.update(sft=999),
+        lambda counts: counts.update(rl=1),
+        lambda counts: counts.update(sft="many"),
+        lambda counts: counts["rejected"]["difficulty"].update(too_easy=2),
+        lambda counts: counts["rejected"]["difficulty"].update(too_easy="2"),
+        lambda counts: counts.update(rejected=[]),
+    ],
+)
+def test_counts_that_are_not_those_of_the_shards_are_refused(
+    run: Path, change: Callable[[dict[str, Any]], None]
+) -> None:
+    told = json.loads((run / "run.json").read_text("utf-8"))
+    change(told["counts"])
+    (run / "run.json").write_text(json.dumps(told), "utf-8")
+    with pytest.raises(InspectError, match=r"run\.json is damaged \(.+\): repeat the run"):
+        open_run(run)
