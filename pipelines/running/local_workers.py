@@ -62,13 +62,15 @@ class WorkersRunner(FnApiRunner):
             self._is_at_work = True
             try:
                 yield
-            except BaseException:
+            except (RunPaused, KeyboardInterrupt):
                 self._wanted.cleanup()  # or Beam would wait for what they have begun
                 raise
             finally:
                 self._is_at_work = False
 
     def _tell(self, failed: threading.ExceptHookArgs) -> None:
+        if not Path(self._wanted.name).is_dir():
+            return  # Beam's threads find the connections of the workers broken, which were told to end
         if failed.thread is None or failed.thread.name != _THREAD:
             threading.__excepthook__(failed)
         elif self._is_at_work:
