@@ -143,7 +143,7 @@ def scaling(folder: Path, calls: int) -> dict[str, Any]:
 def run_s(folder: Path, name: str, options: Sequence[str], cores: set[int]) -> float:
     """Seconds of a whole ``beam run`` on these cores. Raises RuntimeError where it fails."""
     command = [sys.executable, "-m", "pipelines", "run", "grounded_cot", "--input", folder / "input"]
-    command += ["--output", folder / name, *options]
+    command += ["--output", folder / name / "run", "--set", "dedup.near=false", *options]
     began_s = time.monotonic()
     done = subprocess.run(
         list(map(str, command)),
