@@ -1,6 +1,6 @@
 """Several worker processes on one endpoint: is its quota kept, and do they do as much more as they are more?
 
-    python benchmarks/bench_scaling.py [--workers 4] [--quota-s 75] [--calls 600] [--records 1500]
+    python benchmarks/bench_scaling.py [--workers 4] [--quota-s 75] [--calls 600] [--records 6000]
 
 A local server takes 200 ms a call, or 500 ms for the scaling. Each worker is a process of its own with the ``openai``
 endpoint, all with one reply cache and different questions. Quota: the endpoint may be sent 1,200 requests a minute, 32
@@ -182,7 +182,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--quota-s", type=float, default=75.0, help="how long the quota is measured; 0: not at all")
     parser.add_argument("--calls", type=int, default=600, help="of each worker of the scaling; 0: none")
-    parser.add_argument("--records", type=int, default=1500, help="of the runs that keep the processor busy; 0: none")
+    parser.add_argument("--records", type=int, default=6000, help="of the runs that keep the processor busy; 0: none")
     parser.add_argument("--side", choices=("worker",), help=argparse.SUPPRESS)
     hidden = (("url", str), ("folder", Path), ("first", int), ("at-once", int), ("per-minute", int), ("seconds", float))
     for name, kind in hidden:

@@ -3,6 +3,7 @@
 This module imports nothing that is slow, for the command line needs it whatever was asked.
 """
 
+import errno
 import itertools
 import re
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from schemas.text import without_password
 _BEAMS_WORDS = re.compile(r" \[while running '[^']*'\]$")
 _JAVA_FRAME = re.compile(r"\s*(at )?[\w.$/<>]+\([\w$]+\.java:\d+\)$|\s*\.\.\. \d+ more$")
 """A line below what an engine in Java says: where it was in its own code."""
+_DISK_FULL = re.compile(r"\[Errno (28|122)\]|No space left on device|database or disk is full|Disk quota exceeded")
+"""What Python, SQLite and the engines, whose errors come as text, say of a disk that takes no more."""
 _AGAIN = "The replies that came are kept: they are not asked for, nor paid for, again."
 
 
@@ -64,6 +67,9 @@ def ending_of(error: BaseException) -> Ending:
     if isinstance(error, RunPaused):
         remedy = f"Run the same command again when the server is back: it goes on where it stopped. {_AGAIN}"
         return Ending(3, without_password(str(error)), "This run was stopped", remedy)
+    if _is_disk_full(error):
+        line = f"a disk is full: {without_password(_BEAMS_WORDS.sub('', _root_cause(error)))}"
+        return Ending(3, line, "This run was stopped", f"Make room, then run the same command again. {_AGAIN}")
     remedy = (
         "Run the same command again. If it fails again, add --verbose: the traceback shows where, and belongs in a "
         f"report of the defect. {_AGAIN}"
@@ -88,6 +94,13 @@ def _user_error(error: BaseException) -> str:
     comes through Beam, which adds the step.
     """
     return next((_BEAMS_WORDS.sub("", str(each)) for each in causes(error) if isinstance(each, UserError)), "")
+
+
+def _is_disk_full(error: BaseException) -> bool:
+    return any(
+        getattr(each, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or _DISK_FULL.search(str(each))
+        for each in causes(error)
+    )
 
 
 def _root_cause(error: BaseException) -> str:

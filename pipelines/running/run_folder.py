@@ -22,8 +22,10 @@ from pipelines.running.manifest import Job
 from publishing.figures import FAILED_PAGE
 from schemas.errors import UserError
 from schemas.files import is_unfinished, locked, write_atomically
+from schemas.object_store import SCHEMES
 from schemas.run_summary import FileEntry
 from schemas.storage import STANDARD, RemotePath, StorageSettings, place
+from schemas.text import excerpt
 from stages.plumbing.shard_files import ENDS, RECORDS
 from stages.sources.base import RUN_MARKER
 
@@ -254,11 +256,32 @@ def real_path(name: str) -> Path:
 def named_folder(name: str, storage: StorageSettings = STANDARD) -> RunFolder:
     """The run folder that ``--output`` names, on a disk or in a store.
 
-    Raises :class:`schemas.storage.StorageError` for a URL that cannot be used, and
-    :class:`pipelines.running.delivery.DeliveryError` for one that holds something else than a run.
+    Raises :class:`RunFolderError` for a path that no folder can have, :class:`schemas.storage.StorageError` for a URL
+    that cannot be used, and :class:`pipelines.running.delivery.DeliveryError` for one that holds something else than a
+    run.
     """
     target = place(name, storage)
     if isinstance(target, RemotePath):
         delivery = Delivery(target)
         return RunFolder(delivery.root, delivery)
-    return RunFolder(real_path(name))
+    return RunFolder(_root_on_disk(name))
+
+
+def _root_on_disk(name: str) -> Path:
+    """The path of a run folder on a disk. Raises :class:`RunFolderError` for a name that none can have."""
+    scheme, colon, rest = name.partition(":")
+    if not name:
+        raise RunFolderError("--output is empty: name a folder")
+    if colon and scheme in SCHEMES:
+        raise RunFolderError(
+            f"{name} is not a URL: write {scheme}://{rest.lstrip('/')}, or ./{name} for a local folder"
+        )
+    try:
+        name.encode()  # run.json and the card name the folder, in UTF-8
+        root = real_path(name)
+        root.exists()
+    except UnicodeEncodeError as error:
+        raise RunFolderError(f"cannot write {name!a}: the name is not UTF-8: choose another --output") from error
+    except OSError as error:
+        raise RunFolderError(f"cannot write {excerpt(name)}: {error.strerror}: choose another --output") from error
+    return root

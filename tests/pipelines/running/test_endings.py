@@ -47,6 +47,22 @@ def through_beam(error: Exception) -> Exception:
             "add --verbose",
         ),
         (
+            through_beam(OSError(28, "No space left on device", "/run/a")),
+            3,
+            "a disk is full: OSError: [Errno 28] No space left on device: '/run/a'",
+            "This run was stopped",
+            "Make room",
+        ),
+        (
+            RuntimeError(
+                "java.E: Traceback:\nsqlite3.OperationalError: database or disk is full [while running 'A/B']"
+            ),
+            3,
+            "a disk is full: RuntimeError: sqlite3.OperationalError: database or disk is full",
+            "This run was stopped",
+            "Make room",
+        ),
+        (
             KeyboardInterrupt(),
             130,
             "interrupted; run the same command again to resume",

@@ -228,6 +228,21 @@ def test_a_url_that_is_no_run_folder(name: str, why: str) -> None:
         named_folder(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("", "--output is empty"),
+        ("s3:/b/run", r"write s3://b/run, or \./s3:/b/run"),
+        ("gs:b", "write gs://b,"),
+        ("a" * 256, "^cannot write .{80}: File name too long: choose another"),
+        ("\udcff", r"'\\udcff': the name is not UTF-8: choose another"),
+    ],
+)
+def test_a_name_that_no_run_folder_has(name: str, why: str) -> None:
+    with pytest.raises(RunFolderError, match=why):
+        named_folder(name)
+
+
 @pytest.mark.parametrize("name", ["loop", "loop/run"])
 def test_a_link_to_itself_is_no_run_folder(name: str, tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
