@@ -26,10 +26,8 @@ from typing import Any
 
 import bench_kill
 from bench_kill import CONFIG, PIPELINE, ROLES, ROOT, write_input
+from engine_cluster import started
 from model_access import SIDE_LIMIT_S, serving
-
-sys.path.insert(0, str(ROOT))
-from tests.spark.cluster import started
 
 SHARDS, WINDOW, SAMPLES = 4, 64, 16
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")

@@ -8,6 +8,7 @@ from apache_beam.options.pipeline_options import DirectOptions, SetupOptions, St
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
 from pipelines.running.runner import OptionError, choose_runner, pipeline_options
+from stages.ingest_records import CheckedMedium
 
 
 def test_known_options_are_read() -> None:
@@ -57,7 +58,7 @@ def test_the_runner(flags: list[str], own: bool) -> None:
 
 def test_workers_import_the_modules_that_declare_records() -> None:
     plugins = pipeline_options([]).view_as(SetupOptions).beam_plugins
-    assert {"schemas.records", "schemas.geometry", "stages.ingest_records"} <= set(plugins)
+    assert {"schemas.records", "schemas.geometry", CheckedMedium.__module__} <= set(plugins)
 
 
 TOLD = """
