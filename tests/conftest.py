@@ -6,6 +6,7 @@ import atexit
 import gc
 import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -26,6 +27,10 @@ from .stores import fake_gcs
 # it sees that it runs in CI, and new ones elsewhere.
 settings.register_profile("untimed", settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]))
 settings.load_profile("untimed")
+
+# A shell starts what runs in the background with Ctrl-C ignored, as the commands that tests start would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

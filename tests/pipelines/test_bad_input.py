@@ -321,7 +321,7 @@ def test_a_full_disk(left_bytes: int, good: Path, tmp_path: Path, small_disk: An
     assert (again.code, again.err.count("beam: ")) == (0, 0)
     again.check_balance(1)
     assert again.counts["rejected"] == {}
-    full.check_refused(2 if left_bytes == 0 else 1, "cannot write" if left_bytes == 0 else "")
+    full.check_refused(*((2, "cannot write") if left_bytes == 0 else (3, "a disk is full: ")))
 
 
 @pytest.mark.parametrize(("command", "content"), [("run", b""), ("preview", b"\n \r\n")])

@@ -146,18 +146,9 @@ def test_splits_share_no_picture(done: Path) -> None:
     assert not pictures["sft"] & pictures["rl"]
 
 
-# A shell starts what runs in the background with Ctrl-C ignored, and the tests may be run so.
-HEARS_CTRL_C = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from pipelines.commands.cli import main
-sys.exit(main())
-"""
-
-
 def started(output: Path, enough_bytes: int) -> subprocess.Popen[str]:
     """A run over the sample in a process of its own, once its reply cache has so many bytes."""
-    command = [sys.executable, "-c", HEARS_CTRL_C, "run", PIPELINE, "--input", str(SAMPLE), "--output", str(output)]
+    command = [sys.executable, "-m", "pipelines", "run", PIPELINE, "--input", str(SAMPLE), "--output", str(output)]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
     cache = output / "cache/replies.sqlite-wal"
     deadline = time.monotonic() + 60

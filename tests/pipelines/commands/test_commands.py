@@ -353,7 +353,6 @@ class Stop:
         if name == "apache_beam":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Stop())
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
 from pipelines.commands.cli import main
 sys.exit(main(["validate", "nothing.py", "--input", "nothing"]))
 """
