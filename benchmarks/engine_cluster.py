@@ -1,0 +1,73 @@
+"""An engine on this machine, as scripts/ starts it: its processes, and the Beam options of a run on it."""
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPT_LIMIT_S = 900
+PORTS = 12
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A running engine: its processes' files, and the Beam options of a run on it."""
+
+    state: Path
+    options: tuple[str, ...]
+    environment: dict[str, str]
+
+    def pid(self, name: str) -> int:
+        """The process id of one of its processes."""
+        return int((self.state / f"{name}.pid").read_text())
+
+    def log(self, name: str) -> str:
+        """What one of its processes has said so far."""
+        return (self.state / f"{name}.log").read_text("utf-8", "replace")
+
+    def kill(self, name: str) -> None:
+        """End one of its processes as the system does when memory is short."""
+        os.kill(self.pid(name), signal.SIGKILL)
+
+    def restart(self, engine: str) -> None:
+        """End what is left of it and start it anew, on the same ports."""
+        run_script(engine, "stop", self.environment)
+        run_script(engine, "start", self.environment)
+
+
+def free_ports() -> int:
+    """The first of a row of free ports, below those that the system gives to connections."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with contextlib.ExitStack() as held, contextlib.suppress(OSError):
+            for number in range(port, port + PORTS):
+                held.enter_context(socket.socket()).bind(("127.0.0.1", number))
+            return port
+
+
+@contextmanager
+def started(engine: str, state: Path, **environment: str) -> Iterator[Cluster]:
+    """An engine of scripts/, which ends with the block. Raises RuntimeError when it does not start."""
+    env = os.environ | {"ENGINE_STATE": str(state), "ENGINE_PORT": str(free_ports()), "PYTHON": sys.executable}
+    env |= environment
+    try:
+        yield Cluster(state, tuple(run_script(engine, "start", env).split()), env)
+    finally:
+        run_script(engine, "stop", env)
+
+
+def run_script(engine: str, name: str, environment: dict[str, str]) -> str:
+    """What one of the engine's scripts prints. Raises RuntimeError when it fails."""
+    script = ROOT / "scripts" / engine / f"{name}.sh"
+    ran = subprocess.run([script], env=environment, capture_output=True, text=True, timeout=SCRIPT_LIMIT_S, check=False)
+    if ran.returncode:
+        raise RuntimeError(f"{engine}: {name}: {ran.stderr}")
+    return ran.stdout
