@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from pydantic import Field
@@ -134,7 +134,18 @@ CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_MEDIUM = 1000
 
 
+def with_tokens(reply: Reply, prompt: RenderedPrompt) -> Reply:
+    """The reply with a rough count in place of each of the two counts of tokens that its server has not told: limits
+    and budgets would take it for free. Every prompt has tokens, and every text that came.
+    """
+    usage = reply.usage
+    characters = sum(len(each.text) + len(each.reasoning) for each in reply.completions)
+    tokens_in = usage.tokens_in or estimated_tokens(prompt)
+    tokens_out = usage.tokens_out or -(-characters // CHARACTERS_PER_TOKEN)
+    return replace(reply, usage=replace(usage, tokens_in=tokens_in, tokens_out=tokens_out))
+
+
 def estimated_tokens(prompt: RenderedPrompt) -> int:
-    """A rough count of the prompt's tokens, for rate limits and budgets before the server has told the exact one."""
+    """A rough count of the prompt's tokens, for rate limits and budgets where the server has not told the exact one."""
     texts = sum(len(part.text) for part in prompt.user if not isinstance(part, MediaPart)) + len(prompt.system)
     return texts // CHARACTERS_PER_TOKEN + TOKENS_PER_MEDIUM * len(prompt.media)

@@ -17,7 +17,7 @@ from inference.endpoints.continuation import score
 from inference.endpoints.keys import api_key, scrub
 from inference.endpoints.media_parts import media_bytes
 from inference.endpoints.openai_reply import reply_of
-from inference.endpoints.wire import failure_of, field_of, message_of, read_body, retry_after_s
+from inference.endpoints.wire import failure_of, field_of, message_of, read_body, retry_after_s, status_of
 from inference.errors import CallError, Failure
 from inference.flow.requests import Flow
 from inference.request import Completion, Reply, Request
@@ -122,7 +122,8 @@ class OpenAIEndpoint:
         """The error for an HTTP status that is not 200."""
         wait_s = retry_after_s(headers.get("retry-after", ""), _now())
         message = self._clean(f"HTTP {status}: {message_of(data)}")
-        return CallError(failure_of(status), message, status=status, retry_after_s=wait_s)
+        meant = status_of(status, data)
+        return CallError(failure_of(meant), message, status=meant, retry_after_s=wait_s)
 
     def _parsed(self, data: bytes) -> Any:
         try:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import AsyncIterator
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -15,6 +16,7 @@ MAX_REPLY_PARTS = 1_000_000
 """Objects and lists in a reply. Two bytes of JSON make an object of sixty: this bounds what reading it can take."""
 MAX_TOKENS = 1_000_000_000
 """No request takes more. A larger count is an error of the server, and would break sums and prices."""
+_NO_CREDIT = re.compile(rb'"(code|type)"\s*:\s*"insufficient_quota"')
 
 
 async def read_body(received: AsyncIterator[bytes]) -> bytes:
@@ -52,6 +54,13 @@ def message_of(data: bytes) -> str:
     error = field_of(body, "error") or body
     message = error if isinstance(error, str) else field_of(error, "message") or field_of(body, "detail")
     return message if isinstance(message, str) else text
+
+
+def status_of(status: int, data: bytes) -> int:
+    """The HTTP status that an error means: 402 for OpenAI's 429 of an account that has used up its credit, which
+    sending again does not help.
+    """
+    return 402 if status == 429 and _NO_CREDIT.search(data) else status
 
 
 def failure_of(status: int) -> Failure:

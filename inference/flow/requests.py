@@ -6,6 +6,7 @@ waits to be sent again holds no place, so nothing waits behind it; when its time
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
@@ -16,12 +17,13 @@ from inference.flow.in_flight import one_in_flight
 from inference.flow.limits import BytesInFlight, Gate, Opening
 from inference.flow.quota import quota_of
 from inference.flow.retry import retried
-from inference.request import Reply, Request, estimated_tokens, joined
+from inference.request import Reply, Request, estimated_tokens, joined, with_tokens
 from inference.settings import EndpointSettings
 from schemas.usage import Usage
 
 T = TypeVar("T")
 READ_AT_ONCE = 4
+_log = logging.getLogger(__name__)
 
 Send = Callable[[Request, int], Awaitable[Reply]]
 """One try: at most ``n`` samples for the request, at least one. Raises CallError; its ``partial`` says what it took."""
@@ -37,6 +39,7 @@ class Flow:
         self._reading = asyncio.Semaphore(READ_AT_ONCE)
         self._bytes = BytesInFlight(settings.max_bytes_in_flight)
         self._quota = quota_of(settings, self.gate)
+        self._has_warned = False
 
     @contextlib.asynccontextmanager
     async def holding(self, read: Callable[[], T], size_bytes: Callable[[T], int]) -> AsyncIterator[T]:
@@ -65,11 +68,28 @@ class Flow:
         while (got := sum(len(part.completions) for part in parts)) < len(request.indices):
             n = min(len(request.indices) - got, self._settings.samples_per_request)
             try:
-                parts.append(await self._with_retries(request, n, _telling(send, got)))
+                parts.append(await self._with_retries(request, n, _telling(self._counting(send), got)))
             except CallError as error:
                 error.partial = joined([*parts, error.partial])
                 raise
         return joined(parts)
+
+    def _counting(self, send: Send) -> Send:
+        """``send``, with a rough count of the tokens of a reply whose server does not tell it."""
+
+        async def counting(request: Request, n: int) -> Reply:
+            reply = await send(request, n)
+            counted = with_tokens(reply, request.prompt)
+            if counted != reply and not self._has_warned:
+                self._has_warned = True
+                _log.warning(
+                    "%s at %s does not say how many tokens a reply takes: limits, budgets and costs are estimates",
+                    self._settings.model,
+                    self._settings.base_url,
+                )
+            return counted
+
+        return counting
 
     async def _with_retries(self, request: Request, n: int, send: Send) -> Reply:
         failed: list[Reply] = []

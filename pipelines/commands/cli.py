@@ -72,9 +72,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def set_up_logging(verbose: bool) -> None:
-    """Log everything, or only our own errors: what ends a job comes back as an error, which is told in one line."""
+    """Log everything, or only our warnings and others' errors: what ends a job is told in one line."""
     logging.basicConfig(level=logging.INFO if verbose else logging.ERROR, format="%(name)s: %(message)s")
     logging.getLogger("apache_beam").setLevel(logging.INFO if verbose else logging.CRITICAL)
+    for ours in ("inference", "pipelines", "schemas"):
+        logging.getLogger(ours).setLevel(logging.INFO if verbose else logging.WARNING)
     root = logging.getLogger()
     if verbose:
         root.removeFilter(_is_no_engines)

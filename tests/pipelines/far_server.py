@@ -61,8 +61,8 @@ def right(number: int, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     return 200, {"choices": choices, "usage": {"prompt_tokens": 1000, "completion_tokens": 1000}}
 
 
-def said(status: int, message: str) -> tuple[int, dict[str, Any]]:
-    return status, {"error": {"message": message}}
+def said(status: int, message: str, code: str = "") -> tuple[int, dict[str, Any]]:
+    return status, {"error": {"message": message, "code": code}}
 
 
 @contextmanager

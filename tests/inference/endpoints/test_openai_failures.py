@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from inference.errors import Failure
-from inference.request import Completion, Reply
+from inference.request import Completion, Reply, estimated_tokens
 
 
 def texts(reply: Reply) -> list[str]:
@@ -117,11 +117,15 @@ def test_a_garbled_response_is_sent_again(server, ask) -> None:
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": 3}, {"prompt_tokens": None, "completion_tokens": None}])
-def test_missing_usage_counts_as_nothing(server, ask, usage) -> None:
-    server.raw({**message(content="fine"), "usage": usage})
-    reply = ask()
-    assert texts(reply) == ["fine"]
-    assert (reply.usage.tokens_in, reply.usage.tokens_out) == ((usage or {}).get("prompt_tokens") or 0, 0)
+def test_missing_usage_is_estimated_and_told_of_once(server, ask, usage, text_prompt, caplog) -> None:
+    """Limits and budgets would take such a server's replies for free."""
+    for text in ("fine, thank you", "well"):
+        server.raw({**message(content=text), "usage": usage})
+    reply = ask(n=2, samples_per_request=1)
+    assert texts(reply) == ["fine, thank you", "well"]
+    tokens_in = (usage or {}).get("prompt_tokens") or estimated_tokens(text_prompt())
+    assert (reply.usage.tokens_in, reply.usage.tokens_out) == (2 * tokens_in, 4 + 1)
+    assert [record.message.partition(" does not say")[1] for record in caplog.records] == [" does not say"]
 
 
 @pytest.mark.parametrize("content", ["", "  \n", None])

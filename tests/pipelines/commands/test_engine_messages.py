@@ -1,6 +1,8 @@
 """What an engine says of its job reaches the user once: in the line that the command ends with."""
 
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -31,8 +33,17 @@ def test_a_jobs_errors_are_logged_with_verbose_alone(caplog, verbose, logged):
     assert [record.getMessage() for record in caplog.records if record.name == "root"] == logged
 
 
-def test_our_own_errors_are_logged(caplog):
-    set_up_logging(False)
-    logging.getLogger().error("root")
-    logging.getLogger("pipelines").error("ours")
-    assert [record.getMessage() for record in caplog.records] == ["root", "ours"]
+LOGS = """
+import logging
+from pipelines.commands.cli import set_up_logging
+set_up_logging(False)
+for name in ("", "inference.flow.quota", "urllib3"):
+    logging.getLogger(name).warning("a warning")
+    logging.getLogger(name).error("an error")
+"""
+
+
+def test_our_own_warnings_are_logged_and_others_errors() -> None:
+    ran = subprocess.run([sys.executable, "-c", LOGS], capture_output=True, text=True, check=True)
+    ours = "inference.flow.quota"
+    assert ran.stderr.splitlines() == ["root: an error", f"{ours}: a warning", f"{ours}: an error", "urllib3: an error"]

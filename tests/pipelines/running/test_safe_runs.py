@@ -60,6 +60,11 @@ REFUSALS = {
         LISTED,
         "HTTP 402: Insufficient credits. To go on, see",
     ),
+    "no credit, as OpenAI says it": (
+        lambda *_: said(429, "You exceeded your current quota", "insufficient_quota"),
+        LISTED,
+        "HTTP 429: You exceeded your current quota. To go on, see to the account",
+    ),
     "not allowed": (lambda *_: said(403, "Not yours"), LISTED, "HTTP 403: Not yours. To go on, name a key"),
     "no such model": (lambda *_: said(404, "No model m"), (404, {}), "HTTP 404: No model m. To go on, correct"),
     "a model that is not listed": (right, (200, {"data": [{"id": "other"}]}), "serves ['other'], not 'm'. To go on,"),
@@ -104,6 +109,20 @@ def test_a_run_that_the_cache_answers_needs_no_server(data: Path, tmp_path: Path
         assert run_beam(data, tmp_path / "run", *asking(server.url)).code == 0
     again = run_beam(data, tmp_path / "run", *asking(server.url))
     assert (again.code, again.counts["sft"]) == (0, RECORDS), again.err
+
+
+def test_a_server_that_counts_no_tokens_is_not_free(data: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> None:
+    """Its tokens are estimated, so that a budget holds, and the command says so once."""
+
+    def uncounted(number: int, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        status, fields = right(number, body)
+        return status, {name: value for name, value in fields.items() if name != "usage"}
+
+    with serving(uncounted) as server:
+        ran = run_beam(data, tmp_path / "run", *asking(server.url), "--budget-tokens", "5000", own_process=True)
+    assert ran.code == 0, ran.err
+    assert ran.counts["rejected"]["attempt"]["budget"] == RECORDS - len(server.seen) > 0 < len(server.seen)
+    assert ran.err.count(f"m at {server.url} does not say how many tokens a reply takes") == 1
 
 
 def test_a_role_that_never_answers_ends_the_run(
