@@ -1,11 +1,11 @@
 """A folder of a store held by one writing process, as ``schemas.files.locked`` holds a folder of a disk.
 
 A lease is an object ``.lease/<number>.json`` that its holder writes anew every :data:`RENEW_S` seconds; the highest
-number counts, and each is created only if it is absent, so that of several takers one succeeds. Nothing frees the lease
-of a process that died: it has run out :data:`LASTS_S` seconds after its last sign. Since the clocks of two machines may
-differ, a lease that seems to have run out, or to last longer than any does, is watched for one and a half times
-:data:`RENEW_S` seconds before it is taken over. A holder that was cut off from the store for so long sees at
-:meth:`Lease.check` that it is none any more.
+number counts, and each is created only if it is absent, so that of several takers one succeeds; a store that would
+create it twice is refused. Nothing frees the lease of a process that died: it has run out :data:`LASTS_S` seconds after
+its last sign. Since the clocks of two machines may differ, a lease that seems to have run out, or to last longer than
+any does, is watched for one and a half times :data:`RENEW_S` seconds before it is taken over. A holder that was cut off
+from the store for so long sees at :meth:`Lease.check` that it is none any more.
 """
 
 import contextlib
@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from schemas.errors import UserError
 from schemas.remote_path import RemotePath
+from schemas.store_errors import StorageError
 
 FOLDER: Final = ".lease"
 LASTS_S: Final = 60.0
@@ -72,6 +73,11 @@ class Lease:
             self._refuse_living(newest)
         if not self._object(newest + 1).create(self._text()):
             raise self._held({})
+        if self._object(newest + 1).create(self._text(until_s=0.0)):
+            raise StorageError(
+                f"{self._folder}: the store ignores the condition that an object be absent (If-None-Match: *), so that "
+                "nothing keeps two writers apart: choose an --output on a disk or in another store"
+            )
         for number in range(max(1, newest - 1), newest + 1):
             self._object(number).unlink(missing_ok=True)
         return newest + 1
@@ -129,7 +135,10 @@ class Lease:
 
 @contextlib.contextmanager
 def leased(folder: RemotePath, lasts_s: float = LASTS_S, renew_s: float = RENEW_S) -> Iterator[Lease]:
-    """Hold a folder of a store for this process. Raises :class:`Held` where another one holds it."""
+    """Hold a folder of a store for this process.
+
+    Raises :class:`Held` where another one holds it, and StorageError where the store keeps nobody out.
+    """
     lease = Lease(folder, lasts_s, renew_s)
     try:
         yield lease

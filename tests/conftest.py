@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import uuid
 import weakref
@@ -61,9 +62,17 @@ def _remember_specs(userstate: Any) -> None:
 
 @pytest.fixture(scope="session")
 def s3_url() -> Iterator[str]:
-    """Where S3 as moto has it answers."""
+    """Where S3 as moto has it answers, one request to write at a time: its ``If-None-Match`` looks, then writes."""
+    from moto.s3.responses import S3Response
     from moto.server import ThreadedMotoServer
 
+    put, writing = S3Response.put_object, threading.Lock()
+
+    def put_object(self: S3Response) -> object:
+        with writing:
+            return put(self)
+
+    S3Response.put_object = put_object  # type: ignore[method-assign]
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server.start()

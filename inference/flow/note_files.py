@@ -109,7 +109,8 @@ class SentNotes:
                 self._unsent.add((kind, number))
             raise
         with self._lock:
-            if number < self._numbers[kind]:  # whole, so that nothing joins it any more
+            is_whole = number < self._numbers[kind]  # nothing joins it any more, but something may have during the write
+            if is_whole and (kind, number) not in self._unsent:
                 del self._texts[kind, number]
 
     def close(self) -> None:

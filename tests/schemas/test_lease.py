@@ -10,6 +10,7 @@ import pytest
 from schemas.lease import FOLDER, Held, Lost, leased
 from schemas.object_store import StorageSettings
 from schemas.remote_path import RemotePath
+from schemas.store_errors import StorageError
 
 from ..stores.faults import between
 
@@ -40,6 +41,14 @@ def test_one_of_several_takes_it(bucket: RemotePath) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert sum(pool.map(take, range(4))) == 1
+
+
+def test_a_store_that_lets_two_in_is_refused(s3_url: str, new_bucket: Callable[..., RemotePath]) -> None:
+    with between(s3_url) as (url, faults):
+        folder = new_bucket("s3", through=url) / "runs/mine"
+        faults.ignored_header = "if-none-match"
+        with pytest.raises(StorageError, match=r"ignores the condition .*If-None-Match.*another store"), leased(folder):
+            pass
 
 
 def test_a_holder_that_lives_keeps_it(bucket: RemotePath) -> None:

@@ -13,12 +13,16 @@ KEPT_BACK = {"transfer-encoding", "connection", "content-length"}
 
 
 class Faults:
-    """What the proxy does with requests: ``fail_for`` seconds of failures from now on, as ``how`` says."""
+    """What the proxy does with requests: ``fail_for`` seconds of failures from now on, as ``how`` says.
+
+    ``ignored_header``, in lower case, does not reach the store.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.seen = self.failed = 0
         self.how: int | str = 503
+        self.ignored_header = ""
         self._until_s = 0.0
         self._later: tuple[int, float, int | str] | None = None
 
@@ -61,7 +65,8 @@ class Handler(BaseHTTPRequestHandler):
         target = http.client.HTTPConnection(urlsplit(faults.url).netloc, timeout=30)
         target.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
         for name, value in self.headers.items():
-            target.putheader(name, value)
+            if name.lower() != faults.ignored_header:
+                target.putheader(name, value)
         target.endheaders(body)
         answer = target.getresponse()
         data = answer.read()

@@ -58,6 +58,23 @@ def test_what_could_not_be_sent_is_sent_later(bucket: RemotePath, monkeypatch: p
     notes.close()
 
 
+def test_a_line_that_fills_an_object_while_it_is_sent(bucket: RemotePath, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(note_files, "OBJECT_BYTES", 8)
+    notes = SentNotes(bucket / "notes", "me", send_every_s=3600)
+    notes.append("paid", b"1\n")
+    write = RemotePath.write_bytes
+
+    def written_meanwhile(path: RemotePath, data: bytes) -> None:
+        notes.append("paid", b"second\n")
+        monkeypatch.setattr(RemotePath, "write_bytes", write)
+        write(path, data)
+
+    monkeypatch.setattr(RemotePath, "write_bytes", written_meanwhile)
+    notes.flush()
+    notes.close()
+    assert lines(bucket / "notes") == ["1", "second"]
+
+
 def test_lines_of_many_threads(bucket: RemotePath, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(note_files, "OBJECT_BYTES", 100)
     notes = SentNotes(bucket / "notes", "me", send_every_s=0.01)
