@@ -60,6 +60,15 @@ def _remember_specs(userstate: Any) -> None:
     userstate.get_dofn_specs = get_dofn_specs
 
 
+@pytest.fixture(autouse=True)
+def log_level() -> Iterator[None]:
+    """The commands set how much is logged, each for its process; here many run in one."""
+    root = logging.getLogger()
+    before = root.level
+    yield
+    root.setLevel(before)
+
+
 @pytest.fixture(scope="session")
 def s3_url() -> Iterator[str]:
     """Where S3 as moto has it answers, one request to write at a time: its ``If-None-Match`` looks, then writes."""

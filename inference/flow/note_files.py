@@ -109,7 +109,8 @@ class SentNotes:
                 self._unsent.add((kind, number))
             raise
         with self._lock:
-            is_whole = number < self._numbers[kind]  # nothing joins it any more, but something may have during the write
+            # Nothing joins one that is whole any more, but something may have while it was written.
+            is_whole = number < self._numbers[kind]
             if is_whole and (kind, number) not in self._unsent:
                 del self._texts[kind, number]
 

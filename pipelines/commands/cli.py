@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def set_up_logging(verbose: bool) -> None:
     """Log everything, or only our warnings and others' errors: what ends a job is told in one line."""
-    logging.basicConfig(level=logging.INFO if verbose else logging.ERROR, format="%(name)s: %(message)s")
+    logging.getLogger().setLevel(logging.INFO if verbose else logging.ERROR)
     logging.getLogger("apache_beam").setLevel(logging.INFO if verbose else logging.CRITICAL)
     for ours in ("inference", "pipelines", "schemas"):
         logging.getLogger(ours).setLevel(logging.INFO if verbose else logging.WARNING)

@@ -4,6 +4,7 @@ Beam's own runner waits for ever for the reply of a process that was killed, suc
 the workers of a command that was killed go on with their calls for minutes.
 """
 
+import atexit
 import contextlib
 import os
 import shlex
@@ -83,6 +84,16 @@ class WorkersRunner(FnApiRunner):
                 f"a worker process was killed ({self._failed[0]}), most often for want of memory: run the same command "
                 "again, with fewer --direct_num_workers if it happens once more"
             )
+
+
+def leave() -> None:
+    """End this worker process when its work is done.
+
+    It closes what it has open, but leaves its memory to the system: freeing every object takes a second, and Beam waits
+    for one worker after the other.
+    """
+    atexit._run_exitfuncs()
+    os._exit(0)
 
 
 def end_with(parent: int, wanted: str) -> None:

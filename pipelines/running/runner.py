@@ -92,7 +92,7 @@ def _worker_code(recipe_file: Path | None) -> str:
     lines += ["from apache_beam.runners.worker.sdk_worker_main import main"]
     if quiet:  # Beam prints each exception there too
         lines += ["sys.stderr = open(os.devnull, 'w')"]
-    lines += ["import sys", "main(sys.argv)"]
+    lines += ["import sys", "main(sys.argv)", "from pipelines.running.local_workers import leave", "leave()"]
     return "; ".join(lines)
 
 

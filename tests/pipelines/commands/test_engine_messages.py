@@ -1,9 +1,11 @@
 """What an engine says of its job reaches the user once: in the line that the command ends with."""
 
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from apache_beam.portability.api import beam_job_api_pb2 as api
@@ -20,6 +22,30 @@ def as_before() -> Iterator[None]:
     filters = list(root.filters)
     yield
     root.filters[:] = filters
+
+
+def test_what_others_log_while_they_are_imported_is_not_shown(tmp_path: Path) -> None:
+    """Beam's Google parts do where some of what they want is not installed, and would set up how everybody logs."""
+    early = tmp_path / "sitecustomize.py"
+    early.write_text("""
+import builtins, logging
+imported = builtins.__import__
+def with_a_warning(name, *more):
+    if name == "apache_beam":
+        logging.warning("apitools not found")
+    return imported(name, *more)
+builtins.__import__ = with_a_warning
+""")
+    code = "import logging, pipelines.commands.cli as cli; cli.set_up_logging(True); logging.info('told')"
+    for name, shown in (("import pipelines.commands.cli", ""), (code, "root: told\n")):
+        ran = subprocess.run(
+            [sys.executable, "-c", name],
+            env=os.environ | {"PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert ran.stderr == shown
 
 
 @pytest.mark.parametrize(("verbose", "logged"), [(False, []), (True, [TOLD]), (False, [])])
