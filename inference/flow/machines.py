@@ -2,7 +2,8 @@
 
 There is no file that all of them could lock. So each process that has work writes an object of its own every
 ``BEAT_S`` seconds and looks whose there are: the limits are divided evenly by the machines that it sees. Whoever joins
-others waits until they must have seen it. The store's clock tells who is there, not the machines' own.
+others waits until they must have seen it: who has not looked for that long, because it or its way to the store is slow,
+has no part until it does. The store's clock tells who is there, not the machines' own.
 """
 
 import json
@@ -23,8 +24,8 @@ from schemas.remote_path import RemotePath
 BEAT_S: Final = 5.0
 LEASE_S: Final = 30.0
 """A machine that has not been heard of for so long is lost, and its part is the others'."""
-JOIN_S: Final = 2 * BEAT_S
-"""How long a machine that finds others waits: until each has looked again."""
+JOIN_S: Final = 3 * BEAT_S
+"""How long what a machine has seen holds. One that finds others waits as long: they have looked again or are still."""
 TURN_S: Final = 60.0
 """How long places that cannot be parted evenly stay with the same machines."""
 FORGOTTEN_S: Final = 3600.0
@@ -61,9 +62,9 @@ class Machines:
         return self._count
 
     def part(self, most: int) -> int:
-        """What this machine may use of ``most``; 0 while it has not joined, or has lost touch with the store."""
+        """What this machine may use of ``most``; 0 while it has not joined, or has not seen the store for long."""
         now_s = time.monotonic()
-        if self._joined_s is None or now_s < self._joined_s or now_s > self._seen_s + LEASE_S:
+        if self._joined_s is None or now_s < self._joined_s or now_s > self._seen_s + JOIN_S:
             return 0
         return (most + (self._rank + self._turn) % self._count) // self._count
 
@@ -93,12 +94,13 @@ class Machines:
     def _beat(self, machine: str, mine: RemotePath, told: bytes) -> None:
         began_s = time.monotonic()
         mine.write_bytes(told)
+        written_s = time.monotonic()
         found = {path: stat.st_mtime for path, stat in self._folder.listed().items() if stat is not None}
         store_s = found[mine]
         live = sorted({path.name.partition(".")[0] for path, at_s in found.items() if at_s >= store_s - LEASE_S})
         self._count, self._rank, self._turn = len(live), live.index(machine), int(store_s // TURN_S)
         if self._joined_s is None or began_s > self._seen_s + LEASE_S:
-            self._joined_s = began_s + (JOIN_S if len(live) > 1 else 0)
+            self._joined_s = written_s + JOIN_S if len(live) > 1 else began_s
         self._seen_s = began_s
         for path in (path for path, at_s in found.items() if at_s < store_s - FORGOTTEN_S):
             path.unlink()

@@ -1,6 +1,7 @@
 """Machines that share an endpoint through a store: each has its part, and the parts are never more than the whole."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -22,9 +23,9 @@ Make = Callable[[str], Machines]
 
 @pytest.fixture
 def make(bucket: RemotePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
-    """Makes one of the machines whose folder has this name. They look around every 50 ms, and wait for 400 to join."""
+    """Makes one of the machines whose folder has this name. They look every 50 ms, and wait for a second to join."""
     monkeypatch.setattr(machines, "BEAT_S", 0.05)
-    monkeypatch.setattr(machines, "JOIN_S", 0.4)
+    monkeypatch.setattr(machines, "JOIN_S", 1.0)
     made: list[Machines] = []
 
     def making(name: str) -> Machines:
@@ -73,7 +74,20 @@ def test_whoever_joins_waits_until_the_others_have_seen_it(make: Make) -> None:
     second = make("b")
     while not second.part(8):
         assert first.part(8) + second.part(8) <= 8
-    assert (first.part(8), second.part(8)) == (4, 4)
+    until(lambda: (first.part(8), second.part(8)) == (4, 4))
+
+
+def test_who_is_too_slow_to_look_has_no_part_when_another_has_joined(make: Make) -> None:
+    first = make("a")
+    until(lambda: first.part(8) == 8)
+    with pytest.MonkeyPatch.context() as slow:
+        looking = threading.Event()
+        slow.setattr(first, "_beat", lambda *_: (looking.set(), time.sleep(3)))
+        assert looking.wait(30)
+        second = make("b")
+        until(lambda: second.part(8) > 0)
+        assert (first.part(8), second.part(8)) == (0, 4)
+    until(lambda: (first.part(8), second.part(8)) == (4, 4))
 
 
 def test_processes_of_one_machine_are_one(make: Make) -> None:
@@ -106,7 +120,6 @@ def test_a_lost_machine_is_left_out_and_then_deleted(
 
 
 def test_without_the_store_there_is_soon_no_part(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machines, "LEASE_S", 0.5)
     alone = make("a")
     until(lambda: alone.part(5) == 5)
     with monkeypatch.context() as away:

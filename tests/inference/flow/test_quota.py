@@ -332,7 +332,7 @@ def test_machines_with_a_cache_on_object_storage_have_parts(
     bucket: RemotePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("inference.flow.machines.BEAT_S", 0.05)
-    monkeypatch.setattr("inference.flow.machines.JOIN_S", 0.2)
+    monkeypatch.setattr("inference.flow.machines.JOIN_S", 0.5)
 
     async def entered(gate: Gate) -> int:
         asking = [asyncio.ensure_future(gate.enter()) for _ in range(9)]
