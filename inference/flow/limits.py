@@ -145,13 +145,15 @@ class Rate:
         """When the next unit is free: all that there is to know of the units taken so far."""
         self._s_each = 60 / per_minute if per_minute else 0.0
 
-    def delay_s(self, amount: float, now_s: float) -> float:
-        """Take ``amount`` units at time ``now_s``; how long to wait before using them. Negative amounts give back."""
-        if not self._s_each:
-            return 0.0
-        begin_s = max(self.free_s, now_s - BURST_S)
-        self.free_s = begin_s + amount * self._s_each
-        return max(0.0, begin_s - now_s)
+    def wait_s(self, now_s: float) -> float:
+        """How long it is at time ``now_s`` until the next unit is free. Takes nothing."""
+        return max(0.0, self.free_s - now_s) if self.bounded else 0.0
+
+    def take(self, amount: float, now_s: float) -> None:
+        """Take ``amount`` units at time ``now_s``, when one is free; those who come later wait for it. Negative amounts
+        give back."""
+        if self.bounded:
+            self.free_s = max(self.free_s, now_s - BURST_S) + amount * self._s_each
 
 
 class Opening:

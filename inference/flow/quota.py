@@ -2,8 +2,9 @@
 
 The processes that use one reply cache share a file for each endpoint. Of the requests at once each leases as many
 places as it has work for, in even parts where they don't suffice; with each beat it takes what others gave back, and
-gives back what it does not need. The requests and tokens a minute are one schedule, in which each request takes the
-next free moment. What a killed process held is free after ``LEASE_S`` seconds, at once where no other process is left.
+gives back what it does not need. The requests and tokens a minute are one schedule: a request that finds it free takes
+its part at that moment, and nobody holds a part that is yet to come. What a killed process held is free after
+``LEASE_S`` seconds, at once where no other process is left.
 Of a cache in a store, where the file is one machine's, each machine has an even part (:mod:`inference.flow.machines`).
 """
 
@@ -14,10 +15,11 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from inference.cache.folders import cache_folder
 from inference.cache.mounts import on_network
@@ -31,10 +33,15 @@ LEASE_S = 10.0
 """How long a process holds its places that says nothing any more."""
 BEAT_S, HURRY_S = 0.5, 0.1
 """How often a process renews its lease; the second while it waits for places, or has more in use than it may keep."""
+LOOK_S = 0.5
+"""How often it is looked whether the schedule is free sooner, since a reply was shorter than was thought."""
+MAX_DEBT_S = 600.0
+"""What the replies of a process before may hold up the next one for: a server's counts may be wrong."""
 TURN_S = 10.0
 """How long places that cannot be parted evenly stay with the same processes."""
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 @dataclass
@@ -48,11 +55,16 @@ class Member:
 
 @dataclass
 class Shared:
-    """What the processes know of one endpoint. Times are seconds of a clock that they have in common."""
+    """What the processes know of one endpoint. Times are seconds of a clock that they have in common.
+
+    ``at_s`` and ``world_s`` are what this clock and the world's said when the schedule was last changed.
+    """
 
     members: dict[str, Member] = field(default_factory=dict)
     requests_free_s: float = 0.0
     tokens_free_s: float = 0.0
+    at_s: float = 0.0
+    world_s: float = 0.0
 
     def lease(self, me: str, inside: int, wanted: int, most: int, now_s: float) -> tuple[int, int]:
         """Renew the lease of ``me``, which has ``inside`` requests under way and work for ``wanted`` of ``most``.
@@ -100,6 +112,7 @@ class Quota:
         self._machines = machines
         self._requests = Rate(settings.requests_per_minute)
         self._tokens = Rate(settings.tokens_per_minute)
+        self._turn = asyncio.Lock()
         self._state: SharedState[Shared] | None = None
         self._me = f"{os.getpid()}-{os.urandom(6).hex()}"
         self._beat_s = float("-inf")
@@ -108,15 +121,25 @@ class Quota:
             gate.lend(0, self._more)
 
     async def take(self, tokens: int) -> None:
-        """Wait until one request of so many tokens may be sent."""
-        for rate, amount in ((self._requests, 1), (self._tokens, tokens)):
-            if rate.bounded and (wait_s := self._delay_s(rate, amount)):
-                await asyncio.sleep(wait_s)
+        """Wait until one request of so many tokens may be sent; those of one process go in the order of asking."""
+        if not (self._requests.bounded or self._tokens.bounded):
+            return
+        async with self._turn:
+            while wait_s := self._scheduled(self._taken, tokens):
+                await asyncio.sleep(min(wait_s, LOOK_S))
 
     def correct(self, tokens: int) -> None:
         """A request took so many tokens more than was thought, or fewer (negative)."""
         if self._tokens.bounded:
-            self._delay_s(self._tokens, tokens)
+            self._scheduled(self._tokens.take, tokens)
+
+    def _taken(self, tokens: float, now_s: float) -> float:
+        """Seconds until both rates are free; 0 where they are, and then this is taken of them."""
+        if wait_s := max(self._requests.wait_s(now_s), self._tokens.wait_s(now_s)):
+            return wait_s
+        self._requests.take(self._machine_count, now_s)
+        self._tokens.take(tokens, now_s)
+        return 0.0
 
     def close(self) -> None:
         """Give everything back, and close the file. A request that comes later takes it anew."""
@@ -138,21 +161,25 @@ class Quota:
         """The requests at once of this machine."""
         return self._limit if self._machines is None else self._machines.part(self._limit)
 
-    def _delay_s(self, rate: Rate, amount: float) -> float:
-        state, now_s = self._opened(), self._now_s()
-        if self._machines is not None:
-            amount *= self._machines.count
+    @property
+    def _machine_count(self) -> int:
+        """What one machine takes of the schedule that it keeps counts for so many of them."""
+        return 1 if self._machines is None else self._machines.count
+
+    def _scheduled(self, work: Callable[[float, float], T], tokens: int) -> T:
+        """The result of ``work`` with the tokens and the time, on the rates as all processes have them."""
+        state, now_s, amount = self._opened(), self._now_s(), tokens * self._machine_count
         if state is None:
-            return rate.delay_s(amount, now_s)
-        name = "requests_free_s" if rate is self._requests else "tokens_free_s"
+            return work(amount, now_s)
 
-        def take(shared: Shared) -> float:
-            rate.free_s = getattr(shared, name)
-            delay_s = rate.delay_s(amount, now_s)
-            setattr(shared, name, rate.free_s)
-            return delay_s
+        def shared_work(shared: Shared) -> T:
+            self._requests.free_s, self._tokens.free_s = shared.requests_free_s, shared.tokens_free_s
+            result = work(amount, now_s)
+            shared.requests_free_s, shared.tokens_free_s = self._requests.free_s, self._tokens.free_s
+            shared.at_s, shared.world_s = now_s, time.time()
+            return result
 
-        return state.change(take)
+        return state.change(shared_work)
 
     def _more(self) -> None:
         """A request waits because all leased places are in use."""
@@ -190,7 +217,9 @@ class Quota:
         if self._state is None and self._path is not None:
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._state = SharedState(self._path, Shared, _forget, mend=True)
+                self._state = SharedState(
+                    self._path, Shared, functools.partial(_resume, now_s=self._now_s()), mend=True
+                )
             except OSError as error:
                 _log.warning("%s: %s: each worker process has the endpoint's limits for itself", self._path, error)
                 self._path = None
@@ -209,9 +238,16 @@ def _on_network(folder: Path) -> bool:
     return on_network(folder)
 
 
-def _forget(shared: Shared) -> None:
-    """Nobody is left of those who wrote this; their clock may be another boot's."""
-    shared.members, shared.requests_free_s, shared.tokens_free_s = {}, 0.0, 0.0
+def _resume(shared: Shared, now_s: float) -> None:
+    """Nobody is left of those who wrote this: their places are free, and what their last replies took still counts.
+
+    Their clock may be another boot's, so how much time has passed since is the world's to say.
+    """
+    passed_s = max(0.0, time.time() - shared.world_s)
+    shared.members = {}
+    for name in ("requests_free_s", "tokens_free_s"):
+        debt_s = getattr(shared, name) - shared.at_s - passed_s
+        setattr(shared, name, now_s + min(debt_s, MAX_DEBT_S))
 
 
 class Quotas:

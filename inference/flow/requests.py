@@ -17,7 +17,8 @@ from inference.flow.in_flight import one_in_flight
 from inference.flow.limits import BytesInFlight, Gate, Opening
 from inference.flow.quota import quota_of
 from inference.flow.retry import retried
-from inference.request import Reply, Request, estimated_tokens, joined, with_tokens
+from inference.flow.sizes import Sizes
+from inference.request import Reply, Request, joined, with_tokens
 from inference.settings import EndpointSettings
 from schemas.usage import Usage
 
@@ -39,6 +40,7 @@ class Flow:
         self._reading = asyncio.Semaphore(READ_AT_ONCE)
         self._bytes = BytesInFlight(settings.max_bytes_in_flight)
         self._quota = quota_of(settings, self.gate)
+        self._sizes = Sizes()
         self._has_warned = False
 
     @contextlib.asynccontextmanager
@@ -172,26 +174,33 @@ class Flow:
                 guard.tried(id(request), failed)
 
     async def _send(self, request: Request, n: int, send: Send, rank: int) -> Reply:
-        estimate = estimated_tokens(request.prompt)
         token, overloaded = await self.gate.enter(rank), False
         try:
             await self._opening.take()
             # After the gate: what was counted while it waited for a place would later be sent in a burst.
-            await self._quota.take(estimate)
+            expected = self._sizes.expected(request, n)
+            await self._quota.take(expected)
             with one_in_flight():
                 async with asyncio.timeout(self._settings.timeout_s):
                     reply = await send(request, n)
-        except TimeoutError as error:
+        except TimeoutError as error:  # what was expected of it counts: the server may have made it
             overloaded = True
             raise CallError(Failure.TIMEOUT, f"no whole reply within {self._settings.timeout_s:g} s") from error
         except CallError as error:
             overloaded = error.failure in OVERLOADED
+            if error.failure is not Failure.TIMEOUT:
+                self._quota.correct(_tokens_of(error.partial) - expected)
             raise
         finally:
             self.gate.leave(token, overloaded)
-        taken = reply.usage.tokens_in + reply.usage.tokens_out
-        self._quota.correct(taken - estimate)
+        self._quota.correct(_tokens_of(reply) - expected)
+        if reply.completions:
+            self._sizes.saw(request, reply)
         return reply
+
+
+def _tokens_of(reply: Reply) -> int:
+    return reply.usage.tokens_in + reply.usage.tokens_out
 
 
 def _telling(send: Send, first: int) -> Send:
@@ -210,8 +219,7 @@ def _telling(send: Send, first: int) -> Send:
 
 def _wasted(reply: Reply) -> Reply:
     """The usage of a reply that came second and is not used."""
-    wasted = reply.usage.tokens_in + reply.usage.tokens_out
-    return Reply((), replace(reply.usage, tokens_wasted=wasted))
+    return Reply((), replace(reply.usage, tokens_wasted=_tokens_of(reply)))
 
 
 def _retried(reply: Reply, retries: int) -> Reply:

@@ -183,8 +183,11 @@ def test_never_more_bytes_than_the_most_but_for_one_alone(most: int, holds: list
     ],
 )
 def test_delays(per_minute: int, taken: list[tuple[float, float]], expected: list[float]) -> None:
-    rate = Rate(per_minute)
-    assert [rate.delay_s(amount, 1000.0 + now_s) for now_s, amount in taken] == pytest.approx(expected)
+    rate, waits_s = Rate(per_minute), []
+    for now_s, amount in taken:
+        waits_s.append(rate.wait_s(1000.0 + now_s))
+        rate.take(amount, 1000.0 + now_s)
+    assert waits_s == pytest.approx(expected)
 
 
 @settings(max_examples=300)
@@ -200,7 +203,9 @@ def test_never_more_than_per_minute_in_any_minute(
     rate, now_s, begun = Rate(per_minute), start_s, []
     for pause_s, amount in asked:
         now_s += pause_s
-        begun.append((now_s + rate.delay_s(amount, now_s), amount))
+        now_s += rate.wait_s(now_s)
+        rate.take(amount, now_s)
+        begun.append((now_s, amount))
     assert [begin_s for begin_s, _ in begun] == sorted(begin_s for begin_s, _ in begun)
     largest = max(amount for _, amount in begun)
     for first_s, _ in begun:

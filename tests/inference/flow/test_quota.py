@@ -246,6 +246,55 @@ def test_true_token_counts_are_heard_of_by_the_others(path: Path) -> None:
     assert run(main()) == pytest.approx(109.0)
 
 
+def test_what_the_last_replies_took_counts_for_the_next_command(path: Path) -> None:
+    async def main(begin_s: float, tokens: int) -> float:
+        worker = Worker(path, [], tokens_per_minute=60_000)
+        await asyncio.sleep(begin_s)
+        await worker.quota.take(1000)
+        waited_s = now_s() - begin_s
+        worker.quota.correct(tokens - 1000)
+        worker.quota.close()
+        return waited_s
+
+    assert run(main(100.0, 10_000)) == 0
+    assert run(main(5.0, 10**15)) == pytest.approx(9.0, abs=0.5), "whatever the clock of another boot says"
+    assert run(main(0.0, 1000)) == pytest.approx(600.0, abs=0.5), "a count that cannot be true is not waited for"
+
+
+def test_who_waits_holds_nothing_that_is_to_come(path: Path) -> None:
+    """One that is stopped while it waits neither keeps others waiting nor makes up for it afterwards."""
+
+    async def main() -> list[float]:
+        stopped, other = (Worker(path, [], most=100, requests_per_minute=60) for _ in range(2))
+        await stopped.quota.take(0)
+        await stopped.quota.take(0)
+        waiting = [asyncio.create_task(stopped.quota.take(0)) for _ in range(20)]
+        await asyncio.sleep(0.01)
+        for each in waiting:
+            each.cancel()
+        began_s = []
+        for _ in range(5):
+            await other.quota.take(0)
+            began_s.append(now_s())
+        return began_s
+
+    assert run(main()) == pytest.approx([1.0, 2.0, 3.0, 4.0, 5.0], abs=0.02)
+
+
+def test_requests_that_wait_for_tokens_do_not_come_in_a_burst(path: Path) -> None:
+    async def main() -> list[float]:
+        worker = Worker(path, [], most=100, requests_per_minute=30, tokens_per_minute=600_000)
+        await worker.quota.take(1000)
+        worker.quota.correct(450_000)
+        worker.work(callers=60, calls=1, tokens=1000)
+        await asyncio.gather(*worker.tasks)
+        return worker.began_s
+
+    began_s = run(main())
+    assert began_s[0] == pytest.approx(44, abs=1)
+    assert began_s[-1] - began_s[0] >= 59 * 2 - BURST_S - 1e-6
+
+
 def test_where_no_file_can_be_had_the_limits_are_the_process_s(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

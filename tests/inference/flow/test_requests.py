@@ -269,6 +269,42 @@ def test_true_token_counts_replace_the_estimates() -> None:
     assert run(main()) == pytest.approx([0.0, 9.0])
 
 
+@pytest.mark.parametrize("tokens_out", [20, 1024])
+def test_tokens_a_minute_hold_for_what_is_sent_before_the_first_reply(tokens_out: int) -> None:
+    """Whatever the replies take, of all those at once; and where they are short the limit is used."""
+    took = 1000 + tokens_out
+    limit = 60_000
+
+    async def main() -> list[float]:
+        flow = Flow(flow_settings(tokens_per_minute=limit))
+        answer = Reply((Completion("a"),), Usage(requests=1, tokens_in=1000, tokens_out=tokens_out))
+        send = Script(*[answer] * 200, takes_s=2.0)
+        asked = Request(PROMPT, Sampling(max_tokens=1024), (0,))
+        await asyncio.gather(*(flow.collect(asked, send) for _ in range(200)))
+        return send.began_s
+
+    began_s = run(main())
+    busiest = max(sum(begin_s <= other < begin_s + 60 for other in began_s) for begin_s in began_s)
+    assert busiest * took <= 1.05 * limit
+    assert began_s[-1] <= 200 * took / limit * 60 + 5
+
+
+@pytest.mark.parametrize(("failure", "later_s"), [(Failure.BAD_REQUEST, 0.0), (Failure.TIMEOUT, 1.0)])
+def test_a_request_that_was_refused_takes_no_tokens(failure: Failure, later_s: float) -> None:
+    async def main() -> float:
+        flow, send = (
+            Flow(flow_settings(tokens_per_minute=60_000, max_retries=0)),
+            Script(error(failure, partial=NOT_SENT)),
+        )
+        asked = Request(PROMPT, Sampling(max_tokens=2000), (0,))
+        with pytest.raises(CallError):
+            await flow.collect(asked, send)
+        await flow.collect(asked, send)
+        return send.began_s[1]
+
+    assert run(main()) == pytest.approx(later_s, abs=0.5)
+
+
 def test_rates_hold_for_what_waited_for_a_place() -> None:
     """One request holds the only place for a minute; the others must not be sent in a burst after it."""
 
