@@ -89,18 +89,19 @@ class CallError(Exception):
         return self.failure in RETRYABLE
 
 
+NOT_SENT = Reply((), NOTHING)
+"""The ``partial`` of a request that never left this machine."""
+
+
 class BudgetUsedUp(Exception):
-    """A call that was not made because the run's budget is used up.
+    """A call that was not made, or not to its end, because the run's budget is used up.
 
     Not a :class:`CallError`: a scorer that turns a failed judge into an unscored verdict must let this one pass.
-    ``call`` is what the call had taken before, as the ledger sees it.
+    ``call`` is what the call had taken before, as the ledger sees it; ``partial`` what its requests had given.
     """
 
     call: Call | None = None
-
-
-NOT_SENT = Reply((), NOTHING)
-"""The ``partial`` of a request that never left this machine."""
+    partial: Reply = NOT_SENT
 
 
 class RunStopped(Exception):

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from inference.asked import Asked, cost_of
@@ -13,6 +14,7 @@ from inference.caller import Answered
 from inference.endpoint import Endpoint, kind_of, open_endpoint
 from inference.errors import NOT_SENT, BudgetUsedUp, CallError, Failure, RunStopped
 from inference.families.base import Family
+from inference.flow.allowance import Allowance, allowed_by
 from inference.flow.claims import Claiming
 from inference.flow.guard import guarded_by
 from inference.flow.in_flight import one_in_flight
@@ -197,6 +199,9 @@ class Models:
         request = Request(asked.prompt, sampling, indices, asked.continuation, arrived)
         try:
             return await self._kept(asked, wanted, request, stored, noted)
+        except BudgetUsedUp as error:
+            self._keep(asked, wanted, error.partial, max_tokens, stored)
+            raise
         except CallError as error:
             self._keep(asked, wanted, error.partial, max_tokens, stored)
             error.key = wanted[min(len(error.partial.completions), len(wanted) - 1)]
@@ -239,23 +244,27 @@ class Models:
                 self._note(role, endpoint, taken)
             return taken
         guard = None
-        tokens_out = self.budget.expected_tokens_out(prompt.name, n, request.sampling.max_tokens)
-        reserved = cost_of(settings, Usage(tokens_in=estimated_tokens(prompt), tokens_out=tokens_out))
-        await self.budget.reserve(reserved)
+        one = min(n, settings.samples_per_request)
+        tokens_out = self.budget.expected_tokens_out(prompt.name, one, request.sampling.max_tokens)
+        expected = cost_of(settings, Usage(tokens_in=estimated_tokens(prompt), tokens_out=tokens_out))
+        allowance = Allowance(self.budget, expected, partial(cost_of, settings))
+        await allowance.begin()
         taken = NOT_SENT
         try:
             if self._watch is not None:
                 guard = await self._watch.guard(role)
-            with guarded_by(guard):
+            with guarded_by(guard), allowed_by(allowance):
                 taken = await endpoint.generate(request)
+        except BudgetUsedUp as error:
+            taken = error.partial
+            raise
         except CallError as error:
             taken = error.partial
             if guard is not None:
                 guard.ended(error)
             raise
         finally:
-            cost, samples = cost_of(settings, taken.usage), len(taken.completions)
-            self.budget.settle(reserved, cost, prompt.name, samples, taken.usage.tokens_out)
+            allowance.end(taken.usage, prompt.name, len(taken.completions))
             self._note(role, endpoint, taken, noted)
         if guard is not None:
             guard.ended(None)

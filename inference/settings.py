@@ -58,6 +58,11 @@ def _known_family(name: str) -> str:
     return name
 
 
+MAX_CONCURRENCY = 100_000
+"""Beyond what any server takes, and connections that one machine can open."""
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
 @settings
 class EndpointSettings:
     """One model endpoint: where it is, how it is asked, what it can do, and what it costs.
@@ -83,7 +88,7 @@ class EndpointSettings:
         FrameName | None,
         "the coordinate frame that the model speaks; left out: that of its family (plain: px)",
     ] = None
-    max_concurrency: Annotated[PositiveInt, "requests at once"] = 64
+    max_concurrency: Annotated[PositiveInt, Field(le=MAX_CONCURRENCY), "requests at once"] = 64
     adaptive: Annotated[bool, "lower the concurrency while the server is overloaded"] = True
     requests_per_minute: Annotated[NonNegativeInt, "at most so many (0: no limit)"] = 0
     tokens_per_minute: Annotated[NonNegativeInt, "at most so many (0: no limit)"] = 0
@@ -116,10 +121,10 @@ class EndpointSettings:
     strength: Annotated[float, "classical: how coarse and jittered its view of an image is (0: exact)"] = 0.0
     threshold: Annotated[Share, "detectors of transformers: boxes that score no higher are left out"] = 0.3
     serve_args: Annotated[tuple[str, ...], "vllm: further arguments of vllm serve"] = ()
-    usd_per_million_tokens_in: Annotated[float, "the price of input tokens"] = 0.0
-    usd_per_million_tokens_out: Annotated[float, "the price of output tokens"] = 0.0
+    usd_per_million_tokens_in: Annotated[Price, "the price of input tokens"] = 0.0
+    usd_per_million_tokens_out: Annotated[Price, "the price of output tokens"] = 0.0
     usd_per_million_tokens_cached: Annotated[
-        float | None, "the price of input tokens that the server had cached; left out: that of the others"
+        Price | None, "the price of input tokens that the server had cached; left out: that of the others"
     ] = None
 
     def __post_init__(self) -> None:

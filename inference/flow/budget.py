@@ -176,6 +176,10 @@ class Budget:
             raise BudgetUsedUp(f"the budget is used up: {self._said()}")
         self._renew_later()
 
+    def reserve_at_once(self, cost: Cost) -> bool:
+        """Whether the cost fits beside what is under way; then it is reserved."""
+        return not self._ledger.bounded or self._reserved(cost) is True
+
     def settle(self, reserved: Cost, taken: Cost, prompt: str = "", samples: int = 0, tokens_out: int = 0) -> None:
         """A request has ended: what it took stands in place of what was reserved for it."""
         self._change(lambda ledger: ledger.settle(self._me, reserved, taken, prompt, samples, tokens_out))

@@ -46,7 +46,7 @@ class Machines:
         self._ended = threading.Event()
         self._used_s = self._seen_s = float("-inf")
         self._joined_s: float | None = None
-        self._count, self._rank, self._turn = 1, 0, 0
+        self._count, self._rank, self._turns = 1, 0, [0]
 
     def used(self) -> None:
         """Say that this process has work."""
@@ -66,7 +66,7 @@ class Machines:
         now_s = time.monotonic()
         if self._joined_s is None or now_s < self._joined_s or now_s > self._seen_s + JOIN_S:
             return 0
-        return (most + (self._rank + self._turn) % self._count) // self._count
+        return min((most + (self._rank + turn) % self._count) // self._count for turn in self._turns)
 
     def close(self) -> None:
         """Leave the others the part that was this process's, where no other process of the machine uses it."""
@@ -98,7 +98,9 @@ class Machines:
         found = {path: stat.st_mtime for path, stat in self._folder.listed().items() if stat is not None}
         store_s = found[mine]
         live = sorted({path.name.partition(".")[0] for path, at_s in found.items() if at_s >= store_s - LEASE_S})
-        self._count, self._rank, self._turn = len(live), live.index(machine), int(store_s // TURN_S)
+        self._count, self._rank = len(live), live.index(machine)
+        # While others may still be at the turn before, an odd place is of those alone who have it in both.
+        self._turns = sorted({int(at_s // TURN_S) for at_s in (store_s - JOIN_S, store_s)})
         if self._joined_s is None or began_s > self._seen_s + LEASE_S:
             self._joined_s = written_s + JOIN_S if len(live) > 1 else began_s
         self._seen_s = began_s

@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from inference.errors import NOT_SENT, OVERLOADED, CallError, Failure
+from inference.errors import NOT_SENT, OVERLOADED, BudgetUsedUp, CallError, Failure
+from inference.flow.allowance import allowance_of_call
 from inference.flow.guard import guard_of_call
 from inference.flow.in_flight import one_in_flight
 from inference.flow.limits import BytesInFlight, Gate, Opening
@@ -59,19 +60,22 @@ class Flow:
     async def collect(self, request: Request, send: Send) -> Reply:
         """All samples of the request, asked for again as long as some came back unusable or not at all.
 
-        Raises :class:`inference.errors.CallError` with what did arrive as its ``partial``. A request that the declared
-        capabilities exclude is not sent.
+        Raises :class:`inference.errors.CallError`, or BudgetUsedUp where there is no budget for another try, with what
+        did arrive as its ``partial``. A request that the declared capabilities exclude is not sent.
         """
         reason = _undeclared(self._settings, request)
         if reason:
             message = f"{self._settings.model} is not declared to {reason}"
             raise CallError(Failure.UNSUPPORTED, message, partial=NOT_SENT)
         parts: list[Reply] = []
+        allowance = allowance_of_call()
         while (got := sum(len(part.completions) for part in parts)) < len(request.indices):
             n = min(len(request.indices) - got, self._settings.samples_per_request)
             try:
+                if parts and allowance is not None:
+                    await allowance.again(parts[-1].usage)
                 parts.append(await self._with_retries(request, n, _telling(self._counting(send), got)))
-            except CallError as error:
+            except (CallError, BudgetUsedUp) as error:
                 error.partial = joined([*parts, error.partial])
                 raise
         return joined(parts)
@@ -95,11 +99,13 @@ class Flow:
 
     async def _with_retries(self, request: Request, n: int, send: Send) -> Reply:
         failed: list[Reply] = []
-        guard = guard_of_call()
+        guard, allowance = guard_of_call(), allowance_of_call()
 
         async def attempt() -> Reply:
             if guard is not None:
                 await guard.over()
+            if failed and allowance is not None:
+                await allowance.again(failed[-1].usage)
             try:
                 return await self._hedged(request, n, send, rank=-len(failed))
             except CallError as error:
@@ -110,6 +116,9 @@ class Flow:
         while True:
             try:
                 reply = await retried(attempt, self._settings.max_retries)
+            except BudgetUsedUp as error:
+                error.partial = _retried(joined(failed), len(failed) - 1)
+                raise
             except CallError as error:  # tries at a server that is away don't count
                 if guard is None or not await guard.is_away(error):
                     raise
@@ -123,7 +132,7 @@ class Flow:
         """
         if not self._settings.hedge_after_s:
             return await self._try(request, n, send, rank)
-        sent = 0
+        allowance, is_hedged, sent = allowance_of_call(), False, 0
 
         async def counted(request: Request, n: int) -> Reply:
             nonlocal sent
@@ -135,7 +144,8 @@ class Flow:
         errors: list[CallError] = []
         try:
             await asyncio.wait(tries, timeout=self._settings.hedge_after_s)
-            if not tries[0].done():
+            is_hedged = not tries[0].done() and (allowance is None or allowance.hedged())
+            if is_hedged:
                 tries.append(asyncio.ensure_future(self._try(request, n, counted, rank)))
             waiting = set(tries)
             while waiting and not replies:
@@ -149,7 +159,12 @@ class Flow:
             for one in tries:
                 one.cancel()
             await asyncio.gather(*tries, return_exceptions=True)
-        given_up = Reply((), Usage(requests=sent - len(replies) - len(errors)))
+            silent = sent - len(replies) - len(errors)
+            if allowance is not None:
+                allowance.gave_up(silent)
+                if is_hedged:
+                    allowance.hedge_ended()
+        given_up = Reply((), Usage(requests=silent))
         lost = [*(error.partial for error in errors), *map(_wasted, replies[1:]), given_up]
         if replies:
             return joined([replies[0], *lost])
@@ -183,12 +198,15 @@ class Flow:
             with one_in_flight():
                 async with asyncio.timeout(self._settings.timeout_s):
                     reply = await send(request, n)
-        except TimeoutError as error:  # what was expected of it counts: the server may have made it
+        except TimeoutError as error:
             overloaded = True
+            _gave_up()
             raise CallError(Failure.TIMEOUT, f"no whole reply within {self._settings.timeout_s:g} s") from error
         except CallError as error:
             overloaded = error.failure in OVERLOADED
-            if error.failure is not Failure.TIMEOUT:
+            if error.failure is Failure.TIMEOUT:
+                _gave_up()
+            else:
                 self._quota.correct(_tokens_of(error.partial) - expected)
             raise
         finally:
@@ -197,6 +215,12 @@ class Flow:
         if reply.completions:
             self._sizes.saw(request, reply)
         return reply
+
+
+def _gave_up() -> None:
+    """A request was not waited for any longer. What was expected of it counts: the server may have made it."""
+    if (allowance := allowance_of_call()) is not None:
+        allowance.gave_up()
 
 
 def _tokens_of(reply: Reply) -> int:

@@ -134,6 +134,22 @@ def test_a_budget_is_spent_and_hardly_exceeded(server, models_settings, text_pro
     assert 6 <= len(served) <= 10
 
 
+def test_replies_that_are_of_no_use_end_with_the_budget_and_are_paid(server, models_settings, text_prompt) -> None:
+    for _ in range(9):
+        server.say({"message": {"content": ""}}, usage=USAGE)
+
+    async def spend(models: Models) -> tuple[BudgetUsedUp, Cost]:
+        with pytest.raises(BudgetUsedUp) as caught:
+            await models.generate("policy", text_prompt(), Sampling())
+        return caught.value, models.budget.spent
+
+    error, spent = call(models_settings(tokens=700), spend)
+    assert error.call is not None
+    assert (error.call.usage.requests, error.call.usage.tokens_out) == (len(server.seen), 50 * len(server.seen))
+    assert spent.tokens == 150 * len(server.seen)
+    assert 1 < len(server.seen) <= 4
+
+
 def test_a_dollar_budget_does_not_hold_what_costs_nothing(server, models_settings, text_prompt) -> None:
     for number in range(3):
         assert texts(ask(models_settings(usd=0.0), text_prompt(str(number)))) == [f"reply {number + 1}"]

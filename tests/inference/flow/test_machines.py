@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -88,6 +90,30 @@ def test_who_is_too_slow_to_look_has_no_part_when_another_has_joined(make: Make)
         until(lambda: second.part(8) > 0)
         assert (first.part(8), second.part(8)) == (0, 4)
     until(lambda: (first.part(8), second.part(8)) == (4, 4))
+
+
+def part_seen_at(rank: int, store_s: float, tmp_path: Path) -> int:
+    """What one of two machines has of 7 places that has looked when the store's clock said so."""
+    objects = [tmp_path / f"{name}.1.json" for name in "ab"]
+    folder = SimpleNamespace(listed=lambda: dict.fromkeys(objects, SimpleNamespace(st_mtime=store_s)))
+    machine = Machines(cast(RemotePath, folder), tmp_path)
+    machine._beat("ab"[rank], cast(RemotePath, objects[rank]), b"")
+    machine._joined_s = 0
+    return machine.part(7)
+
+
+def test_an_odd_place_goes_round_and_is_nobodys_while_it_does(tmp_path: Path) -> None:
+    begin_s = 1_000_000 * machines.TURN_S
+    seen = [
+        (seconds, [part_seen_at(rank, begin_s + seconds, tmp_path) for rank in (0, 1)])
+        for seconds in range(-10, int(machines.TURN_S) + 20)
+    ]
+    for first_s, (first, _) in seen:
+        for second_s, (_, second) in seen:
+            if abs(first_s - second_s) < machines.JOIN_S:  # both still hold
+                assert first + second <= 7
+    turns = [next(parts for at_s, parts in seen if at_s == seconds) for seconds in (-1, 30, int(machines.TURN_S) + 18)]
+    assert turns in ([[4, 3], [3, 4], [4, 3]], [[3, 4], [4, 3], [3, 4]])
 
 
 def test_processes_of_one_machine_are_one(make: Make) -> None:
