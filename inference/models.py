@@ -199,12 +199,10 @@ class Models:
         request = Request(asked.prompt, sampling, indices, asked.continuation, arrived)
         try:
             return await self._kept(asked, wanted, request, stored, noted)
-        except BudgetUsedUp as error:
+        except (CallError, BudgetUsedUp) as error:
             self._keep(asked, wanted, error.partial, max_tokens, stored)
-            raise
-        except CallError as error:
-            self._keep(asked, wanted, error.partial, max_tokens, stored)
-            error.key = wanted[min(len(error.partial.completions), len(wanted) - 1)]
+            if isinstance(error, CallError):
+                error.key = wanted[min(len(error.partial.completions), len(wanted) - 1)]
             raise
 
     async def _kept(
@@ -255,12 +253,9 @@ class Models:
                 guard = await self._watch.guard(role)
             with guarded_by(guard), allowed_by(allowance):
                 taken = await endpoint.generate(request)
-        except BudgetUsedUp as error:
+        except (CallError, BudgetUsedUp) as error:
             taken = error.partial
-            raise
-        except CallError as error:
-            taken = error.partial
-            if guard is not None:
+            if guard is not None and isinstance(error, CallError):
                 guard.ended(error)
             raise
         finally:

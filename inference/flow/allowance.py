@@ -20,23 +20,26 @@ class Allowance:
 
     def __init__(self, budget: Budget, expected: Cost, cost_of: Callable[[Usage], Cost]) -> None:
         self._budget, self._expected, self._cost_of = budget, expected, cost_of
-        self._known = NOTHING
+        self._told = self._settled = NOTHING
         self._unknown = Cost()
-        self._is_reserved = False
+        self._is_reserved = self._has_tried = False
 
     async def begin(self) -> None:
         """Before the first request: wait until it fits. Raises BudgetUsedUp."""
         await self._budget.reserve(self._expected)
         self._is_reserved = True
 
-    async def again(self, taken: Usage) -> None:
-        """Before another request: what the one before has ``taken`` is spent, and this one waits until it fits.
+    async def next_try(self) -> None:
+        """Before each try: from the second on, what was told of those before is spent, and this one waits until it
+        fits. Raises BudgetUsedUp."""
+        if self._has_tried:
+            self._settle(self._told)
+            await self.begin()
+        self._has_tried = True
 
-        Raises BudgetUsedUp.
-        """
-        self._settle(self._cost_of(taken))
-        self._known += taken
-        await self.begin()
+    def took(self, usage: Usage) -> None:
+        """A try has ended, and took this."""
+        self._told += usage
 
     def hedged(self) -> bool:
         """Whether a second copy of the request under way fits, beside all that is; it is to end with
@@ -55,13 +58,14 @@ class Allowance:
 
     def end(self, taken: Usage, prompt: str, samples: int) -> None:
         """After the last request: ``taken`` is what all of them took, for so many samples of the prompt."""
-        rest = self._cost_of(taken) - self._cost_of(self._known)
-        self._settle(rest, prompt, samples, taken.tokens_out)
+        self._settle(taken, prompt, samples, taken.tokens_out)
 
-    def _settle(self, cost: Cost, prompt: str = "", samples: int = 0, tokens_out: int = 0) -> None:
+    def _settle(self, taken: Usage, prompt: str = "", samples: int = 0, tokens_out: int = 0) -> None:
+        """All that the call has ``taken`` so far stands in place of what was reserved, if anything still is."""
         if self._is_reserved:
-            self._budget.settle(self._expected, cost + self._unknown, prompt, samples, tokens_out)
-            self._is_reserved, self._unknown = False, Cost()
+            cost = self._cost_of(taken) - self._cost_of(self._settled) + self._unknown
+            self._budget.settle(self._expected, cost, prompt, samples, tokens_out)
+            self._settled, self._unknown, self._is_reserved = taken, Cost(), False
 
 
 _allowance: ContextVar[Allowance | None] = ContextVar("allowance", default=None)

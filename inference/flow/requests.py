@@ -68,12 +68,9 @@ class Flow:
             message = f"{self._settings.model} is not declared to {reason}"
             raise CallError(Failure.UNSUPPORTED, message, partial=NOT_SENT)
         parts: list[Reply] = []
-        allowance = allowance_of_call()
         while (got := sum(len(part.completions) for part in parts)) < len(request.indices):
             n = min(len(request.indices) - got, self._settings.samples_per_request)
             try:
-                if parts and allowance is not None:
-                    await allowance.again(parts[-1].usage)
                 parts.append(await self._with_retries(request, n, _telling(self._counting(send), got)))
             except (CallError, BudgetUsedUp) as error:
                 error.partial = joined([*parts, error.partial])
@@ -104,20 +101,26 @@ class Flow:
         async def attempt() -> Reply:
             if guard is not None:
                 await guard.over()
-            if failed and allowance is not None:
-                await allowance.again(failed[-1].usage)
+            if allowance is not None:
+                await allowance.next_try()
+            taken = NOT_SENT
             try:
-                return await self._hedged(request, n, send, rank=-len(failed))
+                taken = await self._hedged(request, n, send, rank=-len(failed))
             except CallError as error:
-                failed.append(error.partial)
+                taken = error.partial
+                failed.append(taken)
                 error.partial = _retried(joined(failed), len(failed) - 1)
                 raise
+            finally:
+                if allowance is not None:
+                    allowance.took(taken.usage)
+            return taken
 
         while True:
             try:
                 reply = await retried(attempt, self._settings.max_retries)
             except BudgetUsedUp as error:
-                error.partial = _retried(joined(failed), len(failed) - 1)
+                error.partial = _retried(joined(failed), max(0, len(failed) - 1))
                 raise
             except CallError as error:  # tries at a server that is away don't count
                 if guard is None or not await guard.is_away(error):

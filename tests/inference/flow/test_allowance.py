@@ -1,6 +1,5 @@
 """A budget over all requests of one call: its parts, its tries again, second copies, and those that were given up."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -35,7 +34,7 @@ def spent(send: Script, limit: int | None, n: int = 1, **settings: Any) -> tuple
         except (CallError, BudgetUsedUp) as failed:
             taken, end = failed.partial, failed
         allowance.end(taken.usage, "p", len(taken.completions))
-        await budget.reserve(Cost()) if not budget.exhausted else None  # nothing is left under way
+        assert not any(each.requests for each in budget._ledger.processes.values()), "nothing is left under way"
         return end, budget
 
     return run(main())
@@ -56,6 +55,15 @@ def test_samples_that_are_asked_for_one_by_one_end_with_the_budget() -> None:
     assert isinstance(end, BudgetUsedUp)
     assert len(end.partial.completions) == len(send.began_s) == 7
     assert budget.spent == Cost(0.0, 9_800)
+
+
+def test_a_try_again_within_a_part_is_counted_once() -> None:
+    paid = reply(tokens=1000)
+    send = Script(error(Failure.EMPTY, partial=paid), *[reply("a", tokens=1000)] * 9)
+    end, budget = spent(send, limit=10_000, n=9, samples_per_request=1)
+    assert isinstance(end, BudgetUsedUp)
+    assert len(send.began_s) == 5 and len(end.partial.completions) == 4
+    assert budget.spent == Cost(0.0, 10_000)
 
 
 @pytest.mark.parametrize(("limit", "copies"), [(None, 2), (10_000, 2), (2000, 1)])
@@ -83,5 +91,4 @@ def test_requests_that_were_not_waited_for_are_spent_as_expected() -> None:
 
 def test_outside_of_a_call_there_is_no_allowance() -> None:
     send = Script(error(), reply("a"))
-    assert asyncio.iscoroutine(waiting := Flow(flow_settings()).collect(request(), send))
-    assert run(waiting).completions[0].text == "a"
+    assert run(Flow(flow_settings()).collect(request(), send)).completions[0].text == "a"

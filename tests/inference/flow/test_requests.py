@@ -292,10 +292,8 @@ def test_tokens_a_minute_hold_for_what_is_sent_before_the_first_reply(tokens_out
 @pytest.mark.parametrize(("failure", "later_s"), [(Failure.BAD_REQUEST, 0.0), (Failure.TIMEOUT, 1.0)])
 def test_a_request_that_was_refused_takes_no_tokens(failure: Failure, later_s: float) -> None:
     async def main() -> float:
-        flow, send = (
-            Flow(flow_settings(tokens_per_minute=60_000, max_retries=0)),
-            Script(error(failure, partial=NOT_SENT)),
-        )
+        flow = Flow(flow_settings(tokens_per_minute=60_000, max_retries=0))
+        send = Script(error(failure, partial=NOT_SENT))
         asked = Request(PROMPT, Sampling(max_tokens=2000), (0,))
         with pytest.raises(CallError):
             await flow.collect(asked, send)
