@@ -18,7 +18,14 @@ from schemas.arrow import hub_schema
 
 SFT = hub_schema([("id", pa.string()), ("prompt", TURNS_IN_PARTS), ("completion", TURNS_IN_PARTS), IMAGES])
 RL = hub_schema(
-    [("id", pa.string()), ("prompt", TURNS_IN_PARTS), IMAGES, ("answer", pa.string()), (COLUMN, pa.string())]
+    [
+        ("id", pa.string()),
+        ("stream", pa.string()),
+        ("prompt", TURNS_IN_PARTS),
+        IMAGES,
+        ("answer", pa.string()),
+        (COLUMN, pa.string()),
+    ]
 )
 
 
@@ -33,6 +40,7 @@ def open_rl(folder: Path, target: Target) -> ParquetWriter:
     def record(row: ExportRow) -> Record:
         return {
             "id": row.id,
+            "stream": row.stream or None,
             "prompt": in_parts(row),
             "images": embedded(row.images),
             "answer": row.text("answer"),

@@ -202,7 +202,10 @@ class RowReward:
             streams = [stream for stream, _ in self._ready(*key).row.streams]
             if missing := [stream for stream in streams if stream not in found]:
                 said = f"the question {key[1]!r:.80} has no response of the stream {missing[0]} in this call"
-                raise BadReference(f"{said}: reward.recipe = {self.recipe.name!r} compares its streams")
+                raise BadReference(
+                    f"{said}: reward.recipe = {self.recipe.name!r} compares its streams: keep the rows in the order of "
+                    "the export (no shuffling), and an even number of prompts in each call (docs/exports.md)"
+                )
 
     def _read(self, folder: Path, id: str) -> Readied:
         return self._reward.ready(self._shards(folder).named(id))

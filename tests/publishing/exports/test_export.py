@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.commands import cli
-from publishing.exports import export as export_module
+from publishing.exports import sides
 from publishing.exports.errors import REASONS, ExportError
 from publishing.exports.export import SUMMARY
 from publishing.exports.registry import FORMATS, export_format
@@ -243,15 +243,15 @@ def test_a_stopped_command_leaves_nothing(
     number: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_run(tmp_path / "run", [sft(f"q{number}") for number in range(5)])
-    write_row = export_module._write_row
+    ready_rows = sides.ready_rows
 
-    def interrupted(fields: dict, side: str, row: int, *rest: Any) -> None:
-        write_row(fields, side, row, *rest)
+    def interrupted(fields: dict, side: str, row: int, *rest: Any) -> Any:
         if row == 3:
             assert list(tmp_path.glob(".out.*/images/*/*")), "it is under way"
             signal.raise_signal(number)
+        return ready_rows(fields, side, row, *rest)
 
-    monkeypatch.setattr(export_module, "_write_row", interrupted)
+    monkeypatch.setattr(sides, "ready_rows", interrupted)
     words = ["export", str(run), "--format", "jsonl", "--family", "plain", "--output", str(tmp_path / "out")]
     assert cli.main(words) == 130
     assert "interrupted" in capsys.readouterr().err
