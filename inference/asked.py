@@ -56,9 +56,17 @@ class Asked:
             cost_usd=cost_of(settings, taken).usd,
             worth_usd=sum(worth_usd),
         )
-        name, sha256 = self.prompt.name, self.prompt.sha256
+        answered_by = tuple(self.have[key].completion.answered_by for key in keys)
         return Call(
-            self.role, name, sha256, settings.model, keys, usage, stage_of_call(), worth_usd if any(worth_usd) else ()
+            self.role,
+            self.prompt.name,
+            self.prompt.sha256,
+            settings.model,
+            keys,
+            usage,
+            stage_of_call(),
+            worth_usd if any(worth_usd) else (),
+            answered_by if any(answered_by) else (),
         )
 
 

@@ -68,13 +68,15 @@ class Request:
 class Completion:
     """One sample of a model. ``reasoning`` is what a server returns apart from the text, "" if nothing.
 
-    Only a scored continuation has ``logprobs`` (nats), one for each of its tokens.
+    Only a scored continuation has ``logprobs`` (nats), one for each of its tokens. ``answered_by`` is the model that
+    the server names in its response, "" where that is the one asked for, or none.
     """
 
     text: str
     reasoning: str = ""
     finish_reason: str = "stop"
     logprobs: tuple[float, ...] = ()
+    answered_by: str = ""
 
 
 @dataclass(frozen=True)

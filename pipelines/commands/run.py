@@ -20,6 +20,7 @@ from schemas.text import counted, printable, say
 
 MAX_DETAIL_CHARS = 160
 MAX_CHANGES = 12
+MAX_MODELS = 3
 
 
 def run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
@@ -87,6 +88,7 @@ def summary_text(summary: RunSummary, output: str) -> str:
         *_no_rows(summary),
         *_nothing_from(summary),
         f"model calls: {usage.requests} sent, {replies} from the cache, ${usage.cost_usd:.2f}, {summary.wall_s:.1f} s",
+        *_answered(summary),
         *_paid(summary),
         *_replaced(summary, output),
         f"report: {joined(output, 'report.html')}",
@@ -125,6 +127,21 @@ def _advice(counts: Counts, reason: str) -> str:
     """What to do where one reason leaves no rows."""
     band = {"too_hard": "low", "too_easy": "high"}.get(reason)
     return f": to see traces all the same, add --set difficulty.include_{band}=true" if band else ""
+
+
+def _answered(summary: RunSummary) -> list[str]:
+    """A line for each endpoint whose server named another model than the one asked for."""
+    lines = []
+    for name, figures in summary.answered.items():
+        named = [
+            f"{model} ({counted(replies, 'reply', 'replies')})"
+            for model, replies in list(figures.answered.items())[:MAX_MODELS]
+        ]
+        left = len(figures.answered) - len(named)
+        others = f", and {left} more" if left else ""
+        said = f"{name} was asked for {figures.asked}, and answered as {', '.join(named)}{others}"
+        lines.append(f"note: {printable(said)}")
+    return lines
 
 
 def _paid(summary: RunSummary) -> list[str]:

@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import json
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +40,7 @@ from publishing.card import write_card
 from publishing.report import write_report
 from schemas.config import config_sha256, to_toml
 from schemas.revision import code_revision
-from schemas.run_summary import TRAINING_SETS, RunSummary, StageFigures, TargetFigures
+from schemas.run_summary import TRAINING_SETS, AnsweredFigures, RunSummary, StageFigures, TargetFigures
 from schemas.storage import is_remote
 from stages.draw_questions import Draw
 from stages.plumbing.metrics import clear_board
@@ -200,6 +201,7 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
         ledger=ledger(figures.asked, paid),
         judges=agreements(figures.labels),
         roles={role: plan.models.endpoint(role).model for role in plan.roles},
+        answered=_answered(plan, figures),
         self_judged=plan.models.self_judging,
         self_checked=plan.models.self_checking,
         config_sha256=config_sha256(plan.settings),
@@ -214,6 +216,16 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
         paid=Spending(plan.folder.root).total(),
         files=files,
     )
+
+
+def _answered(plan: Plan, figures: Figures) -> dict[str, AnsweredFigures]:
+    """The endpoints whose servers named another model than the one asked for, with the replies of each name."""
+    found: dict[str, AnsweredFigures] = {}
+    for role, models in figures.answered.items():
+        name, asked = plan.models.endpoint_name(role), plan.models.endpoint(role).model
+        before = found[name].answered if name in found else {}
+        found[name] = AnsweredFigures(asked, dict((Counter(before) + Counter(models)).most_common()))
+    return found
 
 
 def stage_figures(recipe: Recipe, figures: Figures) -> dict[str, StageFigures]:
