@@ -56,7 +56,9 @@ class Asked:
             cost_usd=cost_of(settings, taken).usd,
             worth_usd=sum(worth_usd),
         )
-        answered_by = tuple(self.have[key].completion.answered_by for key in keys)
+        completions = [self.have[key].completion for key in keys]
+        answered_by = tuple(completion.answered_by for completion in completions)
+        taken_from = tuple(completion.taken_from for completion in completions)
         return Call(
             self.role,
             self.prompt.name,
@@ -67,6 +69,7 @@ class Asked:
             stage_of_call(),
             worth_usd if any(worth_usd) else (),
             answered_by if any(answered_by) else (),
+            taken_from if any(taken_from) else (),
         )
 
 

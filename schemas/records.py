@@ -96,8 +96,9 @@ class Call:
 
     ``keys`` are those of the samples that it got. ``worth_usd`` is what each of these costs when nothing is in the
     cache, () where that is nothing: it says the same however often the call is made. ``answered_by`` is the model that
-    the server named of each, "" where it is ``model``, and () where it is so of all. ``usage`` is what this call took
-    here and now, which is less when it is made again.
+    the server named of each, "" where it is ``model``, and () where it is so of all; ``taken_from`` likewise the run
+    folder from whose cache each was taken over. ``usage`` is what this call took here and now, which is less when it is
+    made again.
     """
 
     role: str
@@ -109,6 +110,7 @@ class Call:
     stage: str = ""
     worth_usd: tuple[float, ...] = ()
     answered_by: tuple[str, ...] = ()
+    taken_from: tuple[str, ...] = ()
 
 
 @record

@@ -152,6 +152,8 @@ class RunSummary:
         ledger: calls by role.
         judges: how far two judges agreed, by scorer.
         roles: the model that played each role.
+        taken_over: by run folder beside this one, how many of the replies were taken over from its cache.
+        fresh_since: since when replies count for this run folder (``--fresh``); None where all do.
         answered: by endpoint, where its server named another model than the one asked for.
         prompts: those that the run may send, with their SHA-256.
         artifacts: the names of further files in the run folder.
@@ -181,6 +183,8 @@ class RunSummary:
     artifacts: tuple[str, ...] = ()
     judges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     answered: Mapping[str, AnsweredFigures] = field(default_factory=dict)
+    taken_over: Mapping[str, int] = field(default_factory=dict)
+    fresh_since: str | None = None
     target: TargetFigures | None = None
     budget: BudgetFigures | None = None
     forecast: Mapping[str, float] | None = None

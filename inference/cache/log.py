@@ -69,8 +69,9 @@ def encode_body(completion: Completion) -> str:
     }
     if completion.logprobs:
         fields["logprobs"] = completion.logprobs
-    if completion.answered_by:
-        fields["answered_by"] = completion.answered_by
+    for name in ("answered_by", "taken_from"):
+        if getattr(completion, name):
+            fields[name] = getattr(completion, name)
     return json.dumps(fields, allow_nan=False)
 
 
@@ -203,11 +204,12 @@ def _check(fields: dict[str, Any]) -> None:
 def _completion(fields: Any) -> Completion:
     if not isinstance(fields, dict):
         raise ValueError("a reply is an object")
-    texts = [*(fields.get(name) for name in ("text", "reasoning", "finish_reason")), fields.get("answered_by", "")]
+    texts = [fields.get(name) for name in ("text", "reasoning", "finish_reason")]
+    texts += [fields.get(name, "") for name in ("answered_by", "taken_from")]
     logprobs = fields.get("logprobs", [])
     if not all(type(text) is str for text in texts) or not isinstance(logprobs, list):
         raise ValueError("a reply has a text, a reasoning and a finish reason")
     if not all(type(value) in (int, float) and -_MAX_NUMBER < value < _MAX_NUMBER for value in logprobs):
         raise ValueError("log-probabilities are finite numbers")
-    text, reasoning, finish_reason, answered_by = map(str, texts)
-    return Completion(text, reasoning, finish_reason, tuple(float(value) for value in logprobs), answered_by)
+    text, reasoning, finish_reason, *named = map(str, texts)
+    return Completion(text, reasoning, finish_reason, tuple(float(value) for value in logprobs), *named)

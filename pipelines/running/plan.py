@@ -33,7 +33,9 @@ from stages.sources.registry import format_of
 
 @dataclass(frozen=True)
 class RunArguments:
-    """What the command line says of a run. ``measure`` counts what each record takes, for a preview's forecast."""
+    """What the command line says of a run. ``fresh`` uses no reply that was asked for before this command
+    (:mod:`pipelines.running.freshness`); ``measure`` counts what each record takes, for a preview's forecast.
+    """
 
     pipeline: str
     input: str
@@ -47,6 +49,7 @@ class RunArguments:
     target_sft: int | None = None
     budget: RunBudget = field(default_factory=RunBudget)
     measure: bool = False
+    fresh: bool = False
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ _CALL = pa.struct(
         ("keys", pa.list_(pa.string())),
         ("worth_usd", pa.list_(pa.float64())),
         ("answered_by", pa.list_(pa.string())),
+        ("taken_from", pa.list_(pa.string())),
     ]
 )
 _LABELS = pa.struct([("scorer", pa.string()), ("first", pa.string()), ("second", pa.string())])
@@ -35,8 +36,8 @@ ENDS_SCHEMA = pa.schema(
         ("labels", pa.list_(_LABELS)),
     ]
 )
-"""A row for each end. ``worth_usd`` has a value for each key, or none where all are 0, and ``answered_by`` likewise, or
-none where the model that was asked for gave all; ``labels`` are what two judges said of the same trace."""
+"""A row for each end. ``worth_usd`` has a value for each key, or none where all are 0; so have ``answered_by`` and
+``taken_from``, or none where all are ""; ``labels`` are what two judges said of the same trace."""
 READ_SCHEMA = pa.schema([("number", pa.int64()), ("id", pa.string())])
 """A row for each record that was read: its number in the input, and its id."""
 
@@ -83,4 +84,5 @@ def call_row(call: Call) -> dict[str, Any]:
         "keys": [key[:KEY_CHARS] for key in call.keys],
         "worth_usd": list(call.worth_usd),
         "answered_by": list(call.answered_by),
+        "taken_from": list(call.taken_from),
     }
