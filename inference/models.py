@@ -1,7 +1,7 @@
 """Models by role: cache first, identical calls in flight joined, every call accounted for."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from inference.flow.in_flight import one_in_flight
 from inference.flow.quota import Quotas
 from inference.flow.sliced_budget import budget_of
 from inference.flow.watch import Watch
-from inference.request import Continuation, Reply, Request, Sampling, cache_key, estimated_tokens, joined
+from inference.request import Continuation, Reply, Request, Sampling, cache_key, estimated_tokens, fresh_key, joined
 from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt
 from schemas.usage import Usage
@@ -102,8 +102,9 @@ class Models:
         """
         endpoint = self.endpoint(role)
         model, revision = endpoint.settings.model, endpoint.revision
-        keys = tuple(cache_key(model, revision, prompt, sampling, i, continuation) for i in range(sampling.n))
-        have = self._cached(role, model, prompt.name, keys)
+        requested = [cache_key(model, revision, prompt, sampling, i, continuation) for i in range(sampling.n)]
+        keys = tuple(fresh_key(key, self.settings.fresh_since) for key in requested)
+        have = self._cached(role, model, prompt.name, dict(zip(keys, requested, strict=True)))
         asked = Asked(role, endpoint, prompt, sampling, continuation, keys, have)
         try:
             await self._complete(asked)
@@ -113,10 +114,12 @@ class Models:
         completions = tuple(asked.have[key].completion for key in keys)
         return Answered(completions, asked.call(int(repair)))
 
-    def _cached(self, role: str, model: str, prompt: str, keys: tuple[str, ...]) -> dict[str, Kept]:
-        """The kept replies among ``keys``; what only a neighbour has is taken over: it may be removed."""
+    def _cached(self, role: str, model: str, prompt: str, keys: Mapping[str, str]) -> dict[str, Kept]:
+        """The kept replies among ``keys``, each with the key of its request; what only a neighbour has is taken over:
+        it may be removed.
+        """
         have = self._cache.get(keys)
-        missing = [key for key in keys if key not in have]
+        missing = {key: requested for key, requested in keys.items() if key not in have}
         found = self._neighbours.get(missing) if missing else {}
         if found:
             have |= self._cache.put(

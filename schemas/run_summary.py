@@ -115,6 +115,17 @@ class PaidFigures:
 
 
 @dataclass(frozen=True)
+class AnsweredFigures:
+    """The model that an endpoint was ``asked`` for, and the others that its server named, with the number of replies.
+
+    Servers answer a name with a dated one or with a path; another model may be behind it.
+    """
+
+    asked: str
+    answered: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class FileEntry:
     """A file of the run: its size and SHA-256, and of a shard its rows and the digest of their ids in order."""
 
@@ -141,6 +152,9 @@ class RunSummary:
         ledger: calls by role.
         judges: how far two judges agreed, by scorer.
         roles: the model that played each role.
+        taken_over: by run folder beside this one, how many of the replies were taken over from its cache.
+        fresh_since: since when replies count for this run folder (``--fresh``); None where all do.
+        answered: by endpoint, where its server named another model than the one asked for.
         prompts: those that the run may send, with their SHA-256.
         artifacts: the names of further files in the run folder.
         forecast: a preview's sums over its records; None for other runs.
@@ -168,6 +182,9 @@ class RunSummary:
     sets: tuple[str, ...] = TRAINING_SETS
     artifacts: tuple[str, ...] = ()
     judges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    answered: Mapping[str, AnsweredFigures] = field(default_factory=dict)
+    taken_over: Mapping[str, int] = field(default_factory=dict)
+    fresh_since: str | None = None
     target: TargetFigures | None = None
     budget: BudgetFigures | None = None
     forecast: Mapping[str, float] | None = None
@@ -224,6 +241,8 @@ class RunSummary:
         for name in ("sets", "artifacts"):
             if name in fields:
                 known[name] = tuple(map(str, fields[name]))
+        if "answered" in fields:
+            known["answered"] = {name: AnsweredFigures(**each) for name, each in fields["answered"].items()}
         if "target" in fields:
             known["target"] = TargetFigures(**fields["target"] | {"waves": tuple(fields["target"]["waves"])})
         if "budget" in fields:

@@ -158,7 +158,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="draw questions in waves, in the order of a hash of their ids, until N SFT rows are kept; exactly N",
     )
     _add_budget(run)
-    run.add_argument("--cache", metavar="FOLDER", help="keep replies here instead of in RUN/cache")
+    _add_replies(run)
     run.add_argument(
         "--resume",
         choices=("auto", "never"),
@@ -179,7 +179,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="forecast hours of workers too; without it for workers elsewhere only",
     )
     _add_budget(preview)
-    preview.add_argument("--cache", metavar="FOLDER", help="keep replies here instead of in RUN/cache")
+    _add_replies(preview)
     validate = commands.add_parser(
         "validate", help="check config, input, prompts and endpoints; generate nothing", allow_abbrev=False
     )
@@ -216,6 +216,15 @@ def _add_budget(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--budget-tokens", type=int, metavar="N", help="stop calling models when N tokens, in and out, are used"
+    )
+
+
+def _add_replies(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cache", metavar="FOLDER", help="keep replies here instead of in RUN/cache")
+    parser.add_argument(
+        "--fresh",
+        action="store_true",
+        help="use no reply from before this command, of this run or another; if it does not finish, it goes on",
     )
 
 

@@ -100,7 +100,7 @@ def _rounded(share: float | None) -> float | None:
 
 
 def _print_run(console: Console, run: Path, sql: str | None) -> None:
-    summary = read_summary(run)
+    summary = read_summary(run, digests=True)
     with open_tables(run, summary) as connection:
         try:
             if sql is None:
@@ -115,7 +115,7 @@ def _write_run(run: Path, sql: str | None, as_csv: bool) -> None:
     """Write figures or rows for programs, whole. Raises InspectError."""
     if as_csv and sql is None:
         raise InspectError("--csv writes the rows of one query: give it with --sql, or take --json for all figures")
-    summary = read_summary(run)
+    summary = read_summary(run, digests=True)
     with open_tables(run, summary) as connection:
         try:
             if sql is None:

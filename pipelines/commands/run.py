@@ -1,6 +1,7 @@
 """``beam run`` and ``beam preview``: from the command line to a run, and its end in a few lines."""
 
 import argparse
+import os
 from collections.abc import Sequence
 
 from pipelines.running.budget import RunBudget
@@ -10,6 +11,7 @@ from pipelines.running.interrupts import stopped_like_an_interrupt
 from pipelines.running.job_check import check_job, is_dry_run
 from pipelines.running.plan import RunArguments, make_plan
 from pipelines.running.run import execute
+from pipelines.running.run_folder import local_path, real_path
 from pipelines.running.runner import pipeline_options
 from pipelines.running.worker_hours import workers_text
 from pipelines.shipping.ship import goes_elsewhere
@@ -20,6 +22,7 @@ from schemas.text import counted, printable, say
 
 MAX_DETAIL_CHARS = 160
 MAX_CHANGES = 12
+MAX_MODELS = 3
 
 
 def run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
@@ -73,6 +76,7 @@ def _run_arguments(
         target_sft=getattr(parsed, "target_sft", None),
         budget=RunBudget(parsed.budget_usd, parsed.budget_tokens),
         measure=measure,
+        fresh=parsed.fresh,
     )
 
 
@@ -87,6 +91,8 @@ def summary_text(summary: RunSummary, output: str) -> str:
         *_no_rows(summary),
         *_nothing_from(summary),
         f"model calls: {usage.requests} sent, {replies} from the cache, ${usage.cost_usd:.2f}, {summary.wall_s:.1f} s",
+        *_taken_over(summary, output),
+        *_answered(summary),
         *_paid(summary),
         *_replaced(summary, output),
         f"report: {joined(output, 'report.html')}",
@@ -125,6 +131,37 @@ def _advice(counts: Counts, reason: str) -> str:
     """What to do where one reason leaves no rows."""
     band = {"too_hard": "low", "too_easy": "high"}.get(reason)
     return f": to see traces all the same, add --set difficulty.include_{band}=true" if band else ""
+
+
+def _taken_over(summary: RunSummary, output: str) -> list[str]:
+    """A line for each run from which replies were taken over, and one where earlier replies do not count."""
+    lines = [
+        f"{counted(replies, 'reply', 'replies')} from {beside(output, name)} (--fresh takes over none)"
+        for name, replies in summary.taken_over.items()
+    ]
+    since = summary.fresh_since
+    return [*lines, f"fresh: no reply from before {since} was used"] if since else lines
+
+
+def beside(output: str, name: str) -> str:
+    """The run folder ``name`` beside that of ``--output``, as a user would name it."""
+    there = real_path(output).parent / name
+    return str(there) if local_path(output).is_absolute() else os.path.relpath(there)
+
+
+def _answered(summary: RunSummary) -> list[str]:
+    """A line for each endpoint whose server named another model than the one asked for."""
+    lines = []
+    for name, figures in summary.answered.items():
+        named = [
+            f"{model} ({counted(replies, 'reply', 'replies')})"
+            for model, replies in list(figures.answered.items())[:MAX_MODELS]
+        ]
+        left = len(figures.answered) - len(named)
+        others = f", and {left} more" if left else ""
+        said = f"{name} was asked for {figures.asked}, and answered as {', '.join(named)}{others}"
+        lines.append(f"note: {printable(said)}")
+    return lines
 
 
 def _paid(summary: RunSummary) -> list[str]:

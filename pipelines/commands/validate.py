@@ -1,6 +1,6 @@
 """``beam validate``: what a run would be made of, and whether it can be done; nothing is generated.
 
-The first records are read for real, and one is shown as its row asks it.
+All records are read for real, of a large input the first ones, and one is shown as its row asks it.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     say(f"pipeline: {plan.recipe.name}")
     total = count_records(plan.context.sources)
     say(f"input: {plan.input.name}, {'unknown number of records' if total is None else counted(total, 'record')}")
-    usable = _look_at_records(plan)
+    usable = _look_at_records(plan, total)
     media = scan_media(plan.context.sources, plan.settings.input)
     sent = plan.recipe.prompts_sent(plan.models_asked, plan.settings, clips=media.videos > 0 or not media.records)
     say(f"prompts: {', '.join(load_prompt(name).name for name in sent)}")
@@ -69,13 +69,16 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     return 0 if healthy and usable and not problems else 2
 
 
-def _look_at_records(plan: Plan) -> bool:
-    """Print what the first records are; returns whether any of them can be used."""
+def _look_at_records(plan: Plan, total: int | None) -> bool:
+    """Print what the records are, of which the input has ``total`` (None: not known); returns whether any of them can
+    be used.
+    """
     rows, columns = plan.settings.input, plan.input.columns
     if columns:
         say(f"columns: {', '.join(sorted(columns))}")
     sample = sample_records(plan.context.sources, rows, plan.context.roots, getattr(plan.settings, "video", None))
-    say(f"first {counted(sample.read, 'record')}: {len(sample.drafts)} can be used")
+    of = "records, of an unknown number" if total is None else f"of {counted(total, 'record')}"
+    say(f"read {sample.read} {of}: {len(sample.drafts)} can be used")
     for problem in sample.problems[:MAX_PROBLEMS]:
         where = f"the first is number {problem.first_number}"
         say(f"  {problem.reason}, {counted(problem.records, 'record')} ({where}): {problem.detail}")

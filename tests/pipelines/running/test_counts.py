@@ -107,6 +107,15 @@ def test_calls_and_what_they_are_worth(tmp_path: Path) -> None:
     assert found.forecast == {"records": 2, "calls": 3, "calls_squared": 5, **usd}
 
 
+def test_replies_of_other_models_count_once_each(tmp_path: Path) -> None:
+    """By the name that the server gave; two records use reply 2, and two roles reply 5."""
+    named = replace(call("verify", 1, 2, 3), answered_by=("old", "", "new"))
+    others = [replace(call("verify", 2, 3, 4), answered_by=("", "new", "new")), call("verify", 6)]
+    shared = [replace(call("point", 5, role=role), answered_by=("path/x",)) for role in ("pointer", "detector")]
+    found = figures(tmp_path, [A, B], sft=[end("a", [], [named, *shared])], rl=[end("b", [], others)])
+    assert found.answered == {"judge": {"new": 2, "old": 1}, "detector": {"path/x": 1}}
+
+
 def test_what_was_written_twice_counts_once(tmp_path: Path) -> None:
     """A runner writes a shard twice; one of the two reached the manifest."""
     folder = write_job(tmp_path, [A], {"sft": [end("a", ["ingest"], [call("verify", 1)])]})
