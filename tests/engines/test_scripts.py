@@ -20,6 +20,8 @@ server = socket.create_server(("127.0.0.1", int(sys.argv[1].split("=")[1])))
 time.sleep(60)' "${{@: -1}}"
 """
 ENDS = "#!/bin/bash\nfor line in $(seq 100); do echo line $line; done\necho no such flag >&2\nexit 2\n"
+MAVEN = '#!/bin/bash\nfolder=${@: -1}\nmkdir -p "${folder#*=}"\ntouch "${folder#*=}/a"\n'
+"""Brings one jar into the folder of -DoutputDirectory."""
 Start = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -76,6 +78,25 @@ def test_jars_of_another_pom_are_not_used(engine: str, start: Start, tmp_path: P
     (tmp_path / "parts" / engine).mkdir(parents=True)
     (tmp_path / "parts" / engine / "jars.pom").write_text("<project/>")
     assert f"missing: run scripts/{engine}/setup.sh" in start(engine).stderr
+
+
+def test_jars_are_fetched_once_for_each_pom(environment: dict[str, str], tmp_path: Path) -> None:
+    executable(tmp_path / "bin/java", "#!/bin/bash\n")
+    executable(
+        tmp_path / "bin/mvn", "#!/bin/bash\nfolder=${@: -1}; folder=${folder#*=}; mkdir -p $folder; touch $folder/a"
+    )
+    parts = tmp_path / "parts/flink"
+    env = environment | {"PATH": f"{tmp_path / 'bin'}:{environment['PATH']}"}
+
+    def set_up() -> list[str]:
+        subprocess.run([ROOT / "scripts/flink/setup.sh"], env=env, check=True, timeout=60)
+        return sorted(path.name for path in (parts / "jars").iterdir())
+
+    assert set_up() == ["a"]
+    (parts / "jars/b").touch()
+    assert set_up() == ["a", "b"], "nothing is fetched again"
+    (parts / "jars.pom").write_text("<project/>")
+    assert set_up() == ["a"], "what another pom has brought is gone"
 
 
 def test_what_ends_shows_the_end_of_its_log_and_nothing_stays(
