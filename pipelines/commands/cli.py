@@ -32,6 +32,10 @@ from schemas.text import printable, say
 NAMESAKES = ("beam", "beam-client")
 VERBOSE = "show what Beam and the stages log, and where an error came from"
 DATA = "a .csv, .jsonl, .json or .parquet file, a folder with records.jsonl, or a data set id"
+_NO_OPTIONS = (
+    "no option follows `--`: leave it out to run on this machine; if $(…) is to give the options, its command has "
+    "failed or printed none"
+)
 _EXAMPLES = """examples:
   beam init questions.csv --output my.toml
   beam run pipelines/grounded_cot.py --input data/sample --output runs/sample
@@ -55,7 +59,7 @@ _EXAMPLES = """examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    beam_options: list[str] = []
+    beam_options: list[str] | None = None
     if "--" in arguments:
         cut = arguments.index("--")
         arguments, beam_options = arguments[:cut], arguments[cut + 1 :]
@@ -89,12 +93,16 @@ def _is_no_engines(record: logging.LogRecord) -> bool:
     return record.module != "portable_runner"
 
 
-def _run_command(arguments: Sequence[str], beam_options: Sequence[str]) -> int:
+def _run_command(arguments: Sequence[str], beam_options: Sequence[str] | None) -> int:
+    """Do what ``arguments`` ask for; ``beam_options`` are what follows ``--``, None where there is no ``--``."""
     parsed = make_parser().parse_args(arguments)
+    if beam_options is not None and not any(option.strip() for option in beam_options):
+        say(f"beam: {_NO_OPTIONS}", file=sys.stderr)
+        return 2
     for name in namesakes():
         print(f"beam: the package {name} has a `beam` command too; uninstall it if the wrong one runs", file=sys.stderr)
     warnings.filterwarnings("ignore", category=FutureWarning)
-    return dispatch(parsed, beam_options)
+    return dispatch(parsed, beam_options or ())
 
 
 def namesakes(names: Sequence[str] = NAMESAKES) -> list[str]:

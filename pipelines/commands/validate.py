@@ -20,6 +20,7 @@ from pipelines.running.job_check import check_job
 from pipelines.running.plan import Plan, RunArguments, check_wiring, make_plan
 from pipelines.running.runner import pipeline_options
 from pipelines.running.sampling import sample_records
+from pipelines.running.workers import runner_line
 from prompts.loader import load_prompt
 from schemas.question_text import user_text
 from schemas.text import counted, say
@@ -30,13 +31,15 @@ MAX_PROBLEMS = 8
 
 def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     """Print what a run would be made of and whether it can be done; returns the exit code."""
-    check_job(pipeline_options(beam_options))
+    options = pipeline_options(beam_options)
+    check_job(options)
     plan = make_plan(
         RunArguments(parsed.pipeline, parsed.input, ".", parsed.config, parsed.overrides, beam_options=beam_options)
     )
     check_questions(plan.input, plan.settings.input)
     ends = check_wiring(plan).ends
     say(f"pipeline: {plan.recipe.name}")
+    say(runner_line(options))
     total = count_records(plan.context.sources)
     say(f"input: {plan.input.name}, {'unknown number of records' if total is None else counted(total, 'record')}")
     usable = _look_at_records(plan, total)

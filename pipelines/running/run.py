@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -35,7 +36,7 @@ from pipelines.running.runner import OptionError, choose_runner, pipeline_option
 from pipelines.running.spending import Spending
 from pipelines.running.telling import Made, telling
 from pipelines.running.waves import Wave, first_share, next_share, threshold
-from pipelines.running.workers import is_local
+from pipelines.running.workers import is_local, runner_line
 from pipelines.shipping.ship import shipped
 from prompts.loader import load_prompt
 from publishing.card import write_card
@@ -44,6 +45,7 @@ from schemas.config import config_sha256, to_toml
 from schemas.revision import code_revision
 from schemas.run_summary import TRAINING_SETS, AnsweredFigures, RunSummary, StageFigures, TargetFigures
 from schemas.storage import is_remote
+from schemas.text import say
 from stages.draw_questions import Draw
 from stages.plumbing.metrics import clear_board
 from stages.plumbing.recipe import Recipe, RunContext
@@ -69,6 +71,7 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
         plan.folder.prepare(plan.input.name, plan.input.fingerprint, arguments.resume, arguments.fresh)
         clear_board()
         spending = Spending(plan.folder.root, plan.folder.bring_notes)
+        say(runner_line(options), file=sys.stderr)
         with telling(plan, spending, arguments.output) as made:
             return _execute(plan, arguments, is_local(options), spending, made)
 
