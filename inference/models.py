@@ -15,8 +15,9 @@ from inference.endpoint import Endpoint, kind_of, open_endpoint
 from inference.errors import NOT_SENT, BudgetUsedUp, CallError, Failure, RunStopped
 from inference.families.base import Family
 from inference.flow.allowance import Allowance, allowed_by
+from inference.flow.breaker import Breaker
 from inference.flow.claims import Claiming
-from inference.flow.guard import guarded_by
+from inference.flow.guard import CallWatcher, guarded_by
 from inference.flow.in_flight import one_in_flight
 from inference.flow.quota import Quotas
 from inference.flow.sliced_budget import budget_of
@@ -52,6 +53,7 @@ class Models:
         self._neighbours = Neighbours(settings.neighbours if cached else ())
         self._quotas = Quotas(cache, settings.storage)
         self._endpoints: dict[str, Endpoint] = {}
+        self._breakers: dict[str, Breaker] = {}
         self._in_flight: dict[str, _Flight] = {}
 
     def endpoint(self, role: str) -> Endpoint:
@@ -67,6 +69,18 @@ class Models:
                     raise
                 raise RunStopped(str(error)) from error  # such as a key that is not there
         return self._endpoints[name]
+
+    def breaker(self, role: str) -> Breaker | None:
+        """What fails the calls of the role's endpoint while its server is away; None where nothing does."""
+        if not self.settings.fails_fast or kind_of(self.settings.endpoint(role).kind).in_process:
+            return None
+        name = self.settings.endpoint_name(role)
+        if name not in self._breakers:
+            self._breakers[name] = Breaker(self.endpoint(role).check)
+        return self._breakers[name]
+
+    async def _watcher(self, role: str) -> CallWatcher | None:
+        return self.breaker(role) if self._watch is None else await self._watch.guard(role)
 
     def repair_attempts(self, role: str) -> int:
         """How often a reply of the wrong form may be asked for again; a model in this process would repeat itself."""
@@ -252,8 +266,7 @@ class Models:
         await allowance.begin()
         taken = NOT_SENT
         try:
-            if self._watch is not None:
-                guard = await self._watch.guard(role)
+            guard = await self._watcher(role)
             with guarded_by(guard), allowed_by(allowance):
                 taken = await endpoint.generate(request)
         except (CallError, BudgetUsedUp) as error:

@@ -167,6 +167,7 @@ class ModelsSettings:
     ``budget_usd`` and ``budget_tokens`` bound what may be spent (None: no bound) by all processes of a run together.
     ``notes`` is the folder in which these note what they paid and which servers are away
     (:mod:`inference.flow.notes`); "" where there is no run, and then no endpoint is checked or waited for.
+    ``fails_fast``: calls to a server that is away fail at once, where there are no notes and the caller does not wait.
     ``neighbours`` are further caches on this machine, whose replies are taken over where they are wanted.
     ``fresh_since`` is the ISO time of the command before which no reply counts ("": all do).
     ``storage`` is how a remote cache and remote media are reached.
@@ -181,6 +182,7 @@ class ModelsSettings:
     budget_usd: float | None = None
     budget_tokens: int | None = None
     notes: str = ""
+    fails_fast: bool = False
     neighbours: tuple[Neighbour, ...] = ()
     fresh_since: str = ""
     storage: StorageSettings = STANDARD

@@ -54,6 +54,11 @@ class Argos(Recipe):
             Earned(self._reward(case, verified), verified.verdicts) for case, verified in zip(cases, found, strict=True)
         ]
 
+    @property
+    def runs(self) -> Sequence[Scorer]:
+        """See :class:`rewards.recipes.base.Recipe`."""
+        return tuple(scorer for scorer in self.scorers if scorer.name not in self.settings.skip)
+
     def check_served(self, roles: Collection[str]) -> None:
         """See :class:`rewards.recipes.base.Recipe`."""
         looks = {spatial.NAME, counting.NAME} - {*self.settings.skip}
