@@ -145,7 +145,8 @@ def compute_score(
     ground_truths: Sequence[str] | None = None,
     **given: Any,
 ) -> dict[str, float] | list[dict[str, float]]:
-    """verl: ``score`` and ``outcome`` of one response, or of each of a list (the batch manager's names in the plural).
+    """verl: ``score`` and the outcome's :func:`_figures`, of one response or of each of a list, which verl's batch
+    manager hands over under names in the plural.
 
     The row's reference is its ground truth. ``given`` may hold settings (``reward_kwargs``). Not for verl's
     ``rate_limited`` manager, which counts an error as 0.
@@ -161,15 +162,19 @@ def compute_score(
 
 
 def _for_verl(settings: Settings, score: Mapping[str, Any]) -> dict[str, float]:
-    """Always the same names, and no NaN: verl averages them."""
-    reward = _reward(settings, score)
-    return {"score": reward, "outcome": reward if score["outcome"] is None else score["outcome"]}
+    return {"score": _reward(settings, score), **_figures("outcome", score["outcome"])}
+
+
+def _figures(name: str, value: float | None) -> dict[str, float]:
+    """A verdict as finite numbers under the same keys for each response, for trainers that average them: its value, 0
+    where there is none, and 1 or 0: whether there is one.
+    """
+    return {f"{name}_or_0": value or 0.0, f"{name}_scored": float(value is not None)}
 
 
 def compute_score_easyr1(reward_inputs: Any, **given: Any) -> Any:
-    """EasyR1: ``overall``, ``format`` and ``accuracy`` of each input; of one alone where it is no list.
-
-    The latter two are NaN where they were not given, so that EasyR1's lists of them stay beside its responses.
+    """EasyR1: ``overall`` of each input, and :func:`_figures` of its outcome and its format; of one alone where that is
+    no list.
     """
     settings = settings_of(given)
     is_one = isinstance(reward_inputs, Mapping)
@@ -179,16 +184,12 @@ def compute_score_easyr1(reward_inputs: Any, **given: Any) -> Any:
     results = [
         {
             "overall": _reward(settings, score),
-            "format": _or_nan((score["verdicts"].get("format") or {}).get("value")),
-            "accuracy": _or_nan(score["outcome"]),
+            **_figures("outcome", score["outcome"]),
+            **_figures("format", (score["verdicts"].get("format") or {}).get("value")),
         }
         for score in found
     ]
     return results[0] if is_one else results
-
-
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value
 
 
 def reward_funcs(**given: Any) -> list[Callable[..., list[float | None]]]:

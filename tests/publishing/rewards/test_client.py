@@ -65,7 +65,8 @@ def test_it_needs_python_alone(tmp_path: Path) -> None:
     with scripted() as server:
         command = [sys.executable, "-I", "-S", "-c", code, str(tmp_path), server.url]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.stdout == "['groundtrace_client']\n{'score': 0.04, 'outcome': 1.0}\n", done.stderr
+    expected = {"score": 0.04, "outcome_or_0": 1.0, "outcome_scored": 1.0}
+    assert done.stdout == f"['groundtrace_client']\n{expected}\n", done.stderr
 
 
 @pytest.mark.parametrize("status", [None, 200, 503])
@@ -207,8 +208,9 @@ def test_verl_gets_the_same_names_for_each_response_and_no_nan(client: Any) -> N
         found = client.compute_score(
             solution_strs=TEXTS, ground_truths=REFERENCES, url=server.url, unscored=0.0, reward_router_address="x"
         )
-    assert found[1] == {"score": 0.0, "outcome": 0.0}
-    assert {tuple(each) for each in found} == {("score", "outcome")}
+    assert found[0] == {"score": 0.01, "outcome_or_0": 1.0, "outcome_scored": 1.0}
+    assert found[1] == {"score": 0.0, "outcome_or_0": 0.0, "outcome_scored": 0.0}
+    assert {tuple(each) for each in found} == {("score", "outcome_or_0", "outcome_scored")}
 
 
 def test_a_long_list_is_cut_and_is_then_no_step(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ def test_verl_composes_its_config() -> None:
     folder = Path(inspect.getfile(verl.trainer)).parent / "config"
     with initialize_config_dir(str(folder), version_base=None):
         config = compose("ppo_trainer", given)
-    assert config.reward.custom_reward_function.path == "pkg://groundtrace.rewards.verl"
+    assert config.reward.custom_reward_function.path == "/work/exports/verl/groundtrace_client.py"
     assert config.data.train_files.endswith("exports/verl/rl.parquet")
 
 
