@@ -20,6 +20,8 @@ else:
     sys.path.append(str(Path(given.data).parent))  # where `beam export` wrote the client
     import groundtrace_client
 
+    if groundtrace_client.main():  # no server answers, and why was printed
+        sys.exit(1)
     rewards = groundtrace_client.reward_funcs()
 trained, processor = model(given)
 data = rows(given)
