@@ -9,7 +9,7 @@ is installed beside the trainer, which is given the path of this file.
     ms-swift  --external_plugins …/groundtrace_client.py --reward_funcs groundtrace
     OpenRLHF  --reward.remote_url …/groundtrace_client.py
 
-``python groundtrace_client.py`` prints what the server's ``/health`` says, and ends with 1 where no server answers.
+``python groundtrace_client.py`` prints what the server's ``/health`` says, and ends with 1 where no server is ready.
 
 A response is never scored wrong because of a server. One that is away, full, slow or not ready is waited for and asked
 again; after ``TIMEOUT_S`` the call raises :class:`RewardUnavailable`, and the training stops at a step that can be
@@ -301,7 +301,10 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
     for number, response in enumerate(responses):
         if not isinstance(response, str):
             raise RewardRefused(f"response {number} is a {type(response).__name__}, not a text")
-    items = [{"reference": each, "response": text} for each, text in zip(references, responses, strict=True)]
+    texts = [
+        text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in responses
+    ]  # whole characters
+    items = [{"reference": each, "response": text} for each, text in zip(references, texts, strict=True)]
     until, requests = time.monotonic() + settings.timeout_s, _requests(items, settings.batch)
     found: list[Any] = []
     for request in requests:
@@ -506,11 +509,15 @@ def _register() -> None:
 
 
 def main() -> int:
-    """Prints what the server says of itself; returns 0 where one answers."""
-    settings = settings_of({})
+    """Prints what the server says of itself; returns 0 where one is ready, and 2 for settings that cannot be used."""
+    try:
+        settings = settings_of({})
+    except ValueError as error:
+        print(f"groundtrace_client: {error}", file=sys.stderr)
+        return 2
     try:
         status, _, data = _exchange(settings.url, "GET", "/health", None, {}, min(10.0, settings.timeout_s))
-    except _Again as error:
+    except (_Again, RewardRefused) as error:
         print(f"{settings.url}: {error}: start beam serve-reward there, or set {VARIABLE}URL", file=sys.stderr)
         return 1
     print(f"{settings.url}: HTTP {status}: {data.decode('utf-8', 'replace')[:1000]}")

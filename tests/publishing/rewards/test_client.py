@@ -88,6 +88,15 @@ def test_it_says_whether_a_server_is_there(status: int | None) -> None:
     assert done.stdout == f'http://127.0.0.1:{port}: HTTP {status}: {{"status": "x"}}\n'
 
 
+def test_it_says_which_setting_is_wrong() -> None:
+    command = [sys.executable, "-I", "-S", str(FILE)]
+    environment = {f"{PREFIX}URL": "nonsense"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"groundtrace_client: {PREFIX}URL must be an address such as http://")
+    assert done.stderr.count("\n") == 1
+
+
 AGAIN = {
     "killed before it answers": servers.dies,
     "killed while it answers": servers.dies_within,
@@ -234,6 +243,13 @@ def test_a_single_response_is_no_step(client: Any) -> None:
         client.compute_score("nlvr", "four", REFERENCES[0], {}, url=server.url)
         client.compute_score_easyr1({"response": "four", "ground_truth": REFERENCES[0]}, url=server.url)
     assert [body["is_step"] for _, body, _ in server.seen] == [False, False]
+
+
+def test_half_a_character_does_not_end_a_training(client: Any) -> None:
+    """A server refuses it, for no file can hold it; it is a fault of the response alone."""
+    with scripted() as server:
+        client.compute_score(solution_strs=["a\ud800b", "\ud83d\ude00"], ground_truths=REFERENCES[:2], url=server.url)
+        assert [each["response"] for each in server.seen[0][1]["items"]] == ["a\ufffdb", "\U0001f600"]
 
 
 def test_no_response_needs_no_server(client: Any) -> None:
