@@ -15,6 +15,7 @@ from pipelines.running.run_folder import local_path, real_path
 from pipelines.running.runner import pipeline_options
 from pipelines.running.worker_hours import workers_text
 from pipelines.shipping.ship import goes_elsewhere
+from publishing.figures import truncations
 from schemas.config import ConfigError
 from schemas.run_summary import Counts, RunSummary
 from schemas.storage import joined
@@ -88,6 +89,7 @@ def summary_text(summary: RunSummary, output: str) -> str:
     lines = [
         f"{counted(counts.input, 'record')}: {', '.join(ends)}",
         *(f"  {reason}: {records}{_detail(summary, reason)}" for reason, records in counts.by_reason.most_common()),
+        *truncations(summary),
         *_no_rows(summary),
         *_nothing_from(summary),
         f"model calls: {usage.requests} sent, {replies} from the cache, ${usage.cost_usd:.2f}, {summary.wall_s:.1f} s",

@@ -34,6 +34,7 @@ from pipelines.running.run_folder import SPOOL
 from pipelines.running.runner import OptionError, choose_runner, pipeline_options
 from pipelines.running.spending import Spending
 from pipelines.running.telling import Made, telling
+from pipelines.running.truncation import truncated_replies
 from pipelines.running.waves import Wave, first_share, next_share, threshold
 from pipelines.running.workers import is_local
 from pipelines.shipping.ship import shipped
@@ -210,6 +211,7 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
         sets=tuple(name for name in TRAINING_SETS if (plan.folder.staging / name).is_dir()),
         stages=stage_figures(recipe, figures),
         ledger=ledger(figures.asked, paid),
+        truncated=truncated_replies(figures.truncated, plan),
         judges=agreements(figures.labels),
         roles={role: plan.models.endpoint(role).model for role in plan.roles},
         answered=_answered(plan, figures),

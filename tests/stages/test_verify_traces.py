@@ -104,7 +104,8 @@ def judged(index: int, score: float | None, **values: float | str | None) -> Tra
     ],
 )
 def test_the_best_trace(scores: list[float | None], best: int | None) -> None:
-    assert best_trace(tuple(judged(index, score) for index, score in enumerate(scores))) == best
+    found = best_trace(tuple(judged(index, score) for index, score in enumerate(scores)))
+    assert (None if found is None else found.index) == best
 
 
 # A floor is named before the score: it says what is wrong, and the score only how much.
