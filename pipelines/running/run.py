@@ -26,6 +26,7 @@ from pipelines.running.following import follow
 from pipelines.running.forecast import count_records
 from pipelines.running.freshness import FreshnessError, fresh_since
 from pipelines.running.job_check import check_job, is_dry_run
+from pipelines.running.kept_rows import check_kept
 from pipelines.running.loading import PipelineError, recipe_file
 from pipelines.running.outputs import write_ends
 from pipelines.running.plan import Plan, RunArguments, check_cache, check_plan, make_plan, wire
@@ -93,6 +94,8 @@ def _execute(plan: Plan, arguments: RunArguments, local: bool, spending: Spendin
         summary = made.summary = replace(summary, details=most_frequent_details(staging))
         check_records(summary)
         check_failures(plan.recipe, summary, staging, plan.settings.max_failed)
+        if not arguments.replace:
+            check_kept(plan.folder.root, arguments.output, summary)
         replaced = replaced_by(plan.folder.root, summary, config, (staging / RUN_MARKER).exists())
         summary = replace(summary, replaced=replaced)
         (staging / "config.toml").write_text(config, "utf-8")
