@@ -12,7 +12,7 @@ import duckdb
 import pyarrow.parquet as pq
 
 from publishing.diversity import balances
-from publishing.figures import open_tables, pass_rates, read_rubrics, rejections, role_costs, shown_flows
+from publishing.figures import open_tables, pass_rates, read_rubrics, rejections, role_costs, shown_flows, truncations
 from publishing.gallery import MAX_IMAGES, Entry, ImageRoom, ShardRow, entry_of, rejected_entry
 from publishing.pages import render
 from schemas.run_summary import RunSummary
@@ -66,6 +66,7 @@ def report_page(staging: Path, run_root: Path, summary: RunSummary, store: Media
         examples={why: _shown(staging, found, room, store) for why, found in examples.items()},
         rates=rates,
         costs=role_costs(summary),
+        truncations=truncations(summary),
         balances=spread,
         rubrics=read_rubrics(staging),
         galleries={side: [entry_of(row, room) for row in found] for side, found in rows.items()},

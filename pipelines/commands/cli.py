@@ -1,9 +1,9 @@
 """The ``beam`` command: init, validate, preview, run, inspect, diff, export, publish, config, cache and serve-reward.
 
 Exit codes: 0 done; 1 the run failed (records unaccounted for, or an error while running); 2 something has to be
-changed first (the command, the config, the input, or an endpoint that refuses or mostly fails); 3 stopped, since a
-server stayed away, and the same command goes on; 130 interrupted, and so it does; 141 nobody reads what it prints.
-Outputs are replaced with 0 only.
+changed first (the command, the config, the input, or an endpoint that refuses or mostly fails), also where a run kept
+no rows and the finished one in its folder has some; 3 stopped, since a server stayed away, and the same command goes
+on; 130 interrupted, and so it does; 141 nobody reads what it prints. Outputs are replaced with 0 only.
 """
 
 import argparse
@@ -173,6 +173,7 @@ def make_parser() -> argparse.ArgumentParser:
         default="auto",
         help="never: replace the outputs of another input, or of more records",
     )
+    _add_replace(run)
     preview = commands.add_parser(
         "preview", help="run 10 records end to end and forecast the whole", allow_abbrev=False
     )
@@ -188,6 +189,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     _add_budget(preview)
     _add_replies(preview)
+    _add_replace(preview)
     validate = commands.add_parser(
         "validate", help="check config, input, prompts and endpoints; generate nothing", allow_abbrev=False
     )
@@ -213,6 +215,14 @@ def make_parser() -> argparse.ArgumentParser:
     for command in commands.choices.values():  # suppressed, or the default would undo a --verbose before the command
         command.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help=VERBOSE)
     return parser
+
+
+def _add_replace(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--replace",
+        action="store_true",
+        help="let a run that keeps no rows take the place of a finished one that has some (kept in RUN/previous)",
+    )
 
 
 def _add_budget(parser: argparse.ArgumentParser) -> None:

@@ -27,6 +27,7 @@ from pipelines.running.following import follow
 from pipelines.running.forecast import count_records
 from pipelines.running.freshness import FreshnessError, fresh_since
 from pipelines.running.job_check import check_job, is_dry_run
+from pipelines.running.kept_rows import check_kept
 from pipelines.running.loading import PipelineError, recipe_file
 from pipelines.running.outputs import write_ends
 from pipelines.running.plan import Plan, RunArguments, check_cache, check_plan, make_plan, wire
@@ -35,6 +36,7 @@ from pipelines.running.run_folder import SPOOL
 from pipelines.running.runner import OptionError, choose_runner, pipeline_options
 from pipelines.running.spending import Spending
 from pipelines.running.telling import Made, telling
+from pipelines.running.truncation import truncated_replies
 from pipelines.running.waves import Wave, first_share, next_share, threshold
 from pipelines.running.workers import is_local, runner_line
 from pipelines.shipping.ship import shipped
@@ -95,6 +97,8 @@ def _execute(plan: Plan, arguments: RunArguments, local: bool, spending: Spendin
         summary = made.summary = replace(summary, details=most_frequent_details(staging))
         check_records(summary)
         check_failures(plan.recipe, summary, staging, plan.settings.max_failed)
+        if not arguments.replace:
+            check_kept(plan.folder.root, arguments.output, summary)
         replaced = replaced_by(plan.folder.root, summary, config, (staging / RUN_MARKER).exists())
         summary = replace(summary, replaced=replaced)
         (staging / "config.toml").write_text(config, "utf-8")
@@ -213,6 +217,7 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
         sets=tuple(name for name in TRAINING_SETS if (plan.folder.staging / name).is_dir()),
         stages=stage_figures(recipe, figures),
         ledger=ledger(figures.asked, paid),
+        truncated=truncated_replies(figures.truncated, plan),
         judges=agreements(figures.labels),
         roles={role: plan.models.endpoint(role).model for role in plan.roles},
         answered=_answered(plan, figures),
