@@ -16,14 +16,16 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from inference.endpoint import KINDS
+from schemas.object_store import SCHEMES
+
 from .test_floors import FLOORS, ROOT, modules_named
 
 STAND_FOR = {
-    "inference.endpoints.gemini": ("gemini",),
+    **{kind.endpoint.partition(":")[0]: (kind.extra,) for kind in KINDS.values() if kind.extra},
     "inference.endpoints.hf_detector": ("vision",),
     "inference.endpoints.hf_segmenter": ("vision",),
-    "inference.endpoints.transformers_models": ("vision",),
-    "schemas.object_store": ("s3", "gs"),
+    "schemas.object_store": tuple(extra for extra, _ in SCHEMES.values()),
     "trainer": ("train",),
     "vision.frames": ("video",),
 }
