@@ -100,7 +100,7 @@ class EndpointSettings:
     max_retries: Annotated[NonNegativeInt, "how often a failed request is sent again"] = 8
     outage_timeout_s: Annotated[
         NonNegativeFloat,
-        "how long a run waits for a server that went away before it stops (0: its calls fail)",
+        "how long a run waits for a server that went away or asks to be left alone before it stops (0: its calls fail)",
     ] = 600.0
     check_model: Annotated[bool, "openai: the model must be one that the server lists"] = True
     repair_attempts: Annotated[NonNegativeInt, "how often a reply of the wrong form is asked for again"] = 1
