@@ -26,8 +26,10 @@ from pipelines.running.failures import check_failures, check_records, most_frequ
 from pipelines.running.following import follow
 from pipelines.running.forecast import count_records
 from pipelines.running.freshness import FreshnessError, fresh_since
+from pipelines.running.interrupts import is_interrupt
 from pipelines.running.job_check import check_job, is_dry_run
 from pipelines.running.kept_rows import check_kept
+from pipelines.running.last_replies import await_last_replies
 from pipelines.running.loading import PipelineError, recipe_file
 from pipelines.running.outputs import write_ends
 from pipelines.running.plan import Plan, RunArguments, check_cache, check_plan, make_plan, wire
@@ -157,8 +159,10 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
         try:
             with show_progress(plan.recipe, *_shown(plan, draw, len(before) + 1)):
                 follow(pipeline, options, local)
-        except Exception as error:
-            if (stop := stop_of(error)) is not None:
+        except BaseException as error:
+            if is_interrupt(error):
+                await_last_replies(models)
+            elif isinstance(error, Exception) and (stop := stop_of(error)) is not None:
                 raise stop from error
             raise
         finally:
