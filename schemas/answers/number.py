@@ -1,7 +1,7 @@
-"""Numbers (Argos Eq. 7-8), also with a unit; dates and formulas where the gold reads as one.
+"""Numbers (Argos Eq. 7-8), also fractions, ranges, ratios and quantities; dates and formulas where the gold is one.
 
-The rules are those of :mod:`schemas.answers.rules`; a gold that is one number is graded as such before all but dates
-and quantities.
+The rules are those of :mod:`schemas.answers.number_rules` and :mod:`schemas.answers.rules`. A gold of any form that
+they can grade is accepted; a plain number loses its separators.
 """
 
 import decimal

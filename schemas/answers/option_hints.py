@@ -7,6 +7,7 @@ option holds tells nothing ("vitamin").
 
 from __future__ import annotations
 
+import functools
 import re
 
 from schemas.answers.choices import normalise_text
@@ -27,6 +28,7 @@ _TELLING_NOTHING = frozenset(
     )
 )
 _SHORT_NOT = re.compile(r"n['’]t\b")
+_is_free = functools.lru_cache(1024)(is_free)
 _MIN_STEM = 4
 
 
@@ -81,4 +83,4 @@ def _is_another_form(answer: str, choice: str) -> bool:
     if one is not None and other is not None and is_whole_number(choice):
         # Options have no tolerance, but a fraction may be rounded.
         return same_value(one, other) or (other.is_fraction and same_number(one, other))
-    return not is_free(choice) and grade_text(answer, choice).value != 0.0
+    return not _is_free(choice) and grade_text(answer, choice).value != 0.0
