@@ -162,7 +162,7 @@ async def verify(
     scored: dict[str, Trace] = {}
     for trace in draft.traces:
         if trace.text not in scored:
-            case = case_of(trace, masks, draft.entities or (), draft.pointable)
+            case = case_of(trace, masks, draft.entities, draft.pointable)
             case = replace(case, form=form, context=context)
             verified = await verify_case(case, settings.gate, scorers, settings.planner)
             scored[trace.text] = replace(trace, verdicts=verified.verdicts, score=verified.score)
