@@ -53,8 +53,8 @@ def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collecti
 
     Grounding is ``spatial`` for images and ``temporal`` for clips. None when the outcome has no value or a verdict has
     failed. 0 where one of the ``gates`` is 0. Deviations: Eq. 9 prints w_S above and w_G below the line, taken as one
-    weight; verdicts that are not applicable leave numerator and denominator; the result is at least 0, where wrong points
-    alone take the grounding below it (:mod:`rewards.pointing_score`).
+    weight; verdicts that are not applicable leave numerator and denominator; the result is at least 0, also where wrong
+    points alone take the grounding below it (:mod:`rewards.pointing_score`).
     """
     values = _values(verdicts)
     outcome = values.get("outcome")

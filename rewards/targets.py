@@ -63,7 +63,9 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
     """Whether a point that lies on an object of its label lies on one that the question asks about.
 
     Of a count: its label has all the words of what is counted, or it lies on an instance of that. Else: question,
-    answer or entities name its label, or it lies on an instance of an entity. Raises CallError and BadReply.
+    answer or entities name its label, or it lies on an instance of an entity. Where the label is less exact than an
+    entity ("circle" for "black circle"), and the entity is found, only the latter counts. Raises CallError and
+    BadReply.
     """
     question = case.question
     if targets.counted:
@@ -73,6 +75,10 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
         return await _lies_on(targets.counted, point, case)
     texts = (question.question, question.answer, *(question.choices or ()))
     entities = case.entities or ()
+    own = frozenset(words_of(point.label))
+    exact = [entity for entity in entities if own < frozenset(words_of(entity))]
+    if exact and await _is_there(exact, point, case):
+        return await _lies_on(entities, point, case)
     return is_named(point.label, texts, entities) or await _lies_on(entities, point, case)
 
 
@@ -93,6 +99,14 @@ async def _is_found(phrase: str, case: Case) -> bool:
     """Whether the detector finds the phrase in an image of the question; of a clip nobody asks."""
     for index, medium in enumerate(case.question.media):
         if not medium.frames and (await case.masks.of(phrase, index)).masks:
+            return True
+    return False
+
+
+async def _is_there(phrases: Iterable[str], point: Point, case: Case) -> bool:
+    """Whether one of the phrases is found in the image that the point speaks of."""
+    for phrase in phrases:
+        if (await case.masks.of(phrase, point.media_index, point.frame)).masks:
             return True
     return False
 
