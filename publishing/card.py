@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from prompts.loader import PromptError, load_prompt
+from publishing.blind_baseline import blind_text
 from publishing.columns import columns_in_use
 from publishing.diversity import balances
 from publishing.figures import (
@@ -118,6 +119,7 @@ def write_card(
         flows=shown_flows(summary),
         rejections=rejections(summary),
         players=players,
+        blind=None if summary.blind is None else blind_text(summary.blind),
         judges=judge_rows(staging),
         columns=columns_in_use(staging, used),
         rubrics=read_rubrics(staging),

@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 
+from publishing.blind_baseline import blind_text
 from publishing.diversity import balances
 from publishing.figures import open_tables, pass_rates, read_rubrics, rejections, role_costs, shown_flows
 from publishing.gallery import MAX_IMAGES, Entry, ImageRoom, ShardRow, entry_of, rejected_entry
@@ -61,6 +62,7 @@ def report_page(staging: Path, run_root: Path, summary: RunSummary, store: Media
         "report.html.jinja",
         name=run_root.name,
         run=summary,
+        blind=None if summary.blind is None else blind_text(summary.blind),
         flows=shown_flows(summary),
         rejections=rejections(summary),
         examples={why: _shown(staging, found, room, store) for why, found in examples.items()},

@@ -14,6 +14,7 @@ from schemas.answers.numerals import read_numerals
 from schemas.answers.registry import answer_type_named
 from schemas.geometry import Point
 from schemas.labels import counted_phrase, counted_words, is_counted, is_named, words_of
+from schemas.records import Question
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ async def targets_of(case: Case) -> Targets:
     there are targets where the pointer found an entity. Raises CallError and BadReply as
     :meth:`rewards.locating.ObjectMasks.of` does.
     """
-    number = _gold_count(case)
+    number = gold_count(case.question)
     if number == 0:
         return Targets(False, 0)
     if number is not None:
@@ -84,11 +85,11 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
 
 def is_a_count(case: Case) -> bool:
     """Whether the question asks how many, with a whole number above 0 as its gold answer."""
-    return bool(_gold_count(case))
+    return bool(gold_count(case.question))
 
 
-def _gold_count(case: Case) -> int | None:
-    question = case.question
+def gold_count(question: Question) -> int | None:
+    """Returns the gold answer of a question that asks how many, where it is a whole number; else None."""
     if not answer_type_named(question.answer_type).is_number or counted_words(question.question) is None:
         return None
     number = read_numerals(question.answer).single

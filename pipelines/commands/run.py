@@ -13,6 +13,7 @@ from pipelines.running.run import execute
 from pipelines.running.runner import pipeline_options
 from pipelines.running.worker_hours import workers_text
 from pipelines.shipping.ship import goes_elsewhere
+from publishing.blind_baseline import blind_text
 from schemas.config import ConfigError
 from schemas.run_summary import Counts, RunSummary
 from schemas.storage import joined
@@ -88,6 +89,7 @@ def summary_text(summary: RunSummary, output: str) -> str:
         *_nothing_from(summary),
         f"model calls: {usage.requests} sent, {replies} from the cache, ${usage.cost_usd:.2f}, {summary.wall_s:.1f} s",
         *_paid(summary),
+        *([blind_text(summary.blind)] if summary.blind and summary.forecast is None else []),
         *_replaced(summary, output),
         f"report: {joined(output, 'report.html')}",
     ]

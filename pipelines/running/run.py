@@ -35,6 +35,7 @@ from pipelines.running.waves import Wave, first_share, next_share, threshold
 from pipelines.running.workers import is_local
 from pipelines.shipping.ship import shipped
 from prompts.loader import load_prompt
+from publishing.blind_baseline import blind_baseline
 from publishing.card import write_card
 from publishing.report import write_report
 from schemas.config import config_sha256, to_toml
@@ -86,7 +87,8 @@ def _execute(plan: Plan, arguments: RunArguments, local: bool, spending: Spendin
         waves = _run_waves(served, arguments)
         summary = _summarise(served, waves, arguments, time.monotonic() - started)
         staging, config = plan.folder.staging, to_toml(plan.settings)
-        summary = made.summary = replace(summary, details=most_frequent_details(staging))
+        blind = blind_baseline(staging.glob("rl/*.parquet"), plan.recipe.reward)
+        summary = made.summary = replace(summary, details=most_frequent_details(staging), blind=blind)
         check_records(summary)
         check_failures(plan.recipe, summary, staging, plan.settings.max_failed)
         replaced = replaced_by(plan.folder.root, summary, config, (staging / RUN_MARKER).exists())

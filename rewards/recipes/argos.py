@@ -3,16 +3,18 @@
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rewards.aggregate import GateSettings
 from rewards.case import Case
 from rewards.recipes.base import Earned, Memory, Recipe
 from rewards.registry import SCORERS
 from rewards.scorer import Scorer, check_names
-from rewards.scorers import counting, outcome, spatial
+from rewards.scorers import counting, outcome, reasoning, spatial
+from rewards.targets import gold_count
 from rewards.verifier import verify
 from schemas.config import ConfigError, settings
+from schemas.records import Question
 
 
 @settings
@@ -48,6 +50,15 @@ class Argos(Recipe):
         """See :class:`rewards.recipes.base.Recipe`."""
         found = await asyncio.gather(*(verify(case, self._gate(case), self.scorers) for case in cases))
         return [Earned(verified.score, verified.verdicts) for verified in found]
+
+    @classmethod
+    def blind_share(
+        cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
+    ) -> float:
+        """Where there is something to point at, the weights but for the grounding's; see the base."""
+        weights = (settings or GateSettings()).weights
+        total = sum(weights.get(name, 0.0) for name in (outcome.NAME, spatial.NAME, reasoning.NAME))
+        return 1.0 - weights.get(spatial.NAME, 0.0) / total if pointable and gold_count(question) != 0 else 1.0
 
     def check_served(self, roles: Collection[str]) -> None:
         """See :class:`rewards.recipes.base.Recipe`."""
