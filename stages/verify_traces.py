@@ -44,7 +44,8 @@ class VerifySettings:
     """``min_score`` is the paper's 0.7; ``gate`` holds the weights and threshold of Eq. 9.
 
     ``floors`` are the least values of single verdicts by the scorer's name: of ``spatial`` what pointing earns
-    (:mod:`rewards.pointing_score`; 1 is all targets of a count, and no point off its object), of ``counting`` the pairing of points and counted objects, of
+    (:mod:`rewards.pointing_score`; 1 is all targets of a count, and no point off its object), of ``counting`` the
+    pairing of points and counted objects, of
     ``temporal`` the share of what is said of a clip that its frames show. A scorer that is not listed has its own
     floor. A verdict that is not applicable passes, and one that failed does not. ``planner``
     chooses the scorers: ``rules``, or ``judge`` for a call of the judge per trace. ``synthetic_sources`` are sources
