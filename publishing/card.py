@@ -36,6 +36,7 @@ from publishing.figures import (
 from publishing.front_matter import filled_sets, front_matter
 from publishing.hub.sources import Publication
 from publishing.judge_agreement import judge_rows
+from rewards.mined_rubrics import missing_stratum
 from schemas.run_summary import RunSummary
 from stages.plumbing.malloc import release_memory
 
@@ -102,7 +103,7 @@ def write_card(
                 "SELECT min(k), max(k) FROM (SELECT k FROM sft UNION ALL SELECT k FROM rl)"
             ).fetchall()[0],
         }
-    config = staging / "config.toml"
+    rubrics, config = read_rubrics(staging), staging / "config.toml"
     players = _players(summary, tomllib.loads(config.read_text("utf-8")) if config.is_file() else {})
     name = " ".join(f"{summary.recipe} on {public_name(summary.input)}".split())
     shown = rows or summary
@@ -122,7 +123,8 @@ def write_card(
         blind=None if summary.blind is None else blind_text(summary.blind),
         judges=judge_rows(staging),
         columns=columns_in_use(staging, used),
-        rubrics=read_rubrics(staging),
+        rubrics=rubrics,
+        missing_stratum=missing_stratum(rubrics) if rubrics else "",
         measured=_measured,
         **counted,
     )

@@ -193,6 +193,7 @@ class RunSummary:
             another, is not this run's. None for a run of earlier code.
         blind: what a policy earns on the RL rows that never looks; None where there are none, or they are for no
             reward.
+        warnings: what its rows lack for what they are for, a sentence each.
     """
 
     recipe: str
@@ -220,6 +221,7 @@ class RunSummary:
     paid: PaidFigures | None = None
     files: Mapping[str, FileEntry] | None = None
     blind: BlindFigures | None = None
+    warnings: tuple[str, ...] = ()
 
     def detail_of(self, reason: str) -> str:
         """What is said most often of a reason, by the stage that gave it most often; "" where nothing is said."""
@@ -266,7 +268,7 @@ class RunSummary:
             role: RoleLedger({name: Usage.of(usage) for name, usage in entry["stages"].items()})
             for role, entry in fields["ledger"].items()
         }
-        for name in ("sets", "artifacts"):
+        for name in ("sets", "artifacts", "warnings"):
             if name in fields:
                 known[name] = tuple(map(str, fields[name]))
         if "target" in fields:

@@ -90,6 +90,7 @@ def summary_text(summary: RunSummary, output: str) -> str:
         f"model calls: {usage.requests} sent, {replies} from the cache, ${usage.cost_usd:.2f}, {summary.wall_s:.1f} s",
         *_paid(summary),
         *([blind_text(summary.blind)] if summary.blind and summary.forecast is None else []),
+        *(f"warning: {warning}" for warning in summary.warnings),
         *_replaced(summary, output),
         f"report: {joined(output, 'report.html')}",
     ]

@@ -37,7 +37,9 @@ from pipelines.shipping.ship import shipped
 from prompts.loader import load_prompt
 from publishing.blind_baseline import blind_baseline
 from publishing.card import write_card
+from publishing.figures import read_rubrics
 from publishing.report import write_report
+from rewards.mined_rubrics import missing_stratum
 from schemas.config import config_sha256, to_toml
 from schemas.revision import code_revision
 from schemas.run_summary import TRAINING_SETS, RunSummary, StageFigures, TargetFigures
@@ -88,7 +90,10 @@ def _execute(plan: Plan, arguments: RunArguments, local: bool, spending: Spendin
         summary = _summarise(served, waves, arguments, time.monotonic() - started)
         staging, config = plan.folder.staging, to_toml(plan.settings)
         blind = blind_baseline(staging.glob("rl/*.parquet"), plan.recipe.reward)
-        summary = made.summary = replace(summary, details=most_frequent_details(staging), blind=blind)
+        rubrics = read_rubrics(staging)
+        warnings = tuple(filter(None, [missing_stratum(rubrics) if rubrics else ""]))
+        details = most_frequent_details(staging)
+        summary = made.summary = replace(summary, details=details, blind=blind, warnings=warnings)
         check_records(summary)
         check_failures(plan.recipe, summary, staging, plan.settings.max_failed)
         replaced = replaced_by(plan.folder.root, summary, config, (staging / RUN_MARKER).exists())
