@@ -125,7 +125,7 @@ def missing_stratum(rubrics: Mapping[str, Any]) -> str:
     if len(kept) != 1:
         return ""
     if kept == {EASY}:
-        return "No hard rubric was kept: a curriculum (RuCL) on these stays with the easy ones, which have the whole weight."
+        return "No hard rubric was kept: a curriculum (RuCL) stays with the easy ones, which have the whole weight."
     return "No easy rubric was kept: the hard ones have the whole weight in a curriculum (RuCL) from the first step on."
 
 
