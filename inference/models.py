@@ -1,7 +1,7 @@
 """Models by role: cache first, identical calls in flight joined, every call accounted for."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,13 +15,14 @@ from inference.endpoint import Endpoint, kind_of, open_endpoint
 from inference.errors import NOT_SENT, BudgetUsedUp, CallError, Failure, RunStopped
 from inference.families.base import Family
 from inference.flow.allowance import Allowance, allowed_by
+from inference.flow.breaker import Breaker
 from inference.flow.claims import Claiming
-from inference.flow.guard import guarded_by
+from inference.flow.guard import CallWatcher, guarded_by
 from inference.flow.in_flight import one_in_flight
 from inference.flow.quota import Quotas
 from inference.flow.sliced_budget import budget_of
 from inference.flow.watch import Watch
-from inference.request import Continuation, Reply, Request, Sampling, cache_key, estimated_tokens, joined
+from inference.request import Continuation, Reply, Request, Sampling, cache_key, estimated_tokens, fresh_key, joined
 from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt
 from schemas.usage import Usage
@@ -52,6 +53,7 @@ class Models:
         self._neighbours = Neighbours(settings.neighbours if cached else ())
         self._quotas = Quotas(cache, settings.storage)
         self._endpoints: dict[str, Endpoint] = {}
+        self._breakers: dict[str, Breaker] = {}
         self._in_flight: dict[str, _Flight] = {}
 
     def endpoint(self, role: str) -> Endpoint:
@@ -67,6 +69,18 @@ class Models:
                     raise
                 raise RunStopped(str(error)) from error  # such as a key that is not there
         return self._endpoints[name]
+
+    def breaker(self, role: str) -> Breaker | None:
+        """What fails the calls of the role's endpoint while its server is away; None where nothing does."""
+        if not self.settings.fails_fast or kind_of(self.settings.endpoint(role).kind).in_process:
+            return None
+        name = self.settings.endpoint_name(role)
+        if name not in self._breakers:
+            self._breakers[name] = Breaker(self.endpoint(role).check)
+        return self._breakers[name]
+
+    async def _watcher(self, role: str) -> CallWatcher | None:
+        return self.breaker(role) if self._watch is None else await self._watch.guard(role)
 
     def repair_attempts(self, role: str) -> int:
         """How often a reply of the wrong form may be asked for again; a model in this process would repeat itself."""
@@ -102,8 +116,9 @@ class Models:
         """
         endpoint = self.endpoint(role)
         model, revision = endpoint.settings.model, endpoint.revision
-        keys = tuple(cache_key(model, revision, prompt, sampling, i, continuation) for i in range(sampling.n))
-        have = self._cached(role, model, prompt.name, keys)
+        requested = [cache_key(model, revision, prompt, sampling, i, continuation) for i in range(sampling.n)]
+        keys = tuple(fresh_key(key, self.settings.fresh_since) for key in requested)
+        have = self._cached(role, model, prompt.name, dict(zip(keys, requested, strict=True)))
         asked = Asked(role, endpoint, prompt, sampling, continuation, keys, have)
         try:
             await self._complete(asked)
@@ -113,10 +128,12 @@ class Models:
         completions = tuple(asked.have[key].completion for key in keys)
         return Answered(completions, asked.call(int(repair)))
 
-    def _cached(self, role: str, model: str, prompt: str, keys: tuple[str, ...]) -> dict[str, Kept]:
-        """The kept replies among ``keys``; what only a neighbour has is taken over: it may be removed."""
+    def _cached(self, role: str, model: str, prompt: str, keys: Mapping[str, str]) -> dict[str, Kept]:
+        """The kept replies among ``keys``, each with the key of its request; what only a neighbour has is taken over:
+        it may be removed.
+        """
         have = self._cache.get(keys)
-        missing = [key for key in keys if key not in have]
+        missing = {key: requested for key, requested in keys.items() if key not in have}
         found = self._neighbours.get(missing) if missing else {}
         if found:
             have |= self._cache.put(
@@ -249,8 +266,7 @@ class Models:
         await allowance.begin()
         taken = NOT_SENT
         try:
-            if self._watch is not None:
-                guard = await self._watch.guard(role)
+            guard = await self._watcher(role)
             with guarded_by(guard), allowed_by(allowance):
                 taken = await endpoint.generate(request)
         except (CallError, BudgetUsedUp) as error:

@@ -68,13 +68,22 @@ class Request:
 class Completion:
     """One sample of a model. ``reasoning`` is what a server returns apart from the text, "" if nothing.
 
-    Only a scored continuation has ``logprobs`` (nats), one for each of its tokens.
+    Only a scored continuation has ``logprobs`` (nats), one for each of its tokens. ``answered_by`` is the model that
+    the server names in its response, "" where that is the one asked for, or none. ``taken_from`` is the run folder
+    from whose cache it was taken over, "" where it was asked for here.
     """
 
     text: str
     reasoning: str = ""
     finish_reason: str = "stop"
     logprobs: tuple[float, ...] = ()
+    answered_by: str = ""
+    taken_from: str = ""
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether the budget of tokens, or the server's own limit, cut the sample off before its end."""
+        return self.finish_reason == "length"
 
 
 @dataclass(frozen=True)
@@ -122,6 +131,11 @@ def cache_key(
         body["continuation"] = [continuation.given, continuation.text]
     text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def fresh_key(key: str, since: str) -> str:
+    """The key of a sample where only replies count that were asked for ``since`` an ISO time ("": all do)."""
+    return hashlib.sha256(f"{since} {key}".encode()).hexdigest() if since else key
 
 
 def _canonical(part: Part) -> dict[str, str]:

@@ -150,13 +150,26 @@ class EndpointSettings:
 
 
 @dataclass(frozen=True)
+class Neighbour:
+    """The reply cache of another run folder on this machine: the folder's ``name``, the cache's file, and since when
+    its replies count ("": all do).
+    """
+
+    name: str
+    cache_path: str
+    fresh_since: str = ""
+
+
+@dataclass(frozen=True)
 class ModelsSettings:
     """All that a worker needs to reach the models: endpoints, which role uses which, the cache and the media roots.
 
     ``budget_usd`` and ``budget_tokens`` bound what may be spent (None: no bound) by all processes of a run together.
     ``notes`` is the folder in which these note what they paid and which servers are away
     (:mod:`inference.flow.notes`); "" where there is no run, and then no endpoint is checked or waited for.
+    ``fails_fast``: calls to a server that is away fail at once, where there are no notes and the caller does not wait.
     ``neighbours`` are further caches on this machine, whose replies are taken over where they are wanted.
+    ``fresh_since`` is the ISO time of the command before which no reply counts ("": all do).
     ``storage`` is how a remote cache and remote media are reached.
     """
 
@@ -169,7 +182,9 @@ class ModelsSettings:
     budget_usd: float | None = None
     budget_tokens: int | None = None
     notes: str = ""
-    neighbours: tuple[str, ...] = ()
+    fails_fast: bool = False
+    neighbours: tuple[Neighbour, ...] = ()
+    fresh_since: str = ""
     storage: StorageSettings = STANDARD
 
     def endpoint_name(self, role: str) -> str:

@@ -6,7 +6,6 @@ the Hub's ids where it knows them all, else ``other``, and nothing where there a
 
 import functools
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from publishing.figures import (
     columns_of,
     open_tables,
     pass_rates,
+    read_config,
     read_rubrics,
     rejections,
     role_costs,
@@ -103,8 +103,7 @@ def write_card(
                 "SELECT min(k), max(k) FROM (SELECT k FROM sft UNION ALL SELECT k FROM rl)"
             ).fetchall()[0],
         }
-    rubrics, config = read_rubrics(staging), staging / "config.toml"
-    players = _players(summary, tomllib.loads(config.read_text("utf-8")) if config.is_file() else {})
+    rubrics, players = read_rubrics(staging), _players(summary, read_config(staging))
     name = " ".join(f"{summary.recipe} on {public_name(summary.input)}".split())
     shown = rows or summary
     configs = publication.configs if publication else {}

@@ -4,8 +4,9 @@ Rows are counted in the shards through DuckDB; calls and costs stand in ``run.js
 """
 
 import json
+import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 from schemas.errors import UserError
 from schemas.run_files import problem_of
 from schemas.run_summary import RoleLedger, RunSummary, StageFigures
+from schemas.text import counted
 from schemas.usage import Usage
 
 SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
@@ -87,9 +89,9 @@ class RoleCost:
     usage: Usage
 
 
-def read_summary(run: Path, *, checked: bool = True) -> RunSummary:
+def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> RunSummary:
     """The run's ``run.json``. Raises :class:`InspectError` when the folder holds no finished run, or, where it is to be
-    ``checked``, shards that this run did not leave.
+    ``checked``, shards that this run did not leave; ``digests`` reads them all for this.
     """
     file = run / "run.json"
     if not run.is_dir():
@@ -112,7 +114,7 @@ def read_summary(run: Path, *, checked: bool = True) -> RunSummary:
     if problem:
         raise InspectError(f"{file} is damaged ({problem}): repeat the run")
     if checked:
-        check_files(run, summary)
+        check_files(run, summary, digests=digests)
     return summary
 
 
@@ -135,9 +137,35 @@ def check_files(
     """
     if summary.files is None:
         return
-    problem = problem_of(run, summary.files, sets, digests=digests)
+    try:
+        problem = problem_of(run, summary.files, sets, digests=digests)
+    except OSError as error:
+        raise InspectError(f"cannot read {error.filename or run}: {error.strerror or error}") from error
     if problem:
         raise InspectError(f"{run} is not as its run left it: {problem}: repeat the run")
+
+
+def read_config(run: Path) -> Mapping[str, Any]:
+    """The values of the run's ``config.toml``; none where there is no such file. Raises :class:`InspectError` for one
+    that is damaged.
+    """
+    file = run / "config.toml"
+    try:
+        data = file.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise InspectError(f"cannot read {file}: {error.strerror or error}") from error
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        wrong = f"no UTF-8 at line {line}"
+    except tomllib.TOMLDecodeError as error:
+        wrong = " ".join(str(error).split())
+    except RecursionError:
+        wrong = "nested too deeply"
+    raise InspectError(f"{file} is damaged ({wrong}): move it away, and the same `beam run` again writes it")
 
 
 def read_rubrics(run: Path) -> Any:
@@ -262,6 +290,16 @@ def role_costs(summary: RunSummary) -> list[RoleCost]:
     names = [role for role in ROLES if role in {*ledger, *models}]
     names += sorted(set(ledger) - set(names))
     return [RoleCost(role, models.get(role, ""), ledger.get(role, RoleLedger({})).usage) for role in names]
+
+
+def truncations(summary: RunSummary) -> list[str]:
+    """A line for each role and stage whose replies were cut off: how many, and which settings give them room."""
+    return [
+        f"truncated: {cut.truncated} of {counted(cut.replies, 'reply', 'replies')} of the {role} in {stage}, asked for "
+        f"with up to {cut.max_tokens} tokens: raise {' or '.join(cut.settings)}, or the server's own limit if lower"
+        for role, stages in summary.truncated.items()
+        for stage, cut in stages.items()
+    ]
 
 
 def _runs_table(summary: RunSummary) -> pa.Table:

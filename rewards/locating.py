@@ -192,9 +192,10 @@ class ObjectMasks:
 
 def is_of_label(error: CallError | BadReply) -> bool:
     """Returns whether a call failed for what it was asked: a model that does not know the label, refuses it, or has
-    nothing to say to it. All else is the doing of the server or of the config.
+    nothing to say to it. All else is the doing of the server or of the config, such as an endpoint that cannot play the
+    role at all.
     """
-    return isinstance(error, CallError) and error.failure in (Failure.UNSUPPORTED, Failure.REFUSED, Failure.EMPTY)
+    return isinstance(error, CallError) and error.failure in (Failure.UNKNOWN_LABEL, Failure.REFUSED, Failure.EMPTY)
 
 
 def _is_whole(box: Box, medium: MediaRef) -> bool:

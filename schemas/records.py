@@ -95,8 +95,11 @@ class Call:
     """One call of a model as a stage made it: what the lineage and the ledger need.
 
     ``keys`` are those of the samples that it got. ``worth_usd`` is what each of these costs when nothing is in the
-    cache, () where that is nothing: it says the same however often the call is made. ``usage`` is what this call took
-    here and now, which is less when it is made again.
+    cache, () where that is nothing: it says the same however often the call is made. ``answered_by`` is the model that
+    the server named of each, "" where it is ``model``, and () where it is so of all; ``taken_from`` likewise the run
+    folder from whose cache each was taken over. ``truncated`` are those of the keys whose samples were cut off, and
+    ``max_tokens`` is the largest budget that one of these was asked for with; 0 where there is none. ``usage`` is what
+    this call took here and now, which is less when it is made again.
     """
 
     role: str
@@ -107,11 +110,15 @@ class Call:
     usage: Usage = ONE_CALL
     stage: str = ""
     worth_usd: tuple[float, ...] = ()
+    answered_by: tuple[str, ...] = ()
+    taken_from: tuple[str, ...] = ()
+    truncated: tuple[str, ...] = ()
+    max_tokens: int = 0
 
 
 @record
 class Attempt:
-    """A policy's sampled answer. ``correct`` is None when it could not be graded (unscored)."""
+    """A policy's sampled answer. ``correct`` is None when it could not be graded (unscored), as when it was cut off."""
 
     text: str
     answer: str | None

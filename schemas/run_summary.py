@@ -37,6 +37,11 @@ class Counts:
         """How many were rejected for each reason, in all stages."""
         return sum((Counter(reasons) for reasons in self.rejected.values()), Counter[str]())
 
+    @property
+    def kept(self) -> int:
+        """The rows of all training sets."""
+        return self.sft + self.rl
+
     def rows(self, name: str) -> int:
         """The rows of a training set."""
         return {"sft": self.sft, "rl": self.rl}[name]
@@ -71,6 +76,20 @@ class RoleLedger:
 
 
 @dataclass(frozen=True)
+class TruncatedReplies:
+    """How many of the ``replies`` that a stage got from a role are ``truncated``: cut off and not asked for again.
+
+    ``max_tokens`` is the largest budget that one of these was asked for with; a server may have cut it off before.
+    ``settings`` are the keys of the config of which each, raised, gives them room.
+    """
+
+    replies: int
+    truncated: int
+    max_tokens: int
+    settings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class TargetFigures:
     """A run that was to end with so many SFT rows; of each wave the questions, those drawn, and the rows accepted."""
 
@@ -96,7 +115,7 @@ class ReplacedFigures:
     """The finished run whose outputs were replaced, when it ended, its rows, and what was ``changed`` since.
 
     ``changed`` are keys of the config, or ``input``, ``records``, ``recipe`` and ``revision``, with what they were and
-    are. ``kept`` says that its outputs stand in RUN/previous.
+    are. ``kept`` says that its outputs stand in RUN/previous: they have rows, and differ from those that replaced them.
     """
 
     finished: str
@@ -157,6 +176,17 @@ class BlindFigures:
 
 
 @dataclass(frozen=True)
+class AnsweredFigures:
+    """The model that an endpoint was ``asked`` for, and the others that its server named, with the number of replies.
+
+    Servers answer a name with a dated one or with a path; another model may be behind it.
+    """
+
+    asked: str
+    answered: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class FileEntry:
     """A file of the run: its size and SHA-256, and of a shard its rows and the digest of their ids in order."""
 
@@ -181,8 +211,12 @@ class RunSummary:
         sets: the training sets that the recipe makes, with or without rows.
         stages: those that ran, in the recipe's order.
         ledger: calls by role.
+        truncated: by role and stage the replies that were cut off, where there are any.
         judges: how far two judges agreed, by scorer.
         roles: the model that played each role.
+        taken_over: by run folder beside this one, how many of the replies were taken over from its cache.
+        fresh_since: since when replies count for this run folder (``--fresh``); None where all do.
+        answered: by endpoint, where its server named another model than the one asked for.
         prompts: those that the run may send, with their SHA-256.
         artifacts: the names of further files in the run folder.
         forecast: a preview's sums over its records; None for other runs.
@@ -213,10 +247,14 @@ class RunSummary:
     sets: tuple[str, ...] = TRAINING_SETS
     artifacts: tuple[str, ...] = ()
     judges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    answered: Mapping[str, AnsweredFigures] = field(default_factory=dict)
+    taken_over: Mapping[str, int] = field(default_factory=dict)
+    fresh_since: str | None = None
     target: TargetFigures | None = None
     budget: BudgetFigures | None = None
     forecast: Mapping[str, float] | None = None
     details: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    truncated: Mapping[str, Mapping[str, TruncatedReplies]] = field(default_factory=dict)
     replaced: ReplacedFigures | None = None
     paid: PaidFigures | None = None
     files: Mapping[str, FileEntry] | None = None
@@ -271,6 +309,15 @@ class RunSummary:
         for name in ("sets", "artifacts", "warnings"):
             if name in fields:
                 known[name] = tuple(map(str, fields[name]))
+        if "answered" in fields:
+            known["answered"] = {name: AnsweredFigures(**each) for name, each in fields["answered"].items()}
+        if "truncated" in fields:
+            known["truncated"] = {
+                role: {
+                    name: TruncatedReplies(**each | {"settings": tuple(each["settings"])}) for name, each in of.items()
+                }
+                for role, of in fields["truncated"].items()
+            }
         if "target" in fields:
             known["target"] = TargetFigures(**fields["target"] | {"waves": tuple(fields["target"]["waves"])})
         if "budget" in fields:

@@ -60,14 +60,20 @@ class Trainee:
 def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
     """Trains, and returns the folder of the trained model. Resumes from the last checkpoint where there is one.
 
-    Raises ShardError, ConfigError, ModelError, SamplerError, CheckpointError and DoesNotFit before the first step;
-    JudgesDown when the reward's endpoints stay silent, NotFinite when a loss or gradient is not a number,
+    Raises NotServed, ShardError, ConfigError, ModelError, SamplerError, CheckpointError and DoesNotFit before the first
+    step; JudgesDown when the reward's endpoints stay silent, NotFinite when a loss or gradient is not a number,
     NothingLearnt, and Stopped for a signal, after each of which the last whole step is saved.
     """
-    grpo = settings.grpo
-    vlm = load_model(settings.model)
-    shards, room = Shards(data, "rl", output / "rows"), Room(settings.batch.max_tokens, settings.rollout.max_new_tokens)
+    shards = Shards(data, "rl", output / "rows")
     check_recipe(settings.reward, shards.gives)
+    with contextlib.closing(Reward(settings.reward, output)) as reward:
+        reward.check_endpoints()
+        return _train(settings, data, output, shards, reward)
+
+
+def _train(settings: TrainerSettings, data: Path, output: Path, shards: Shards, reward: Reward) -> Path:
+    grpo = settings.grpo
+    vlm, room = load_model(settings.model), Room(settings.batch.max_tokens, settings.rollout.max_new_tokens)
     parts = _parts(settings, data, shards)
     encode = _encoder(vlm, settings.reward)
     rows = rows_like(first_samples(shards, encode, room))
@@ -76,11 +82,7 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
     steps = grpo.steps_for(shards.prompts)
     optimiser = Optimiser(vlm.model, settings.optimiser, steps * grpo.updates_per_rollout)
     sampler = make_sampler(vlm, settings.rollout, str(output / "served"))
-    reward = Reward(settings.reward, output)
-    with (
-        contextlib.closing(reward),
-        Training("grpo", settings, data, output, shards, optimiser, steps, said_of(parts)) as training,
-    ):
+    with Training("grpo", settings, data, output, shards, optimiser, steps, said_of(parts)) as training:
         reward.memory = Memory.of_plain(training.progress.memory)
         draws = Draws(shards, encode, settings.seed, room, training.monitor.leave_out, parts)
         draws.position = training.progress.position

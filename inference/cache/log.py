@@ -69,6 +69,9 @@ def encode_body(completion: Completion) -> str:
     }
     if completion.logprobs:
         fields["logprobs"] = completion.logprobs
+    for name in ("answered_by", "taken_from"):
+        if getattr(completion, name):
+            fields[name] = getattr(completion, name)
     return json.dumps(fields, allow_nan=False)
 
 
@@ -202,10 +205,11 @@ def _completion(fields: Any) -> Completion:
     if not isinstance(fields, dict):
         raise ValueError("a reply is an object")
     texts = [fields.get(name) for name in ("text", "reasoning", "finish_reason")]
+    texts += [fields.get(name, "") for name in ("answered_by", "taken_from")]
     logprobs = fields.get("logprobs", [])
     if not all(type(text) is str for text in texts) or not isinstance(logprobs, list):
         raise ValueError("a reply has a text, a reasoning and a finish reason")
     if not all(type(value) in (int, float) and -_MAX_NUMBER < value < _MAX_NUMBER for value in logprobs):
         raise ValueError("log-probabilities are finite numbers")
-    text, reasoning, finish_reason = map(str, texts)
-    return Completion(text, reasoning, finish_reason, tuple(float(value) for value in logprobs))
+    text, reasoning, finish_reason, *named = map(str, texts)
+    return Completion(text, reasoning, finish_reason, tuple(float(value) for value in logprobs), *named)

@@ -17,7 +17,15 @@ from google.genai import types
 
 from inference.endpoints.keys import NO_KEY, api_key, scrub
 from inference.endpoints.media_parts import media_bytes
-from inference.endpoints.wire import failure_of, field_of, message_of, read_body, retry_after_s, token_count
+from inference.endpoints.wire import (
+    failure_of,
+    field_of,
+    message_of,
+    other_model,
+    read_body,
+    retry_after_s,
+    token_count,
+)
 from inference.errors import NOT_SENT, CallError, Failure
 from inference.flow.requests import Flow
 from inference.request import Completion, Reply, Request
@@ -103,7 +111,7 @@ class GeminiEndpoint:
             fields = None
         if not isinstance(fields, dict):
             raise CallError(Failure.GARBLED, f"not a JSON object: {scrub(body, self._key)[:120]!r}")
-        return reply_of(fields, wanted, self._key)
+        return reply_of(fields, wanted, self._key, self.settings.model)
 
     def _config(self, request: Request, n: int) -> types.GenerateContentConfig:
         schema = request.prompt.reply_schema if self.settings.structured_output else None
@@ -200,8 +208,10 @@ class _Response(aiohttp.ClientResponse):
         return (await read_body(self.content.iter_any())).decode("utf-8", errors)
 
 
-def reply_of(answer: dict[str, Any], n: int, key: str) -> Reply:
+def reply_of(answer: dict[str, Any], n: int, key: str, model: str = "") -> Reply:
     """The usable candidates of a response, at most ``n``, without the API key, should a server have echoed it.
+
+    ``model`` is the one that was asked for: candidates of a response that names another bear that name.
 
     Raises CallError when there is none; only then are the tokens wasted, since they are not told apart by candidate.
     """
@@ -220,7 +230,9 @@ def reply_of(answer: dict[str, Any], n: int, key: str) -> Reply:
         if isinstance(error, CallError) and not completions:
             error.partial = Reply((), replace(taken, tokens_wasted=taken.tokens_in + taken.tokens_out))
             raise error
-    return Reply(completions[:n], taken)
+    answered_by = other_model(field_of(answer, "modelVersion"), model.removeprefix("models/"), key) if model else ""
+    used = completions[:n]
+    return Reply(tuple(replace(each, answered_by=answered_by) for each in used) if answered_by else used, taken)
 
 
 def _candidates(answer: dict[str, Any]) -> list[Any]:

@@ -73,7 +73,8 @@ class OpenAIEndpoint:
                 ) from None
             completion = Completion(request.continuation.text, logprobs=logprobs)
             return Reply((completion,), Usage(requests=1, tokens_in=tokens_in))
-        return reply_of(await self._post("chat/completions", self._body(request, n, messages)), n, self._key)
+        answer = await self._post("chat/completions", self._body(request, n, messages))
+        return reply_of(answer, n, self._key, self.settings.model)
 
     def _body(self, request: Request, n: int, messages: list[dict[str, Any]]) -> dict[str, Any]:
         body: dict[str, Any] = {

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from inference.endpoints.keys import scrub
-from inference.endpoints.wire import field_of, token_count
+from inference.endpoints.wire import field_of, other_model, token_count
 from inference.errors import CallError, Failure
 from inference.request import Completion, Reply
 from schemas.text import storable
@@ -13,8 +13,10 @@ from schemas.usage import Usage
 MAX_FINISH_REASON_CHARS = 40
 
 
-def reply_of(answer: Any, n: int, key: str) -> Reply:
+def reply_of(answer: Any, n: int, key: str, model: str = "") -> Reply:
     """The usable samples of a response, at most ``n``, without the API key, should a server have echoed it.
+
+    ``model`` is the one that was asked for: samples of a response that names another bear that name.
 
     Only the first ``n`` choices are looked at. Raises CallError when none is usable. An empty sample and a refused one
     are not usable, nor is one of another form than the API's, nor a second one under the same index. The tokens of
@@ -36,7 +38,8 @@ def reply_of(answer: Any, n: int, key: str) -> Reply:
             completions.append(_completion(choice, key))
         except CallError as error:
             failures.append(error)
-    used = tuple(completions[:n])
+    answered_by = other_model(field_of(answer, "model"), model, key) if model else ""
+    used = tuple(replace(each, answered_by=answered_by) if answered_by else each for each in completions[:n])
     reply = _spent(usage, used, 1 - len(used) / len(choices))
     if not used:
         failures[0].partial = reply

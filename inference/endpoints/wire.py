@@ -8,7 +8,9 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from inference.endpoints.keys import scrub
 from inference.errors import CallError, Failure
+from schemas.text import storable
 
 MAX_REPLY_BYTES = 16_000_000
 """No reply is larger: sixteen samples of 16384 tokens are a few megabytes."""
@@ -16,6 +18,7 @@ MAX_REPLY_PARTS = 1_000_000
 """Objects and lists in a reply. Two bytes of JSON make an object of sixty: this bounds what reading it can take."""
 MAX_TOKENS = 1_000_000_000
 """No request takes more. A larger count is an error of the server, and would break sums and prices."""
+MAX_MODEL_CHARS = 200
 _NO_CREDIT = re.compile(rb'"(code|type)"\s*:\s*"insufficient_quota"')
 
 
@@ -42,6 +45,13 @@ def token_count(usage: Any, name: str) -> int:
     """A count of tokens; 0 where it is missing or cannot be one."""
     value = field_of(usage, name)
     return value if type(value) is int and 0 <= value <= MAX_TOKENS else 0
+
+
+def other_model(named: Any, asked: str, key: str) -> str:
+    """The model that a response names, without the API key; "" where it is the one ``asked`` for, or none is named."""
+    if not isinstance(named, str) or named == asked:
+        return ""
+    return scrub(storable(named), key)[:MAX_MODEL_CHARS]
 
 
 def message_of(data: bytes) -> str:

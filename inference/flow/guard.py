@@ -1,7 +1,8 @@
 """What a run does about an endpoint that does not serve: it waits for a server that went away, and ends where that
 cannot help.
 
-Outside a run (training, a single verification) there is no guard, and a failed call is the caller's to deal with.
+Outside a run (training, a single verification) there is no guard, and a failed call is the caller's to deal with; where
+nobody can wait there is a :class:`inference.flow.breaker.Breaker` in its place.
 """
 
 import asyncio
@@ -9,10 +10,11 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextvars import ContextVar
+from typing import Protocol
 
 from inference.errors import GATEWAY_STATUSES, CallError, Failure, RunStopped
+from inference.flow.checking import CHECK_RETRIES, checked, described, is_refusal, what_to_do, will_not_serve
 from inference.flow.notes import RunNotes
-from inference.flow.retry import retried
 from inference.settings import EndpointSettings
 from schemas.text import printable
 
@@ -25,13 +27,34 @@ REFUSED_IN_A_ROW = 8
 """A server that has answered before may refuse one request, for what it shows; so many in a row are the endpoint's."""
 NEVER_ANSWERED = 20
 """So many calls that failed for good, and none answered in the whole run: the role does not answer."""
-CHECK_RETRIES = 3
-CHECK_TIMEOUT_S = 60.0
 FIRST_PROBE_S, MAX_PROBE_S = 0.5, 10.0
 
-REFUSED_STATUSES = frozenset({401, 402, 403, 404})
 _AT_ONCE = frozenset({401, 402})
-_UNSENT = frozenset({Failure.UNSUPPORTED, Failure.REFUSED})
+_UNSENT = frozenset({Failure.UNSUPPORTED, Failure.UNKNOWN_LABEL, Failure.REFUSED})
+
+
+class CallWatcher(Protocol):
+    """What watches the calls of one endpoint. All methods run on the event loop of :mod:`inference.runtime`."""
+
+    async def over(self) -> None:
+        """Return when a try may be sent. Raises :class:`inference.errors.CallError` or RunStopped where none may."""
+        ...
+
+    async def is_away(self, error: CallError) -> bool:
+        """Whether a call that failed for good is to be sent again once the server is back."""
+        ...
+
+    def tried(self, call: int, error: CallError | None) -> None:
+        """One try of a call has ended, with a reply (None) or an error."""
+        ...
+
+    def failed(self, error: CallError) -> None:
+        """One try of a call has failed."""
+        ...
+
+    def ended(self, error: CallError | None) -> None:
+        """A call has ended. Raises RunStopped where its error means that there is no use in going on."""
+        ...
 
 
 class Guard:
@@ -49,8 +72,7 @@ class Guard:
         notes: RunNotes,
     ) -> None:
         self._name, self._settings, self._check, self._notes = name, settings, check, notes
-        at = f" at {settings.base_url}" if settings.base_url else ""
-        self._named = f"endpoint {name} ({', '.join(roles)}), {settings.model}{at}"
+        self._roles, self._named = roles, described(name, roles, settings)
         self._stopped: RunStopped | None = None
         self._answered = False
         self._failed_calls = self._refused = self._unreachable = 0
@@ -88,7 +110,7 @@ class Guard:
                 self._answered = True
                 self._notes.reached(f"{self._name}:answered")
             return
-        if self._is_refusal(error):
+        if is_refusal(error):
             self._refused += 1
             if error.status in _AT_ONCE or not self._has_answered() or self._refused >= REFUSED_IN_A_ROW:
                 self._refuse(error)
@@ -103,27 +125,8 @@ class Guard:
     def _has_answered(self) -> bool:
         return self._answered or self._notes.was_reached(f"{self._name}:answered")
 
-    @staticmethod
-    def _is_refusal(error: CallError) -> bool:
-        unusable = (Failure.UNAUTHORISED, Failure.UNKNOWN_MODEL)
-        return error.failure in unusable or error.status in REFUSED_STATUSES
-
     def _refuse(self, error: CallError) -> None:
-        key = f"endpoints.{self._name}"
-        if error.status == 402:
-            what = f"see to the account, or let another endpoint play the role in place of {key}"
-        elif error.failure is Failure.UNAUTHORISED:
-            what = f"name a key that the server takes ({key}.api_key_env or {key}.api_key_file)"
-        elif error.failure is Failure.UNKNOWN_MODEL:
-            what = f"correct {key}.model, or set {key}.check_model = false for a server that takes more"
-        elif error.failure is Failure.GARBLED:
-            what = (
-                f"correct {key}.base_url, or set {key}.check_model = false for a server that does not list its models"
-            )
-        else:
-            what = f"correct {key}.model or {key}.base_url"
-            what += "" if self._settings.base_url.rstrip("/").endswith("/v1") else " (most servers answer under /v1)"
-        self.stop(f"{self._named}: {error}. To go on, {what}")
+        self.stop(what_to_do(self._name, self._roles, self._settings, error))
 
     def stop(self, message: str, resumable: bool = False) -> None:
         """End the run: every call of this endpoint raises from now on. Raises :class:`RunStopped`."""
@@ -138,36 +141,17 @@ class Guard:
         error = await self._checked(CHECK_RETRIES)
         if error is None:
             self._notes.reached(self._name)
-        elif self._will_not_serve(error):
+        elif will_not_serve(self._settings, error):
             self._refuse(error)
         elif error.unreachable and self._notes.was_reached(self._name) and self._settings.outage_timeout_s:
             self._last = error
             self._leave(behind=False)  # another process of this run has seen it, and waits for it too
         elif error.unreachable:
-            key = f"endpoints.{self._name}.base_url"
-            self.stop(f"{self._named}: cannot be reached: {error}. Start the server, or correct {key}")
-
-    def _will_not_serve(self, error: CallError) -> bool:
-        """Whether what came in place of the list of models says that calls would fail too."""
-        if error.failure is Failure.GARBLED:  # such as a web page
-            return self._settings.check_model
-        return self._is_refusal(error) and error.status != 404  # a server may have no list of its models
+            self._refuse(error)
 
     async def _checked(self, retries: int = 0) -> CallError | None:
         """What is wrong with the endpoint by its own check."""
-
-        async def check() -> None:
-            try:
-                async with asyncio.timeout(CHECK_TIMEOUT_S):
-                    await self._check()
-            except TimeoutError as error:
-                raise CallError(Failure.TIMEOUT, f"no answer within {CHECK_TIMEOUT_S:g} s") from error
-
-        try:
-            await retried(check, retries)
-        except CallError as error:
-            return error
-        return None
+        return await checked(self._check, retries)
 
     # While a server is away
 
@@ -279,16 +263,16 @@ class Guard:
         self._changed = asyncio.Event()
 
 
-_guard: ContextVar[Guard | None] = ContextVar("guard", default=None)
+_guard: ContextVar[CallWatcher | None] = ContextVar("guard", default=None)
 
 
-def guard_of_call() -> Guard | None:
-    """The guard of the endpoint that this task asks; None outside a run."""
+def guard_of_call() -> CallWatcher | None:
+    """What watches the calls of the endpoint that this task asks; None where nothing does."""
     return _guard.get()
 
 
 @contextlib.contextmanager
-def guarded_by(guard: Guard | None) -> Iterator[None]:
+def guarded_by(guard: CallWatcher | None) -> Iterator[None]:
     """Requests that this task, and the tasks that it starts, send in the body are watched by the guard."""
     before = _guard.set(guard)
     try:

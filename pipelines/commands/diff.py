@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.text import Text
 
 from pipelines.commands.tables import Figures, print_table
-from pipelines.running.changes import flat, read_config
-from publishing.figures import funnel, read_summary, role_costs
+from pipelines.running.changes import flat
+from publishing.figures import funnel, read_config, read_summary, role_costs
 from schemas.mirror import local_copy
 from schemas.run_summary import RunSummary
 from schemas.text import printable
@@ -34,7 +34,7 @@ def diff_runs(first: Path, second: Path) -> str:
 
 
 def _print_diff(console: Console, first: Path, second: Path) -> None:
-    runs = [read_summary(first), read_summary(second)]
+    runs = [read_summary(first, digests=True), read_summary(second, digests=True)]
     for letter, folder, run in zip("AB", (first, second), runs, strict=True):
         facts = (str(folder), run.recipe, run.input, run.finished, run.revision)
         console.print(Text(f"{letter}: {printable(' · '.join(facts))}"), soft_wrap=True)
@@ -46,7 +46,7 @@ def _print_diff(console: Console, first: Path, second: Path) -> None:
 
 def _settings(first: Path, second: Path) -> Figures:
     """The keys of the configs whose values differ; "–" is a key that one of them has not."""
-    a, b = (dict(flat(read_config(run / "config.toml"))) for run in (first, second))
+    a, b = (dict(flat(read_config(run))) for run in (first, second))
     changed = [(key, a.get(key, "–"), b.get(key, "–")) for key in sorted({*a, *b}) if a.get(key) != b.get(key)]
     return Figures("settings that differ", ("key", "A", "B"), changed)
 

@@ -44,9 +44,10 @@ def add_export_parser(commands: Any) -> None:
 def run_export(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Export a run and say what was written; returns the exit code. Raises ExportError and InspectError."""
     from pipelines.running.interrupts import stopped_like_an_interrupt
-    from publishing.exports.export import LEFT_OUT, Request, export_run
+    from publishing.exports.export import Request, export_run
+    from publishing.exports.sides import LEFT_OUT
 
-    asked = Request(
+    request = Request(
         local_copy(parsed.run),
         parsed.format,
         Path(parsed.output),
@@ -57,9 +58,10 @@ def run_export(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         parsed.replace,
     )
     with stopped_like_an_interrupt():  # what was written so far is removed
-        done = export_run(asked)
+        done = export_run(request)
     for side, count in done.counts.items():
-        say(f"{side}: {count.written} of {counted(count.read, 'row')} written")
+        asked = "" if count.prompts == count.written else f", as {count.prompts} prompts: one for each stream"
+        say(f"{side}: {count.written} of {counted(count.read, 'row')} written{asked}")
         for reason, rows in count.left_out.most_common():
             say(f"  left out: {rows} for {reason} ({LEFT_OUT} names them)")
     say(f"{done.folder}: {', '.join(done.files)}")

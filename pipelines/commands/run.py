@@ -1,6 +1,7 @@
 """``beam run`` and ``beam preview``: from the command line to a run, and its end in a few lines."""
 
 import argparse
+import os
 from collections.abc import Sequence
 
 from pipelines.running.budget import RunBudget
@@ -8,19 +9,23 @@ from pipelines.running.dry_run import dry_run
 from pipelines.running.forecast import count_records, expected_calls, forecast_text
 from pipelines.running.interrupts import stopped_like_an_interrupt
 from pipelines.running.job_check import check_job, is_dry_run
+from pipelines.running.kept_rows import why_no_rows
 from pipelines.running.plan import RunArguments, make_plan
 from pipelines.running.run import execute
+from pipelines.running.run_folder import local_path, real_path
 from pipelines.running.runner import pipeline_options
 from pipelines.running.worker_hours import workers_text
 from pipelines.shipping.ship import goes_elsewhere
 from publishing.blind_baseline import blind_text
+from publishing.figures import truncations
 from schemas.config import ConfigError
-from schemas.run_summary import Counts, RunSummary
+from schemas.run_summary import RunSummary
 from schemas.storage import joined
 from schemas.text import counted, printable, say
 
 MAX_DETAIL_CHARS = 160
 MAX_CHANGES = 12
+MAX_MODELS = 3
 
 
 def run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
@@ -74,6 +79,8 @@ def _run_arguments(
         target_sft=getattr(parsed, "target_sft", None),
         budget=RunBudget(parsed.budget_usd, parsed.budget_tokens),
         measure=measure,
+        fresh=parsed.fresh,
+        replace=parsed.replace,
     )
 
 
@@ -85,9 +92,12 @@ def summary_text(summary: RunSummary, output: str) -> str:
     lines = [
         f"{counted(counts.input, 'record')}: {', '.join(ends)}",
         *(f"  {reason}: {records}{_detail(summary, reason)}" for reason, records in counts.by_reason.most_common()),
+        *truncations(summary),
         *_no_rows(summary),
         *_nothing_from(summary),
         f"model calls: {usage.requests} sent, {replies} from the cache, ${usage.cost_usd:.2f}, {summary.wall_s:.1f} s",
+        *_taken_over(summary, output),
+        *_answered(summary),
         *_paid(summary),
         *([blind_text(summary.blind)] if summary.blind and summary.forecast is None else []),
         *(f"warning: {warning}" for warning in summary.warnings),
@@ -108,11 +118,8 @@ def _detail(summary: RunSummary, reason: str) -> str:
 
 
 def _no_rows(summary: RunSummary) -> list[str]:
-    counts = summary.counts
-    if counts.sft or counts.rl or not counts.by_reason:
-        return []
-    [(reason, records)] = counts.by_reason.most_common(1)
-    return [f"no rows: all records were rejected, {records} of {counts.input} as {reason}{_advice(counts, reason)}"]
+    why = why_no_rows(summary)
+    return [f"no rows: {why}"] if why else []
 
 
 def _nothing_from(summary: RunSummary) -> list[str]:
@@ -124,10 +131,35 @@ def _nothing_from(summary: RunSummary) -> list[str]:
     ]
 
 
-def _advice(counts: Counts, reason: str) -> str:
-    """What to do where one reason leaves no rows."""
-    band = {"too_hard": "low", "too_easy": "high"}.get(reason)
-    return f": to see traces all the same, add --set difficulty.include_{band}=true" if band else ""
+def _taken_over(summary: RunSummary, output: str) -> list[str]:
+    """A line for each run from which replies were taken over, and one where earlier replies do not count."""
+    lines = [
+        f"{counted(replies, 'reply', 'replies')} from {beside(output, name)} (--fresh takes over none)"
+        for name, replies in summary.taken_over.items()
+    ]
+    since = summary.fresh_since
+    return [*lines, f"fresh: no reply from before {since} was used"] if since else lines
+
+
+def beside(output: str, name: str) -> str:
+    """The run folder ``name`` beside that of ``--output``, as a user would name it."""
+    there = real_path(output).parent / name
+    return str(there) if local_path(output).is_absolute() else os.path.relpath(there)
+
+
+def _answered(summary: RunSummary) -> list[str]:
+    """A line for each endpoint whose server named another model than the one asked for."""
+    lines = []
+    for name, figures in summary.answered.items():
+        named = [
+            f"{model} ({counted(replies, 'reply', 'replies')})"
+            for model, replies in list(figures.answered.items())[:MAX_MODELS]
+        ]
+        left = len(figures.answered) - len(named)
+        others = f", and {left} more" if left else ""
+        said = f"{name} was asked for {figures.asked}, and answered as {', '.join(named)}{others}"
+        lines.append(f"note: {printable(said)}")
+    return lines
 
 
 def _paid(summary: RunSummary) -> list[str]:
@@ -142,10 +174,11 @@ def _paid(summary: RunSummary) -> list[str]:
 def _replaced(summary: RunSummary, output: str) -> list[str]:
     """What the run replaced, and what was changed since."""
     replaced = summary.replaced
-    if replaced is None or not replaced.kept:
+    if replaced is None or not (replaced.kept or replaced.changed):
         return []
+    place = f"is kept in {joined(output, 'previous')}" if replaced.kept else "had no rows"
     rows = f"{replaced.sft} sft and {replaced.rl} rl"
-    lines = [f"replaced the run of {replaced.finished} ({rows}), which is kept in {joined(output, 'previous')}"]
+    lines = [f"replaced the run of {replaced.finished} ({rows}), which {place}"]
     shown = replaced.changed[:MAX_CHANGES]
     lines += [f"  {printable(f'{key}: {old} → {new}')}" for key, old, new in shown]
     left = len(replaced.changed) - len(shown)

@@ -48,6 +48,11 @@ def add_serve_reward_parser(commands: Any) -> None:
     parser.add_argument(
         "--allow-remote", action="store_true", help=f"listen beyond this machine without a {TOKEN_VARIABLE}"
     )
+    parser.add_argument(
+        "--allow-unready",
+        action="store_true",
+        help="start although a judge does not answer yet; /health is 503 till then",
+    )
     parser.add_argument("--max-batch", type=_positive, default=4096, metavar="N", help="responses of one request")
     parser.add_argument("--max-scoring", type=_positive, default=64, metavar="N", help="requests scored at once")
     parser.add_argument(
@@ -86,6 +91,7 @@ def serve_reward(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """
     import datasets
 
+    from inference.preflight import NotServed
     from publishing.rewards.row_reward import RowReward  # not with the parser, which `beam --help` needs alone
     from publishing.rewards.server import Bounds
     from publishing.rewards.settings import load_reward_settings
@@ -94,7 +100,7 @@ def serve_reward(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     token = os.environ.get(TOKEN_VARIABLE, "")
     check_address(parsed.host, bool(token), parsed.allow_remote)
     settings = load_reward_settings(parsed.config)
-    reward = RowReward(settings, runs_named(parsed.data))
+    reward = RowReward(settings, runs_named(parsed.data), fails_fast=True)
     bounds = Bounds(parsed.max_batch, parsed.max_scoring, parsed.max_waiting, parsed.timeout_s)
     rows = 0
     for name in reward.runs:
@@ -102,6 +108,13 @@ def serve_reward(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         rows += found
         if note:
             say(f"beam: {name}: {note}", file=sys.stderr)
+    try:
+        reward.check_endpoints()
+    except NotServed as error:
+        if not (parsed.allow_unready and error.can_wait):
+            hint = ", or add --allow-unready to wait for it" if error.can_wait else ""
+            raise ServeError(f"{error}{hint}") from error
+        say(f"beam: not ready: {error}", file=sys.stderr)
     with stopped_by_signals() as stopped, http_loop() as on_loop:
         runner, address = on_loop(started(reward, rows, bounds, token, parsed.host, parsed.port))
         said = f"{reward.recipe.name} for {counted(rows, 'row')} of {counted(len(reward.runs), 'run')}"

@@ -1,6 +1,6 @@
 """``beam validate``: what a run would be made of, and whether it can be done; nothing is generated.
 
-The first records are read for real, and one is shown as its row asks it.
+All records are read for real, of a large input the first ones, and one is shown as its row asks it.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from pipelines.running.job_check import check_job
 from pipelines.running.plan import Plan, RunArguments, check_wiring, make_plan
 from pipelines.running.runner import pipeline_options
 from pipelines.running.sampling import sample_records
+from pipelines.running.workers import runner_line
 from prompts.loader import load_prompt
 from schemas.question_text import user_text
 from schemas.text import counted, say
@@ -30,16 +31,18 @@ MAX_PROBLEMS = 8
 
 def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     """Print what a run would be made of and whether it can be done; returns the exit code."""
-    check_job(pipeline_options(beam_options))
+    options = pipeline_options(beam_options)
+    check_job(options)
     plan = make_plan(
         RunArguments(parsed.pipeline, parsed.input, ".", parsed.config, parsed.overrides, beam_options=beam_options)
     )
     check_questions(plan.input, plan.settings.input)
     ends = check_wiring(plan).ends
     say(f"pipeline: {plan.recipe.name}")
+    say(runner_line(options))
     total = count_records(plan.context.sources)
     say(f"input: {plan.input.name}, {'unknown number of records' if total is None else counted(total, 'record')}")
-    usable = _look_at_records(plan)
+    usable = _look_at_records(plan, total)
     media = scan_media(plan.context.sources, plan.settings.input)
     sent = plan.recipe.prompts_sent(plan.models_asked, plan.settings, clips=media.videos > 0 or not media.records)
     say(f"prompts: {', '.join(load_prompt(name).name for name in sent)}")
@@ -69,13 +72,16 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     return 0 if healthy and usable and not problems else 2
 
 
-def _look_at_records(plan: Plan) -> bool:
-    """Print what the first records are; returns whether any of them can be used."""
+def _look_at_records(plan: Plan, total: int | None) -> bool:
+    """Print what the records are, of which the input has ``total`` (None: not known); returns whether any of them can
+    be used.
+    """
     rows, columns = plan.settings.input, plan.input.columns
     if columns:
         say(f"columns: {', '.join(sorted(columns))}")
     sample = sample_records(plan.context.sources, rows, plan.context.roots, getattr(plan.settings, "video", None))
-    say(f"first {counted(sample.read, 'record')}: {len(sample.drafts)} can be used")
+    of = "records, of an unknown number" if total is None else f"of {counted(total, 'record')}"
+    say(f"read {sample.read} {of}: {len(sample.drafts)} can be used")
     for problem in sample.problems[:MAX_PROBLEMS]:
         where = f"the first is number {problem.first_number}"
         say(f"  {problem.reason}, {counted(problem.records, 'record')} ({where}): {problem.detail}")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from publishing.figures import InspectError, read_summary
+from publishing.figures import InspectError, read_config, read_summary
 from schemas.run_summary import ReplacedFigures, RunSummary
 from schemas.text import excerpt
 
@@ -17,13 +17,14 @@ def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool 
 
     ``other_input`` says that the input is another, whatever its name.
 
-    None where there is none. Its outputs are to be kept where anything differs.
+    None where there is none. Its outputs are to be kept where it has rows and anything differs. Raises
+    :class:`publishing.figures.InspectError` where its config is damaged.
     """
     try:
         old = read_summary(root, checked=False)
     except InspectError:
         return None
-    before, now = dict(flat(read_config(root / "config.toml"))), dict(flat(tomllib.loads(config)))
+    before, now = dict(flat(read_config(root))), dict(flat(tomllib.loads(config)))
     changed = [
         (key, before.get(key, ABSENT), now.get(key, ABSENT))
         for key in sorted(before.keys() | now.keys())
@@ -39,16 +40,8 @@ def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool 
     if other_input and old.input == summary.input:
         changed.append(("input", old.input, f"{summary.input}, with another content"))
     rows = (old.counts.sft, old.counts.rl)
-    kept = bool(changed) or rows != (summary.counts.sft, summary.counts.rl)
+    kept = any(rows) and (bool(changed) or rows != (summary.counts.sft, summary.counts.rl))
     return ReplacedFigures(old.finished, *rows, tuple(changed), kept)
-
-
-def read_config(file: Path) -> Mapping[str, Any]:
-    """The values of a run's ``config.toml``; none where it cannot be read."""
-    try:
-        return tomllib.loads(file.read_text("utf-8"))
-    except (OSError, ValueError):  # a folder of earlier code, or a file that somebody has edited
-        return {}
 
 
 def flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:

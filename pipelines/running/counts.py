@@ -40,9 +40,13 @@ class Figures:
         kept: by stage, how many ends have passed it.
         side: by stage that looks at a sample, how many elements it looked at and how many of them it could judge.
         asked: by role and stage calls, repairs and what they are worth; ``cached`` are all samples that they got.
+        answered: by role the models other than the one asked for that servers named, with the number of their replies.
+        taken_over: by run folder from whose cache replies were taken over, how many of them this run uses.
         labels: by scorer the pairs of labels that two judges gave, with their numbers.
         refused: whether the budget ended a record, or an element of a sample.
         forecast: sums over the ends (:func:`pipelines.running.forecast.forecast_text`).
+        truncated: by role and stage of which replies were cut off: how many there are of all, how many were cut off,
+            and the largest budget of tokens among these.
         unbalanced: what the conservation law says against it; "" where every record is accounted for.
     """
 
@@ -50,10 +54,13 @@ class Figures:
     kept: Mapping[str, int] = field(default_factory=dict)
     side: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     asked: Mapping[RoleStage, Usage] = field(default_factory=dict)
+    answered: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    taken_over: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, Mapping[tuple[str, str], int]] = field(default_factory=dict)
     refused: bool = False
     forecast: Mapping[str, float] = field(default_factory=dict)
     unbalanced: str = ""
+    truncated: Mapping[RoleStage, tuple[int, int, int]] = field(default_factory=dict)
 
     def seen(self, stage: str) -> int:
         """How many records entered a stage."""
@@ -91,16 +98,22 @@ def figures_of(job: Job, samples: frozenset[str]) -> Figures:
         labels: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)
         for scorer, first, second, number in db.execute(_LABELS).fetchall():
             labels[scorer][first, second] = number
+        answered: dict[str, dict[str, int]] = defaultdict(dict)
+        for role, model, replies in db.execute(_ANSWERED).fetchall():
+            answered[role][model] = replies
         refused = any(BUDGET in reasons for reasons in rejected.values())
         return Figures(
             Counts(read, sft, rl, rejected),
             dict(db.execute(_KEPT).fetchall()),
             side,
             _asked(db),
+            dict(answered),
+            dict(db.execute(_TAKEN_OVER).fetchall()),
             dict(labels),
             refused or any(each["reason"] == BUDGET for each in job.side),
             _forecast(db),
             _unbalanced(db, read),
+            {(role, stage): tuple(numbers) for role, stage, *numbers in db.execute(_TRUNCATED).fetchall()},
         )
 
 
@@ -126,6 +139,27 @@ WITH replies AS (
     SELECT min({'role': role, 'stage': stage}) AS caller, max(usd) AS usd FROM replies GROUP BY key
 )
 SELECT caller.role, caller.stage, sum(usd::DECIMAL(38, 12))::DOUBLE FROM distinct_replies GROUP BY 1, 2
+"""
+_ANSWERED = """
+WITH replies AS (
+    SELECT role, unnest(keys) AS key, unnest(answered_by) AS model FROM calls WHERE len(answered_by) > 0
+), named AS (SELECT min(role) AS role, min(model) AS model FROM replies WHERE model != '' GROUP BY key)
+SELECT role, model, count(*) FROM named GROUP BY 1, 2 ORDER BY 3 DESC, 2
+"""
+_TAKEN_OVER = """
+WITH replies AS (SELECT unnest(keys) AS key, unnest(taken_from) AS run FROM calls WHERE len(taken_from) > 0),
+named AS (SELECT min(run) AS run FROM replies WHERE run != '' GROUP BY key)
+SELECT run, count(*) FROM named GROUP BY 1 ORDER BY 2 DESC, 1
+"""
+# A reply that was cut off and then asked for with a larger budget is whole: another call of the same key has it.
+_TRUNCATED = """
+WITH found AS (
+    SELECT role, stage, key, bool_and(list_contains(truncated, key)) AS is_truncated, max(max_tokens) AS max_tokens
+    FROM (SELECT role, stage, unnest(keys) AS key, truncated, max_tokens FROM calls)
+    WHERE (role, stage) IN (SELECT (role, stage) FROM calls WHERE len(truncated) > 0) GROUP BY ALL
+)
+SELECT role, stage, count(*), count(*) FILTER (is_truncated), max(max_tokens) FILTER (is_truncated)
+FROM found GROUP BY 1, 2 HAVING bool_or(is_truncated) ORDER BY 1, 2
 """
 _FORECAST = """
 WITH own AS (

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pipelines.running.errors import RunPaused
+from pipelines.running.freshness import FRESH
 from pipelines.running.remote_ledger import LEDGER, RemoteLedger
 from publishing.figures import FAILED_PAGE
 from schemas.errors import UserError
@@ -118,11 +119,15 @@ class Delivery:
         self._made.update(outputs)
 
     def begin(self) -> None:
-        """Say in the store which input the folder belongs to, unless it is another's until this run has succeeded."""
+        """Say in the store which input the folder belongs to, unless it is another's until this run has succeeded, and
+        since when its replies count.
+        """
         with _resumable():
             _remove(self.target / JOBS)  # of a driver that was killed
             if not (self.target / RUN_MARKER).exists():
                 (self.target / RUN_MARKER).upload(self.root / RUN_MARKER)
+            if (self.root / FRESH).exists():  # before anything is asked for under it
+                (self.target / FRESH).upload(self.root / FRESH)
             (self.target / FAILED_PAGE).unlink(missing_ok=True)
 
     def deliver(self, keep_previous: bool) -> None:

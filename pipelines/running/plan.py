@@ -21,7 +21,7 @@ from pipelines.running.loading import PipelineError, load_recipe
 from pipelines.running.run_folder import RunFolder, RunFolderError, named_folder
 from pipelines.running.runner import OptionError, pipeline_options
 from pipelines.running.workers import check_in_store, is_local, see_no_disk
-from publishing.figures import InspectError, read_summary
+from publishing.figures import InspectError, read_config, read_summary
 from schemas.config import ConfigError, given_values, load_config
 from schemas.storage import extras_for
 from stages.ingest_records import MediaRoots
@@ -33,7 +33,10 @@ from stages.sources.registry import format_of
 
 @dataclass(frozen=True)
 class RunArguments:
-    """What the command line says of a run. ``measure`` counts what each record takes, for a preview's forecast."""
+    """What the command line says of a run. ``fresh`` uses no reply that was asked for before this command
+    (:mod:`pipelines.running.freshness`); ``measure`` counts what each record takes, for a preview's forecast;
+    ``replace`` lets a run that keeps no rows take the place of one that has some.
+    """
 
     pipeline: str
     input: str
@@ -47,6 +50,8 @@ class RunArguments:
     target_sft: int | None = None
     budget: RunBudget = field(default_factory=RunBudget)
     measure: bool = False
+    fresh: bool = False
+    replace: bool = False
 
 
 @dataclass(frozen=True)
@@ -220,7 +225,8 @@ class _Seen(PipelineVisitor):
 def check_plan(plan: Plan, arguments: RunArguments) -> None:
     """Refuse a plan that cannot be carried out, or that would do harm in its folder; touches nothing.
 
-    Raises :class:`pipelines.running.runner.OptionError`, :class:`pipelines.running.run_folder.RunFolderError` and
+    Raises :class:`pipelines.running.runner.OptionError`, :class:`pipelines.running.run_folder.RunFolderError`,
+    :class:`publishing.figures.InspectError` for a damaged config in the folder, and
     :class:`schemas.extras.MissingExtra`.
     """
     options = pipeline_options(arguments.beam_options)
@@ -235,6 +241,7 @@ def check_plan(plan: Plan, arguments: RunArguments) -> None:
         sources = [("--input", source.path) for source in plan.input.sources]
         check_in_store([*sources, ("--output", plan.folder.name), ("--cache", plan.models.cache_path)])
     plan.folder.check(plan.input.fingerprint, arguments.resume)
+    read_config(plan.folder.root)  # the run is compared with it at its end
     if arguments.limit is not None and arguments.resume:
         _check_replaced(plan, arguments.limit, arguments.measure)
 

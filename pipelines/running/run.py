@@ -3,7 +3,9 @@
 import contextlib
 import datetime
 import json
+import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +16,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from inference.flow.notes import paid_in
 from inference.runtime import runtime
 from inference.serving import started_servers
+from inference.settings import Neighbour
 from pipelines.running.budget import spent_of
 from pipelines.running.changes import replaced_by
 from pipelines.running.counts import Figures, agreements, figures_of, ledger
@@ -22,7 +25,9 @@ from pipelines.running.errors import ConservationError
 from pipelines.running.failures import check_failures, check_records, most_frequent_details, stop_of
 from pipelines.running.following import follow
 from pipelines.running.forecast import count_records
+from pipelines.running.freshness import FreshnessError, fresh_since
 from pipelines.running.job_check import check_job, is_dry_run
+from pipelines.running.kept_rows import check_kept
 from pipelines.running.loading import PipelineError, recipe_file
 from pipelines.running.outputs import write_ends
 from pipelines.running.plan import Plan, RunArguments, check_cache, check_plan, make_plan, wire
@@ -31,8 +36,9 @@ from pipelines.running.run_folder import SPOOL
 from pipelines.running.runner import OptionError, choose_runner, pipeline_options
 from pipelines.running.spending import Spending
 from pipelines.running.telling import Made, telling
+from pipelines.running.truncation import truncated_replies
 from pipelines.running.waves import Wave, first_share, next_share, threshold
-from pipelines.running.workers import is_local
+from pipelines.running.workers import is_local, runner_line
 from pipelines.shipping.ship import shipped
 from prompts.loader import load_prompt
 from publishing.blind_baseline import blind_baseline
@@ -42,8 +48,9 @@ from publishing.report import write_report
 from rewards.mined_rubrics import missing_stratum
 from schemas.config import config_sha256, to_toml
 from schemas.revision import code_revision
-from schemas.run_summary import TRAINING_SETS, RunSummary, StageFigures, TargetFigures
+from schemas.run_summary import TRAINING_SETS, AnsweredFigures, RunSummary, StageFigures, TargetFigures
 from schemas.storage import is_remote
+from schemas.text import say
 from stages.draw_questions import Draw
 from stages.plumbing.metrics import clear_board
 from stages.plumbing.recipe import Recipe, RunContext
@@ -66,9 +73,10 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
     plan = plan or make_plan(arguments)
     check_plan(plan, arguments)
     with plan.folder.locked():
-        plan.folder.prepare(plan.input.name, plan.input.fingerprint, arguments.resume)
+        plan.folder.prepare(plan.input.name, plan.input.fingerprint, arguments.resume, arguments.fresh)
         clear_board()
         spending = Spending(plan.folder.root, plan.folder.bring_notes)
+        say(runner_line(options), file=sys.stderr)
         with telling(plan, spending, arguments.output) as made:
             return _execute(plan, arguments, is_local(options), spending, made)
 
@@ -81,10 +89,10 @@ def _execute(plan: Plan, arguments: RunArguments, local: bool, spending: Spendin
         started = time.monotonic()
         models = stack.enter_context(started_servers(plan.models_asked, str(plan.folder.root / "logs")))
         notes = stack.enter_context(spending.run())
+        since = fresh_since(plan.folder.root)
+        neighbours = () if arguments.cache or not local or since else _neighbours(plan)
         # A stage that asks what it does not declare is to be told: it finds all roles.
-        beside = () if arguments.cache or not local else plan.folder.beside(plan.input.fingerprint)
-        neighbours = tuple(str(folder.cache_path) for folder in beside)
-        models = replace(models, roles=plan.models.roles, notes=str(notes), neighbours=neighbours)
+        models = replace(models, roles=plan.models.roles, notes=str(notes), neighbours=neighbours, fresh_since=since)
         served = replace(plan, models=models)
         waves = _run_waves(served, arguments)
         summary = _summarise(served, waves, arguments, time.monotonic() - started)
@@ -96,6 +104,8 @@ def _execute(plan: Plan, arguments: RunArguments, local: bool, spending: Spendin
         summary = made.summary = replace(summary, details=details, blind=blind, warnings=warnings)
         check_records(summary)
         check_failures(plan.recipe, summary, staging, plan.settings.max_failed)
+        if not arguments.replace:
+            check_kept(plan.folder.root, arguments.output, summary)
         replaced = replaced_by(plan.folder.root, summary, config, (staging / RUN_MARKER).exists())
         summary = replace(summary, replaced=replaced)
         (staging / "config.toml").write_text(config, "utf-8")
@@ -104,6 +114,15 @@ def _execute(plan: Plan, arguments: RunArguments, local: bool, spending: Spendin
         write_report(staging, plan.folder.root, summary, plan.context.roots.store())
         plan.folder.commit(keep_previous=replaced is not None and replaced.kept)
     return summary
+
+
+def _neighbours(plan: Plan) -> tuple[Neighbour, ...]:
+    """The reply caches of the runs beside this one that are the same input's."""
+    found = []
+    for folder in plan.folder.beside(plan.input.fingerprint):
+        with contextlib.suppress(FreshnessError):  # nobody knows which of its replies count
+            found.append(Neighbour(folder.root.name, str(folder.cache_path), fresh_since(folder.root)))
+    return tuple(found)
 
 
 def _run_waves(plan: Plan, arguments: RunArguments) -> list[Wave]:
@@ -205,8 +224,12 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
         sets=tuple(name for name in TRAINING_SETS if (plan.folder.staging / name).is_dir()),
         stages=stage_figures(recipe, figures),
         ledger=ledger(figures.asked, paid),
+        truncated=truncated_replies(figures.truncated, plan),
         judges=agreements(figures.labels),
         roles={role: plan.models.endpoint(role).model for role in plan.roles},
+        answered=_answered(plan, figures),
+        taken_over=figures.taken_over,
+        fresh_since=plan.models.fresh_since or None,
         self_judged=plan.models.self_judging,
         self_checked=plan.models.self_checking,
         config_sha256=config_sha256(plan.settings),
@@ -221,6 +244,16 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
         paid=Spending(plan.folder.root).total(),
         files=files,
     )
+
+
+def _answered(plan: Plan, figures: Figures) -> dict[str, AnsweredFigures]:
+    """The endpoints whose servers named another model than the one asked for, with the replies of each name."""
+    found: dict[str, AnsweredFigures] = {}
+    for role, models in figures.answered.items():
+        name, asked = plan.models.endpoint_name(role), plan.models.endpoint(role).model
+        before = found[name].answered if name in found else {}
+        found[name] = AnsweredFigures(asked, dict((Counter(before) + Counter(models)).most_common()))
+    return found
 
 
 def stage_figures(recipe: Recipe, figures: Figures) -> dict[str, StageFigures]:

@@ -3,6 +3,7 @@
 RUN/input.json   which input the folder belongs to      RUN/.staging/    outputs being written
 RUN/.lock        held by the process that writes        RUN/cache/, media/, sft/, rl/, rejected/, run.json, …
 RUN/ledger/      what all runs of the folder paid       RUN/previous/    the outputs that the last change replaced
+RUN/.fresh.json  since when replies count, after ``--fresh``
 RUN/failed.html  why the last run did not finish; gone when the next one begins
 """
 
@@ -17,6 +18,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from pipelines.running.delivery import Delivery
+from pipelines.running.freshness import begin_fresh
 from pipelines.running.job_folder import JobFolder
 from pipelines.running.manifest import Job
 from publishing.figures import FAILED_PAGE
@@ -84,8 +86,9 @@ class RunFolder:
                     found.append((folder.cache_path.stat().st_mtime, folder))
         return tuple(folder for _, folder in sorted(found, key=itemgetter(0), reverse=True)[:MAX_NEIGHBOURS])
 
-    def prepare(self, input_name: str, fingerprint: str, resume: bool) -> None:
-        """Make the folder this input's, and clear what an interrupted run left. Raises :class:`RunFolderError`.
+    def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:
+        """Make the folder this input's, and clear what an interrupted run left. With ``fresh`` no earlier reply counts.
+        Raises :class:`RunFolderError` and :class:`pipelines.running.freshness.FreshnessError`.
 
         With ``resume`` False another input's folder becomes this one's when :meth:`commit` replaces its outputs, not
         before. Cached replies stay: they are found by content.
@@ -103,6 +106,8 @@ class RunFolder:
             (self.root / FAILED_PAGE).unlink(missing_ok=True)
             if others:
                 write_atomically(self.staging / RUN_MARKER, claim)
+            if fresh:
+                begin_fresh(self.root)
         except OSError as error:
             raise RunFolderError(
                 f"cannot write {self.root}: {error.strerror or error}: choose another --output"

@@ -1,7 +1,10 @@
-"""A look at the first records of an input: read, checked and their media decoded as a run does it, without models."""
+"""A look at the records of an input, the first of a large one: read, checked and their media decoded as a run does it,
+without models.
+"""
 
 import itertools
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,14 +18,19 @@ from stages.sources.registry import read_source
 from vision.clips import VideoSettings
 from vision.media import MediaStore
 
-SAMPLED_RECORDS = 50
+MAX_RECORDS = 5000
+"""Of a larger input the first so many are read."""
+MIN_RECORDS = 50
+"""So many are read however long it takes."""
+MAX_LOOK_S = 60.0
+"""After this time no further record is read: the media may be large or far away."""
 _OF_FILES = (MEDIA_MISSING, MEDIA_NOT_ALLOWED)
 """Reasons whose details name a file each, and are one problem."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Why some of the sampled records cannot be used: the reason, a detail, how many, and the first one's number."""
+    """Why some of the records cannot be used: the reason, a detail, how many they are, and the first one's number."""
 
     reason: str
     detail: str
@@ -32,7 +40,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Sample:
-    """What the first records are: how many were read, the questions that they give, and why the others give none."""
+    """What the records are: how many were read, the questions that they give, and why the others give none."""
 
     read: int
     drafts: tuple[Draft, ...]
@@ -42,7 +50,8 @@ class Sample:
 def sample_records(
     sources: Sequence[Source], rows: RowSettings, roots: MediaRoots, video: VideoSettings | None
 ) -> Sample:
-    """Read the first :data:`SAMPLED_RECORDS`; what their media are drawn into is a folder that is removed again.
+    """Read the first :data:`MAX_RECORDS`, for at most :data:`MAX_LOOK_S`, but at least :data:`MIN_RECORDS`; what their
+    media are drawn into is a folder that is removed again.
 
     ``video`` None takes no clips. Raises what reading the input raises.
     """
@@ -52,8 +61,10 @@ def sample_records(
         drafts: dict[str, Draft] = {}
         numbers: dict[tuple[str, str], list[int]] = {}
         first_of: dict[str, str] = {}
-        read = 0
-        for raw in itertools.islice(found, SAMPLED_RECORDS):
+        read, end_s = 0, time.monotonic() + MAX_LOOK_S
+        for raw in itertools.islice(found, MAX_RECORDS):
+            if read >= MIN_RECORDS and time.monotonic() > end_s:
+                break
             read += 1
             try:
                 draft = _draft(raw, store, video)

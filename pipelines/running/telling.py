@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pipelines.running.endings import RunNote, ending_of
+from pipelines.running.freshness import FreshnessError, fresh_since, is_unfinished_fresh
 from pipelines.running.plan import Plan
 from pipelines.running.spending import Spending
 from publishing.failure import Failure, Reached, write_failure
@@ -40,6 +41,9 @@ def _told(error: BaseException, plan: Plan, spending: Spending, output: str, sum
     """Write the page; returns what the user's line says of the run's costs and of the page."""
     ending, root = ending_of(error), plan.folder.root
     paid = cost_of(spending.latest)
+    with contextlib.suppress(FreshnessError):
+        if is_unfinished_fresh(root):
+            paid.append(f"--fresh goes on with the replies since {fresh_since(root)}")
     try:
         failure = Failure(
             what=ending.what,

@@ -1,6 +1,6 @@
 """What an export format is, what its rows are made of, and for whom they are made."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -42,10 +42,11 @@ class ExportRow:
 
     Attributes:
         side: sft or rl.
-        number: which of the side's rows it is, in the order of the shards, from 0.
+        number: which of the side's rows it is, in the order of the shards, from 0; the streams of one share it.
         fields: the row's columns, without the bytes of its images.
         turns: ``messages`` or ``prompt``, the assistant's tags in the frame of the target's family.
         images: one for each mark in the turns, in their order.
+        stream: the one that these turns ask for, of a question that is asked in streams (iVGR §3.2); else "".
     """
 
     side: str
@@ -53,6 +54,7 @@ class ExportRow:
     fields: Mapping[str, Any]
     turns: tuple[Turn, ...]
     images: tuple[UprightImage, ...]
+    stream: str = ""
 
     @property
     def id(self) -> str:
@@ -78,19 +80,18 @@ class ExportRow:
         return found
 
     def reference(self, target: Target) -> str:
-        """What a reward needs to find the row again (:mod:`publishing.rewards.reference`). Raises LeftOut.
-
-        A row of several streams is asked in the words of the last one.
-        """
-        stream = (self.fields.get("streams") or [""])[-1]
-        return RowReference(self.id, self.text("answer"), target.run, target.family, stream).text()
+        """What a reward needs to find the row again (:mod:`publishing.rewards.reference`). Raises LeftOut."""
+        return RowReference(self.id, self.text("answer"), target.run, target.family, self.stream).text()
 
 
 class Writer(Protocol):
     """Takes the rows of a side one by one, and keeps no more of them than a block of fixed size."""
 
-    def write(self, row: ExportRow) -> None:
-        """Writes a row. Raises LeftOut for one that the format has no place for, and leaves no trace of it."""
+    def write(self, rows: Sequence[ExportRow]) -> None:
+        """Writes the rows of one question: one, or one for each stream that it is asked in.
+
+        Raises LeftOut where the format has no place for one of them, and leaves no trace of any.
+        """
 
     def close(self) -> None:
         """Ends the files. Where no row came, there are none."""

@@ -11,25 +11,25 @@ import shutil
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inference.families.base import Family
 from inference.families.registry import DEFAULT, FAMILIES, family_of
-from publishing.exports.base import ExportFormat, Target, Writer
+from publishing.exports.base import ExportFormat, Target
 from publishing.exports.contents import contents_of
-from publishing.exports.errors import REASONS, ExportError, LeftOut
+from publishing.exports.errors import REASONS, ExportError
 from publishing.exports.registry import export_format
-from publishing.exports.rows import any_tags, count_rows, read_rows, ready_row
-from publishing.figures import check_files, read_summary
+from publishing.exports.rows import any_tags, count_rows
+from publishing.exports.sides import SideCounts, write_side
+from publishing.figures import read_summary
 from schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule
 from schemas.responses.speech import Speech
 from schemas.run_summary import RunSummary
 
 SUMMARY = "export.json"
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)  # pathlib leaves one slash of ://
-LEFT_OUT = "left_out.jsonl"
-TEXT_COLUMNS = {"sft": ("messages", "other_traces"), "rl": ("prompt",)}
+TEXT_COLUMNS = {"sft": ("messages", "other_traces"), "rl": ("prompt", "stream_prompts")}
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,6 @@ class Request:
     replace: bool = False
 
 
-@dataclass
-class SideCounts:
-    """Rows of a side: as many were read as were written or left out for a reason."""
-
-    read: int = 0
-    written: int = 0
-    left_out: Counter[str] = field(default_factory=Counter)
-
-
 @dataclass(frozen=True)
 class Exported:
     """A finished export: its folder, the names of its files but for images, and the counts of each side."""
@@ -74,15 +65,14 @@ def export_run(request: Request) -> Exported:
     Raises ExportError for what the user can change, and InspectError for a folder that holds no finished run.
     """
     form = export_format(request.format)
-    summary = read_summary(request.run)
-    check_files(request.run, summary, digests=True)
+    summary = read_summary(request.run, digests=True)
     rows = {side: count_rows(request.run, side, summary) for side in form.open}
     if not any(rows.values()):
         raise ExportError(f"{request.run} has no {' or '.join(rows)} rows, and {form.name} takes no others")
     form.check(request.run)
     target = _target(request, form, rows)
     with _unfinished(request) as folder:
-        counts = {side: _write_side(request.run, side, form, target, folder) for side in rows if rows[side]}
+        counts = {side: write_side(request.run, side, form, target, folder) for side in rows if rows[side]}
         _check_counts(counts, rows)
         for name, text in form.beside({side: count.written for side, count in counts.items()}).items():
             (folder / name).write_text(text, "utf-8")
@@ -191,27 +181,6 @@ def _put(unfinished: Path, output: Path, is_replacing: bool) -> None:
     shutil.rmtree(before, ignore_errors=True)
 
 
-def _write_side(run: Path, side: str, form: ExportFormat, target: Target, folder: Path) -> SideCounts:
-    counts = SideCounts()
-    with contextlib.closing(form.open[side](folder, target)) as writer:
-        for fields in read_rows(run, side, form.unread):
-            named = fields.get("id")
-            try:
-                _write_row(fields, side, counts.read, form, target, writer)
-                counts.written += 1
-            except LeftOut as error:
-                counts.left_out[error.reason] += 1
-                entry = {"side": side, "id": named, "reason": error.reason, "detail": error.detail}
-                with (folder / LEFT_OUT).open("a", encoding="utf-8") as lines:
-                    lines.write(f"{json.dumps(entry, ensure_ascii=False)}\n")
-            counts.read += 1
-    return counts
-
-
-def _write_row(fields: dict, side: str, number: int, form: ExportFormat, target: Target, writer: Writer) -> None:
-    writer.write(ready_row(fields, side, number, form, target))
-
-
 def _check_counts(counts: Mapping[str, SideCounts], rows: Mapping[str, int]) -> None:
     """Raises RuntimeError where a row got lost, and ExportError where none could be written."""
     for side, count in counts.items():
@@ -240,7 +209,12 @@ def _write_summary(
             "revision": summary.revision,
         },
         "counts": {
-            side: {"rows": count.read, "written": count.written, "left_out": dict(sorted(count.left_out.items()))}
+            side: {
+                "rows": count.read,
+                "written": count.written,
+                "prompts": count.prompts,
+                "left_out": dict(sorted(count.left_out.items())),
+            }
             for side, count in counts.items()
         },
         "files": files,

@@ -2,12 +2,15 @@
 
 OpenRLHF keeps the column of images in memory and opens relative paths from where it is started, so the images are files
 and their paths absolute: a folder that was moved has to be exported again. Its SFT takes no images, so only RL rows are
-written.
+written. It asks for the reward of each response as that ends (``openrlhf/utils/agent.py`` of 0.11.2), so a run of which
+questions are asked in several streams is refused.
 """
 
 from pathlib import Path
 
 from publishing.exports.base import ExportFormat, ExportRow, Target
+from publishing.exports.client import reward_client
+from publishing.exports.streams import whole_groups_only
 from publishing.exports.writers import LinesWriter, Record
 
 
@@ -30,4 +33,6 @@ OPENRLHF = ExportFormat(
     name="openrlhf",
     does="prompts for OpenRLHF, whose label is the reference that its remote reward is sent",
     open={"rl": open_rl},
+    beside=reward_client,
+    check=whole_groups_only("OpenRLHF"),
 )

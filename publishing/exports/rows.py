@@ -1,6 +1,7 @@
 """A side's rows, read from the shards in their order, a few at a time."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 from publishing.exports.base import ExportFormat, ExportRow, Target
 from publishing.exports.errors import ExportError, LeftOut
 from publishing.exports.images import upright_image
+from publishing.exports.streams import by_stream
 from publishing.exports.turns import check_marks, has_tags, spoken, turns_of
 from publishing.figures import one_line
 from schemas.run_summary import RunSummary
@@ -69,16 +71,25 @@ def any_tags(run: Path, side: str, columns: Sequence[str]) -> bool:
     return False
 
 
-def ready_row(fields: dict[str, Any], side: str, number: int, form: ExportFormat, target: Target) -> ExportRow:
-    """Returns a row of the shards as a format writes it. Raises LeftOut."""
+def ready_rows(
+    fields: dict[str, Any], side: str, number: int, form: ExportFormat, target: Target
+) -> tuple[ExportRow, ...]:
+    """Returns a row of the shards as a format writes it: once, or once for each stream that it is asked in.
+
+    Raises LeftOut, also for a row that is asked in streams and has not the texts that its reference needs: of such rows
+    every two that are written are whole questions (:class:`publishing.exports.sides.Side`).
+    """
     images = tuple(upright_image(image["bytes"] or b"") for image in fields.pop("images") or ())
-    bare = ExportRow(side, number, fields, turns_of(fields, TURNS[side]), images)
-    check_marks(bare.turns, len(images), is_strict=not form.marks_are_text)
+    row = ExportRow(side, number, fields, turns_of(fields, TURNS[side]), images)
+    rows = by_stream(row) if side == "rl" else (row,)
+    for each in rows:
+        check_marks(each.turns, len(images), is_strict=not form.marks_are_text)
+        if each.stream:
+            each.reference(target)
     try:
-        turns = spoken(bare.turns, bare.sizes, target.speech)
+        return tuple(replace(each, turns=spoken(each.turns, each.sizes, target.speech)) for each in rows)
     except LeftOut as error:
         raise LeftOut(error.reason, f"{TURNS[side]}: {error.detail}") from error
-    return ExportRow(side, number, fields, turns, images)
 
 
 def _footer(file: Path) -> pq.FileMetaData:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from publishing.exports.base import ExportFormat, ExportRow, Target
+from publishing.exports.client import reward_client
 from publishing.exports.records import IMAGES, TURNS_IN_PARTS, in_parts
 from publishing.exports.writers import ParquetWriter, Record, embedded
 from publishing.rewards.reference import COLUMN
@@ -18,7 +19,14 @@ from schemas.arrow import hub_schema
 
 SFT = hub_schema([("id", pa.string()), ("prompt", TURNS_IN_PARTS), ("completion", TURNS_IN_PARTS), IMAGES])
 RL = hub_schema(
-    [("id", pa.string()), ("prompt", TURNS_IN_PARTS), IMAGES, ("answer", pa.string()), (COLUMN, pa.string())]
+    [
+        ("id", pa.string()),
+        ("stream", pa.string()),
+        ("prompt", TURNS_IN_PARTS),
+        IMAGES,
+        ("answer", pa.string()),
+        (COLUMN, pa.string()),
+    ]
 )
 
 
@@ -33,6 +41,7 @@ def open_rl(folder: Path, target: Target) -> ParquetWriter:
     def record(row: ExportRow) -> Record:
         return {
             "id": row.id,
+            "stream": row.stream or None,
             "prompt": in_parts(row),
             "images": embedded(row.images),
             "answer": row.text("answer"),
@@ -52,4 +61,5 @@ TRL = ExportFormat(
     name="trl",
     does="prompts and completions for TRL's SFTTrainer, and prompts with a reference for its GRPOTrainer",
     open={"sft": open_sft, "rl": open_rl},
+    beside=reward_client,
 )

@@ -1,8 +1,8 @@
 """verl: Parquet for ``RLHFDataset`` and ``MultiTurnSFTDataset``, with ``<image>`` where each image stands.
 
 ``reward_model.ground_truth`` is the row's reference, which is all that our reward takes; ``extra_info`` holds it too,
-with what a verifier of one's own needs: the question, its gold answer, boxes, choices, rubrics and the sizes of the
-images. verl adds keys to ``extra_info`` itself, so its names are ours alone where they stand here.
+with what a verifier of one's own needs: the question, its gold answer, boxes, choices, rubrics, the stream and the
+sizes of the images. verl adds keys to ``extra_info`` itself, so its names are ours alone where they stand here.
 """
 
 from pathlib import Path
@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from publishing.exports.base import ExportFormat, ExportRow, Target
+from publishing.exports.client import reward_client
 from publishing.exports.records import IMAGES, TURNS_WITH_MARKS
 from publishing.exports.writers import ParquetWriter, Record, embedded
 from publishing.rewards.reference import COLUMN
@@ -37,6 +38,7 @@ EXTRA_INFO = pa.struct(
     [
         ("index", pa.string()),
         ("split", pa.string()),
+        ("stream", pa.string()),
         (COLUMN, pa.string()),
         ("family", pa.string()),
         ("run", pa.string()),
@@ -69,7 +71,8 @@ def open_rl(folder: Path, target: Target) -> ParquetWriter:
         reference = row.reference(target)
         sizes = [{"width": image.width, "height": image.height} for image in row.images]
         told = {name: row.fields.get(name) for name in TOLD}
-        known = {"index": row.id, "split": "train", COLUMN: reference, "family": target.family, "run": target.run}
+        known = {"index": row.id, "split": "train", "stream": row.stream or None, COLUMN: reference}
+        known |= {"family": target.family, "run": target.run}
         return {
             "data_source": row.fields.get("source") or "groundtrace",
             "prompt": list(row.turns),
@@ -90,4 +93,5 @@ VERL = ExportFormat(
     name="verl",
     does="Parquet for verl's RLHFDataset, with all that a verifier needs in extra_info, and for its SFT trainer",
     open={"sft": open_sft, "rl": open_rl},
+    beside=reward_client,
 )

@@ -42,10 +42,12 @@ class ParquetWriter:
         self._block: list[Record] = []
         self._bytes = 0
 
-    def write(self, row: ExportRow) -> None:
-        """Writes a row. Raises LeftOut."""
-        self._block.append(self._record(row))
-        self._bytes += sum(len(image.data) for image in row.images) + sum(len(turn["content"]) for turn in row.turns)
+    def write(self, rows: Sequence[ExportRow]) -> None:
+        """Writes the rows of one question. Raises LeftOut."""
+        self._block += [self._record(row) for row in rows]
+        for row in rows:
+            self._bytes += sum(len(image.data) for image in row.images)
+            self._bytes += sum(len(turn["content"]) for turn in row.turns)
         if self._bytes >= BLOCK_BYTES or len(self._block) >= BLOCK_ROWS:
             self._flush()
 
@@ -88,13 +90,14 @@ class LinesWriter:
         self._images = ImageFolder(path.parent)
         self._file: io.TextIOWrapper | None = None
 
-    def write(self, row: ExportRow) -> None:
-        """Writes a row. Raises LeftOut, before any image of the row is written."""
-        self._record(row, [])
-        line = text_of(self._record(row, [self._images.put(image) for image in row.images]))
+    def write(self, rows: Sequence[ExportRow]) -> None:
+        """Writes the rows of one question. Raises LeftOut, before any image of theirs is written."""
+        for row in rows:
+            self._record(row, [])
+        lines = [text_of(self._record(row, [self._images.put(image) for image in row.images])) for row in rows]
         if self._file is None:
             self._file = self._path.open("w", encoding="utf-8", newline="\n")
-        self._file.write(f"{line}\n")
+        self._file.write("".join(f"{line}\n" for line in lines))
 
     def close(self) -> None:
         """Ends the file."""
@@ -105,8 +108,8 @@ class LinesWriter:
 class TarWriter:
     """Rows as tar files of bounded size, in the order of the rows: for each its images, then its JSON.
 
-    Members of a row share the part of their name before the first full stop, which is the row's number and never its
-    id. The first image of a row is ``KEY.jpg``, the next ones ``KEY.1.jpg`` and so on.
+    Members of a row share the part of their name before the first full stop, which is the row's number, with its stream
+    where it has one, and never its id. The first image of a row is ``KEY.jpg``, the next ones ``KEY.1.jpg`` and so on.
     """
 
     def __init__(self, folder: Path, side: str, record: Callable[[ExportRow, list[str]], Record]) -> None:
@@ -114,11 +117,9 @@ class TarWriter:
         self._tar: tarfile.TarFile | None = None
         self._count = self._bytes = 0
 
-    def write(self, row: ExportRow) -> None:
-        """Writes a row. Raises LeftOut."""
-        names = [f"{number}.{each.extension}" if number else each.extension for number, each in enumerate(row.images)]
-        members = list(zip(names, (image.data for image in row.images), strict=True))
-        members.append(("json", text_of(self._record(row, names)).encode()))
+    def write(self, rows: Sequence[ExportRow]) -> None:
+        """Writes the rows of one question, all to the same file. Raises LeftOut."""
+        members = [member for row in rows for member in self._members(row)]
         size = sum(len(data) for _, data in members)
         if self._tar is not None and self._bytes + size > TAR_BYTES:
             self.close()
@@ -128,11 +129,17 @@ class TarWriter:
             )
             self._count, self._bytes = self._count + 1, 0
         for name, data in members:
-            entry = tarfile.TarInfo(f"{self._side}-{row.number:09d}.{name}")
+            entry = tarfile.TarInfo(name)
             entry.size = len(data)
             self._tar.addfile(entry, io.BytesIO(data))
         self._tar.members.clear()  # type: ignore[attr-defined]  # tarfile keeps an entry of each member
         self._bytes += size
+
+    def _members(self, row: ExportRow) -> list[tuple[str, bytes]]:
+        key = "-".join(filter(None, (f"{self._side}-{row.number:09d}", row.stream)))
+        names = [f"{number}.{each.extension}" if number else each.extension for number, each in enumerate(row.images)]
+        members = [(f"{key}.{name}", image.data) for name, image in zip(names, row.images, strict=True)]
+        return [*members, (f"{key}.json", text_of(self._record(row, names)).encode())]
 
     def close(self) -> None:
         """Ends the tar file that is open."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from publishing.card import write_card
-from publishing.figures import check_files, read_rubrics, read_summary
+from publishing.figures import read_config, read_rubrics, read_summary
 from publishing.hub.card_check import problems_of
 from publishing.hub.errors import PublishError
 from publishing.hub.private import change_of, public_artifact, public_summary
@@ -82,8 +82,8 @@ def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Colle
     Raises PublishError for a run that does not balance, has nothing to publish, or whose card is not right, and
     :class:`publishing.figures.InspectError` for a folder without a finished run.
     """
-    summary = read_summary(run)
-    check_files(run, summary, digests=True)
+    summary = read_summary(run, digests=True)
+    read_config(run)  # the card is made of it
     sets = [*summary.sets, *([REJECTED] if REJECTED in extras else [])]
     shards = {name: sorted((run / name).glob("*.parquet")) for name in {*summary.sets, REJECTED}}
     check_balance(run, summary, shards)

@@ -1,6 +1,7 @@
 """What of a run concerns its maker alone, and how its rows and files look without it: paths, costs, servers' words."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from publishing.hub.errors import PublishError
 from publishing.hub.shards import Change
 from schemas.run_summary import RunSummary
 
-PRIVATE = ("replaced", "paid", "forecast", "details", "budget", "wall_s")
+PRIVATE = ("replaced", "taken_over", "paid", "forecast", "details", "truncated", "budget", "wall_s")
 """What ``run.json`` says that concerns its maker alone, or quotes records that were rejected."""
 COSTS = ("cost_usd", "worth_usd")
 PROBLEMS = "problems"
@@ -25,6 +26,12 @@ def public_summary(summary: RunSummary) -> dict[str, Any]:
     told = {name: value for name, value in summary.to_fields().items() if name not in PRIVATE}
     told["input"] = public_name(summary.input)
     told["roles"] = {role: public_name(model) for role, model in summary.roles.items()}
+    for figures in told["answered"].values():
+        figures["asked"] = public_name(figures["asked"])
+        named = Counter[str]()
+        for model, replies in figures["answered"].items():
+            named[public_name(model)] += replies
+        figures["answered"] = dict(named)
     for entry in told["ledger"].values():
         for usage in (entry, *entry["stages"].values()):
             for cost in COSTS:

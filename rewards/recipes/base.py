@@ -117,6 +117,11 @@ class Recipe(Protocol):
         """
         return 1.0
 
+    @property
+    def runs(self) -> Sequence[Scorer]:
+        """The scorers that it may run: what they ask is looked at before the first response is scored."""
+        return ()
+
     def check_served(self, roles: Collection[str]) -> None:
         """Raises ConfigError where it could not score what it is there for with endpoints for these roles."""
 

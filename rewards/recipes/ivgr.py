@@ -17,6 +17,7 @@ from rewards.case import GROUNDED, TEXTUAL, Case
 from rewards.form import BOXED_FORM, TEXTUAL_FORM, Form
 from rewards.recipes.base import Earned, Judged, Memory, Recipe, Reference, verdict_of, verdicts_of
 from rewards.registry import scorers_named
+from rewards.scorer import Scorer
 from rewards.scorers import boxes, consistency, format, outcome
 from rewards.scorers.consistency import MIN_BOX_SCORE, consistency_scorer, is_reference
 from schemas.config import OneOf, settings
@@ -61,6 +62,11 @@ class Ivgr(Recipe):
     learns: ClassVar[bool] = True
 
     settings: IvgrSettings
+
+    @property
+    def runs(self) -> Sequence[Scorer]:
+        """See :class:`rewards.recipes.base.Recipe`."""
+        return scorers_named(outcome.NAME, format.NAME, consistency.NAME)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """See :class:`rewards.recipes.base.Recipe`."""

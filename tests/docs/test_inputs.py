@@ -88,8 +88,8 @@ def test_the_template_is_what_init_writes(
     assert main(["init", name, "--output", "my.toml"]) == 0
     assert main(["validate", "grounded_cot", "--input", name, "--config", "my.toml"]) == 0
     said = capsys.readouterr().out
-    [line] = [line for line in said.splitlines() if line.startswith("first ")]
-    assert line.split(":")[0].split()[1] == line.split(": ")[1].split()[0], "not all records can be used"
+    [line] = [line for line in said.splitlines() if line.startswith("read ")]
+    assert line.split()[1] == line.split(": ")[1].split()[0], "not all records can be used"
 
 
 def test_without_the_config_its_command_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -118,7 +118,7 @@ def response(candidates: Any, usage: dict[str, Any] | None) -> dict[str, Any]:
         parts = [{"text": candidate}] if isinstance(candidate, str) else candidate
         fields = dict(parts) if isinstance(parts, dict) else {"content": {"role": "model", "parts": parts}}
         rows.append({"index": index, "finishReason": "STOP", **fields})
-    return {"candidates": rows, "usageMetadata": usage or USAGE, "modelVersion": "scripted"}
+    return {"candidates": rows, "usageMetadata": usage or USAGE, "modelVersion": "tiny"}
 
 
 class _Handler(BaseHTTPRequestHandler):

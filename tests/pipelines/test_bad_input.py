@@ -162,6 +162,10 @@ MISTAKES = [
     ),
     (["--", "--direct_num_workers=two"], "invalid int value: 'two'"),
     (["--", "--runner=Nope"], "Nope"),
+    (["--"], "no option follows `--`: leave it out to run on this machine; if $(…) is to give the options, its comm"),
+    (["--", ""], "no option follows `--`"),
+    (["--", " \n"], "no option follows `--`"),
+    (["--", "--runner=PortableRunner\n--job_endpoint=localhost:1"], "a Beam option has several lines: where $(…)"),
 ]
 
 

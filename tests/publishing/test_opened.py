@@ -9,10 +9,18 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from publishing.figures import SHARDS, InspectError
+from pipelines.commands import cli
+from publishing.figures import SHARDS, InspectError, read_config
 from publishing.opened import open_run
 
 ROWS = 3
+
+
+NO_TOML = [
+    ("[trace]\nn = \n", r"Invalid value \(at line 2, column 5\)"),
+    ('a = 1\nb = "\xff"\n', "no UTF-8 at line 2"),
+    ("a = " + "[" * 100_000, ".+"),
+]
 
 
 @pytest.fixture
@@ -83,3 +91,49 @@ def test_counts_that_are_not_those_of_the_shards_are_refused(
     (run / "run.json").write_text(json.dumps(told), "utf-8")
     with pytest.raises(InspectError, match=r"run\.json is damaged \(.+\): repeat the run"):
         open_run(run)
+
+
+@pytest.mark.parametrize("command", ["inspect", "diff", "export", "publish"])
+def test_every_command_refuses_a_shard_of_the_same_size_with_other_bytes(
+    run: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    shard = run / "rejected/train-00000-of-00001.parquet"
+    shard.write_bytes(shard.read_bytes().replace(b"too_easy", b"too_hard"))
+    target = str(tmp_path_factory.mktemp("export") / "rows")
+    more = {"diff": [str(run)], "export": ["--format", "trl", "--output", target], "publish": ["--repo", "a/b"]}
+    assert cli.main([command, str(run), *more.get(command, [])]) == 2
+    said = f"beam: {run} is not as its run left it: {shard.parent.name}/{shard.name} is another file than the one that "
+    assert capsys.readouterr().err == f"{said}run.json names: repeat the run\n"
+
+
+@pytest.mark.parametrize("command", ["inspect", "diff"])
+def test_a_shard_that_cannot_be_read_is_one_line(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    def fails(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", "the shard")
+
+    monkeypatch.setattr("schemas.run_files.hashlib.file_digest", fails)
+    assert cli.main([command, *[str(run)] * (1 + (command == "diff"))]) == 2
+    assert capsys.readouterr().err == "beam: cannot read the shard: Permission denied\n"
+
+
+@pytest.mark.parametrize(("text", "wrong"), NO_TOML)
+def test_a_damaged_config_is_named_with_its_line(run: Path, text: str, wrong: str) -> None:
+    assert read_config(run) == {}, "a run of earlier code has none"
+    file = run / "config.toml"
+    file.write_text("k = 1\n", "utf-8")
+    assert read_config(run) == {"k": 1}
+    file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(InspectError, match=rf"config\.toml is damaged \({wrong}\): move it away, and the same"):
+        read_config(run)
+
+
+@pytest.mark.parametrize("command", [["diff"], ["publish", "--repo", "a/b"]])
+def test_the_commands_that_read_the_config_refuse_a_damaged_one(
+    run: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    (run / "config.toml").write_text("[trace", "utf-8")
+    name, *more = command
+    assert cli.main([name, str(run), *([str(run)] if name == "diff" else []), *more]) == 2
+    assert f"beam: {run}/config.toml is damaged (" in capsys.readouterr().err

@@ -22,7 +22,9 @@ from stages.generate_traces import (
     as_traces,
     listed_points,
     shown_overlays,
+    with_traces,
 )
+from stages.plumbing.stage import Reject
 
 
 def test_at_least_one_trace() -> None:
@@ -181,3 +183,22 @@ def test_traces_are_told_apart_by_their_index_and_equal_completions_read_once(mo
     assert traces[2] == replace(traces[0], index=2) and traces[3].text == f"<think>So.</think>{texts[0]}"
     assert asked[:3] == [*texts[:2], traces[3].text]
     assert len(asked) == 3 + len(completions)
+
+
+def test_what_was_cut_off_is_no_trace(make_draft: Callable[..., Draft]) -> None:
+    """Not even one whose answer was closed before; the others keep the numbers of their samples."""
+    cut, whole = Completion("<think>a</think><answer>3</answer> So", finish_reason="length"), Completion("b")
+    kept = with_traces(make_draft("q"), [cut, whole, cut, whole], "key")
+    assert [(trace.index, trace.text) for trace in kept.traces] == [(1, "b"), (3, "b")]
+
+
+@pytest.mark.parametrize(("count", "which"), [(1, "the trace"), (3, "each of 3 traces")])
+def test_where_all_were_cut_off_the_question_is_rejected(
+    count: int, which: str, make_draft: Callable[..., Draft]
+) -> None:
+    with pytest.raises(Reject) as ended:
+        with_traces(make_draft("q"), [Completion("<think>a", finish_reason="length")] * count, "key")
+    why = ended.value
+    said = f"{which}: the reply was cut off at a limit of tokens"
+    assert (why.reason, why.detail, why.key) == ("truncated", said, "key")
+    assert why.draft is not None and len(why.draft.traces) == count, "who looks at the rejection sees what there was"

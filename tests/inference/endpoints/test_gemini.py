@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from inference.endpoints.gemini import MAX_CANDIDATES, MAX_REQUEST_BYTES, GeminiEndpoint
+from inference.endpoints.gemini import MAX_CANDIDATES, MAX_REQUEST_BYTES, GeminiEndpoint, reply_of
 from inference.errors import CallError, Failure
 from inference.grounding import boxes_of_reply
 from inference.request import Completion, Continuation, Reply, Request, Sampling
@@ -289,3 +289,10 @@ def test_a_repeated_call_sends_nothing(server, models_settings, text_prompt) -> 
     assert [one.text for one in first.completions] == ["reply 1", "reply 2"]
     assert (again.completions, len(server.seen)) == (first.completions, 1)
     assert (first.call.usage.requests, again.call.usage.requests, again.call.usage.cached) == (1, 0, 2)
+
+
+@pytest.mark.parametrize(("asked", "named"), [("tiny", ""), ("models/tiny", ""), ("tiny-latest", "tiny")])
+def test_another_model_than_the_one_asked_for_is_noted(asked: str, named: str) -> None:
+    candidate = {"content": {"parts": [{"text": "a"}]}, "finishReason": "STOP"}
+    reply = reply_of({"candidates": [candidate], "modelVersion": "tiny"}, 1, "", asked)
+    assert reply.completions == (Completion("a", answered_by=named),)

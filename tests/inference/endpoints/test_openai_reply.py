@@ -120,6 +120,25 @@ def test_no_more_input_tokens_are_cached_than_there_are(cached: int) -> None:
     assert (reply.usage.tokens_in, reply.usage.tokens_cached) == (100, 100)
 
 
+@pytest.mark.parametrize(
+    ("named", "told"),
+    [
+        ("gpt-x", ""),
+        ("gpt-x-2026-01-01", "gpt-x-2026-01-01"),
+        ("/models/x\ud83d", "/models/x\\ud83d"),
+        ("m" * 1000, "m" * 200),
+        (f"echo {KEY}", "echo ***"),
+        ("", ""),
+        (None, ""),
+        (3, ""),
+        (["gpt-y"], ""),
+    ],
+)
+def test_another_model_than_the_one_asked_for_is_noted(named: Any, told: str) -> None:
+    reply = reply_of(answer(choice("a"), choice("b")) | {"model": named}, 2, KEY, "gpt-x")
+    assert [each.answered_by for each in reply.completions] == [told, told]
+
+
 def test_half_characters_are_spelt_out() -> None:
     """No row or file can hold a lone surrogate, wherever the server puts it."""
     message = {"content": "\ud83d here", "reasoning_content": "\ud83d there"}

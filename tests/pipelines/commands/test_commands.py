@@ -175,9 +175,10 @@ def test_validate_says_what_is_there_and_writes_nothing(
         assert validate(data) == 0
     out, err = capsys.readouterr()
     lines = out.splitlines()
+    assert lines.pop(1) == "runner: this machine, 1 worker (in_memory)"
     assert lines[:2] == ["pipeline: grounded_cot", f"input: {data}, 4 records"]
     assert lines[2] == "columns: answer, id, license, media, question, source"
-    assert lines[3] == "first 4 records: 4 can be used"
+    assert lines[3] == "read 4 of 4 records: 4 can be used"
     assert lines[4].startswith("one record as its row asks it (")
     prompts = next(line for line in lines if line.startswith("prompts: "))
     sent = ("answer_after_reasoning.v1", "attempt.v1", "detect.v2", "judge_answer.v3", "judge_reasoning.v3", "point.v1")

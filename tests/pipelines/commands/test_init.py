@@ -25,14 +25,14 @@ def test_the_config_that_init_writes_makes_the_records_usable(
 ) -> None:
     assert main(["validate", "grounded_cot", "--input", str(questions)]) == 2
     said = capsys.readouterr().out
-    assert "first 3 records: 0 can be used" in said
+    assert "read 3 of 3 records: 0 can be used" in said
     assert "NOT THERE: question, answer, source, license" in said and '  question = "Query"' in said
     config = tmp_path / "my.toml"
     assert main(["init", str(questions), "--output", str(config)]) == 0
     assert f"beam validate grounded_cot --input {questions} --config {config}" in capsys.readouterr().out
     assert main(["validate", "grounded_cot", "--input", str(questions), "--config", str(config)]) == 0
     said = capsys.readouterr().out
-    assert "first 3 records: 3 can be used" in said
+    assert "read 3 of 3 records: 3 can be used" in said
     assert "one record as its row asks it (row-1, gold answer 2):\n  <image>How many?" in said
 
 

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from pipelines.commands.cli import main
+from pipelines.running.inputs import find_input
 from pipelines.running.spending import Spending
+from schemas.storage import StorageSettings
+from stages.sources.base import RowSettings
 
 from ..far_server import asking, right, said, serving
 
@@ -33,6 +36,19 @@ def test_an_empty_input_is_refused(
     for output, more in (("new", ()), ("run", ("--resume", "never"))):
         run_beam(empty, tmp_path / output, *more).check_refused(2, "empty has no records: nothing was replaced")
     assert (tmp_path / "run/run.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ["run", "preview"])
+def test_a_damaged_config_in_the_folder_is_named_before_anything_is_sent(
+    data: Path, tmp_path: Path, run_beam: Callable[..., Any], command: str
+) -> None:
+    found = find_input(str(data), RowSettings(), StorageSettings())
+    marker = json.dumps({"input": found.name, "fingerprint": found.fingerprint})
+    (tmp_path / "input.json").write_text(marker, "utf-8")
+    (tmp_path / "config.toml").write_text("[trace]\nn = = 2\n", "utf-8")
+    ran = run_beam(data, tmp_path, command=command)
+    ran.check_refused(2, f"{tmp_path}/config.toml is damaged (Invalid value (at line 2, column 5)): move it away, and")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.toml", "input.json"]
 
 
 def test_no_rows_are_told_with_their_reasons(data: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.running.delivery import Delivery, DeliveryError
+from pipelines.running.freshness import begin_fresh, fresh_since
 from schemas.lease import Lost
 from schemas.remote_path import RemotePath
 
@@ -152,6 +153,19 @@ def test_the_ledger_is_kept_in_the_store(target: RemotePath) -> None:
         (delivery.root / "ledger/killed/paid-1.jsonl").unlink()
         (delivery.root / "ledger/killed.json").write_bytes(b"{}")
     assert {str(path.relative_to(target)) for path in (target / "ledger").walked()} == {"ledger/killed.json"}
+
+
+def test_since_when_replies_count_is_in_the_store_before_any_is_asked_for(target: RemotePath) -> None:
+    """Another machine goes on with the same command."""
+    delivery = Delivery(target)
+    with delivery.held():
+        begin_fresh(delivery.root)
+        delivery.begin()
+        since = fresh_since(delivery.root)
+        assert fresh_since(Delivery(target).root) == since != ""
+        work(delivery)
+        delivery.deliver(keep_previous=True)
+    assert fresh_since(Delivery(target).root) == since, "it stays with the run's outputs"
 
 
 @pytest.mark.parametrize("name", ["sft/a.jpg", "media/a.jpg", "logs/a.txt"])

@@ -5,8 +5,9 @@ import cv2
 import numpy as np
 import pytest
 
+from pipelines.running import sampling
 from pipelines.running.inputs import find_input
-from pipelines.running.sampling import SAMPLED_RECORDS, Problem, Sample, sample_records
+from pipelines.running.sampling import Problem, Sample, sample_records
 from stages.ingest_records import MediaRoots
 from stages.sources.base import RowSettings
 
@@ -44,9 +45,23 @@ def test_records_are_read_checked_and_their_media_decoded(folder: Path) -> None:
     assert others == {"media_missing": 4, "undecodable_media": 5, "duplicate_id": 6}
 
 
-def test_only_the_first_records_are_read(folder: Path) -> None:
-    sample = look(folder, *(GOOD | {"id": f"q{n}"} for n in range(SAMPLED_RECORDS + 20)))
-    assert (sample.read, len(sample.drafts), sample.problems) == (SAMPLED_RECORDS, SAMPLED_RECORDS, ())
+@pytest.mark.parametrize(
+    ("bounds", "read"),
+    [
+        ({}, 80),
+        ({"MAX_RECORDS": 60}, 60),
+        ({"MAX_LOOK_S": -1.0}, sampling.MIN_RECORDS),
+    ],
+)
+def test_all_records_are_read_up_to_a_number_and_a_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, bounds: dict[str, float], read: int
+) -> None:
+    for name, value in bounds.items():
+        monkeypatch.setattr(sampling, name, value)
+    records = [GOOD | {"id": f"q{n}"} for n in range(79)]
+    sample = look(folder, *records, GOOD | {"id": "q7"})
+    assert (sample.read, len(sample.drafts)) == (read, min(read, 79))
+    assert [problem.reason for problem in sample.problems] == (["duplicate_id"] if read == 80 else [])
 
 
 def test_nothing_is_left_behind(folder: Path) -> None:

@@ -1,0 +1,52 @@
+"""Replies of other runs' caches are taken over, bear the name of the run, and are refused where none may be older."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from inference.settings import Neighbour
+
+from ..asking import ask, texts
+
+SINCE = "2026-01-02T03:04:05+00:00"
+
+
+@pytest.fixture
+def folders(models_settings, tmp_path: Path):
+    """Settings with the cache of a run folder's name, and as a neighbour of others."""
+
+    def of(name: str, *neighbours: Neighbour, since: str = ""):
+        path = str(tmp_path / name / "cache" / "replies.sqlite")
+        settings = replace(models_settings(), cache_path=path, neighbours=neighbours, fresh_since=since)
+        return settings, Neighbour(name, path, since)
+
+    return of
+
+
+def test_what_is_taken_over_bears_the_name_of_the_run(server, folders, text_prompt) -> None:
+    server.say("a", "b")
+    server.say("c")
+    old, look = folders("look")
+    assert ask(old, text_prompt(), n=2).call.taken_from == ()
+    mine, as_neighbour = folders("full", look)
+    taken = ask(mine, text_prompt(), n=3)
+    assert (texts(taken), taken.call.taken_from) == (["a", "b", "c"], ("look", "look", ""))
+    alone, _ = folders("full")
+    again = ask(alone, text_prompt(), n=3)
+    assert again.call.taken_from == ("look", "look", ""), "it is in the cache with the reply"
+    third = ask(folders("third", as_neighbour)[0], text_prompt(), n=3)
+    assert third.call.taken_from == ("full",) * 3, "of several the run that it was taken from"
+    assert len(server.seen) == 2
+
+
+def test_no_reply_from_before_a_fresh_run_is_found(server, folders, text_prompt) -> None:
+    for text in ("old", "fresh", "fresher"):
+        server.say(text)
+    assert ask(folders("run")[0], text_prompt()).text == "old"
+    fresh, as_neighbour = folders("run", since=SINCE)
+    assert [ask(fresh, text_prompt()).text for _ in range(2)] == ["fresh", "fresh"]
+    assert ask(folders("run")[0], text_prompt()).text == "old", "its replies stay"
+    assert ask(folders("other", as_neighbour)[0], text_prompt()).text == "fresh"
+    assert ask(folders("run", since=SINCE.replace("2026", "2027"))[0], text_prompt()).text == "fresher"
+    assert len(server.seen) == 3
