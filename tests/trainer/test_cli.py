@@ -152,7 +152,7 @@ def test_a_step_that_does_not_fit(run: Command, rl_data: Path, monkeypatch: pyte
     ran.check_refused(
         2, "weights + ", "gradients", "optimiser moments", "reference model", "GiB are there", "lower batch"
     )
-    assert {path.name for path in ran.output.iterdir()} == {".lock", "rows"}
+    assert {path.name for path in ran.output.iterdir()} == {".lock", "rows", "cache"}
 
 
 def test_an_interruption(run: Command, rl_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
