@@ -17,6 +17,7 @@ from pipelines.running.runner import pipeline_options
 from pipelines.running.worker_hours import workers_text
 from pipelines.shipping.ship import goes_elsewhere
 from publishing.figures import truncations
+from rewards.blindness import blind_text
 from schemas.config import ConfigError
 from schemas.run_summary import RunSummary
 from schemas.storage import joined
@@ -98,6 +99,8 @@ def summary_text(summary: RunSummary, output: str) -> str:
         *_taken_over(summary, output),
         *_answered(summary),
         *_paid(summary),
+        *([blind_text(summary.blind)] if summary.blind and summary.forecast is None else []),
+        *(f"warning: {warning}" for warning in summary.warnings),
         *_replaced(summary, output),
         f"report: {joined(output, 'report.html')}",
     ]

@@ -14,7 +14,7 @@ from rewards.curriculum import CurriculumState
 from rewards.scorer import Scorer
 from rewards.scorers import outcome
 from rewards.selection import choose
-from schemas.records import Verdict
+from schemas.records import Question, Verdict
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,27 @@ class Recipe(Protocol):
     learns: ClassVar[bool] = False
     samples_by_reward: ClassVar[bool] = False
 
+    settings: Any
+
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """What each response of one question's group earned, in order. Raises BudgetUsedUp."""
         ...
+
+    @property
+    def full_reward(self) -> float:
+        """What a response earns that is right in everything."""
+        return 1.0
+
+    @classmethod
+    def blind_share(
+        cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
+    ) -> float:
+        """The most that a right answer earns without a look at the media, as a share of what one earns that looks.
+
+        ``pointable`` are the things that the pointer found, ``streams`` those in which the question is asked. Judges
+        are taken to be content. ``settings`` are of the type ``Settings``, None its defaults.
+        """
+        return 1.0
 
     @property
     def runs(self) -> Sequence[Scorer]:
