@@ -6,19 +6,29 @@ Source: allenai/molmo2, olmo/preprocessing/point_formatter.py and data_formatter
 Known limits: it has no form for boxes, so it cannot be a detector. MolmoPoint's special tokens are not read.
 """
 
+import re
+
 from inference.families.base import Family
 from schemas.coordinates import CoordinateFrame
 from schemas.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
+
+_DECIMAL = re.compile(r"\b[xy]\d*\s*=\s*[\"'“”]?\d+\.")
 
 
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
     """The points of the one image that was shown.
 
-    Raises :class:`schemas.responses.pointing.UnparsablePointing`, also for points on several images or moments.
+    Raises :class:`schemas.responses.pointing.UnparsablePointing`, also for points on several images or moments or on
+    another image, and for tags with the decimals of Molmo 1, which has another frame.
     """
     found = parse_pointer_reply(text)
-    if not isinstance(found, NoPoints) and len({point.anchor for point in found}) > 1:
-        raise UnparsablePointing("points on several images or moments, where one was shown")
+    if isinstance(found, NoPoints):
+        return found
+    anchors = {point.anchor for point in found}
+    if len(anchors) > 1 or any(anchor is not None and anchor > 1 and anchor.is_integer() for anchor in anchors):
+        raise UnparsablePointing("points on several images or moments, or on another one, where one image was shown")
+    if None in anchors and _DECIMAL.search(text):
+        raise UnparsablePointing("points in the form of Molmo 1, which has another frame")
     return found
 
 

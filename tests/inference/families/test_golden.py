@@ -40,9 +40,11 @@ def test_golden(name: str, case: dict[str, Any]) -> None:
         with pytest.raises(BadReply, match=case["bad"]):
             read(case["reply"], case["label"], image, 3)
         return
-    found = read(case["reply"], case["label"], image, 3)
+    reading = read(case["reply"], case["label"], image, 3)
+    found = reading.found
     assert [numbers(one) for one in found] == [pytest.approx(tuple(px)) for px in case["px"]]
     assert {(one.label, one.media_index) for one in found} <= {(case["label"], 3)}
+    assert reading.called == case.get("called", "")
 
 
 @pytest.mark.parametrize("name", FAMILIES)
