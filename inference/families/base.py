@@ -27,6 +27,7 @@ from schemas.records import MediaRef
 from schemas.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
 
 _THINK = re.compile(r"<(/?)think\s*>", re.IGNORECASE)
+_CUT_TAG = re.compile(r"<(?:[|/]?[A-Za-z][^<>]*|[|/]?)\Z")
 Raw = TypeVar("Raw", RawPoint, RawBox)
 read_our_boxes = box_reader(coordinates(4, "box", "bbox"), "boxes")
 """Reads the boxes of a reply in our own form."""
@@ -124,6 +125,8 @@ class Family:
         Raises :class:`inference.grounding.BadReply`.
         """
         said = after_thinking(text)
+        if cut := _CUT_TAG.search(said.rstrip()):
+            raise BadReply(f"the reply ends within a tag: {cut[0][:80]!r}")
         try:
             found = reader(said)
         except (BadReply, UnparsablePointing) as error:

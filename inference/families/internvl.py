@@ -35,6 +35,8 @@ def read_boxes(text: str) -> tuple[RawBox, ...]:
         ref = _REF.search(before)
         parts.append((ref[1] if ref else "", inside))
         before = after
+    if "<ref>" in before:
+        raise BadReply("the reply ends before the last of its labels has a box")
     return tuple(raw_box(row, label.strip()) for label, part in parts for row in groups_of(part, 4, "box"))
 
 

@@ -12,6 +12,7 @@ from inference.families.base import Family
 from schemas.coordinates import CoordinateFrame
 from schemas.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
 
+_OPEN, _CLOSE = re.compile(r"<(?:points|tracks)\s", re.IGNORECASE), re.compile(r"</(?:points|tracks)", re.IGNORECASE)
 _DECIMAL = re.compile(r"\b[xy]\d*\s*=\s*[\"'“”]?\d+\.")
 
 
@@ -24,6 +25,8 @@ def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
     found = parse_pointer_reply(text)
     if isinstance(found, NoPoints):
         return found
+    if len(_OPEN.findall(text)) > len(_CLOSE.findall(text)):
+        raise UnparsablePointing("the reply ends before the label of its last tag does")
     anchors = {point.anchor for point in found}
     if len(anchors) > 1 or any(anchor is not None and anchor > 1 and anchor.is_integer() for anchor in anchors):
         raise UnparsablePointing("points on several images or moments, or on another one, where one image was shown")

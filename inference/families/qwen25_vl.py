@@ -53,6 +53,8 @@ def _marked(text: str) -> list[tuple[list[float], str]]:
         label = labels[-1].strip() if labels else label
         found.append(([value for pair in groups_of(inside, 2, "corner") for value in pair], label))
         before = after
+    if "<|object_ref_start|>" in before:
+        raise BadReply("the reply ends before the last of its labels has a box")
     return found
 
 
