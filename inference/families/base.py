@@ -50,10 +50,12 @@ class Family:
     behind the point, ``resize`` how their processor sizes an image, where that is known.
 
     ``point_prompt`` and ``box_prompt`` name the prompts that ask for the points of an entity and for the boxes of a
-    label; ``read_points`` and ``read_boxes`` read the numbers of the replies as they are written, and what they cannot
-    read is tried as prose (:mod:`inference.families.prose`); ``point_form`` and ``box_form`` show the form to a model
-    whose reply could not be read. A family without a ``point_prompt`` is asked for boxes, whose centres are its points;
-    one without a ``box_prompt`` cannot box.
+    label; ``read_points`` and ``read_boxes`` read the numbers of the replies as they are written; ``point_form`` and
+    ``box_form`` show the form to a model whose reply could not be read. A family without a ``point_prompt`` is asked
+    for boxes, whose centres are its points; one without a ``box_prompt`` cannot box.
+
+    ``reads_prose``: what these cannot read is tried as prose (:mod:`inference.families.prose`), in the order of the
+    frame.
 
     ``any_corners``: a box may be written from any corner to the opposite one; else such a box is a bad reply.
 
@@ -72,6 +74,7 @@ class Family:
     box_form: str = '{"boxes": [[…, …, …, …], …]}, with an empty list if there is none'
     read_points: PointReader = read_our_points
     read_boxes: BoxReader = read_our_boxes
+    reads_prose: bool = False
     any_corners: bool = False
     trained_as: tuple[str, ...] = ()
 
@@ -112,15 +115,15 @@ class Family:
         boxes = boxes_in_px(read.found, label, self.frame, medium, media_index, self._rule, self.any_corners)
         return Reading(tuple(dict.fromkeys(boxes)), read.called)
 
-    @staticmethod
     def _read(
+        self,
         text: str,
         label: str,
         reader: Callable[[str], Sequence[Raw] | NoPoints],
         count: int,
         raw: Callable[[list[float]], Raw],
     ) -> Reading[Raw]:
-        """What a reply shows of the label, as it is written: in the family's form, or ``count`` numbers each in prose.
+        """What a reply shows of the label, as it is written: in the family's form, or in prose, ``count`` numbers each.
 
         Raises :class:`inference.grounding.BadReply`.
         """
@@ -130,7 +133,7 @@ class Family:
         try:
             found = reader(said)
         except (BadReply, UnparsablePointing) as error:
-            rows = rows_in_prose(said, count, label)
+            rows = rows_in_prose(said, count, label) if self.reads_prose else None
             if rows is None:
                 raise BadReply(str(error)) from error
             return Reading(tuple(map(raw, rows)))

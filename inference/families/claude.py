@@ -23,5 +23,6 @@ CLAUDE = Family(
     box_form='{"boxes": [[x1, y1, x2, y2], …]} in pixels, with an empty list if there is none',
     read_points=point_reader(coordinates(2, "point"), "points"),
     read_boxes=box_reader(coordinates(4, "box", "bbox"), "boxes"),
+    reads_prose=True,
 )
 CLAUDE_1568 = replace(CLAUDE, name="claude-1568", resize=CLAUDE_STANDARD_IMAGE)

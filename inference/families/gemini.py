@@ -22,5 +22,6 @@ GEMINI = Family(
     "or [] if there is none",
     read_points=point_reader(coordinates(2, "point", y_first=True), "points"),
     read_boxes=box_reader(coordinates(4, "box_2d", y_first=True), "boxes"),
+    reads_prose=True,
     any_corners=True,
 )

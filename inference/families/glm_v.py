@@ -76,4 +76,5 @@ GLM_V = Family(
     "is none",
     read_points=read_points,
     read_boxes=read_boxes,
+    reads_prose=True,
 )

@@ -47,4 +47,5 @@ INTERNVL = Family(
     box_prompt="box_internvl.v1",
     box_form="<ref>LABEL</ref><box>[[…, …, …, …], …]</box> with numbers from 0 to 1000, or There are none.",
     read_boxes=read_boxes,
+    reads_prose=True,
 )

@@ -34,4 +34,5 @@ MOLMO = Family(
     point_prompt="point_molmo.v1",
     box_prompt="",
     read_points=read_points,
+    reads_prose=True,
 )

@@ -42,4 +42,5 @@ MOLMO2 = Family(
     box_prompt="",
     point_form='<points coords="1 1 x y 2 x y">LABEL</points> with x and y from 000 to 1000, or There are none.',
     read_points=read_points,
+    reads_prose=True,
 )

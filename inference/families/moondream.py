@@ -22,4 +22,5 @@ MOONDREAM = Family(
     "empty list if there is none",
     read_points=point_reader(coordinates(2), "points"),
     read_boxes=box_reader(coordinates(4), "objects"),
+    reads_prose=True,
 )

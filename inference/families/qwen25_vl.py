@@ -68,5 +68,6 @@ QWEN25_VL = Family(
     box_form='[{"bbox_2d": [x1, y1, x2, y2], "label": "LABEL"}, …] in pixels, or [] if there is none',
     read_points=read_points,
     read_boxes=read_boxes,
+    reads_prose=True,
     trained_as=("qwen2_5_vl",),
 )

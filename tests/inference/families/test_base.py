@@ -1,5 +1,7 @@
 """What every family shares: how it asks, and from a reply to pixels."""
 
+from dataclasses import replace
+
 import pytest
 
 from inference.families.base import Family, after_thinking
@@ -79,6 +81,14 @@ def test_a_family_may_read_replies_in_its_own_way() -> None:
     assert own.boxes("0 0 0.5 1", "dog", IMAGE, 0).found == (Box("dog", 0.0, 0.0, 280.0, 280.0, media_index=0),)
     with pytest.raises(BadReply, match="lies outside"):
         own.points("2 0", "dog", IMAGE, 0)
+
+
+def test_prose_is_read_where_a_family_says_so() -> None:
+    own = Family("own", CoordinateFrame.PX)
+    with pytest.raises(BadReply):
+        own.points("The dog is at (12, 34).", "dog", IMAGE, 0)
+    found = replace(own, reads_prose=True).points("The dog is at (12, 34).", "dog", IMAGE, 0)
+    assert found == Reading((Point("dog", 12.0, 34.0, 0),))
 
 
 def test_a_family_that_cannot_point_gives_the_middles_of_its_boxes() -> None:
