@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from inference.grounding import BadReply, Reading
-from schemas.labels import singular
+from schemas.labels import EXCLUSIVE, singular
 
 MAX_LABEL_CHARS = 200
 MAX_SHOWN_CHARS = 80
@@ -25,16 +25,6 @@ _ENDS = frozenset(
 )
 """Words that end a noun phrase."""
 _ORDINALS = frozenset(["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"])
-_EXCLUSIVE = tuple(
-    frozenset(kind.split())
-    for kind in (
-        "black white grey gray red green blue yellow orange purple violet pink brown beige silver golden cyan",
-        "small smaller smallest tiny little large larger largest big bigger biggest",
-        "left leftmost right rightmost",
-        "top topmost upper bottom lower",
-    )
-)
-"""Attributes by kind, of which an object has one."""
 
 SAME, SAYS_MORE, SAYS_LESS, SAME_NOUN = 4, 3, 2, 1
 
@@ -134,7 +124,7 @@ def _noun(label: str, asked: str) -> str:
 def _contradict(said: str, asked: str) -> bool:
     """Whether both labels have attributes of one kind, and none in common."""
     ours, theirs = frozenset(_words(asked, asked)), frozenset(_words(said, asked))
-    kinds = [*_EXCLUSIVE, frozenset(filter(_is_number, ours | theirs))]
+    kinds = [*EXCLUSIVE, frozenset(filter(_is_number, ours | theirs))]
     return any(ours & kind and theirs & kind and not ours & theirs & kind for kind in kinds)
 
 
