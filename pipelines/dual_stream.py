@@ -28,6 +28,7 @@ from schemas.config import settings
 from schemas.question_text import BOXES, TEXTUAL
 from stages.assign_stream import AssignStream, ColdStartSettings, form_of_draft
 from stages.attempt_questions import AttemptQuestions, AttemptSettings
+from stages.cap_answers import AnswerSettings, CapAnswers
 from stages.clean_questions import CleanQuestions, CleanSettings
 from stages.decontaminate_questions import DecontaminateQuestions, DecontaminateSettings
 from stages.draw_questions import CutToTarget, DrawQuestions
@@ -77,6 +78,7 @@ class Settings(RunSettings):
         default_factory=lambda: DifficultySettings(low=0.2, high=0.4, include_low=True, include_high=True)
     )
     batch: BatchSettings = field(default_factory=BatchSettings)
+    rl: AnswerSettings = field(default_factory=AnswerSettings)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -107,18 +109,20 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
     rl = (routed.kept, in_band.kept) | "BothParts" >> beam.Flatten()
 
     ends = {"sft": in_ratio.kept, "rl": rl} | "Cut" >> CutToTarget(target, run.draw.last)
+    capped = ends["rl"] | "CapAnswers" >> CapAnswers(settings.rl)
     plain = (cleaned, unique, clear, drawn, located, sides, assigned, traced, verified, in_ratio)
-    stages = (ingested, ends, *plain, routed, attempted, in_band)
+    stages = (ingested, ends, *plain, routed, attempted, in_band, capped)
     return Ends(
         sft=ends["sft"],
-        rl=ends["rl"],
+        rl=capped.kept,
         rejected=[stage["rejected"] for stage in stages],
-        artifacts={"batch_plan.json": ends["rl"] | "PlanBatches" >> PlanBatches(settings.batch)},
+        artifacts={"batch_plan.json": capped.kept | "PlanBatches" >> PlanBatches(settings.batch)},
     )
 
 
 RECIPE = Recipe(
     name="dual_stream",
+    reward="ivgr",
     settings=Settings,
     build=build,
     stages=(
@@ -137,6 +141,7 @@ RECIPE = Recipe(
         AttemptQuestions.stage,
         FilterByDifficulty.stage,
         CutToTarget.stage,
+        CapAnswers.stage,
     ),
     makes=(
         "The `sft` set holds questions with one verified reasoning trace each: most with a box for each thing that the "

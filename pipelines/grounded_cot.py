@@ -4,7 +4,7 @@ papers).
 ingest → clean → deduplicate → decontaminate → open choices → draw → attempt → difficulty → propose → point
 → split by media group
 → SFT side: overlay → trace → verify → cut → sft shards
-→ RL side:  cut → rubrics mined on a sample and attached to every row → rl shards
+→ RL side:  cut → answers capped → rubrics mined on a sample and attached to every row → rl shards
 What can be pointed at is known on both sides: a reward needs it to tell that a response points at nothing. Draw and
 cut let everything pass unless the run has a target. Every rejection of every stage goes to the rejected shards.
 """
@@ -19,6 +19,7 @@ from rewards.mined_rubrics import rubrics_json
 from rewards.rubrics import RubricSettings
 from schemas.config import settings
 from stages.attempt_questions import AttemptQuestions, AttemptSettings
+from stages.cap_answers import AnswerSettings, CapAnswers
 from stages.clean_questions import CleanQuestions, CleanSettings
 from stages.decontaminate_questions import DecontaminateQuestions, DecontaminateSettings
 from stages.draw_overlays import DrawOverlays
@@ -53,6 +54,7 @@ class Settings(RunSettings):
     trace: TraceSettings = field(default_factory=TraceSettings)
     verify: VerifySettings = field(default_factory=VerifySettings)
     rubrics: RubricSettings = field(default_factory=RubricSettings)
+    rl: AnswerSettings = field(default_factory=AnswerSettings)
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
@@ -75,8 +77,9 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
     verified = traced.kept | "Verify" >> VerifyTraces(settings.verify, models)
 
     ends = {"sft": verified.kept, "rl": sides.rl} | "Cut" >> CutToTarget(run.draw.target_sft, run.draw.last)
-    mined = ends["rl"] | "Rubrics" >> MineRubrics(settings.rubrics, models)
-    stages = (ingested, ends, mined)
+    capped = ends["rl"] | "CapAnswers" >> CapAnswers(settings.rl)
+    mined = capped.kept | "Rubrics" >> MineRubrics(settings.rubrics, models)
+    stages = (ingested, ends, capped, mined)
     plain = (cleaned, unique, clear, opened, drawn, attempted, in_band, proposed, pointed, sides, overlaid, traced)
     return Ends(
         sft=ends["sft"],
@@ -88,6 +91,7 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
 
 RECIPE = Recipe(
     name="grounded_cot",
+    reward="argos",
     settings=Settings,
     build=build,
     stages=(
@@ -106,6 +110,7 @@ RECIPE = Recipe(
         GenerateTraces.stage,
         VerifyTraces.stage,
         CutToTarget.stage,
+        CapAnswers.stage,
         RUBRIC_CANDIDATES,
         RUBRIC_JUDGE,
     ),

@@ -31,6 +31,7 @@ from stages.assign_domain import GENERAL, STEM, AssignDomain, DomainSettings
 from stages.attempt_questions import AttemptQuestions, AttemptSettings
 from stages.balance_lengths import BalanceLengths, BalanceSettings
 from stages.cap_alike import AlikeSettings, CapAlike
+from stages.cap_answers import AnswerSettings, CapAnswers
 from stages.clean_questions import CleanQuestions, CleanSettings
 from stages.decontaminate_questions import DecontaminateQuestions, DecontaminateSettings
 from stages.draw_questions import CutToTarget, DrawQuestions
@@ -82,6 +83,7 @@ class Settings(RunSettings):
     difficulty: DifficultySettings = field(default_factory=DifficultySettings)
     quality: QualitySettings = field(default_factory=QualitySettings)
     alike: AlikeSettings = field(default_factory=AlikeSettings)
+    rl: AnswerSettings = field(default_factory=AnswerSettings)
     ratio: Annotated[Mapping[str, PositiveWeight], "weights of the domains among the RL rows"] = field(
         default_factory=lambda: {STEM: 50.0, GENERAL: 20.0}, hash=False
     )
@@ -125,11 +127,12 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
     rl = (in_band.kept, diverse.kept) | "Mix" >> beam.Flatten()
 
     ends = {"sft": balanced.kept, "rl": rl} | "Cut" >> CutToTarget(run.draw.target_sft, run.draw.last)
-    mixed = ends["rl"] | "Ratio" >> KeepRatio(settings.ratio, domain_of)
+    capped = ends["rl"] | "CapAnswers" >> CapAnswers(settings.rl)
+    mixed = capped.kept | "Ratio" >> KeepRatio(settings.ratio, domain_of)
     measured = ends["sft"] | "Judges" >> MeasureJudges(settings.judges, models)
     shared = (cleaned, unique, clear, drawn, labelled, sides)
     sft_side = (traced, verified, sealed, terse, balanced)
-    rl_side = (opened, rewritten, sorted_, attempted, in_band, good, diverse, mixed)
+    rl_side = (opened, rewritten, sorted_, attempted, in_band, good, diverse, capped, mixed)
     return Ends(
         sft=ends["sft"],
         rl=mixed.kept,
@@ -140,6 +143,7 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
 
 RECIPE = Recipe(
     name="judge_think_answer",
+    reward="sail_rl",
     settings=Settings,
     build=build,
     stages=(
@@ -163,6 +167,7 @@ RECIPE = Recipe(
         FilterByQuality.stage,
         CapAlike.stage,
         CutToTarget.stage,
+        CapAnswers.stage,
         KeepRatio.stage,
         MeasureJudges.stage,
     ),

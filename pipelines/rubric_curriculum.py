@@ -23,6 +23,7 @@ from schemas.config import settings
 from schemas.question_text import PLAIN
 from schemas.records import Draft
 from stages.attempt_questions import AttemptQuestions, AttemptSettings
+from stages.cap_answers import AnswerSettings, CapAnswers
 from stages.clean_questions import CleanQuestions, CleanSettings
 from stages.decontaminate_questions import DecontaminateQuestions, DecontaminateSettings
 from stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty
@@ -79,6 +80,7 @@ class Settings(RunSettings):
     attempt: OneAttempt = field(default_factory=OneAttempt)
     difficulty: AnyDifficulty = field(default_factory=AnyDifficulty)
     rubrics: SampledRubrics = field(default_factory=SampledRubrics)
+    rl: AnswerSettings = field(default_factory=AnswerSettings)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -103,9 +105,9 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
     done.append(questions | "Attempt" >> AttemptQuestions(settings.attempt, models, PLAIN))
     if settings.attempt_all:
         done.append(done[-1].kept | "Difficulty" >> FilterByDifficulty(settings.difficulty))
-    mined = (
-        [done[-1].kept, *others] | "Questions" >> beam.Flatten() | "Rubrics" >> MineRubrics(settings.rubrics, models)
-    )
+    together = [done[-1].kept, *others] | "Questions" >> beam.Flatten()
+    done.append(together | "CapAnswers" >> CapAnswers(settings.rl))
+    mined = done[-1].kept | "Rubrics" >> MineRubrics(settings.rubrics, models)
     return Ends(
         rl=mined["kept"] | "AskPlainly" >> beam.Map(partial(replace, form=PLAIN)).with_output_types(Draft),
         rejected=[stage["rejected"] for stage in (*done, mined)],
@@ -115,6 +117,7 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
 
 RECIPE = Recipe(
     name="rubric_curriculum",
+    reward="rucl",
     settings=Settings,
     build=build,
     stages=(
@@ -126,6 +129,7 @@ RECIPE = Recipe(
         SampleQuestions.stage,
         AttemptQuestions.stage,
         FilterByDifficulty.stage,
+        CapAnswers.stage,
         RUBRIC_CANDIDATES,
         RUBRIC_JUDGE,
     ),

@@ -11,10 +11,12 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 
+from publishing.blind_baseline import blind_text
 from publishing.diversity import balances
 from publishing.figures import open_tables, pass_rates, read_rubrics, rejections, role_costs, shown_flows
 from publishing.gallery import MAX_IMAGES, Entry, ImageRoom, ShardRow, entry_of, rejected_entry
 from publishing.pages import render
+from rewards.mined_rubrics import missing_stratum
 from schemas.run_summary import RunSummary
 from stages.plumbing.malloc import release_memory
 from vision.media import MediaStore
@@ -54,6 +56,7 @@ def report_page(staging: Path, run_root: Path, summary: RunSummary, store: Media
         rates, examples = pass_rates(tables, summary), _examples(tables)
         spread = balances(staging, tables, summary.sets)
         ids = {side: _lowest_ids(tables, side, SHOWN_ROWS[side]) for side in summary.sets}
+    rubrics = read_rubrics(staging)
     rows = {side: _rows_of(staging / side, wanted) for side, wanted in ids.items()}
     columns = [row[name] or [] for side in rows.values() for row in side for name in ("images", "overlays")]
     room = ImageRoom(sum(min(len(images), MAX_IMAGES) for images in columns) + len(examples))
@@ -61,13 +64,15 @@ def report_page(staging: Path, run_root: Path, summary: RunSummary, store: Media
         "report.html.jinja",
         name=run_root.name,
         run=summary,
+        blind=None if summary.blind is None else blind_text(summary.blind),
         flows=shown_flows(summary),
         rejections=rejections(summary),
         examples={why: _shown(staging, found, room, store) for why, found in examples.items()},
         rates=rates,
         costs=role_costs(summary),
         balances=spread,
-        rubrics=read_rubrics(staging),
+        rubrics=rubrics,
+        missing_stratum=missing_stratum(rubrics) if rubrics else "",
         galleries={side: [entry_of(row, room) for row in found] for side, found in rows.items()},
         **about,
     )

@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from rewards.pointing_score import PointingSettings
 from schemas.config import PositiveWeight, Weight, settings
 from schemas.records import Verdict
 
@@ -36,6 +37,7 @@ class GateSettings:
         default_factory=lambda: dict(_EQUAL), hash=False
     )
     tau: Annotated[float, Field(gt=0, le=1), "the outcome alone counts below this"] = 1.0
+    pointing: Annotated[PointingSettings, "what pointing earns"] = field(default_factory=PointingSettings)
     skip: Annotated[tuple[str, ...], "scorers that are left out, by name; what they check is then not checked"] = ()
 
     def __post_init__(self) -> None:
@@ -51,10 +53,10 @@ def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collecti
 
     Grounding is ``spatial`` for images and ``temporal`` for clips. None when the outcome has no value or a verdict has
     failed. 0 where one of the ``gates`` is 0. Deviations: Eq. 9 prints w_S above and w_G below the line, taken as one
-    weight; verdicts that are not applicable leave numerator and denominator;
-    where a count was checked, spatial is at most :mod:`rewards.scorers.counting`'s value.
+    weight; verdicts that are not applicable leave numerator and denominator; the result is at least 0, also where wrong
+    points alone take the grounding below it (:mod:`rewards.pointing_score`).
     """
-    values = grounded(_values(verdicts))
+    values = _values(verdicts)
     outcome = values.get("outcome")
     if outcome is None or outcome < settings.tau:
         return outcome
@@ -64,14 +66,7 @@ def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collecti
         return None
     weights = {"temporal": settings.weights.get("spatial", 0.0), **settings.weights}
     scored = [(weights[name], value) for name, value in values.items() if name in weights and value is not None]
-    return sum(weight * value for weight, value in scored) / sum(weight for weight, _ in scored)
-
-
-def grounded(values: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Returns the values with ``spatial`` at most ``counting``, so that a count without its objects does not pay."""
-    spatial, counting = values.get("spatial"), values.get("counting")
-    bounded = spatial if spatial is None or counting is None else min(spatial, counting)
-    return {**values, "spatial": bounded} if "spatial" in values else dict(values)
+    return max(0.0, sum(weight * value for weight, value in scored) / sum(weight for weight, _ in scored))
 
 
 @settings

@@ -6,6 +6,7 @@ from functools import cached_property
 from inference.caller import Caller
 from rewards.form import GROUNDED_FORM, Form
 from rewards.locating import ObjectMasks, Served
+from rewards.pointing_score import DEFAULT_POINTING, PointingSettings
 from rewards.scorers.tool_calls import Trajectory
 from schemas.geometry import Box, Point
 from schemas.records import Question, Rubric, Trace, Verdict
@@ -45,12 +46,14 @@ class Case:
         points: its points, each with its medium and, of a clip, its frame.
         boxes: its boxes, likewise.
         masks: finds the objects of a label in the question's media, and holds the caller that reaches the models.
-        entities: the phrases that a pointer was asked for, of the things that the question speaks of.
+        entities: the phrases that a pointer was asked for, of the things that the question speaks of; None where
+            nobody told what it speaks of.
         pointable: those of them that it found.
         form: what a response must look like.
         context: what else is known of the question.
         outcome: the verdict on the answer, once there is one.
         trajectory: of a response in several turns, how the code of each turn ended.
+        pointing: how points are weighed.
     """
 
     question: Question
@@ -59,12 +62,13 @@ class Case:
     points: tuple[Point, ...]
     boxes: tuple[Box, ...]
     masks: ObjectMasks
-    entities: tuple[str, ...] = ()
+    entities: tuple[str, ...] | None = ()
     pointable: tuple[str, ...] = ()
     form: Form = GROUNDED_FORM
     context: Context = Context()
     outcome: Verdict | None = None
     trajectory: Trajectory | None = None
+    pointing: PointingSettings = DEFAULT_POINTING
 
     @property
     def caller(self) -> Caller:
@@ -97,6 +101,8 @@ class Case:
         return parse_response(self.text)
 
 
-def case_of(trace: Trace, masks: ObjectMasks, entities: tuple[str, ...] = (), pointable: tuple[str, ...] = ()) -> Case:
+def case_of(
+    trace: Trace, masks: ObjectMasks, entities: tuple[str, ...] | None = (), pointable: tuple[str, ...] = ()
+) -> Case:
     """Returns the case of a trace on the question of ``masks``."""
     return Case(masks.question, trace.text, trace.answer, trace.points, trace.boxes, masks, entities, pointable)

@@ -132,14 +132,16 @@ def rubric_reward(
     ``weight`` is λ (:func:`hard_weight`). The outcome counts as 1 when it is 1 and else as 0 (Eq. 4). None where the
     outcome is unscored, or ``tiers`` is None, since the judge failed.
 
-    Deviation: Eq. 6 is undefined for a stratum that has no rubric, which is so for all responses to a question. Its
-    weight is then the other's; where no rubric has a weight above 0, the outcome stands alone.
+    Deviation: Eq. 6 is undefined for a stratum that has no rubric, which is so for all responses to a question. The
+    other then has the whole weight, whatever λ is; without any rubric the outcome is all.
     """
     if outcome is None or tiers is None:
         return None
     right = float(outcome == 1)
-    scored = [(w, tier) for w, tier in ((1 - weight, tiers.easy), (weight, tiers.hard)) if w > 0 and tier is not None]
-    if not scored:
+    if tiers.easy is None or tiers.hard is None:
+        rubrics = tiers.easy if tiers.hard is None else tiers.hard
+    else:
+        rubrics = (1 - weight) * tiers.easy + weight * tiers.hard
+    if rubrics is None:
         return right
-    rubrics = sum(w * tier for w, tier in scored) / sum(w for w, _ in scored)
     return settings.alpha * right + (1 - settings.alpha) * rubrics

@@ -7,9 +7,10 @@ is marked as uncertain: more judged questions would settle it.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
+from typing import Any
 
 from rewards.curriculum import CurriculumSettings
-from rewards.rubrics import RubricSettings
+from rewards.rubrics import EASY, RubricSettings
 from schemas.intervals import CONFIDENCE, wilson
 from schemas.records import Call, Rubric
 
@@ -113,6 +114,19 @@ def rubrics_json(mined: MinedRubrics, settings: RubricSettings) -> str:
         "problems": mined.problems,
     }
     return json.dumps(content, indent=1, ensure_ascii=False)
+
+
+def missing_stratum(rubrics: Mapping[str, Any]) -> str:
+    """Returns what a curriculum on these rubrics lacks, in one sentence; "" where both strata have one, or none has.
+
+    ``rubrics`` is the content of ``rubrics.json``.
+    """
+    kept = {rubric["stratum"] for rubric in rubrics["rubrics"] if rubric["kept"]}
+    if len(kept) != 1:
+        return ""
+    if kept == {EASY}:
+        return "No hard rubric was kept: a curriculum (RuCL) stays with the easy ones, which have the whole weight."
+    return "No easy rubric was kept: the hard ones have the whole weight in a curriculum (RuCL) from the first step on."
 
 
 def _written(interval: Interval | None) -> Interval | None:

@@ -35,6 +35,7 @@ async def verify(
     cannot matter. ``planner`` is a :data:`rewards.selection.Planner`. One of the scorers is named ``outcome``. Raises
     BudgetUsedUp.
     """
+    case = replace(case, pointing=gate.pointing)
     grader = next(scorer for scorer in scorers if scorer.name == outcome.NAME)
     graded = await grader.score(case)
     if graded.value is None or graded.value < gate.tau:

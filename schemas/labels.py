@@ -31,6 +31,17 @@ _WHOLE_IMAGE = frozenset(
     {"image", "picture", "photo", "photograph", "screenshot", "background", "foreground", "scene", "canvas"}
     | {"everything", "anything", "whole", "entire", "full", "pixel"}
 )
+_EXCLUSIVE = tuple(
+    frozenset(kind.split())
+    for kind in (
+        "black white grey gray red green blue yellow orange purple violet pink brown beige silver golden cyan",
+        "small smaller smallest tiny little large larger largest big bigger biggest",
+        "left leftmost right rightmost",
+        "top topmost upper bottom lower",
+    )
+)
+"""Attributes by kind, of which an object has one."""
+_ATTRIBUTES = frozenset[str]().union(*_EXCLUSIVE)
 _TEMPLATE_TOKEN = re.compile(r"<\|?/?[\w-]+\|?>|\[/?INST\]")
 
 
@@ -117,17 +128,42 @@ def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> b
 
     A phrase does where one of both has all the words of the other. A text does where it has all the words of the label,
     or its noun, the last word before "in", "with" and the like; of an object in general ("item"), where it has one of
-    the label's other words or the label has no other.
+    the label's other words or the label has no other. A text whose attributes contradict the label's speaks of
+    something else: "the black circle" is not a yellow circle.
     """
     own = frozenset(words_of(label)) - _GENERAL
     if any(is_counted(label, frozenset(words_of(phrase)) - _GENERAL) for phrase in phrases if words_of(phrase)):
         return True
     noun = _noun(label)
     for text in texts:
+        if _contradicts(text, noun, own):
+            continue
         words = frozenset(words_of(text))
         if noun in words or (own and own <= words) or (words & _GENERAL and (not own or own & words)):
             return True
     return False
+
+
+def _contradicts(text: str, noun: str, own: frozenset[str]) -> bool:
+    """Whether wherever the text has the noun, it gives it other attributes than the label's ``own``."""
+    words = [singular(match.group().lower()) for match in _WORD.finditer(text)]
+    places = [index for index, word in enumerate(words) if word == noun]
+    return bool(places) and all(_excludes(_attributes(words[:index]), own) for index in places)
+
+
+def _attributes(before: list[str]) -> frozenset[str]:
+    """The attributes at the end of the words before a noun: black and blue of "the black or blue"."""
+    found: list[str] = []
+    for word in reversed(before):
+        if word not in _ATTRIBUTES and word not in ("or", "and"):
+            break
+        found.append(word)
+    return frozenset(found)
+
+
+def _excludes(attributes: frozenset[str], own: frozenset[str]) -> bool:
+    """Whether of some kind of attribute both sides have one, and none in common."""
+    return any(own & kind and attributes & kind and not own & attributes & kind for kind in _EXCLUSIVE)
 
 
 def _noun(label: str) -> str:

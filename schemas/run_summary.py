@@ -11,6 +11,8 @@ from typing import Any
 from schemas.usage import NOTHING, Usage
 
 TRAINING_SETS = ("sft", "rl")
+MAX_BLIND_SHARE = 1 / 3
+"""Above this share of what looking earns, what a policy earns that never looks is warned of."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,46 @@ class AnsweredFigures:
 
 
 @dataclass(frozen=True)
+class BlindType:
+    """The best constant ``answer`` to questions of one ``kind`` (``bool``, ``mcq``, ``count`` or another answer type),
+    and what it earns a row, as a share of what looking can earn."""
+
+    kind: str
+    rows: int
+    answer: str
+    earned: float
+
+
+@dataclass(frozen=True)
+class BlindFigures:
+    """What the best policy earns on the RL rows that never looks (:mod:`rewards.blindness`).
+
+    Attributes:
+        reward: the reward recipe that the rows are made for.
+        rows: of the set.
+        counted: those of them that rules can grade; of the others nothing is known.
+        share: of what looking can earn on the counted rows; None where there are none.
+        types: by kind of question.
+    """
+
+    reward: str
+    rows: int
+    counted: int
+    share: float | None
+    types: Mapping[str, BlindType] = field(default_factory=dict)
+
+    @property
+    def is_high(self) -> bool:
+        """Whether not looking pays too well for a reward curve to tell of looking."""
+        return self.share is not None and self.share > MAX_BLIND_SHARE
+
+    @classmethod
+    def of_fields(cls, fields: Mapping[str, Any]) -> "BlindFigures":
+        """The figures that ``run.json`` holds."""
+        return cls(**{**fields, "types": {name: BlindType(**each) for name, each in fields["types"].items()}})
+
+
+@dataclass(frozen=True)
 class FileEntry:
     """A file of the run: its size and SHA-256, and of a shard its rows and the digest of their ids in order."""
 
@@ -163,6 +205,9 @@ class RunSummary:
         paid: what was ever paid for the run folder; None for a run of earlier code.
         files: the shards and artifacts by their names in the run folder: what is there and is not among them, or is
             another, is not this run's. None for a run of earlier code.
+        blind: what a policy earns on the RL rows that never looks; None where there are none, or they are for no
+            reward.
+        warnings: what its rows lack for what they are for, a sentence each.
     """
 
     recipe: str
@@ -192,6 +237,8 @@ class RunSummary:
     replaced: ReplacedFigures | None = None
     paid: PaidFigures | None = None
     files: Mapping[str, FileEntry] | None = None
+    blind: BlindFigures | None = None
+    warnings: tuple[str, ...] = ()
 
     def detail_of(self, reason: str) -> str:
         """What is said most often of a reason, by the stage that gave it most often; "" where nothing is said."""
@@ -238,7 +285,7 @@ class RunSummary:
             role: RoleLedger({name: Usage.of(usage) for name, usage in entry["stages"].items()})
             for role, entry in fields["ledger"].items()
         }
-        for name in ("sets", "artifacts"):
+        for name in ("sets", "artifacts", "warnings"):
             if name in fields:
                 known[name] = tuple(map(str, fields[name]))
         if "answered" in fields:
@@ -250,6 +297,8 @@ class RunSummary:
         if "replaced" in fields:
             changed = tuple((str(key), str(old), str(new)) for key, old, new in fields["replaced"]["changed"])
             known["replaced"] = ReplacedFigures(**fields["replaced"] | {"changed": changed})
+        if "blind" in fields:
+            known["blind"] = BlindFigures.of_fields(fields["blind"])
         if "files" in fields:
             known["files"] = {str(name): FileEntry(**entry) for name, entry in fields["files"].items()}
         if "paid" in fields:

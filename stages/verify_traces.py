@@ -43,8 +43,9 @@ def _default_floors() -> dict[str, float]:
 class VerifySettings:
     """``min_score`` is the paper's 0.7; ``gate`` holds the weights and threshold of Eq. 9.
 
-    ``floors`` are the least values of single verdicts by the scorer's name: of ``spatial`` the share of objects pointed
-    at among these and the points off their objects, of ``counting`` the pairing of points and counted objects, of
+    ``floors`` are the least values of single verdicts by the scorer's name: of ``spatial`` what pointing earns
+    (:mod:`rewards.pointing_score`; 1 is all targets of a count, and no point off its object), of ``counting`` the
+    pairing of points and counted objects, of
     ``temporal`` the share of what is said of a clip that its frames show. A scorer that is not listed has its own
     floor. A verdict that is not applicable passes, and one that failed does not. ``planner``
     chooses the scorers: ``rules``, or ``judge`` for a call of the judge per trace. ``synthetic_sources`` are sources
@@ -87,7 +88,8 @@ def below_floor(
     by_name = {scorer.name: scorer for scorer in scorers}
     for verdict in trace.verdicts:
         scorer = by_name.get(verdict.name)
-        if scorer is not None and verdict.value is not None and verdict.value < settings.floor_of(scorer):
+        floor = 0.0 if scorer is None else settings.floor_of(scorer)
+        if scorer is not None and floor and verdict.value is not None and verdict.value < floor:
             return scorer, verdict
     return None
 
@@ -162,7 +164,7 @@ async def verify(
     scored: dict[str, Trace] = {}
     for trace in draft.traces:
         if trace.text not in scored:
-            case = case_of(trace, masks, draft.entities or (), draft.pointable)
+            case = case_of(trace, masks, draft.entities, draft.pointable)
             case = replace(case, form=form, context=context)
             verified = await verify_case(case, settings.gate, scorers, settings.planner)
             scored[trace.text] = replace(trace, verdicts=verified.verdicts, score=verified.score)

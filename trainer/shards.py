@@ -193,10 +193,9 @@ def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None) -
     named = labels_of(boxes)
     told = [fields.get(name) for name in POINTABLE]
     entities, pointable = (named if phrases is None else tuple(phrases) for phrases in told)
+    known = None if told[0] is None and not named else entities
     context, streams = _context(fields), _streams(fields)
-    return TrainingRow(
-        question.id, question.source, said, images, question, entities, pointable, frames, context, streams
-    )
+    return TrainingRow(question.id, question.source, said, images, question, known, pointable, frames, context, streams)
 
 
 def _streams(fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

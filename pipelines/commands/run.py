@@ -15,6 +15,7 @@ from pipelines.running.run_folder import local_path, real_path
 from pipelines.running.runner import pipeline_options
 from pipelines.running.worker_hours import workers_text
 from pipelines.shipping.ship import goes_elsewhere
+from publishing.blind_baseline import blind_text
 from schemas.config import ConfigError
 from schemas.run_summary import Counts, RunSummary
 from schemas.storage import joined
@@ -94,6 +95,8 @@ def summary_text(summary: RunSummary, output: str) -> str:
         *_taken_over(summary, output),
         *_answered(summary),
         *_paid(summary),
+        *([blind_text(summary.blind)] if summary.blind and summary.forecast is None else []),
+        *(f"warning: {warning}" for warning in summary.warnings),
         *_replaced(summary, output),
         f"report: {joined(output, 'report.html')}",
     ]

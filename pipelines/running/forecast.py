@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from publishing.blind_baseline import blind_text
 from schemas.intervals import CONFIDENCE, wilson
 from schemas.run_summary import RunSummary
 from schemas.text import counted
@@ -127,6 +128,8 @@ def forecast_text(summary: RunSummary, total: int | None, recipe: Recipe, settin
         lines.append(
             f"  {name} rows: {counts.rows(name) / seen * total:.0f} (95 %: {low * total:.0f} to {high * total:.0f})"
         )
+    if summary.blind is not None:
+        lines.append(f"  {blind_text(summary.blind)}")
     return "\n".join(lines)
 
 

@@ -62,7 +62,7 @@ def verify(
     *,
     answer_type: str = "text",
     choices: Sequence[str] | None = None,
-    entities: Sequence[str] = (),
+    entities: Sequence[str] | None = None,
     endpoints: Mapping[str, EndpointSettings] | None = None,
     roles: Mapping[str, str] | None = None,
     gate: GateSettings | None = None,
@@ -78,7 +78,8 @@ def verify(
         answer: the gold answer.
         answer_type: how answers are written and graded (:mod:`schemas.answers.registry`).
         choices: of a multiple-choice question.
-        entities: the things that the question speaks of; with none, what is counted is read off the question alone.
+        entities: the visible things that the question speaks of, () where there are none. Without them what is counted
+            is read off the question; for other questions a response that points at nothing cannot be verified.
         endpoints: by name, and ``roles``, which of them plays which role; the embedded engine by default.
         gate: weights and threshold of Argos Eq. 9.
         scorers: those that may run.
@@ -110,7 +111,8 @@ def verify(
         )
         trace = read_trace(0, response, refs)
         masks = ObjectMasks(asked, Session(runtime().models(models)), served_by(models, makers=()))
-        case = case_of(trace, masks, tuple(entities), tuple(entities))
+        named = None if entities is None else tuple(entities)
+        case = case_of(trace, masks, named, named or ())
         try:
             verified = runtime().submit(verify_case(case, gate or GateSettings(), scorers)).result()
         finally:

@@ -38,8 +38,11 @@ from pipelines.running.waves import Wave, first_share, next_share, threshold
 from pipelines.running.workers import is_local
 from pipelines.shipping.ship import shipped
 from prompts.loader import load_prompt
+from publishing.blind_baseline import blind_baseline
 from publishing.card import write_card
+from publishing.figures import read_rubrics
 from publishing.report import write_report
+from rewards.mined_rubrics import missing_stratum
 from schemas.config import config_sha256, to_toml
 from schemas.revision import code_revision
 from schemas.run_summary import TRAINING_SETS, AnsweredFigures, RunSummary, StageFigures, TargetFigures
@@ -89,7 +92,11 @@ def _execute(plan: Plan, arguments: RunArguments, local: bool, spending: Spendin
         waves = _run_waves(served, arguments)
         summary = _summarise(served, waves, arguments, time.monotonic() - started)
         staging, config = plan.folder.staging, to_toml(plan.settings)
-        summary = made.summary = replace(summary, details=most_frequent_details(staging))
+        blind = blind_baseline(staging.glob("rl/*.parquet"), plan.recipe.reward)
+        rubrics = read_rubrics(staging)
+        warnings = tuple(filter(None, [missing_stratum(rubrics) if rubrics else ""]))
+        details = most_frequent_details(staging)
+        summary = made.summary = replace(summary, details=details, blind=blind, warnings=warnings)
         check_records(summary)
         check_failures(plan.recipe, summary, staging, plan.settings.max_failed)
         replaced = replaced_by(plan.folder.root, summary, config, (staging / RUN_MARKER).exists())

@@ -14,7 +14,7 @@ from rewards.curriculum import CurriculumState
 from rewards.scorer import Scorer
 from rewards.scorers import outcome
 from rewards.selection import choose
-from schemas.records import Verdict
+from schemas.records import Question, Verdict
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,17 @@ class Recipe(Protocol):
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """What each response of one question's group earned, in order. Raises BudgetUsedUp."""
         ...
+
+    @classmethod
+    def blind_share(
+        cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
+    ) -> float:
+        """The most that a right answer earns without a look at the media, as a share of what one earns that looks.
+
+        ``pointable`` are the things that the pointer found, ``streams`` those in which the question is asked. Judges
+        are taken to be content. ``settings`` are of the type ``Settings``, None its defaults.
+        """
+        return 1.0
 
     def check_served(self, roles: Collection[str]) -> None:
         """Raises ConfigError where it could not score what it is there for with endpoints for these roles."""

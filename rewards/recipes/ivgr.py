@@ -8,7 +8,7 @@ textual ones against the better of their best and the one kept so far.
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, PositiveInt
 
@@ -20,7 +20,7 @@ from rewards.registry import scorers_named
 from rewards.scorers import boxes, consistency, format, outcome
 from rewards.scorers.consistency import MIN_BOX_SCORE, consistency_scorer, is_reference
 from schemas.config import OneOf, settings
-from schemas.records import Verdict
+from schemas.records import Question, Verdict
 from schemas.responses.response import parse_response
 
 Stream = Callable[[tuple[Verdict, ...], StreamSettings], float | None]
@@ -81,6 +81,17 @@ class Ivgr(Recipe):
         for index, verdict in zip(textual, agreed, strict=True):
             earned[index] = self._of(textual_stream, (*shared[index], verdict))
         return earned
+
+    @classmethod
+    def blind_share(
+        cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
+    ) -> float:
+        """In the grounded stream all but the boxes, where there are gold ones, and all of it in words; see the base."""
+        weights = (settings or IvgrSettings()).weights
+        total = weights.outcome_weight + weights.format_weight + weights.boxes_weight
+        boxless = 1.0 - weights.boxes_weight / total if question.gold_boxes else 1.0
+        shares = [boxless if stream == GROUNDED else 1.0 for stream in streams]
+        return sum(shares) / len(shares) if shares else 1.0
 
     def _of(self, stream: Stream, verdicts: tuple[Verdict, ...]) -> Earned:
         return Earned(stream(verdicts, self.settings.weights), verdicts)

@@ -46,7 +46,10 @@ async def score_counting(case: Case) -> Verdict:
     answer, named = int(number.value), [point for point in case.points if is_counted(point.label, words)]
     expected = [entity for entity in case.pointable if is_counted(entity, words)]
     phrase = " ".join(counted_phrase(case.question.question) or ())
-    labels = [*(point.label for point in named), *(entity for entity in case.entities if is_counted(entity, words))]
+    labels = [
+        *(point.label for point in named),
+        *(entity for entity in case.entities or () if is_counted(entity, words)),
+    ]
     try:
         if not named:
             # Other words may name the same things: then the points lie on them.

@@ -1,21 +1,22 @@
 """The spatial reward: do the points lie on the objects that they name (Argos §3.1, Eq. 1–3)?
 
-For each label :mod:`rewards.locating` finds the masks of its instances (Eq. 1); a point scores 1 when it lies in one of
-the masks of its label (Eq. 2), and the reward is the mean over the points (Eq. 3).
+For each label :mod:`rewards.locating` finds the masks of its instances (Eq. 1); a point is on its object when it lies
+in one of the masks of its label (Eq. 2). Eq. 3 is the mean over the points.
 
-Deviations, so that points only pay where they show that the response looked at what it was asked about:
+Deviations, so that a response earns by looking at what it was asked about, and by nothing else:
 
-- each object votes once: points that are repeated, and several points on one object, are one vote of the mean. A point
-  off its object votes for itself;
-- a point on its object votes only where that object matters: the question, its answer or the proposed entities name it
-  (:func:`schemas.labels.is_named`), or the point lies on an instance of a proposed entity. Where no point does, the
-  score is 0;
-- without points (Eq. 3 leaves it open) the score is 0 where the pointer found something that the question speaks of,
-  else the scorer is not applicable.
+- a point on its object is right where that object is a target (:mod:`rewards.targets`); each target counts once, in
+  however many points, under however many labels, of a clip in however many frames. A point on another object is
+  neutral: it neither helps nor hurts. A point off its object is wrong, each of them;
+- of the right and the wrong ones the value is made by :func:`rewards.pointing_score.pointing_score`, whose first factor
+  is Eq. 3; it goes below 0 where all points are wrong, and is 0 for a response that does not point where there are
+  targets;
+- without targets the scorer is not applicable, unless a point is wrong. Where nothing tells whether there are targets,
+  a response that points at nothing of what the question speaks of has failed to be checked.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from inference.errors import CallError
@@ -24,9 +25,11 @@ from rewards import locating
 from rewards.case import Case
 from rewards.locating import ObjectMasks
 from rewards.masks import distinct, on_pixels
+from rewards.pointing_score import Pointed, pointing_score
 from rewards.scorer import LOCATABLE, NO_CLIPS, Scorer
+from rewards.targets import Targets, is_a_count, is_target, targets_of
 from schemas.geometry import Point
-from schemas.labels import is_named, plain_label
+from schemas.labels import is_counted, plain_label, words_of
 from schemas.records import Verdict
 
 NAME = "spatial"
@@ -81,71 +84,83 @@ def _smallest_under(point: Point, found: Sequence[Mask], masks: ObjectMasks) -> 
 
 
 async def score_spatial(case: Case) -> Verdict:
-    """Returns Eq. 3 over the points of one response, with one :class:`PointView` per distinct point as evidence.
+    """Returns the value of the points of one response, with one :class:`PointView` per distinct point as evidence.
 
-    A label that is not detected or cannot be looked for scores its points 0. A server that does not answer, or not in a
-    form that can be read, fails the verdict.
+    A label that is not detected or cannot be looked for makes its points wrong. A server that does not answer, or not
+    in a form that can be read, fails the verdict.
     """
-    if not case.points:
-        return Verdict(NAME, 0.0, "no point, though the pointer found what the question speaks of")
-    views, voted, idle = list[PointView](), dict[tuple[int, int | None], list[Mask]](), 0
+    views, neutral = list[PointView](), 0
+    right: dict[tuple[int, int | None], list[Mask]] = {}
     first = {replace(point, label=plain_label(point.label)): n for n, point in reversed([*enumerate(case.points, 1)])}
+    about = "what the question speaks of"
     try:
+        targets = await targets_of(case)
         for point, number in sorted(first.items(), key=lambda each: each[1]):
+            about = repr(point.label)
             view, mask = await view_point(number, point, case.masks)
             views.append(view)
             if mask is None:
                 continue
-            if not await _matters(point, case):
-                idle += 1
-                continue
-            voted.setdefault((point.media_index, point.frame), []).append(mask)
+            if await is_target(point, case, targets):
+                right.setdefault((point.media_index, point.frame), []).append(mask)
+            else:
+                neutral += 1
     except (CallError, BadReply) as error:
-        return Verdict(NAME, None, f"{point.label!r}: {error}", failed=True)
-    off = [_fault(view) for view in views if not view.on]
-    on = sum(len(distinct(masks)) for masks in voted.values())
+        return Verdict(NAME, None, f"{about}: {error}", failed=True)
+    found = sum(len(distinct(masks)) for masks in right.values())
+    return _verdict(case, targets, found, neutral, views)
+
+
+def _verdict(case: Case, targets: Targets, found: int, neutral: int, views: Sequence[PointView]) -> Verdict:
+    """The verdict on so many distinct targets pointed at, beside the points off their objects."""
+    off, evidence = [_fault(view) for view in views if not view.on], tuple(view.evidence for view in views)
+    if targets.exist is False:
+        found, neutral = 0, neutral + found
+    if not found and not off and not targets.exist:
+        lacking = targets.reason or "nothing to point at"
+        return Verdict(NAME, None, lacking, evidence, failed=targets.exist is None)
+    if not views:
+        return Verdict(NAME, 0.0, "no point, though there is something to point at")
+    pointed = Pointed.within(found, len(off), targets.number)
+    of_all = "" if targets.number is None else f" of {targets.number}"
+    said = f"{pointed.right}{of_all} targets pointed at, {len(off)} points off their objects{_listed(off)}"
+    if pointed.wrong > len(off):
+        said += f"; {pointed.wrong - len(off)} targets more than there are"
+    if neutral:
+        said += f"; {neutral} points on what the question does not ask about"
     notes = dict.fromkeys(f"; {view.by}: {view.note}" for view in views if view.by and view.note)
-    said = f"{on} objects pointed at, {len(off)} points off their objects{_listed(off)}{''.join(notes)}"
-    if idle:
-        said += f"; {idle} points on what the question does not speak of"
-    evidence = tuple(view.evidence for view in views)
-    return Verdict(NAME, on / (on + len(off)) if on else 0.0, said, evidence)
+    return Verdict(NAME, pointing_score(pointed, case.pointing), said + "".join(notes), evidence)
 
 
-async def _matters(point: Point, case: Case) -> bool:
-    """Whether question, answer or proposals name what is pointed at, or the point lies on what they name."""
-    question = case.question
-    texts = (question.question, question.answer, *(question.choices or ()))
-    if is_named(point.label, texts, case.entities):
-        return True
-    for entity in case.entities:
-        found = await case.masks.of(entity, point.media_index, point.frame)
-        if _smallest_under(point, found.masks, case.masks) is not None:
-            return True
-    return False
-
-
-def point_checker(case: Case, media_index: int) -> Callable[[Point], Awaitable[bool | None]]:
-    """Returns Eq. 2 for single points of the clip that is medium ``media_index``, as :mod:`rewards.scorers.temporal`
+def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[Point], Awaitable[bool | None]]:
+    """Returns the check of single points of the clip that is medium ``media_index``, as :mod:`rewards.scorers.temporal`
     asks for it.
 
-    What it gives is None for a point without a vote: on an object of its frame that has voted, or on one that the
-    question does not speak of. It raises CallError and BadReply as :func:`view_point` does.
+    It gives True for a point on one more target, False for one off its object, and None for a neutral one. Nothing
+    tells that the dog of one frame is another dog than that of the next: of a label there are as many targets as are
+    pointed at in the frame with most of them. The check raises CallError and BadReply as :func:`view_point` does.
     """
-    voted: dict[int | None, tuple[Mask, ...]] = {}
+    seen: dict[frozenset[str], dict[int | None, tuple[Mask, ...]]] = {}
 
-    async def on_object(point: Point) -> bool | None:
+    async def on_target(point: Point) -> bool | None:
         point = replace(point, media_index=media_index)
         _, mask = await view_point(1, point, case.masks)
         if mask is None:
             return False
-        if not await _matters(point, case):
+        if targets.exist is False or not await is_target(point, case, targets):
             return None
-        known = voted.get(point.frame, ())
-        voted[point.frame] = distinct((*known, mask))
-        return True if len(voted[point.frame]) > len(known) else None
+        frames = seen.setdefault(_kind(point.label, seen), {})
+        most = max(map(len, frames.values()), default=0)
+        frames[point.frame] = distinct((*frames.get(point.frame, ()), mask))
+        return True if len(frames[point.frame]) > most else None
 
-    return on_object
+    return on_target
+
+
+def _kind(label: str, kinds: Iterable[frozenset[str]]) -> frozenset[str]:
+    """The words of the label, or those of a kind that names the same: "dog" and "brown dog" may be one animal."""
+    words = frozenset(words_of(label))
+    return next((kind for kind in kinds if is_counted(label, kind)), words)
 
 
 def _fault(view: PointView) -> str:
@@ -159,11 +174,18 @@ def _listed(off: list[str]) -> str:
     return f"; {', '.join(off[:5])}" + (" and more" if len(off) > 5 else "") if off else ""
 
 
+def _may_have_targets(case: Case) -> bool:
+    """A response that need not reason need not point either, unless the pointer found something."""
+    if case.points or case.pointable:
+        return True
+    return case.form.points and case.form.reasoning and (case.entities is None or is_a_count(case))
+
+
 SCORER = Scorer(
     NAME,
     "the response points, or should",
     score_spatial,
-    needs=(NO_CLIPS, (lambda case: bool(case.points) or bool(case.pointable), "nothing to point at")),
+    needs=(NO_CLIPS, (_may_have_targets, "nothing to point at")),
     means=(LOCATABLE,),
     asks=locating.ASKS,
     floor=1.0,

@@ -4,6 +4,7 @@ Three categories are scored (App. D): points in frames as points in images are (
 a judge who sees that frame (Fig. 11), and descriptions of a span by a judge who sees its frames in order (Eq. 4, Fig.
 12). Each is 0 or 1. The reward is the mean of the categories' means, over the categories that have a scored item.
 (§3.1 has two sets, S_f and S_e; App. D parts S_f into points and descriptions, which is what is done here.)
+The points' own value is :func:`rewards.pointing_score.pointing_score`, as on images.
 
 Decided here:
 
@@ -12,7 +13,8 @@ Decided here:
 - a response that names no moment scores 0 where the pointer found something in the clip or the response points, and so
   does one that states more than can be looked at;
 - an item that the judge or the detector fails on fails the verdict;
-- deviation: the value is at most the points' own mean, so that no judge's word makes up for points off their objects.
+- deviation: the value is at most the points' own, so that no judge's word makes up for points off their objects, nor
+  for none at all where there are targets.
 """
 
 import asyncio
@@ -29,8 +31,10 @@ from rewards import extraction, locating
 from rewards.case import Case
 from rewards.extraction import FrameStatement, SegmentStatement, Statements, extract_statements
 from rewards.judge import ROLE, JudgeTask, judge, yes_or_no
+from rewards.pointing_score import DEFAULT_POINTING, Pointed, PointingSettings, pointing_score
 from rewards.scorer import Scorer
 from rewards.scorers.spatial import point_checker
+from rewards.targets import targets_of
 from schemas.geometry import Point
 from schemas.messages import MediaPart, Part, TextPart, media_part
 from schemas.ordering import thinned
@@ -82,14 +86,21 @@ Media = dict[str, Sequence[Part]]
 
 
 async def score_temporal(
-    statements: Statements, clip: Sequence[ClipFrame], caller: Caller, spatial: Spatial | None = None
+    statements: Statements,
+    clip: Sequence[ClipFrame],
+    caller: Caller,
+    spatial: Spatial | None = None,
+    *,
+    has_targets: bool = False,
+    pointing: PointingSettings = DEFAULT_POINTING,
 ) -> Verdict:
-    """The mean over the categories of the mean over their items (Argos §3.1), one :class:`ItemScore` each as evidence.
+    """The mean over the categories of the values of their items (Argos §3.1), one :class:`ItemScore` each as evidence.
 
-    ``clip`` is in order of time. ``spatial`` says whether a point lies on its object, or None where the point has no
-    vote (:func:`rewards.scorers.spatial.point_checker`); the point it gets has the number and time of the frame that is
-    meant. It may raise CallError and BadReply, which fail the verdict, as its absence does. 0 where nothing is stated.
-    Raises BudgetUsedUp.
+    ``clip`` is in order of time. ``spatial`` tells whether a point is right or wrong, or None where it is neutral
+    (:func:`rewards.scorers.spatial.point_checker`); the point it gets has the number and time of the frame that is
+    meant. It may raise CallError and BadReply, which fail the verdict, as its absence does. Where the clip
+    ``has_targets``, a response without right points has a value of points too. 0 where nothing is stated. Raises
+    BudgetUsedUp.
     """
     if not clip:
         return Verdict(NAME, None, "the clip has no frames to look at", failed=True)
@@ -103,19 +114,22 @@ async def score_temporal(
         *(seen.segment(statement) for statement in statements.segments),
     ]
     items = await _all(work)
-    means: list[float] = []
+    means: dict[str, float] = {}
     said: list[str] = []
     for category in CATEGORIES:
         values = [item.value for item in items if item.category == category and item.value is not None]
         if values:
-            means.append(sum(values) / len(values))
+            means[category] = sum(values) / len(values)
             said.append(f"{category} {sum(values):g} of {len(values)}")
+    right = sum(item.value == 1 for item in items if item.category == "points")
+    wrong = sum(item.value == 0 for item in items if item.category == "points")
+    if has_targets or right or wrong:
+        means["points"] = pointing_score(Pointed(right, wrong), pointing)
     reason, evidence = _reason(said, items, statements), tuple(item.evidence for item in items)
     if any(item.failed for item in items):
         return Verdict(NAME, None, reason, evidence, failed=True)
-    points = [item.value or 0.0 for item in items if item.category == "points"]
-    bound = sum(points) / len(points) if points else 1.0
-    return Verdict(NAME, min(bound, sum(means) / len(means)) if means else 0.0, reason, evidence)
+    value = sum(means.values()) / len(means) if means else 0.0
+    return Verdict(NAME, min(means.get("points", 1.0), value), reason, evidence)
 
 
 T = TypeVar("T")
@@ -230,8 +244,10 @@ async def _score(case: Case) -> Verdict:
         statements = await extract_statements(case.text, case.caller)
     except (CallError, BadReply) as error:
         return Verdict(NAME, None, f"extraction: {error}", failed=True)
-    checker = point_checker(case, index) if case.locatable else None
-    return await score_temporal(statements, clip, case.caller, checker)
+    targets = await targets_of(case)  # of a clip nothing is looked for to tell
+    checker = point_checker(case, index, targets) if case.locatable else None
+    has_targets = bool(targets.exist)
+    return await score_temporal(statements, clip, case.caller, checker, has_targets=has_targets, pointing=case.pointing)
 
 
 SCORER = Scorer(

@@ -64,6 +64,8 @@ class Recipe:
         stages: the descriptions of its stages, in the order in which records pass them; those that look at a sample
             come last.
         makes: for the data card, what its rows are, in one or two sentences.
+        reward: the reward recipe that its RL rows are made for (:data:`rewards.recipes.registry.RECIPES`); "" where
+            they are for none.
         forms: in which forms its rows ask their questions (:data:`schemas.question_text.INSTRUCTIONS`).
     """
 
@@ -72,6 +74,7 @@ class Recipe:
     build: Callable[[beam.Pipeline, RunContext, Any], Ends]
     stages: tuple[Stage, ...]
     makes: str = ""
+    reward: str = ""
     forms: tuple[str, ...] = (POINTS,)
 
     def __post_init__(self) -> None:

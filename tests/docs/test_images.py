@@ -20,6 +20,16 @@ def test_the_dag_is_the_one_that_is_wired() -> None:
     assert (IMAGES / "dag.svg").read_text("utf-8") == draw.svg(nodes, edges), stale
 
 
+def test_the_curve_is_that_of_the_reward() -> None:
+    spec = importlib.util.spec_from_file_location("draw_pointing", IMAGES / "draw_pointing.py")
+    assert spec is not None
+    assert spec.loader is not None
+    draw = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(draw)
+    stale = "docs/images/pointing.svg is stale: python docs/images/draw_pointing.py"
+    assert (IMAGES / "pointing.svg").read_text("utf-8") == draw.svg(), stale
+
+
 def test_the_images_are_small() -> None:
-    for image in (IMAGES / "dag.svg", IMAGES / "record.png"):
+    for image in (IMAGES / "dag.svg", IMAGES / "pointing.svg", IMAGES / "record.png"):
         assert 0 < image.stat().st_size < MAX_BYTES

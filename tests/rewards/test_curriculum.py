@@ -125,13 +125,15 @@ def test_rucl_eq8_sigmoid_by_hand() -> None:
         (1.0, 0.75, 0.25, 1.0, 0.775),
         # Eq. 4: less than right is wrong
         (0.99, 1.0, 1.0, 0.5, 0.3),
-        # a stratum without rubrics leaves Eq. 6
+        # the weight of a stratum without rubrics is the other's, whatever λ is
+        (1.0, None, 0.5, 0.0, 0.85),
         (1.0, None, 0.5, 0.4, 0.85),
+        (1.0, None, 0.5, 1.0, 0.85),
+        (1.0, 0.5, None, 0.0, 0.85),
         (1.0, 0.5, None, 0.4, 0.85),
-        # and where the other has no weight, the rubrics leave Eq. 9
-        (1.0, None, 0.5, 0.0, 1.0),
-        (0.0, 0.5, None, 1.0, 0.0),
+        (0.0, 0.5, None, 1.0, 0.15),
         (0.0, None, None, 0.5, 0.0),
+        (1.0, None, None, 1.0, 1.0),
         (None, 1.0, 1.0, 0.5, None),
     ],
 )

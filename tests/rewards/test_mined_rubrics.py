@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rewards.mined_rubrics import Figures, MinedRubrics, figures_of, rubrics_json, uncertain_about
+from rewards.mined_rubrics import Figures, MinedRubrics, figures_of, missing_stratum, rubrics_json, uncertain_about
 from rewards.rubrics import RubricScore, RubricSettings, measure, stratify
 from schemas.records import Rubric
 
@@ -109,3 +109,13 @@ def test_planted_rates_lie_in_their_intervals_as_often_as_stated() -> None:
             covered += figures.pass_rate_interval[0] <= p <= figures.pass_rate_interval[1]
             total += 2
     assert 0.93 <= covered / total <= 0.97
+
+
+@pytest.mark.parametrize(
+    ("strata", "said"),
+    [(["easy", "hard", None], ""), (["easy", "easy"], "No hard"), (["hard", None], "No easy"), ([None], ""), ([], "")],
+)
+def test_a_curriculum_on_one_stratum_is_told_of(strata, said) -> None:
+    rubrics = {"rubrics": [{"kept": stratum is not None, "stratum": stratum} for stratum in strata]}
+    found = missing_stratum(rubrics)
+    assert found.startswith(said) and bool(found) is bool(said)

@@ -52,7 +52,7 @@ TABLE = [
         "",
     ),
     ("no points, nothing to point at", NO_POINTS, ALL, "outcome format reasoning", ""),
-    ("an answer alone", {}, ALL, "outcome format reasoning", ""),
+    ("an answer alone", {}, ALL, "outcome format spatial reasoning", ""),
     ("an answer alone, as asked for", DIRECT, ALL, "outcome format", ""),
     ("boxes alone", BOXES | DIRECT | {"boxes": (Box("it", 0, 0, 1, 1),) * 3}, ALL, "outcome format", ""),
     ("a count, no judge", COUNT, ALL - {"judge"}, "outcome format spatial counting", "reasoning"),

@@ -39,6 +39,8 @@ def verified(run, case):
     return build
 
 
+WRONG = -0.1 * 2 / 3
+"""What two wrong points alone earn."""
 LEFT_OUT = {"format": 1.0, "counting": None, "temporal": None}
 UNPAIRED = "0 are found where the answer is 2: not all of them may be meant"
 PLAIN = {"counting": UNPAIRED, "temporal": "there is no clip"}
@@ -66,12 +68,14 @@ def supports(word: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("word", "reasoning", "score"), [("yes", 1.0, 2 / 3), ("no", 0.0, 1 / 3), ("cannot_judge", None, None)]
+    ("word", "reasoning", "score"),
+    [("yes", 1.0, (1 + WRONG + 1) / 3), ("no", 0.0, (1 + WRONG) / 3), ("cannot_judge", None, None)],
 )
 def test_argos_eq9_gated_over_all_scorers(verified, scripted, word, reasoning, score) -> None:
-    """Outcome 1 and spatial 0, the label being not detected."""
+    """Both points are wrong, the label being not detected."""
     scored = verified(scripted(detector=['{"boxes": []}'], judge=[supports(word)]), said("2"))
-    assert values(scored) == LEFT_OUT | {"outcome": 1.0, "spatial": 0.0, "reasoning": reasoning}
+    found = {"outcome": 1.0, "spatial": pytest.approx(WRONG), "reasoning": reasoning}
+    assert values(scored) == LEFT_OUT | found
     assert scored.score == (None if score is None else pytest.approx(score))
     assert failed(scored) == ({"reasoning"} if score is None else set())
 
@@ -161,9 +165,9 @@ def test_the_planner_leaves_out_no_scorer_that_looks_at_the_media(verified, scri
     plan = json.dumps({"scorers": []})
     caller = scripted(judge=[plan], detector=['{"boxes": []}'])
     scored = verified(caller, said("2"), planner="judge")
-    assert values(scored) == LEFT_OUT | {"outcome": 1.0, "spatial": 0.0, "reasoning": None}
+    assert values(scored) == LEFT_OUT | {"outcome": 1.0, "spatial": pytest.approx(WRONG), "reasoning": None}
     assert {v.name for v in scored.verdicts if v.reason == "left out by the planner"} == {"reasoning"}
-    assert (failed(scored), scored.score) == (set(), 0.5)
+    assert (failed(scored), scored.score) == (set(), pytest.approx((1 + WRONG) / 2))
 
 
 def test_without_a_judge_nobody_plans(verified, scripted) -> None:
@@ -186,7 +190,8 @@ def test_no_points_are_0_where_the_pointer_found_some_and_else_no_fault(
 ) -> None:
     known = {"entities": entities, "pointable": pointable}
     given = said("2") | {"text": "<think>I look. So there are 2.</think><answer>2</answer>", "points": ()}
-    scored = verified(scripted(judge=[supports("yes")]), given, **known)
+    caller = scripted(judge=[supports("yes")], detector=['{"boxes": []}'])
+    scored = verified(caller, given, **known)
     assert (values(scored)["spatial"], values(scored)["counting"]) == (spatial, counting)
     assert (failed(scored), scored.score) == (set(), pytest.approx(score))
 
@@ -221,7 +226,7 @@ def clip_question(question):
     ("roles", "detector", "shown", "temporal"),
     [
         (ALL.roles, '{"boxes": [[10, 10, 20, 20]]}', "no", 0.5),
-        (ALL.roles, '{"boxes": []}', "yes", 0.0),
+        (ALL.roles, '{"boxes": []}', "yes", -0.1 / 2),
         (ALL.roles, '{"boxes": [[10, 10, 20, 20]]}', "yes", 1.0),
         (ALL.roles, "I see a dog", "no", None),
         (ALL.roles, "I see a dog", "yes", None),
@@ -241,7 +246,7 @@ def test_argos_eq4_a_clip_is_scored_by_its_times(
     caller = scripted(judge=judge, detector=[detector], segmenter=[mask])
     points = (Point("dog", 15.0, 15.0, frame=2, t_s=1.0),)
     served = Served(frozenset(roles))
-    spoken_of = {"entities": ("dog",), "media": clip_question(question).media}
+    spoken_of = {"entities": ("dog",), "pointable": ("dog",), "media": clip_question(question).media}
     given = case(CLIP_SAID, caller, served, answer="2", points=points, **spoken_of)
     scored = run(verify(given, GateSettings()))
     found = values(scored)
@@ -293,7 +298,7 @@ def test_a_point_of_a_clip_without_its_time_is_0(run, scripted, case, question) 
     caller = scripted(judge=[json.dumps(said_so), supports("yes")])
     given = case(text, caller, ALL, points=(DOG,), media=clip_question(question).media)
     scored = run(verify(given, GateSettings()))
-    assert (values(scored)["temporal"], failed(scored)) == (0.0, set())
+    assert (values(scored)["temporal"], failed(scored)) == (-0.1 / 2, set())
 
 
 def test_times_in_one_of_several_clips_cannot_be_checked(run, scripted, case, question) -> None:
@@ -310,14 +315,14 @@ def test_times_in_one_of_several_clips_cannot_be_checked(run, scripted, case, qu
         (
             "2",
             (PLACES[0], Point("yellow square", 335.0, 25.0)),
-            {"outcome": 1.0, "spatial": 0.5, "counting": 1 / 3, "reasoning": 1.0},
-            7 / 9,  # spatial counts as the least of both
+            {"outcome": 1.0, "spatial": 0.375, "counting": 1 / 3, "reasoning": 1.0},
+            (1 + 0.375 + 1) / 3,
         ),
         (
             "2",
             (PLACES[0], Point("yellow square", 46.0, 35.0)),
-            {"outcome": 1.0, "spatial": 1.0, "counting": 1 / 3, "reasoning": 1.0},
-            7 / 9,
+            {"outcome": 1.0, "spatial": 0.75, "counting": 1 / 3, "reasoning": 1.0},
+            (1 + 0.75 + 1) / 3,
         ),
         ("2", (*PLACES, PLACES[0]), {"outcome": 1.0, "spatial": 1.0, "counting": 1.0, "reasoning": 1.0}, 1.0),
         (
@@ -326,7 +331,7 @@ def test_times_in_one_of_several_clips_cannot_be_checked(run, scripted, case, qu
             {"outcome": 1.0, "spatial": 2 / 3, "counting": 1.0, "reasoning": 0.0},
             5 / 9,
         ),
-        ("2", PLACES[:1], {"outcome": 1.0, "spatial": 1.0, "counting": 0.5, "reasoning": 0.0}, 0.5),
+        ("2", PLACES[:1], {"outcome": 1.0, "spatial": 0.75, "counting": 0.5, "reasoning": 0.0}, 1.75 / 3),
         ("3", PLACES, {"outcome": 0.0}, 0.0),
     ],
 )
@@ -376,7 +381,9 @@ def test_a_scorer_of_ones_own_runs_where_it_is_passed(run, case, roles, points, 
 GATE = replace(OWN, name="colours", asks=(), is_gate=True, needs=())
 
 
-@pytest.mark.parametrize(("found", "score", "others"), [(0.0, 0.0, set()), (0.25, 2 / 3, {"spatial", "reasoning"})])
+@pytest.mark.parametrize(
+    ("found", "score", "others"), [(0.0, 0.0, set()), (0.25, (1 + WRONG + 1) / 3, {"spatial", "reasoning"})]
+)
 def test_a_gate_of_ones_own_at_0_ends_it(run, scripted, case, found, score, others) -> None:
     async def says(_: Case) -> Verdict:
         return Verdict("colours", found, "said")

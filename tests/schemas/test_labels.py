@@ -138,6 +138,16 @@ def test_a_label_of_what_is_counted(label: str, words: set[str], counted: bool) 
         ("person", ["What does the man hold?"], [], False),
         ("gizmo", ["How many squares are there?"], ["yellow square"], False),
         ("object", ["How many objects are there?"], [], True),
+        ("yellow circle", ["Is a black circle close to a yellow square?"], [], False),
+        ("black circle", ["Is a black circle close to a yellow square?"], [], True),
+        ("black or yellow circle", ["Is a yellow circle there?"], [], True),
+        ("blue square", ["How many black or blue squares are there?"], [], True),
+        ("yellow square", ["How many black or blue squares are there?"], [], False),
+        ("yellow circle", ["Is a black circle close to another circle?"], [], True),
+        ("small circle", ["Is the large circle black?"], [], False),
+        ("small black circle", ["Is the black circle large?"], [], True),
+        ("left cup", ["What is in the right cup?"], [], False),
+        ("white dog", ["Where is the dog?", "black dog"], [], True),
     ],
 )
 def test_what_a_text_speaks_of(label: str, texts: list[str], phrases: list[str], named: bool) -> None:

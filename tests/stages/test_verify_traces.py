@@ -14,6 +14,7 @@ from inference.request import Completion
 from inference.settings import ModelsSettings
 from rewards.aggregate import GateSettings
 from rewards.case import Case
+from rewards.pointing_score import PointingSettings
 from rewards.registry import SCORERS
 from rewards.scorer import Scorer
 from schemas.config import ConfigError, build
@@ -272,7 +273,7 @@ def test_the_embedded_verifier(
     check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     sign = {"question": "What is worn?", "answer": "the coat that is of deep red wool", "answer_type": "text"}
-    few, malformed = "best score 0.67", "best score 0.00, but format below 1"
+    few, malformed = "best score 0.64", "best score 0.00, but format below 1"
     check_stage(
         VerifyTraces(VerifySettings(), models()),
         [
@@ -299,13 +300,13 @@ def test_the_embedded_verifier(
         [
             ("good", 0, [1.0], FULL),
             ("tie", 0, [1.0, 1.0], FULL),
-            ("later", 2, [0.0, 0.667, 1.0], FULL),
-            ("a later one with all on", 1, [0.833, 1.0], FULL),
+            ("later", 2, [0.0, 0.642, 1.0], FULL),
+            ("a later one with all on", 1, [0.852, 1.0], FULL),
             ("mentioned again", 0, [1.0], FULL),
         ],
         [
-            ("two of three", "low_grounding", "best score 0.83, but spatial below 1", "k0"),
-            ("twice", "low_grounding", "best score 0.83, but counting below 1", "k0"),
+            ("two of three", "low_grounding", "best score 0.85, but spatial below 1", "k0"),
+            ("twice", "low_grounding", "best score 0.94, but spatial below 1", "k0"),
             ("one more that nothing can serve", "low_grounding", "best score 0.58, but spatial below 1", "k0"),
             ("another conclusion", "malformed", malformed, "k0"),
             ("a second answer", "malformed", malformed, "k0"),
@@ -314,7 +315,7 @@ def test_the_embedded_verifier(
             ("off", "low_grounding", f"{few}, but spatial below 1", "k1"),
             ("wrong", "wrong_answer", "no trace of 2 is right", "k0"),
             ("no answer", "wrong_answer", "no trace of 1 is right", "k0"),
-            ("count", "low_grounding", "best score 0.56, but counting below 1", "k0"),
+            ("count", "low_grounding", "best score 0.61, but spatial below 1", "k0"),
             ("pointless", "low_grounding", "best score 0.33, but spatial below 1", "k0"),
             ("no such thing", "low_grounding", f"{few}, but spatial below 1", "k0"),
             ("free text", "unverifiable", "outcome could not be checked", "k0"),
@@ -447,7 +448,8 @@ def test_a_point_is_looked_at_in_the_image_that_the_trace_names(
         drafts(name, response("red", ON[0]).replace("I", said, 1), **asked, answer_type="text")
         for name, said in texts.items()
     ]
-    expected = [("second", 1.0), ("none named", 0.0), ("first", 0.0), ("third", 0.0)]
+    off = -0.1 / 2
+    expected = [("second", 1.0), ("none named", off), ("first", off), ("third", off)]
     stage = VerifyTraces(settings, models())
     check_stage(stage, found, expected, [], show=lambda draft: (draft.id, kept_as(draft)[3]["spatial"]))
 
@@ -488,10 +490,11 @@ def test_what_was_proposed_and_not_found_need_not_be_pointed_at(
 def test_at_floors_of_0_the_papers_rule_is_left(
     check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
-    """Eq. 9 for two of three points: (1 + 2/3 + 1) / 3."""
-    stage = VerifyTraces(VerifySettings(floors=NO_FLOORS), models())
+    """Eq. 9 for two of three points, where one target earns the whole: (1 + 2/3 + 1) / 3."""
+    gate = GateSettings(pointing=PointingSettings(first_share=1.0))
+    stage = VerifyTraces(VerifySettings(floors=NO_FLOORS, gate=gate), models())
     values = FULL | {"spatial": pytest.approx(2 / 3), "counting": pytest.approx(0.5)}
-    check_stage(stage, [drafts("q", TWO_OF_THREE)], [("q", 0, [0.833], values)], [], show=kept_as)
+    check_stage(stage, [drafts("q", TWO_OF_THREE)], [("q", 0, [0.889], values)], [], show=kept_as)
 
 
 def test_a_planner_of_the_run(

@@ -71,14 +71,14 @@ def score(tmp_path: Path) -> Any:
 OFF: dict[str, tuple[float, float]] = {"blue triangle": (200, 5), "blue circle": (373, 55), "blue square": (371, 80)}
 NOWHERE = dict.fromkeys(BLUE, (200, 5))
 RESPONSES = [
-    # Outcome and spatial have equal weights, and a miss costs what a hit earns; below the gate the outcome is all.
-    # With two of three objects and a point off them, counting is 1/2, and spatial counts as no more.
+    # Outcome and spatial have equal weights; below the gate the outcome is all.
+    # Two of three objects and a point off them: 2/3 · (1/2 + 1/2 · 2/3).
     ("right, and points", said(BLUE, "3"), 1.0, 1.0, 1.0),
-    ("right, one point of three off", said(OFF, "3"), 0.5, 1.0, 2 / 3),
-    ("right, all points off", said(NOWHERE, "3"), 0.0, 1.0, 0.0),
+    ("right, one point of three off", said(OFF, "3"), 7 / 9, 1.0, 5 / 9),
+    ("right, all points off", said(NOWHERE, "3"), 0.4625, 1.0, -0.075),
     ("right, without a point", said({}, "3"), 0.5, 1.0, 0.0),
-    ("right, with a label that is not there", said({"red circle": (17, 56)}, "3"), 0.0, 1.0, 0.0),
-    ("right, with a label that names nothing", said({"gizmo": (17, 56)}, "3"), 0.0, 1.0, 0.0),
+    ("right, with a label that is not there", said({"red circle": (17, 56)}, "3"), 0.475, 1.0, -0.05),
+    ("right, with a label that names nothing", said({"gizmo": (17, 56)}, "3"), 0.475, 1.0, -0.05),
     ("right, a box that nothing checks", said(BLUE, "3").replace("I see", "I see <box>[1,2,3,4]</box>"), 0, 1, None),
     ("right, concluding otherwise", said(BLUE, "3").replace(".</th", ". So there are 4 blue objects.</th"), 0, 1, None),
     ("wrong, and points", said(BLUE, "4"), 0.0, 0.0, None),
@@ -129,25 +129,30 @@ def test_rows_of_one_id_are_not_mixed_up(qwen3: VisionLanguageModel, tmp_path: P
 
 
 def test_nothing_to_point_at(qwen3: VisionLanguageModel, row_of: Any, score: Any) -> None:
-    """Nothing was found to point at: a right answer without a point has no spatial term to lose."""
-    [found] = score(qwen3, row_of(entities=[], pointable=[]), said({}, "3"))
+    """A right answer without a point has no spatial term to lose."""
+    asked = {"question": "What is the picture's style?", "answer_type": "text", "answer": "drawn"}
+    [found] = score(qwen3, row_of(entities=[], pointable=[], **asked), said({}, "drawn"))
     assert (found.reward, found.value("spatial")) == (1.0, None)
+
+
+def test_what_is_counted_is_looked_for_where_the_pointer_found_none(qwen3: Any, row_of: Any, score: Any) -> None:
+    [found] = score(qwen3, row_of(entities=[], pointable=[]), said({}, "3"))
+    assert (found.reward, found.value("spatial")) == (0.5, 0.0)
 
 
 @pytest.mark.parametrize(("pointable", "reward"), [(["blue circle"], 0.5), ([], 1.0)])
 def test_the_row_says_what_can_be_pointed_at(
     pointable: list[str], reward: float, qwen3: VisionLanguageModel, row_of: Any, score: Any
 ) -> None:
-    row = row_of(gold_boxes=None, entities=["blue circle", "red circle"], pointable=pointable)
-    [found] = score(qwen3, row, said({}, "3"))
+    asked = {"question": "Is a blue circle here?", "answer_type": "bool", "answer": "yes"}
+    row = row_of(gold_boxes=None, entities=["blue circle", "red circle"], pointable=pointable, **asked)
+    [found] = score(qwen3, row, said({}, "yes"))
     assert found.reward == reward
 
 
 def test_points_need_somebody_who_finds_objects(qwen3: VisionLanguageModel, row_of: Any, score: Any) -> None:
     settings = RewardSettings(roles={})
-    with pytest.raises(
-        ConfigError, match=r"reward\.roles\.detector must name an endpoint.*skip = \['counting', 'spatial'\]"
-    ):
+    with pytest.raises(ConfigError, match=r'reward\.roles\.detector must name an endpoint.*skip = \["spatial"\]'):
         check_recipe(settings, lambda _: True)
     skipped = {"skip": ["spatial", "counting"]}
     check_recipe(RewardSettings(roles={}, options=skipped), lambda _: True)

@@ -13,6 +13,7 @@ from inference.errors import CallError, Failure
 from inference.grounding import encode_mask
 from rewards.locating import ObjectMasks, Served
 from rewards.scorers.spatial import PointView, point_checker, score_spatial, view_point
+from rewards.targets import Targets
 from schemas.coordinates import CoordinateFrame
 from schemas.geometry import Point
 from schemas.records import FrameRef
@@ -34,6 +35,10 @@ def full(x: int, y: int, width: int, height: int) -> tuple[int, int, list[list[i
 
 
 NAMED = {"question": "Is there a dog, a cat, a bar or a unicorn?", "gold": "yes", "answer_type": "bool"}
+NAMED |= {"entities": ("dog",), "pointable": ("dog",)}
+ASKED = Targets(True)
+OFF = -0.1 / 2
+"""What one wrong point alone earns: -ε · w / (w + 1)."""
 
 
 @pytest.fixture
@@ -69,7 +74,7 @@ VOTES = {
     "each point off votes for itself": (at(30, 31, 12), 1 / 3),
     "the same point off again does not": (at(30, 30, 30, 12), 1 / 2),
     "the same point on again does not": (at(*[12] * 9, 30), 1 / 2),
-    "off alone": (at(30), 0.0),
+    "off alone": (at(30), OFF),
     "one dog by two names": ([*at(12), *at(13, label="animal"), *at(30)], 1 / 2),
     "each label at one place is a point": ([*at(30), *at(30, label="cat"), *at(12)], 1 / 3),
     "an article makes no other point": ([*at(30), *at(30, label="The  Dog"), *at(12)], 1 / 2),
@@ -105,7 +110,7 @@ def test_a_label_that_nothing_can_serve_makes_its_point_wrong(score, seeing, lab
     view = json.loads(verdict.evidence[1])
     assert (view["on"], view["by"], view["instances"]) == (False, "", 0)
     assert view["note"]
-    assert score(seeing(KENNEL), *at(52, label=label)).value == 0.0
+    assert score(seeing(KENNEL), *at(52, label=label)).value == OFF
 
 
 def test_labels_that_name_no_object_reach_no_detector(score, seeing) -> None:
@@ -115,23 +120,23 @@ def test_labels_that_name_no_object_reach_no_detector(score, seeing) -> None:
     assert asked == {"gizmo", "hund", "狗"}
 
 
-IDLE = {
+NEUTRAL = {
     "the question names it": ("dog", {"question": "Is a dog here?"}, 1.0),
     "the answer names it": ("dog", {"question": "What is it?", "gold": "a dog"}, 1.0),
     "a choice names it": ("dog", {"question": "What is it?", "gold": "cat", "choices": ("cat", "dog")}, 1.0),
     "an entity names it": ("dog", {"question": "What is it?", "gold": "cat", "entities": ("brown dog",)}, 1.0),
     "it lies on an entity": ("dog", {"question": "What is it?", "gold": "4", "entities": ("animal",)}, 1.0),
-    "nobody names it": ("dog", {"question": "What is it?", "gold": "cat"}, 0.0),
+    "nobody names it": ("dog", {"question": "What is it?", "gold": "cat", "entities": ("cat",)}, 0.0),
     "an entity elsewhere": ("dog", {"question": "What is it?", "gold": "3", "entities": ("cat",)}, 0.0),
     "an entity that cannot be looked for": ("dog", {"question": "What is it?", "gold": "3", "entities": ("?",)}, 0.0),
 }
 
 
-@pytest.mark.parametrize(("label", "changes", "value"), IDLE.values(), ids=IDLE)
-def test_a_point_votes_where_the_question_speaks_of_its_object(score, seeing, label, changes, value) -> None:
+@pytest.mark.parametrize(("label", "changes", "value"), NEUTRAL.values(), ids=NEUTRAL)
+def test_a_point_is_right_where_the_question_speaks_of_its_object(score, seeing, label, changes, value) -> None:
     verdict = score(seeing(KENNEL), *at(12, label=label), **changes)
     assert verdict.value == value
-    assert ("1 points on what the question does not speak of" in verdict.reason) is (value == 0.0)
+    assert ("1 points on what the question does not ask about" in verdict.reason) is (value == 0.0)
 
 
 def test_points_on_other_things_neither_help_nor_hurt(score, seeing) -> None:
@@ -186,13 +191,13 @@ def test_a_point_with_a_label_that_nothing_can_serve_never_raises_the_value(
         assert with_it < without
 
 
-@pytest.mark.parametrize(("x", "y", "value"), [(10, 10, 1.0), (11, 10, 0.0), (10, 11, 0.0), (11, 11, 1.0)])
+@pytest.mark.parametrize(("x", "y", "value"), [(10, 10, 1.0), (11, 10, OFF), (10, 11, OFF), (11, 11, 1.0)])
 def test_argos_eq2_the_mask_decides_not_the_box(score, scripted, x, y, value) -> None:
     caller = scripted(detector=[boxes([10, 10, 12, 12])], segmenter=[masks((10, 10, [[1, 0], [0, 1]]))])
     assert score(caller, Point("dog", x, y)).value == value
 
 
-@pytest.mark.parametrize(("x", "y", "value"), [(400, 60, 1.0), (400, 100, 1.0), (401, 60, 0.0), (390, 101, 0.0)])
+@pytest.mark.parametrize(("x", "y", "value"), [(400, 60, 1.0), (400, 100, 1.0), (401, 60, OFF), (390, 101, OFF)])
 def test_the_far_edge_counts_to_the_last_pixel(score, scripted, x, y, value) -> None:
     """A pointer's 1000 of 1000 is the picture's width."""
     caller = scripted(detector=[boxes([390, 50, 400, 100])], segmenter=[masks(full(390, 50, 10, 50))])
@@ -250,7 +255,7 @@ def test_argos_eq3_no_points_score_0(score, scripted) -> None:
     """That there was something to point at is what the scorer needs to run: see test_selection."""
     verdict = score(scripted())
     assert (verdict.value, verdict.failed) == (0.0, False)
-    assert verdict.reason == "no point, though the pointer found what the question speaks of"
+    assert verdict.reason == "no point, though there is something to point at"
 
 
 @pytest.mark.parametrize("index", [1, -1, 7])
@@ -305,7 +310,7 @@ def test_a_server_that_is_down_when_an_entity_is_looked_for_fails_the_verdict(sc
 )
 def test_a_label_that_the_detector_cannot_serve_scores_its_points_0(score, scripted, detector) -> None:
     verdict = score(scripted(detector=[detector]), Point("dog", 15, 15))
-    assert (verdict.value, verdict.failed) == (0.0, False)
+    assert (verdict.value, verdict.failed) == (OFF, False)
     assert "'dog' on medium 0: the detector cannot serve it: " in verdict.reason
 
 
@@ -328,7 +333,7 @@ def test_a_segmenter_that_cannot_be_read_fails_the_verdict(score, scripted) -> N
 
 @pytest.mark.parametrize(
     ("box", "value"),
-    [([0, 0, 400, 100], 0.0), ([0, 0, 400, 91], 0.0), ([0, 0, 400, 90], 1.0), ([0, 0, 200, 100], 1.0)],
+    [([0, 0, 400, 100], OFF), ([0, 0, 400, 91], OFF), ([0, 0, 400, 90], 1.0), ([0, 0, 200, 100], 1.0)],
 )
 def test_a_box_over_nearly_the_whole_image_serves_no_label(score, seeing, box, value) -> None:
     """Up to 0.9 of 400 x 100 px."""
@@ -343,8 +348,8 @@ def test_such_a_box_leaves_the_others(score, seeing) -> None:
 
 def test_a_long_list_of_misses_is_cut(score, scripted) -> None:
     verdict = score(scripted(detector=[boxes()]), *(Point("dog", x, 1) for x in range(9)))
-    assert verdict.value == 0.0
-    assert verdict.reason.startswith("0 objects pointed at, 9 points off their objects; ")
+    assert verdict.value == pytest.approx(-0.1 * 9 / 10)
+    assert verdict.reason.startswith("0 targets pointed at, 9 points off their objects; ")
     assert verdict.reason.count("not detected") == 5
     assert verdict.reason.endswith("and more")
 
@@ -353,11 +358,15 @@ def test_a_long_list_of_misses_is_cut(score, scripted) -> None:
     ("points", "expected"),
     [
         ([("yellow square", 45, 35), ("yellow square", 215, 65)], 1.0),
-        ([("yellow square", 45, 35), ("yellow square", 335, 25)], 0.5),
-        ([("blue square", 335, 25), ("square", 45, 35), ("square", 120, 35)], 2 / 3),
-        ([("yellow square", 45, 35), ("square", 46, 35), ("square", 120, 35)], 0.5),
-        ([("green square", 45, 35)], 0.0),
-        ([("dog", 45, 35)], 0.0),
+        # one of two targets and one wrong point: 1/2 * (s + (1 - s) * 1/2)
+        ([("yellow square", 45, 35), ("yellow square", 335, 25)], 0.375),
+        ([("blue square", 335, 25), ("square", 45, 35), ("square", 120, 35)], 0.375),
+        ([("yellow square", 45, 35), ("square", 46, 35), ("square", 120, 35)], 0.375),
+        ([("blue square", 335, 25), ("square", 45, 35)], 0.75),
+        ([("square", 335, 25)], 0.0),
+        ([], 0.0),
+        ([("green square", 45, 35)], OFF),
+        ([("dog", 45, 35)], OFF),
     ],
 )
 def test_argos_eq3_on_a_drawn_scene(with_models, case, points, expected) -> None:
@@ -446,7 +455,7 @@ def test_where_the_detector_cannot_serve_a_label_the_pointer_stands_in_and_is_na
 
 
 @pytest.mark.parametrize(
-    ("detector", "value"), [(CallError(Failure.UNSUPPORTED, "unknown label"), 0.0), ("I see a bar.", None)]
+    ("detector", "value"), [(CallError(Failure.UNSUPPORTED, "unknown label"), OFF), ("I see a bar.", None)]
 )
 def test_a_pointer_does_not_confirm_its_own_points(score, scripted, detector, value) -> None:
     caller = scripted(detector=[detector], pointer=[POINTED], segmenter=[masks(full(10, 10, 10, 10))])
@@ -459,7 +468,7 @@ def test_a_pointer_does_not_confirm_its_own_points(score, scripted, detector, va
 def test_what_neither_detector_nor_pointer_serves_makes_the_point_wrong(score, scripted, pointer) -> None:
     caller = scripted(detector=[CallError(Failure.UNSUPPORTED, "unknown label")], pointer=[pointer])
     verdict = score(caller, Point("bar", 15, 15), served=OTHERS_POINTS)
-    assert (verdict.value, verdict.failed) == (0.0, False)
+    assert (verdict.value, verdict.failed) == (OFF, False)
     assert "unknown label" in verdict.reason
 
 
@@ -478,15 +487,15 @@ def test_a_detector_that_is_down_is_not_replaced_by_the_pointer(score, scripted)
 
 def test_a_detector_that_finds_nothing_has_not_failed(score, scripted) -> None:
     verdict = score(scripted(detector=[boxes()]), Point("bar", 15, 15), served=POINTS_TOO)
-    assert verdict.value == 0.0
+    assert verdict.value == OFF
 
 
 def test_on_a_synthetic_image_nothing_pointed_at_is_not_found(score, scripted) -> None:
     caller = scripted(pointer=["There are none."])
-    assert score(caller, Point("bar", 15, 15), served=CHARTS, source="charts").value == 0.0
+    assert score(caller, Point("bar", 15, 15), served=CHARTS, source="charts").value == OFF
 
 
-@pytest.mark.parametrize(("number", "value"), [(2, 1.0), (3, 0.0), (None, 0.0)])
+@pytest.mark.parametrize(("number", "value"), [(2, 1.0), (3, OFF), (None, OFF)])
 def test_a_point_of_a_clip_is_looked_for_on_its_frame(score, scripted, question, number, value) -> None:
     frames = tuple(FrameRef(n, n / 2, f"run:f{n}.jpg", f"{n}" * 64, 1) for n in (1, 2))
     (medium,) = question().media
@@ -496,33 +505,33 @@ def test_a_point_of_a_clip_is_looked_for_on_its_frame(score, scripted, question,
     caller = scripted(detector=[boxes([10, 10, 20, 20])], segmenter=[masks(full(10, 10, 10, 10))])
     verdict = score(caller, Point("dog", 15, 15, frame=number), media=(clip,))
     assert verdict.value == value
-    assert [prompt.media[0].uri for _, prompt, _ in caller.asked] == ["run:f2.jpg"] * (2 if value else 0)
+    assert [prompt.media[0].uri for _, prompt, _ in caller.asked] == ["run:f2.jpg"] * (2 if value > 0 else 0)
 
 
 @pytest.mark.parametrize(("detector", "on"), [(boxes([10, 10, 20, 20]), True), (boxes(), False)])
 def test_the_check_of_one_point(run, scripted, case, detector, on) -> None:
     caller = scripted(detector=[detector], segmenter=[masks(full(10, 10, 10, 10))])
-    check = point_checker(case(caller=caller, served=DETECTS, entities=("dog",)), 0)
+    check = point_checker(case(caller=caller, served=DETECTS, **NAMED), 0, ASKED)
     assert run(check(Point("dog", 15, 15, media_index=3))) is on
 
 
 def test_points_of_a_clip_without_a_vote(run, seeing, case) -> None:
     """Each object votes once, and only where the question speaks of it."""
     caller = seeing({"dog": [(10, 10, 20, 20)], "cat": [(40, 40, 50, 50)]})
-    check = point_checker(case(caller=caller, served=DETECTS, question="Where is the dog?"), 0)
+    check = point_checker(case(caller=caller, served=DETECTS, **NAMED | {"question": "Where is the dog?"}), 0, ASKED)
     said = [run(check(Point(label, x, x))) for label, x in (("dog", 15), ("dog", 16), ("cat", 45), ("dog", 90))]
     assert said == [True, None, None, False]
 
 
 def test_the_check_of_one_point_fails_with_the_detector(run, scripted, case) -> None:
-    check = point_checker(case(caller=scripted(detector=[DOWN[0]]), served=DETECTS), 0)
+    check = point_checker(case(caller=scripted(detector=[DOWN[0]]), served=DETECTS, **NAMED), 0, ASKED)
     with pytest.raises(CallError, match="no reply in time"):
         run(check(Point("dog", 15, 15)))
 
 
 def test_the_check_of_one_point_is_false_where_its_label_cannot_be_served(run, scripted, case) -> None:
     reply = CallError(Failure.UNSUPPORTED, "unknown label")
-    check = point_checker(case(caller=scripted(detector=[reply]), served=DETECTS), 0)
+    check = point_checker(case(caller=scripted(detector=[reply]), served=DETECTS, **NAMED), 0, ASKED)
     assert run(check(Point("dog", 15, 15))) is False
 
 
@@ -535,16 +544,17 @@ def test_a_view_is_evidence_that_reads_back() -> None:
     ("points", "expected"),
     [
         # the labels of two objects that are both there, swapped
-        ([("blue square", 45, 35), ("yellow square", 335, 25)], 0.0),
+        ([("blue square", 45, 35), ("yellow square", 335, 25)], -0.1 * 2 / 3),
         ([("yellow square", 45, 35), ("blue square", 335, 25)], 1.0),
-        ([("yellow circle", 45, 35)], 0.0),
+        ([("yellow circle", 45, 35)], OFF),
     ],
 )
 def test_the_embedded_detector_tells_labels_apart(with_models, case, points, expected) -> None:
     placed = tuple(Point(*point) for point in points)
-    asked = {"question": "Are there squares or circles?", "served": DETECTS, "points": placed}
+    asked = {"question": "Are there squares or circles?", "pointable": ("square",)}
+    asked |= {"served": DETECTS, "points": placed}
     verdict = with_models(lambda models: score_spatial(case(caller=models, **asked)))
-    assert verdict.value == expected, verdict.reason
+    assert verdict.value == pytest.approx(expected), verdict.reason
 
 
 def test_the_embedded_engine_points_and_segments_on_synthetic_images(with_models, case) -> None:

@@ -16,6 +16,8 @@ from schemas.ordering import thinned
 
 CLIP = tuple(ClipFrame(n, float(n - 1), MediaPart(f"run:media/f{n}.jpg", str(n) * 64)) for n in range(1, 9))
 YES, NO, NEITHER = (json.dumps({"reason": "seen", "shown": word}) for word in ("yes", "no", "cannot_judge"))
+OFF = -0.1 / 2
+"""What one wrong point alone earns."""
 TIMEOUT = CallError(Failure.TIMEOUT, "no reply in time")
 
 
@@ -126,7 +128,7 @@ def test_argos_eq2_a_point_is_asked_for_in_its_frame(run, scripted) -> None:
 )
 def test_a_moment_that_the_clip_does_not_have_scores_0_and_asks_nobody(run, scripted, statements, said) -> None:
     verdict = run(score_temporal(statements, CLIP, scripted(), on("cup")))
-    assert verdict.value == 0.0
+    assert verdict.value == (OFF if statements.points else 0.0)
     assert said in verdict.reason
 
 
@@ -147,7 +149,7 @@ def test_a_point_without_a_vote_leaves_the_mean(run, scripted) -> None:
 
     statements = Statements((point(), replace(point(), x=7.0)), (frame(),))
     verdict = run(score_temporal(statements, CLIP, scripted(judge=[YES]), spatial))
-    assert (verdict.value, verdict.failed) == (0.0, False)
+    assert (verdict.value, verdict.failed) == (OFF, False)
     assert [item["value"] for item in items(verdict)] == [None, 0.0, 1.0]
 
 
@@ -172,7 +174,7 @@ def test_points_that_nobody_can_look_for_fail_the_verdict(run, scripted) -> None
     [
         # half of the points: (1/2 + 1 + 1) / 3 is more than their own mean
         (("cup", "dog"), YES, 0.5),
-        (("dog", "dog"), YES, 0.0),
+        (("dog", "dog"), YES, -0.1 * 2 / 3),
         # all of them: (1 + 0 + 0) / 3
         (("cup", "cup"), NO, 1 / 3),
         ((), YES, 1.0),
@@ -186,7 +188,7 @@ def test_no_judges_word_makes_up_for_points_off_their_objects(run, scripted, lab
 
 def test_points_without_a_moment_score_0(run, scripted) -> None:
     verdict = run(score_temporal(Statements((point("cup", None, None),)), CLIP, scripted(), on("cup")))
-    assert (verdict.value, items(verdict)[0]["value"]) == (0.0, 0.0)
+    assert (verdict.value, items(verdict)[0]["value"]) == (OFF, 0.0)
     assert "no frame or time is stated for it" in verdict.reason
 
 
@@ -268,3 +270,16 @@ def test_the_value_is_in_0_1_and_never_rises_with_a_wrong_statement(run, scripte
     worse = score((*statements, frame(99, None, "invented")))
     assert worse is not None
     assert worse <= value
+
+
+@pytest.mark.parametrize(
+    ("points", "value"),
+    [((), 0.0), ((point(),), 1.0), ((point(), point("dog")), 0.5), ((point("dog"),), OFF), ((point("table"),), 0.0)],
+)
+def test_where_there_are_targets_no_statement_makes_up_for_not_pointing_at_them(run, scripted, points, value) -> None:
+    async def spatial(one: Point) -> bool | None:
+        return None if one.label == "table" else one.label == "cup"
+
+    caller = scripted(judge=[YES])
+    verdict = run(score_temporal(Statements(points, (frame(),)), CLIP, caller, spatial, has_targets=True))
+    assert verdict.value == pytest.approx(value)

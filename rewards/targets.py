@@ -1,0 +1,122 @@
+"""What a question asks a response to point at, whatever the response says.
+
+Whether there is anything to point at must not depend on the response: else a response decides by its silence that
+nothing is checked. So the targets are read off the question, its gold answer, and what the pointer found of the
+proposed entities.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rewards.case import Case
+from rewards.masks import on_pixels
+from schemas.answers.numerals import read_numerals
+from schemas.answers.registry import answer_type_named
+from schemas.geometry import Point
+from schemas.labels import counted_phrase, counted_words, is_counted, is_named, words_of
+from schemas.records import Question
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The objects that a question asks about.
+
+    Attributes:
+        exist: whether there are any; None where nothing tells.
+        number: how many, None where nobody knows: "Is there a dog?" is answered by one of three dogs.
+        counted: the phrases under which targets are looked for, where the question counts them; else targets are all
+            that the question speaks of.
+        reason: why nothing tells.
+    """
+
+    exist: bool | None
+    number: int | None = None
+    counted: tuple[str, ...] = ()
+    reason: str = ""
+
+
+async def targets_of(case: Case) -> Targets:
+    """Returns what there is to point at.
+
+    A count above 0 has as many targets as its gold answer, if the pointer or the detector finds what is counted. Else
+    there are targets where the pointer found an entity. Raises CallError and BadReply as
+    :meth:`rewards.locating.ObjectMasks.of` does.
+    """
+    number = gold_count(case.question)
+    if number == 0:
+        return Targets(False, 0)
+    if number is not None:
+        words = counted_words(case.question.question) or frozenset()
+        phrase = " ".join(counted_phrase(case.question.question) or ())
+        named = tuple(entity for entity in case.pointable if words and is_counted(entity, words))
+        phrases = tuple(dict.fromkeys((*named, *((phrase,) if words else ()))))
+        if named or (words and await _is_found(phrase, case)):
+            return Targets(True, number, phrases)
+    if case.pointable:
+        return Targets(True)
+    if case.entities is None:
+        lacking = "the detector does not find what is counted" if number else "nobody told what the question speaks of"
+        return Targets(None, reason=lacking)
+    return Targets(False)
+
+
+async def is_target(point: Point, case: Case, targets: Targets) -> bool:
+    """Whether a point that lies on an object of its label lies on one that the question asks about.
+
+    Of a count: its label has all the words of what is counted, or it lies on an instance of that. Else: question,
+    answer or entities name its label, or it lies on an instance of an entity. Where the label is less exact than an
+    entity ("circle" for "black circle"), and the entity is found, only the latter counts. Raises CallError and
+    BadReply.
+    """
+    question = case.question
+    if targets.counted:
+        words = counted_words(question.question) or frozenset()
+        if words <= frozenset(words_of(point.label)):
+            return True
+        return await _lies_on(targets.counted, point, case)
+    texts = (question.question, question.answer, *(question.choices or ()))
+    entities = case.entities or ()
+    own = frozenset(words_of(point.label))
+    exact = [entity for entity in entities if own < frozenset(words_of(entity))]
+    if exact and await _is_there(exact, point, case):
+        return await _lies_on(entities, point, case)
+    return is_named(point.label, texts, entities) or await _lies_on(entities, point, case)
+
+
+def is_a_count(case: Case) -> bool:
+    """Whether the question asks how many, with a whole number above 0 as its gold answer."""
+    return bool(gold_count(case.question))
+
+
+def gold_count(question: Question) -> int | None:
+    """Returns the gold answer of a question that asks how many, where it is a whole number; else None."""
+    if not answer_type_named(question.answer_type).is_number or counted_words(question.question) is None:
+        return None
+    number = read_numerals(question.answer).single
+    return int(number.value) if number is not None and number.value.denominator == 1 and number.value >= 0 else None
+
+
+async def _is_found(phrase: str, case: Case) -> bool:
+    """Whether the detector finds the phrase in an image of the question; of a clip nobody asks."""
+    for index, medium in enumerate(case.question.media):
+        if not medium.frames and (await case.masks.of(phrase, index)).masks:
+            return True
+    return False
+
+
+async def _is_there(phrases: Iterable[str], point: Point, case: Case) -> bool:
+    """Whether one of the phrases is found in the image that the point speaks of."""
+    for phrase in phrases:
+        if (await case.masks.of(phrase, point.media_index, point.frame)).masks:
+            return True
+    return False
+
+
+async def _lies_on(phrases: Iterable[str], point: Point, case: Case) -> bool:
+    medium = case.question.media[point.media_index]
+    x, y = on_pixels(point.x, medium.width), on_pixels(point.y, medium.height)
+    for phrase in phrases:
+        found = await case.masks.of(phrase, point.media_index, point.frame)
+        if any(mask.holds(x, y) for mask in found.masks):
+            return True
+    return False

@@ -1,0 +1,160 @@
+"""A ceiling on answers that pay without a look (ours): of RL questions, so many may have one answer or nothing to see.
+
+In: drafts of the RL side. Out: ``kept`` and ``rejected`` (over_quota), so that
+
+- at most ``max_absent`` of them ask for what is not there: a count of 0, or a question of which the pointer found
+  nothing. A policy is right on these without pointing;
+- of each closed kind of question (yes or no, choice letter, count) at most ``max_same_answer`` have the same answer.
+
+Those whose ids hash lowest are kept, so that the outcome depends on the set of questions alone.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import apache_beam as beam
+from apache_beam.pvalue import AsDict, AsSingleton, PCollection
+from pydantic import Field
+
+from rewards.blindness import RewardedQuestion, closed_answer
+from schemas.config import Share, settings
+from schemas.ordering import order_key
+from schemas.records import Draft
+from stages.plumbing.metrics import count_in
+from stages.plumbing.stage import DraftStage, Reject, Stage, apply, kept_output, rejected_output
+
+OVER_QUOTA = "over_quota"
+AnswerKey = tuple[str, str, bool]
+"""The closed kind of a question and its answer ("" for open ones), and whether there is nothing to look at."""
+
+
+@settings
+class AnswerSettings:
+    """How many RL questions may be answered without a look; 1 turns a ceiling off."""
+
+    max_absent: Annotated[Share, "of the rows, those that ask for what is not there"] = 0.1
+    max_same_answer: Annotated[
+        float, Field(ge=0.5, le=1), "of yes/no questions, of choices and of counts, those with one and the same answer"
+    ] = 0.6
+
+
+def key_of(draft: Draft) -> AnswerKey:
+    """What the ceilings look at."""
+    kind, answer = closed_answer(draft.question) or ("", "")
+    row = RewardedQuestion(draft.question, draft.entities, draft.pointable)
+    return kind, answer, row.has_nothing_to_look_at
+
+
+def quotas_of(counts: Mapping[AnswerKey, int], settings: AnswerSettings) -> dict[AnswerKey, int]:
+    """How many of each key may stay, for the keys of which some must go.
+
+    Each answer keeps at least one question. Ceilings are shares of what stays, so they are lowered in turn until all
+    hold; what has nothing to look at goes first.
+    """
+    left = dict(counts)
+    while True:
+        before = dict(left)
+        _lower_absent(left, settings.max_absent)
+        _lower_same(left, settings.max_same_answer)
+        if left == before:
+            return {key: number for key, number in left.items() if number < counts[key]}
+
+
+def _lower_absent(left: dict[AnswerKey, int], share: float) -> None:
+    absent = {key: number for key, number in left.items() if key[2]}
+    seen = sum(left.values()) - sum(absent.values())
+    most = sum(absent.values()) if share == 1 else math.floor(share / (1 - share) * seen + 1e-9)
+    _lower(left, absent, most)
+
+
+def _lower_same(left: dict[AnswerKey, int], share: float) -> None:
+    kinds: dict[str, Counter[str]] = defaultdict(Counter)
+    for (kind, answer, _), number in left.items():
+        if kind:
+            kinds[kind][answer] += number
+    for kind, answers in kinds.items():
+        most = max(1, math.floor(share * answers.total() + 1e-9))
+        for answer, number in answers.items():
+            excess = max(0, number - most)
+            for key in ((kind, answer, True), (kind, answer, False)):  # what has nothing to look at goes first
+                gone = min(left.get(key, 0), excess)
+                if gone:
+                    left[key] -= gone
+                    excess -= gone
+
+
+def _lower(left: dict[AnswerKey, int], keys: Mapping[AnswerKey, int], most: int) -> None:
+    """Lower these keys in proportion until they are at most so many together."""
+    total = sum(keys.values())
+    if total <= most:
+        return
+    kept = {key: number * most // total for key, number in keys.items()}
+    rest = sorted(keys, key=lambda key: (-(keys[key] * most % total), key))
+    for key in rest[: most - sum(kept.values())]:
+        kept[key] += 1
+    left.update(kept)
+
+
+class _Cap(beam.DoFn):
+    def __init__(self, settings: AnswerSettings) -> None:
+        self._settings = settings
+
+    def process(self, draft: Draft, quotas: dict[AnswerKey, int], last: dict[AnswerKey, str]) -> Iterator[object]:
+        """Emit the draft where its id hashes within its key's quota, else a rejection."""
+        count_in(STAGE.name)
+        key = key_of(draft)
+        if key not in quotas or order_key(draft.id) <= last.get(key, ""):
+            yield kept_output(STAGE, draft)
+            return
+        kind, answer, absent = key
+        what = f"{kind} questions with the answer {answer!r}" if kind else "questions"
+        if absent:
+            what += " that have nothing to look at"
+        said = f"one of more than {quotas[key]} {what} (rl.{'max_absent' if absent else 'max_same_answer'})"
+        yield rejected_output(STAGE.rejected(draft, Reject(OVER_QUOTA, said), draft.calls))
+
+
+def _last_kept(group: tuple[AnswerKey, Iterable[str]], quotas: dict[AnswerKey, int]) -> tuple[AnswerKey, str]:
+    key, hashes = group
+    kept = sorted(hashes)[: quotas[key]]
+    return key, kept[-1] if kept else ""
+
+
+STAGE = Stage(
+    "cap_answers",
+    "of RL questions, so many may have the same answer or nothing to look at",
+    reasons={OVER_QUOTA: "left over by a quota or ratio"},
+    settings=AnswerSettings,
+    joins=True,
+)
+
+
+@dataclass
+class CapAnswers(DraftStage):
+    """Keeps the answers apart enough that not looking does not pay; see the module."""
+
+    settings: AnswerSettings
+    stage = STAGE
+
+    def expand(self, drafts: PCollection) -> Any:
+        """``kept`` and ``rejected``."""
+        settings = self.settings
+        keyed: Any = drafts | "KeyByAnswer" >> beam.Map(
+            lambda draft: (key_of(draft), order_key(draft.id))
+        ).with_output_types(tuple[AnswerKey, str])
+        quotas = AsSingleton(
+            keyed
+            | "Count" >> beam.combiners.Count.PerKey()
+            | "Counts" >> beam.combiners.ToDict()
+            | "Quotas" >> beam.Map(lambda counts: quotas_of(counts, settings))
+        )
+        last: Any = (
+            keyed
+            | "OverQuota" >> beam.Filter(lambda pair, quotas: pair[0] in quotas, quotas)
+            | "ByAnswer" >> beam.GroupByKey()
+            | "LastKept" >> beam.Map(_last_kept, quotas)
+        )
+        return apply(drafts, "Cap", _Cap(settings), quotas, AsDict(last))
