@@ -181,3 +181,16 @@ def test_traces_are_told_apart_by_their_index_and_equal_completions_read_once(mo
     assert traces[2] == replace(traces[0], index=2) and traces[3].text == f"<think>So.</think>{texts[0]}"
     assert asked[:3] == [*texts[:2], traces[3].text]
     assert len(asked) == 3 + len(completions)
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        ("<think>A dog.</think><answer>2</answer><|im_end|>\n", "<think>A dog.</think><answer>2</answer>"),
+        ("<think><image_1> shows a dog.</think>", "<think>picture 1 shows a dog.</think>"),
+        ("<think>A.</think><answer><|begin_of_box|>2<|end_of_box|></answer>", "<think>A.</think><answer>2</answer>"),
+        ("<think>A.<|im_end|> B.</think>", "<think>A.<|im_end|> B.</think>"),
+    ],
+)
+def test_special_tokens_within_a_reply_stay_for_the_form_to_refuse(reply: str, text: str) -> None:
+    assert as_trace(0, Completion(reply)).text == text
