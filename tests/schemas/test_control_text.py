@@ -21,6 +21,15 @@ def test_each_token_of_a_family_is_found(family: str) -> None:
     assert missed == []
 
 
+def test_the_page_names_each_family_with_the_number_of_its_tokens() -> None:
+    page = (Path(__file__).parents[2] / "docs/verification.md").read_text("utf-8")
+    rows = [[cell.strip() for cell in line.split(" | ")] for line in page.splitlines()]
+    told = {row[0].removeprefix("| "): row[2] for row in rows if len(row) == 4}
+    assert {family: told.get(family) for family in FAMILY_TOKENS} == {
+        family: str(len(tokens)) for family, tokens in FAMILY_TOKENS.items()
+    }
+
+
 @pytest.mark.parametrize("text", TEXTS["control"], ids=ascii)
 def test_control_text(text: str) -> None:
     """Written before the list, but for what it leaves out on purpose: tool calls and characters for private use."""
