@@ -58,7 +58,7 @@ REJECTIONS = {
     "stall": ("call_failed", "timeout"),
     "wrong schema": ("unparsable_reply", "entities"),
     "refusal": ("call_failed", "refused"),
-    "length": ("unparsable_reply", "not JSON"),
+    "length": ("truncated", "the reply was cut off"),
     "one sample fewer": ("call_failed", "garbled_response"),
 }
 """By the fault that a call met last: the reason and the beginning of the detail of its rejection."""

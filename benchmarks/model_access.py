@@ -292,4 +292,4 @@ def _shown(element: Any) -> Any:
 
 
 def _write_json(rows: list[Any], path: str) -> None:
-    Path(path).write_text(json.dumps(rows), "utf-8")
+    Path(path).write_text(json.dumps(rows, default=vars), "utf-8")  # the records in a row are dataclasses

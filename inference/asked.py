@@ -59,6 +59,7 @@ class Asked:
         completions = [self.have[key].completion for key in keys]
         answered_by = tuple(completion.answered_by for completion in completions)
         taken_from = tuple(completion.taken_from for completion in completions)
+        truncated = tuple(key for key, completion in zip(keys, completions, strict=True) if completion.is_truncated)
         return Call(
             self.role,
             self.prompt.name,
@@ -70,6 +71,8 @@ class Asked:
             worth_usd if any(worth_usd) else (),
             answered_by if any(answered_by) else (),
             taken_from if any(taken_from) else (),
+            truncated,
+            max((self.have[key].max_tokens for key in truncated), default=0),
         )
 
 

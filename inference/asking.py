@@ -18,11 +18,16 @@ from schemas.quoting import quote
 
 T = TypeVar("T")
 PROMPT = "repair.v2"
+CUT_OFF = "the reply was cut off at a limit of tokens"
 MAX_SHOWN_CHARS = 4000
 MAX_TOKENS = 16_384
 """How far the budget of a reply grows that was cut short and cannot be read. Models that think before they answer can
 use up the budget of a judgement without a word of it; the good replies of a smaller budget are kept (see
 :func:`inference.request.cache_key`)."""
+
+
+class TruncatedReply(BadReply):
+    """A reply that was cut off, and so has not the form that was asked for or may lack a part of it."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,8 @@ async def ask_for(
     with twice the budget, up to the endpoint's ``max_tokens_limit`` or else :data:`MAX_TOKENS`, and otherwise with the
     problem said, and the ``form`` that it must have where one is given, as often as the endpoint's ``repair_attempts``
     allows. Where the reply ran on to the largest of these budgets, the repair begins with the first again: a server
-    may have no room for the largest in its context. Raises the last BadReply, with its key, and CallError.
+    may have no room for the largest in its context. Raises the last BadReply, with its key, as
+    :class:`TruncatedReply` where that reply was cut short, and CallError.
     """
     attempts, asked, first = caller.repair_attempts(role), prompt, sampling
     limit = caller.max_tokens_limit(role) or MAX_TOKENS
@@ -75,7 +81,11 @@ async def ask_for(
                 sampling = replace(sampling, max_tokens=min(limit, 2 * sampling.max_tokens))
                 continue
             if not attempts:
-                raise
+                if not _is_cut_short(answered):
+                    raise
+                problem = TruncatedReply(f"{CUT_OFF}: {error}")
+                problem.key = error.key
+                raise problem from error
             attempts -= 1
             asked = repair_prompt(prompt, answered.text, str(error), form)
             if _is_cut_short(answered):
@@ -83,7 +93,20 @@ async def ask_for(
 
 
 def _is_cut_short(answered: Answered) -> bool:
-    return any(completion.finish_reason == "length" for completion in answered.completions)
+    return any(completion.is_truncated for completion in answered.completions)
+
+
+def whole(read: Callable[[Answered], T]) -> Callable[[Answered], T]:
+    """``read`` of a reply that is whole: of a list that was cut off, what is missing would count as absent, and a
+    sentence that was cut off can be read all the same.
+    """
+
+    def read_whole(reply: Answered) -> T:
+        if _is_cut_short(reply):
+            raise BadReply("its end is missing")
+        return read(reply)
+
+    return read_whole
 
 
 def repair_prompt(prompt: RenderedPrompt, reply: str, problem: str, form: str = "") -> RenderedPrompt:

@@ -54,7 +54,8 @@ class Kind:
 
     ``own_form`` is a kind that points and boxes in our own form, in pixels of the original unless a frame is declared,
     whatever its model: it needs no family. ``embedded`` is the engine that stands in for models where there are none.
-    One that ``needs_url`` is told where its server answers.
+    One that ``needs_url`` is told where its server answers. ``prompts`` is, for a kind whose models answer some prompts
+    only, the function as ``module:function`` from an endpoint's settings to their ids; it may raise CallError.
     """
 
     endpoint: str
@@ -65,10 +66,17 @@ class Kind:
     own_form: bool = False
     embedded: bool = False
     needs_url: bool = False
+    prompts: str = ""
 
 
 KINDS = {
-    "classical": Kind("inference.endpoints.classical:ClassicalEndpoint", in_process=True, own_form=True, embedded=True),
+    "classical": Kind(
+        "inference.endpoints.classical:ClassicalEndpoint",
+        in_process=True,
+        own_form=True,
+        embedded=True,
+        prompts="inference.endpoints.classical:prompts_of",
+    ),
     "gemini": Kind("inference.endpoints.gemini:GeminiEndpoint", extra="gemini", modules=("google.genai",)),
     "openai": Kind("inference.endpoints.openai_compatible:OpenAIEndpoint", needs_url=True),
     "transformers": Kind(
@@ -77,6 +85,7 @@ KINDS = {
         extra="vision",
         modules=("torch", "torchvision", "transformers"),
         own_form=True,
+        prompts="inference.endpoints.transformers_models:prompts_of",
     ),
     "vllm": Kind("inference.endpoints.vllm:VllmEndpoint", server="inference.endpoints.vllm_server:serving"),
 }

@@ -11,7 +11,12 @@ from schemas.usage import NOTHING
 
 
 class Failure(StrEnum):
-    """The kind of a failed call."""
+    """The kind of a failed call.
+
+    ``UNSUPPORTED``: the endpoint does not do what the request needs, whatever is asked of it; ``UNKNOWN_LABEL``: it
+    finds objects, and cannot look for what this request names. ``AWAY``: the server is known not to answer, so that
+    nothing was sent.
+    """
 
     RATE_LIMITED = "rate_limited"
     OVERLOADED = "overloaded"
@@ -25,6 +30,8 @@ class Failure(StrEnum):
     UNAUTHORISED = "unauthorised"
     UNSUPPORTED = "unsupported"
     UNKNOWN_MODEL = "unknown_model"
+    UNKNOWN_LABEL = "unknown_label"
+    AWAY = "away"
 
 
 RETRYABLE = frozenset(
@@ -80,8 +87,9 @@ class CallError(Exception):
         self.call: Call | None = None
 
     def __str__(self) -> str:
+        asks = f" (it asks to wait {self.retry_after_s:.0f} s)" if self.retry_after_s else ""
         tries = f" (tried {self.tries} times)" if self.tries > 1 else ""
-        return f"{self.failure.value}: {self.message}{tries}"
+        return f"{self.failure.value}: {self.message}{asks}{tries}"
 
     @property
     def retryable(self) -> bool:

@@ -1,7 +1,9 @@
 """Models by role: cache first, identical calls in flight joined, every call accounted for."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+import contextlib
+import time
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,8 +17,9 @@ from inference.endpoint import Endpoint, kind_of, open_endpoint
 from inference.errors import NOT_SENT, BudgetUsedUp, CallError, Failure, RunStopped
 from inference.families.base import Family
 from inference.flow.allowance import Allowance, allowed_by
+from inference.flow.breaker import Breaker
 from inference.flow.claims import Claiming
-from inference.flow.guard import guarded_by
+from inference.flow.guard import CallWatcher, guarded_by
 from inference.flow.in_flight import one_in_flight
 from inference.flow.quota import Quotas
 from inference.flow.sliced_budget import budget_of
@@ -26,6 +29,9 @@ from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt
 from schemas.usage import Usage
 from vision.media import MediaStore
+
+KEEPING_S = 0.2
+"""In less a reply that has come is in the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +58,9 @@ class Models:
         self._neighbours = Neighbours(settings.neighbours if cached else ())
         self._quotas = Quotas(cache, settings.storage)
         self._endpoints: dict[str, Endpoint] = {}
+        self._breakers: dict[str, Breaker] = {}
         self._in_flight: dict[str, _Flight] = {}
+        self._requesting: set[asyncio.Task[Any]] = set()
 
     def endpoint(self, role: str) -> Endpoint:
         """The endpoint of ``role``, opened when first asked for."""
@@ -67,6 +75,18 @@ class Models:
                     raise
                 raise RunStopped(str(error)) from error  # such as a key that is not there
         return self._endpoints[name]
+
+    def breaker(self, role: str) -> Breaker | None:
+        """What fails the calls of the role's endpoint while its server is away; None where nothing does."""
+        if not self.settings.fails_fast or kind_of(self.settings.endpoint(role).kind).in_process:
+            return None
+        name = self.settings.endpoint_name(role)
+        if name not in self._breakers:
+            self._breakers[name] = Breaker(self.endpoint(role).check)
+        return self._breakers[name]
+
+    async def _watcher(self, role: str) -> CallWatcher | None:
+        return self.breaker(role) if self._watch is None else await self._watch.guard(role)
 
     def repair_attempts(self, role: str) -> int:
         """How often a reply of the wrong form may be asked for again; a model in this process would repeat itself."""
@@ -172,7 +192,8 @@ class Models:
                 async with self._claiming.holding(keys, max_tokens) as kept:
                     rest = tuple(index for index in indices if asked.keys[index] not in kept)
                     if rest:
-                        kept |= await self._request(asked, rest, max_tokens)
+                        with self._under_way():
+                            kept |= await self._request(asked, rest, max_tokens)
         except BaseException as error:
             for flight in flights.values():
                 flight.future.set_exception(error)
@@ -186,6 +207,17 @@ class Models:
             for key, flight in flights.items():
                 if self._in_flight.get(key) is flight:
                     del self._in_flight[key]
+
+    @contextlib.contextmanager
+    def _under_way(self) -> Iterator[None]:
+        """The present task sends requests to a server, of which :meth:`drain` waits for the replies."""
+        task = asyncio.current_task()
+        assert task is not None, "a coroutine runs in a task"
+        self._requesting.add(task)
+        try:
+            yield
+        finally:
+            self._requesting.discard(task)
 
     async def _request(self, asked: Asked, indices: tuple[int, ...], max_tokens: int) -> dict[str, Kept]:
         """The samples of these indices, asked for, and cached as they arrive."""
@@ -252,8 +284,7 @@ class Models:
         await allowance.begin()
         taken = NOT_SENT
         try:
-            if self._watch is not None:
-                guard = await self._watch.guard(role)
+            guard = await self._watcher(role)
             with guarded_by(guard), allowed_by(allowance):
                 taken = await endpoint.generate(request)
         except (CallError, BudgetUsedUp) as error:
@@ -318,6 +349,22 @@ class Models:
         """
         if self._watch is not None:
             self._watch.notes.flush()
+
+    async def drain(self, limit_s: float) -> int:
+        """Send no server anything more, and wait until what is under way is answered and cached, at most ``limit_s``.
+
+        Calls raise :class:`inference.errors.RunStopped` from now on. Returns how many are still not answered. Outside
+        of a run nothing is kept from being sent, and nothing is waited for.
+        """
+        if self._watch is None:
+            return 0
+        self._watch.end()
+        end_s = time.monotonic() + limit_s
+        while self._watch.under_way and self._requesting and time.monotonic() < end_s:
+            await asyncio.wait(self._requesting, timeout=KEEPING_S, return_when=asyncio.FIRST_COMPLETED)
+        if self._requesting and not self._watch.under_way:
+            await asyncio.wait(self._requesting, timeout=KEEPING_S)  # a reply has come, and is not yet kept
+        return self._watch.under_way
 
     async def close(self) -> None:
         """Close all endpoints and the cache."""

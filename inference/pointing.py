@@ -1,21 +1,17 @@
 """Asking a role where something is in an image, in the words of its model's family."""
 
-from collections.abc import Callable
-from typing import TypeVar
-
-from inference.asking import BadReply, ask_for
-from inference.caller import Answered, Caller
+from inference.asking import ask_for, whole
+from inference.caller import Caller
+from inference.grounding import Reading
 from inference.request import Sampling
 from schemas.geometry import Box, Point
 from schemas.messages import MediaPart
 from schemas.records import MediaRef
 
-T = TypeVar("T")
-
 
 async def points_of(
     caller: Caller, role: str, entity: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
-) -> tuple[Point, ...]:
+) -> Reading[Point]:
     """The points of an entity in an image (or a frame) of the medium, in pixels of the original.
 
     Raises BadReply for an entity that cannot be named in a prompt and for a reply that cannot be read, and CallError.
@@ -23,28 +19,17 @@ async def points_of(
     family = caller.family(role)
     prompt = family.ask_points(image, entity)
     form = family.point_form if family.point_prompt else family.box_form
-    read = _whole(lambda text: family.points(text, entity, medium, media_index))
+    read = whole(lambda reply: family.points(reply.text, entity, medium, media_index))
     found, _ = await ask_for(caller, role, prompt, sampling, read, form.replace("LABEL", entity))
     return found
 
 
 async def boxes_of(
     caller: Caller, role: str, label: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
-) -> tuple[Box, ...]:
+) -> Reading[Box]:
     """The boxes of a label, as :func:`points_of` gives points."""
     family = caller.family(role)
     prompt = family.ask_boxes(image, label)
-    read = _whole(lambda text: family.boxes(text, label, medium, media_index))
+    read = whole(lambda reply: family.boxes(reply.text, label, medium, media_index))
     found, _ = await ask_for(caller, role, prompt, sampling, read, family.box_form.replace("LABEL", label))
     return found
-
-
-def _whole(read: Callable[[str], T]) -> Callable[[Answered], T]:
-    """``read`` of a reply that is whole: of one that was cut, what is missing would count as absent."""
-
-    def whole(reply: Answered) -> T:
-        if reply.completions[0].finish_reason == "length":
-            raise BadReply("the reply was cut at the token limit")
-        return read(reply.text)
-
-    return whole

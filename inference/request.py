@@ -80,6 +80,11 @@ class Completion:
     answered_by: str = ""
     taken_from: str = ""
 
+    @property
+    def is_truncated(self) -> bool:
+        """Whether the budget of tokens, or the server's own limit, cut the sample off before its end."""
+        return self.finish_reason == "length"
+
 
 @dataclass(frozen=True)
 class Reply:

@@ -22,6 +22,7 @@ from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 from schemas.errors import UserError
 from schemas.run_files import problem_of
 from schemas.run_summary import RoleLedger, RunSummary, StageFigures
+from schemas.text import counted
 from schemas.usage import Usage
 
 SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
@@ -289,6 +290,16 @@ def role_costs(summary: RunSummary) -> list[RoleCost]:
     names = [role for role in ROLES if role in {*ledger, *models}]
     names += sorted(set(ledger) - set(names))
     return [RoleCost(role, models.get(role, ""), ledger.get(role, RoleLedger({})).usage) for role in names]
+
+
+def truncations(summary: RunSummary) -> list[str]:
+    """A line for each role and stage whose replies were cut off: how many, and which settings give them room."""
+    return [
+        f"truncated: {cut.truncated} of {counted(cut.replies, 'reply', 'replies')} of the {role} in {stage}, asked for "
+        f"with up to {cut.max_tokens} tokens: raise {' or '.join(cut.settings)}, or the server's own limit if lower"
+        for role, stages in summary.truncated.items()
+        for stage, cut in stages.items()
+    ]
 
 
 def _runs_table(summary: RunSummary) -> pa.Table:

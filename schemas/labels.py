@@ -33,7 +33,7 @@ _WHOLE_IMAGE = frozenset(
     {"image", "picture", "photo", "photograph", "screenshot", "background", "foreground", "scene", "canvas"}
     | {"everything", "anything", "whole", "entire", "full", "pixel"}
 )
-_EXCLUSIVE = tuple(
+EXCLUSIVE = tuple(
     frozenset(kind.split())
     for kind in (
         "black white grey gray red green blue yellow orange purple violet pink brown beige silver golden cyan",
@@ -43,7 +43,7 @@ _EXCLUSIVE = tuple(
     )
 )
 """Attributes by kind, of which an object has one."""
-_ATTRIBUTES = frozenset[str]().union(*_EXCLUSIVE)
+_ATTRIBUTES = frozenset[str]().union(*EXCLUSIVE)
 _TOKEN = re.compile(TOKEN.pattern, re.IGNORECASE)
 
 
@@ -165,7 +165,7 @@ def _attributes(before: list[str]) -> frozenset[str]:
 
 def _excludes(attributes: frozenset[str], own: frozenset[str]) -> bool:
     """Whether of some kind of attribute both sides have one, and none in common."""
-    return any(own & kind and attributes & kind and not own & attributes & kind for kind in _EXCLUSIVE)
+    return any(own & kind and attributes & kind and not own & attributes & kind for kind in EXCLUSIVE)
 
 
 def _noun(label: str) -> str:

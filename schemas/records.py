@@ -97,8 +97,9 @@ class Call:
     ``keys`` are those of the samples that it got. ``worth_usd`` is what each of these costs when nothing is in the
     cache, () where that is nothing: it says the same however often the call is made. ``answered_by`` is the model that
     the server named of each, "" where it is ``model``, and () where it is so of all; ``taken_from`` likewise the run
-    folder from whose cache each was taken over. ``usage`` is what this call took here and now, which is less when it is
-    made again.
+    folder from whose cache each was taken over. ``truncated`` are those of the keys whose samples were cut off, and
+    ``max_tokens`` is the largest budget that one of these was asked for with; 0 where there is none. ``usage`` is what
+    this call took here and now, which is less when it is made again.
     """
 
     role: str
@@ -111,11 +112,13 @@ class Call:
     worth_usd: tuple[float, ...] = ()
     answered_by: tuple[str, ...] = ()
     taken_from: tuple[str, ...] = ()
+    truncated: tuple[str, ...] = ()
+    max_tokens: int = 0
 
 
 @record
 class Attempt:
-    """A policy's sampled answer. ``correct`` is None when it could not be graded (unscored)."""
+    """A policy's sampled answer. ``correct`` is None when it could not be graded (unscored), as when it was cut off."""
 
     text: str
     answer: str | None

@@ -37,6 +37,11 @@ class Counts:
         """How many were rejected for each reason, in all stages."""
         return sum((Counter(reasons) for reasons in self.rejected.values()), Counter[str]())
 
+    @property
+    def kept(self) -> int:
+        """The rows of all training sets."""
+        return self.sft + self.rl
+
     def rows(self, name: str) -> int:
         """The rows of a training set."""
         return {"sft": self.sft, "rl": self.rl}[name]
@@ -71,6 +76,20 @@ class RoleLedger:
 
 
 @dataclass(frozen=True)
+class TruncatedReplies:
+    """How many of the ``replies`` that a stage got from a role are ``truncated``: cut off and not asked for again.
+
+    ``max_tokens`` is the largest budget that one of these was asked for with; a server may have cut it off before.
+    ``settings`` are the keys of the config of which each, raised, gives them room.
+    """
+
+    replies: int
+    truncated: int
+    max_tokens: int
+    settings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class TargetFigures:
     """A run that was to end with so many SFT rows; of each wave the questions, those drawn, and the rows accepted."""
 
@@ -96,7 +115,7 @@ class ReplacedFigures:
     """The finished run whose outputs were replaced, when it ended, its rows, and what was ``changed`` since.
 
     ``changed`` are keys of the config, or ``input``, ``records``, ``recipe`` and ``revision``, with what they were and
-    are. ``kept`` says that its outputs stand in RUN/previous.
+    are. ``kept`` says that its outputs stand in RUN/previous: they have rows, and differ from those that replaced them.
     """
 
     finished: str
@@ -114,17 +133,6 @@ class PaidFigures:
     requests: int
     tokens: int
     runs: int
-
-
-@dataclass(frozen=True)
-class AnsweredFigures:
-    """The model that an endpoint was ``asked`` for, and the others that its server named, with the number of replies.
-
-    Servers answer a name with a dated one or with a path; another model may be behind it.
-    """
-
-    asked: str
-    answered: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -168,6 +176,17 @@ class BlindFigures:
 
 
 @dataclass(frozen=True)
+class AnsweredFigures:
+    """The model that an endpoint was ``asked`` for, and the others that its server named, with the number of replies.
+
+    Servers answer a name with a dated one or with a path; another model may be behind it.
+    """
+
+    asked: str
+    answered: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class FileEntry:
     """A file of the run: its size and SHA-256, and of a shard its rows and the digest of their ids in order."""
 
@@ -192,6 +211,7 @@ class RunSummary:
         sets: the training sets that the recipe makes, with or without rows.
         stages: those that ran, in the recipe's order.
         ledger: calls by role.
+        truncated: by role and stage the replies that were cut off, where there are any.
         judges: how far two judges agreed, by scorer.
         roles: the model that played each role.
         taken_over: by run folder beside this one, how many of the replies were taken over from its cache.
@@ -234,6 +254,7 @@ class RunSummary:
     budget: BudgetFigures | None = None
     forecast: Mapping[str, float] | None = None
     details: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    truncated: Mapping[str, Mapping[str, TruncatedReplies]] = field(default_factory=dict)
     replaced: ReplacedFigures | None = None
     paid: PaidFigures | None = None
     files: Mapping[str, FileEntry] | None = None
@@ -290,6 +311,13 @@ class RunSummary:
                 known[name] = tuple(map(str, fields[name]))
         if "answered" in fields:
             known["answered"] = {name: AnsweredFigures(**each) for name, each in fields["answered"].items()}
+        if "truncated" in fields:
+            known["truncated"] = {
+                role: {
+                    name: TruncatedReplies(**each | {"settings": tuple(each["settings"])}) for name, each in of.items()
+                }
+                for role, of in fields["truncated"].items()
+            }
         if "target" in fields:
             known["target"] = TargetFigures(**fields["target"] | {"waves": tuple(fields["target"]["waves"])})
         if "budget" in fields:

@@ -2,9 +2,11 @@
 
 In: drafts. Out: drafts with k attempts, each right, wrong or unscored, or a rejection when a call failed or fewer than
 ``k_min`` attempts could be graded. An answer in prose counts too: the policy may never have been trained to
-mark its own. These attempts are also the initial rollouts of Argos App. C.1.
+mark its own. An attempt that was cut off is unscored, not wrong, unless the section of its answer was closed before.
+These attempts are also the initial rollouts of Argos App. C.1.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +14,7 @@ from typing import Annotated
 
 from pydantic import PositiveInt
 
-from inference.asking import Asks
+from inference.asking import CUT_OFF, Asks
 from inference.caller import Caller
 from inference.request import Completion, Sampling, Temperature
 from inference.session import Session
@@ -25,8 +27,9 @@ from schemas.messages import shown
 from schemas.question_text import POINTS, answer_format, instruction, lettered_choices
 from schemas.records import Attempt, Draft, Question, Verdict
 from schemas.responses.prose import stated_answer
+from schemas.responses.response import closed_answer
 from stages.plumbing.calling import CallingStage, Work
-from stages.plumbing.stage import Reject, Stage
+from stages.plumbing.stage import TRUNCATED, Reject, Stage
 
 UNGRADABLE = "ungradable"
 PROMPT, TRAINED_PROMPT = "attempt.v1", "attempt_as_trained.v1"
@@ -88,7 +91,10 @@ async def graded(question: Question, completions: Sequence[Completion], caller: 
     attempts: list[Attempt] = []
     found: dict[str | None, Verdict] = {}
     for completion in completions:
-        predicted = stated_answer(completion.text)
+        predicted = (closed_answer if completion.is_truncated else stated_answer)(completion.text)
+        if predicted is None and completion.is_truncated:
+            attempts.append(Attempt(completion.text, None, None, TRUNCATED, f"{CUT_OFF} before its answer was closed"))
+            continue
         if predicted not in found:
             found[predicted] = await score_outcome(question, predicted, caller)
         verdict = found[predicted]
@@ -99,11 +105,14 @@ async def graded(question: Question, completions: Sequence[Completion], caller: 
 
 
 def require_graded(attempts: Sequence[Attempt], settings: AttemptSettings, key: str) -> None:
-    """Raises :class:`Reject` where fewer than ``k_min`` attempts could be graded; ``key`` is the first reply's."""
-    unscored = [attempt for attempt in attempts if attempt.correct is None]
+    """Raises :class:`Reject` where fewer than ``k_min`` attempts could be graded, with the most frequent reason;
+    ``key`` is the first reply's.
+    """
+    unscored = [f"{attempt.method}: {attempt.reason}" for attempt in attempts if attempt.correct is None]
     if len(attempts) - len(unscored) < settings.k_min:
         scored = f"{len(attempts) - len(unscored)} of {settings.k} attempts could be graded"
-        raise Reject(UNGRADABLE, f"{scored}: {unscored[0].method}: {unscored[0].reason}", key)
+        [(why, _)] = Counter(unscored).most_common(1)
+        raise Reject(UNGRADABLE, f"{scored}: {why}", key)
 
 
 def _as_trained(settings: AttemptSettings) -> bool:

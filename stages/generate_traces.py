@@ -1,9 +1,10 @@
 """Traces (Argos §4.2, App. C.2): the teacher's grounded reasoning, several rollouts a question.
 
-In: drafts with points and overlays. Out: drafts with ``n`` traces in canonical tags, or a rejection when the call
-failed. The original stands first, the overlay after it as a reference; of a clip only the frames are shown, with their
-overlays where there are some (§4.2). Coordinates are original pixels: the prompt gives the marks in them and asks for
-copies, so that no frame has to be guessed.
+In: drafts with points and overlays. Out: drafts with up to ``n`` traces in canonical tags, or a rejection when the call
+failed or all traces were cut off: a trace without an end is none to learn from, whatever else it holds. The original
+stands first, the overlay after it as a reference; of a clip only the frames are shown, with their overlays where there
+are some (§4.2). Coordinates are original pixels: the prompt gives the marks in them and asks for copies, so that no
+frame has to be guessed.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from typing import Annotated
 
 from pydantic import PositiveInt
 
-from inference.asking import Asks
+from inference.asking import CUT_OFF, Asks
 from inference.request import Completion, Sampling, Temperature
 from inference.session import Session
 from inference.settings import ModelsSettings
@@ -28,7 +29,7 @@ from schemas.responses.times import format_moment, format_span
 from schemas.responses.traces import read_trace
 from stages.draw_overlays import mark_numbers
 from stages.plumbing.calling import CallingStage, Work
-from stages.plumbing.stage import Reject, Stage
+from stages.plumbing.stage import TRUNCATED, Reject, Stage
 
 NO_ENTITIES = "no_entities"
 PROMPT, CLIP_PROMPT = "trace.v1", "trace_video.v1"
@@ -80,6 +81,19 @@ def as_traces(completions: Sequence[Completion], media: tuple[MediaRef, ...] = (
     return tuple(replace(read[completion], index=index) for index, completion in enumerate(completions))
 
 
+def with_traces(draft: Draft, completions: Sequence[Completion], key: str) -> Draft:
+    """The draft with those of the completions as traces that are whole; each has the number of its sample.
+
+    Raises :class:`Reject`, with all of them for whoever looks, where none is. ``key`` is that of the first.
+    """
+    traces = as_traces(completions, draft.question.media)
+    kept = tuple(trace for trace in traces if not completions[trace.index].is_truncated)
+    if not kept:
+        which = "the trace" if len(traces) == 1 else f"each of {len(traces)} traces"
+        raise Reject(TRUNCATED, f"{which}: {CUT_OFF}", key, replace(draft, traces=traces))
+    return replace(draft, traces=kept)
+
+
 def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = ()) -> Trace:
     """The completion as a trace in canonical tags. Reasoning that a server returns apart goes back into think tags.
 
@@ -108,15 +122,15 @@ def trace_prompt(draft: Draft) -> RenderedPrompt:
 
 
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
-    """Returns the draft with ``n`` traces of the teacher.
+    """Returns the draft with the teacher's traces (:func:`with_traces`).
 
-    Raises :class:`Reject` where nothing is to be pointed at: a grounded trace would have nothing to stand on.
+    Raises :class:`Reject` also where nothing is to be pointed at: a grounded trace would have nothing to stand on.
     """
     if not draft.entities:
         key = draft.calls[-1].keys[0] if draft.calls else None
         raise Reject(NO_ENTITIES, "the teacher named no visible thing", key)
     answered = await session.generate("teacher", trace_prompt(draft), settings.sampling)
-    return replace(draft, traces=as_traces(answered.completions, draft.question.media))
+    return with_traces(draft, answered.completions, answered.call.keys[0])
 
 
 STAGE = Stage(

@@ -107,16 +107,17 @@ def _outcome(trace: Trace) -> Verdict:
     return next(verdict for verdict in trace.verdicts if verdict.name == outcome.NAME)
 
 
-def best_trace(traces: tuple[Trace, ...]) -> int | None:
-    """The index of the trace with the highest score, the first of equals; None when none was scored."""
+def best_trace(traces: tuple[Trace, ...]) -> Trace | None:
+    """The trace with the highest score, the first of equals; None when none was scored."""
     scored = [trace for trace in traces if trace.score is not None]
-    return max(scored, key=lambda trace: (trace.score, -trace.index)).index if scored else None
+    return max(scored, key=lambda trace: (trace.score, -trace.index)) if scored else None
 
 
 def why_rejected(
     traces: tuple[Trace, ...], settings: VerifySettings, scorers: Sequence[Scorer] = SCORERS
 ) -> tuple[str, str, int]:
-    """Returns the reason, the detail and the trace that they are about, for traces of which none is good enough.
+    """Returns the reason, the detail and the index of the trace that they are about, for traces of which none is good
+    enough.
 
     Of the right traces the best one; where none was scored, one that could not be verified.
     """
@@ -128,19 +129,18 @@ def why_rejected(
         if right or (lacking is not None and best_trace(traces) is None):
             assert lacking is not None  # what is right and has no score has a verdict that failed
             return UNVERIFIABLE, f"{lacking.name} could not be checked: {lacking.reason}", trace.index
-        wrong = traces[best_trace(traces) or 0]
+        wrong = best_trace(traces) or traces[0]
         if _outcome(wrong).value is None:
             return UNVERIFIABLE, f"no answer could be graded: {_outcome(wrong).reason}", wrong.index
         return WRONG_ANSWER, f"no trace of {len(traces)} is right: {_outcome(wrong).reason}", wrong.index
-    trace = traces[best]
-    low = below_floor(trace, settings, scorers)
+    low = below_floor(best, settings, scorers)
     if low is not None:
         scorer, verdict = low
-        said = f"best score {trace.score:.2f}, but {verdict.name} below {settings.floor_of(scorer):g}: {verdict.reason}"
-        return _reason_for(verdict, scorers), said, best
-    failing = min((v for v in trace.verdicts if v.value is not None), key=lambda verdict: verdict.value or 0.0)
-    said = f"best score {trace.score:.2f} below {settings.min_score}: {failing.name} {failing.reason}"
-    return _reason_for(failing, scorers), said, best
+        said = f"best score {best.score:.2f}, but {verdict.name} below {settings.floor_of(scorer):g}: {verdict.reason}"
+        return _reason_for(verdict, scorers), said, best.index
+    failing = min((v for v in best.verdicts if v.value is not None), key=lambda verdict: verdict.value or 0.0)
+    said = f"best score {best.score:.2f} below {settings.min_score}: {failing.name} {failing.reason}"
+    return _reason_for(failing, scorers), said, best.index
 
 
 def _reason_for(failing: Verdict, scorers: Sequence[Scorer]) -> str:
@@ -173,7 +173,7 @@ async def verify(
     if best is None:
         reason, detail, about = why_rejected(traces, settings, scorers)
         raise Reject(reason, detail, draft.calls[-1].keys[about], replace(draft, traces=traces))
-    return replace(draft, traces=traces, best=best)
+    return replace(draft, traces=traces, best=traces.index(best))
 
 
 @dataclass(frozen=True)

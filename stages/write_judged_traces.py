@@ -17,7 +17,7 @@ from typing import Annotated
 
 from pydantic import PositiveInt
 
-from inference.asking import Asks, ask_for
+from inference.asking import CUT_OFF, Asks, ask_for, whole
 from inference.caller import Answered
 from inference.grounding import BadReply
 from inference.request import Sampling, Temperature
@@ -35,7 +35,7 @@ from schemas.responses.placeholders import as_written
 from schemas.responses.response import outside_think, parse_response
 from schemas.responses.traces import read_trace
 from stages.plumbing.calling import CallingStage, Work
-from stages.plumbing.stage import Stage
+from stages.plumbing.stage import TRUNCATED, Reject, Stage
 
 GUIDED_PROMPT, DIRECT_PROMPT = "judged_trace.v1", "direct_judgement.v1"
 NO_THOUGHT = "<think>\n\n</think>"
@@ -84,7 +84,9 @@ def read_judgement(reply: Answered) -> str:
 
 
 async def write_trace(draft: Draft, session: Session, settings: JudgedTraceSettings) -> Draft:
-    """The draft with its one trace. Raises ValueError for a draft without a complexity."""
+    """The draft with its one trace. Raises :class:`Reject` where that was cut off, and ValueError for a draft without a
+    complexity.
+    """
     if draft.complexity is None:
         raise ValueError(f"{draft.id}: WriteJudgedTraces needs the question's complexity")
     question = draft.question
@@ -92,13 +94,16 @@ async def write_trace(draft: Draft, session: Session, settings: JudgedTraceSetti
     media = {"original": shown(question.media)}
     if draft.complexity == SIMPLE:
         prompt = load_prompt(DIRECT_PROMPT).render(media, **asked)
-        judgement, _ = await ask_for(session, "teacher", prompt, settings.sampling, read_judgement)
+        judgement, _ = await ask_for(session, "teacher", prompt, settings.sampling, whole(read_judgement))
         text = direct_trace(judgement, question.answer)
     else:
         asked |= {"answer": question.answer, "answer_format": answer_format(question)}
         prompt = load_prompt(GUIDED_PROMPT).render(media, **asked)
         answered = await session.generate("teacher", prompt, settings.sampling)
         text = standardised(as_written(answered.text, len(question.media)))
+        if answered.completions[0].is_truncated:
+            cut = replace(draft, traces=(read_trace(0, text, question.media),))
+            raise Reject(TRUNCATED, f"the trace: {CUT_OFF}", answered.call.keys[0], cut)
     return replace(draft, traces=(read_trace(0, text, question.media),))
 
 

@@ -1,9 +1,9 @@
 """The traces of the cold start: the teacher's reasoning with boxes, or in words alone (iVGR §3.2, §4.1, App. A).
 
-In: drafts with the form of their stream. Out: drafts with ``n`` traces in canonical tags and original pixels, or a
-rejection when the call failed. The teacher sees the question and the original image, no mark and no box, so that what
-it boxes it has seen itself. It writes boxes in the frame of its model's family, which are brought to original pixels
-here; one outside of its frame is broken up and fails the form.
+In: drafts with the form of their stream. Out: drafts with up to ``n`` traces in canonical tags and original pixels, or
+a rejection when the call failed or all traces were cut off. The teacher sees the question and the original image, no
+mark and no box, so that what it boxes it has seen itself. It writes boxes in the frame of its model's family, which are
+brought to original pixels here; one outside of its frame is broken up and fails the form.
 
 Deviation: the paper keeps the grounded traces of an annotated set as they are and has textual ones written once each;
 here several of either are sampled, and verification keeps the best.
@@ -24,7 +24,7 @@ from schemas.messages import shown
 from schemas.question_text import BOXES, answer_format, image_hints, lettered_choices
 from schemas.records import Draft, MediaRef, Question
 from schemas.responses.speech import Speech
-from stages.generate_traces import TraceSettings, as_traces
+from stages.generate_traces import TraceSettings, with_traces
 from stages.plumbing.calling import CallingStage, Work
 from stages.plumbing.stage import Stage
 
@@ -88,11 +88,11 @@ def in_pixels(completion: Completion, media: Sequence[MediaRef], family: Family)
 
 
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
-    """Returns the draft with ``n`` traces of the teacher in its form."""
+    """Returns the draft with the teacher's traces in its form (:func:`stages.generate_traces.with_traces`)."""
     question, family = draft.question, session.family("teacher")
     answered = await session.generate("teacher", trace_prompt(question, draft.form, family), settings.sampling)
     completions = [in_pixels(each, question.media, family) for each in answered.completions]
-    return replace(draft, traces=as_traces(completions, question.media))
+    return with_traces(draft, completions, answered.call.keys[0])
 
 
 STAGE = Stage(

@@ -1,5 +1,6 @@
 """Evaluation: sampled answers to every question of a run's shards or of a folder of records, scored as in training."""
 
+import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,25 +28,27 @@ def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
 
     ``data`` is a run (its RL rows, else its SFT rows) or a folder with ``records.jsonl``. Raises what training raises.
     """
-    vlm = load_model(settings.model)
-    vlm.model.requires_grad_(False)
     rows = Records(data, settings.eval.form) if (data / "records.jsonl").is_file() else _shards(data, output)
     check_recipe(settings.reward, lambda name: rows.gives(name) or (settings.eval.crops and name == "stream"))
+    with contextlib.closing(Reward(settings.reward, output)) as reward:
+        reward.check_endpoints()
+        return _evaluate(settings, data, output, rows, reward)
+
+
+def _evaluate(settings: TrainerSettings, data: Path, output: Path, rows: Rows, reward: Reward) -> Path:
+    vlm = load_model(settings.model)
+    vlm.model.requires_grad_(False)
     sampler = make_sampler(vlm, settings.rollout, str(output / "served"))
-    reward = Reward(settings.reward, output)
     examiner = (ExaminerWithCrops if settings.eval.crops else Examiner)(vlm, sampler, reward, settings)
     answered: list[Answered] = []
     done = 0
     with Monitor(output, "eval", settings, str(data), settings.eval.questions or len(rows)) as monitor:
         monitor.resume_at(0)
         sampler.sync()
-        try:
-            for chunk in _chunks(_usable(examiner, rows, settings, monitor.leave_out)):
-                answered += examiner.answer([each for prompts in chunk for each in prompts], settings.seed + done)
-                done += len(chunk)
-                monitor.log(done - 1, {"accuracy": mean([o for a in answered for o in a.outcomes])}, SHOWN)
-        finally:
-            reward.close()
+        for chunk in _chunks(_usable(examiner, rows, settings, monitor.leave_out)):
+            answered += examiner.answer([each for prompts in chunk for each in prompts], settings.seed + done)
+            done += len(chunk)
+            monitor.log(done - 1, {"accuracy": mean([o for a in answered for o in a.outcomes])}, SHOWN)
     report = figures(answered, settings.eval.k)
     (output / "responses.jsonl").write_text("".join(f"{line}\n" for line in _lines(answered)), "utf-8")
     (output / "eval.html").write_text(page(report, answered), "utf-8")

@@ -20,6 +20,7 @@ from weakref import WeakValueDictionary
 
 from inference.endpoint import check_extras, is_real
 from inference.errors import Failure
+from inference.preflight import Health, check_roles, healths
 from inference.runtime import runtime
 from inference.session import Session
 from inference.settings import ModelsSettings
@@ -40,6 +41,10 @@ from vision.media import MediaStore
 
 FIRST_WAIT_S = 2.0
 MAX_WAIT_S = 60.0
+WHERE = "reward."
+"""What the keys of a reward's endpoints begin with in its config."""
+_DOWN = frozenset({Failure.UNAUTHORISED, Failure.AWAY})
+"""Failures that sending again at once does not help, and that are nothing that a response could do."""
 
 
 class JudgesDown(RuntimeError):
@@ -129,11 +134,12 @@ def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
 class Reward:
     """Scores responses by the recipe that the settings name; its media and replies are kept in the run's folder.
 
-    ``memory`` is what the recipe has learned so far. Raises :class:`schemas.extras.MissingExtra` for an endpoint whose
-    packages are not installed.
+    ``memory`` is what the recipe has learned so far. ``fails_fast``: calls to a server that is known to be away fail at
+    once, for a caller that does not wait and looks at :meth:`health` now and then. Raises
+    :class:`schemas.extras.MissingExtra` for an endpoint whose packages are not installed.
     """
 
-    def __init__(self, settings: RewardSettings, output: Path) -> None:
+    def __init__(self, settings: RewardSettings, output: Path, fails_fast: bool = False) -> None:
         check_extras(settings.endpoints[name] for name in settings.played.values())
         self._settings = settings
         self.recipe = settings.make_recipe()
@@ -145,10 +151,23 @@ class Reward:
             str(output / "cache" / "replies.sqlite"),
             str(output),
             str(output),
+            fails_fast=fails_fast,
         )
+        self._asks = tuple(dict.fromkeys(ask for scorer in self.recipe.runs for ask in scorer.asks))
         self._in_use: WeakValueDictionary[Question, ObjectMasks] = WeakValueDictionary()
         self._served = served_by(self._models, settings.synthetic_sources, makers=("policy",))
         self._known: dict[tuple[Question, tuple[FrameOf, ...], tuple[str, ...]], tuple[Question, tuple[Size, ...]]] = {}
+
+    def check_endpoints(self) -> None:
+        """Opens the endpoint of each role that the recipe asks, and asks it once, cheaply, whether it serves.
+
+        Raises :class:`inference.preflight.NotServed`: one line that says which role's does not, and what to do.
+        """
+        runtime().submit(check_roles(runtime().models(self._models), self._asks, WHERE)).result()
+
+    async def health(self) -> tuple[Health, ...]:
+        """The endpoints of the recipe's roles, looked at now; on the event loop of :mod:`inference.runtime`."""
+        return await healths(runtime().models(self._models), self._asks, WHERE)
 
     def score(self, speech: Speech, rows: Sequence[TrainingRow], texts: Sequence[Sequence[str]]) -> list[list[Scored]]:
         """The scores of each row's responses, in order; ``texts`` are as a model wrote them that has this ``speech``.
@@ -202,7 +221,7 @@ class Reward:
 
     async def _attempt(self, part: Part, session: Session) -> list[list[Scored]] | JudgesDown:
         scored = await self._scored(part, session)
-        down = [error for error in session.failures if error.retryable or error.failure is Failure.UNAUTHORISED]
+        down = [error for error in session.failures if error.retryable or error.failure in _DOWN]
         return JudgesDown(f"{counted(len(down), 'call')} failed: {down[0]}") if down else scored
 
     async def _scored(self, part: Part, session: Session) -> list[list[Scored]]:

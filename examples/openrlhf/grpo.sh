@@ -1,10 +1,11 @@
 #!/bin/sh
-# GRPO on exports/openrlhf/rl.jsonl against a reward server on this machine; further options may follow.
+# GRPO on exports/openrlhf/rl.jsonl; further options may follow.
 set -eu
 
+python3 exports/openrlhf/groundtrace_client.py # ends the script where no reward server answers
 python3 -m openrlhf.cli.train_ppo_ray \
     --actor.model_name_or_path Qwen/Qwen3-VL-4B-Instruct \
-    --reward.remote_url http://127.0.0.1:8500/get_reward \
+    --reward.remote_url "$PWD/exports/openrlhf/groundtrace_client.py" \
     --data.prompt_dataset "$PWD/exports/openrlhf/rl.jsonl" \
     --data.input_key input \
     --data.label_key label \

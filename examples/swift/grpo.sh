@@ -2,8 +2,7 @@
 # GRPO on exports/swift/rl.parquet; further options of swift may follow.
 set -eu
 
-export GROUNDTRACE_REWARD="${GROUNDTRACE_REWARD:-argos}"
-reward=$(python3 -c 'import groundtrace.rewards.swift as reward; print(reward.__file__)')
+python3 exports/swift/groundtrace_client.py # ends the script where no reward server answers
 swift rlhf \
     --rlhf_type grpo \
     --model Qwen/Qwen3-VL-2B-Instruct \
@@ -11,7 +10,7 @@ swift rlhf \
     --dataset exports/swift/rl.parquet \
     --strict true \
     --remove_unused_columns false \
-    --external_plugins "$reward" \
+    --external_plugins exports/swift/groundtrace_client.py \
     --reward_funcs groundtrace \
     --tuner_type full \
     --torch_dtype bfloat16 \

@@ -1,13 +1,28 @@
-"""GRPO with the verifier as reward; ``--reward`` names its config, a bundled name or a file (docs/rewards.md)."""
+"""GRPO with the verifier as reward, which a server of ``beam serve-reward`` gives: docs/rewards.md."""
+
+import sys
+from pathlib import Path
 
 from shared import model, options, rows, words
 from trl import GRPOConfig, GRPOTrainer
 
-from groundtrace.rewards.trl import reward_funcs
-
 parser = words(__doc__)
-parser.add_argument("--reward", default="argos")
+parser.add_argument(
+    "--reward",
+    help="a config of the reward, a bundled name or a file: no server is asked then, and groundtrace is installed here",
+)
 given = parser.parse_args()
+if given.reward:
+    from groundtrace.rewards.trl import reward_funcs
+
+    rewards = reward_funcs(given.reward)
+else:
+    sys.path.append(str(Path(given.data).parent))  # where `beam export` wrote the client
+    import groundtrace_client
+
+    if groundtrace_client.main():  # no server answers, and why was printed
+        sys.exit(1)
+    rewards = groundtrace_client.reward_funcs()
 trained, processor = model(given)
 data = rows(given)
 in_streams = any(data["stream"])  # then a call of the reward needs whole questions: two prompts that stand side by side
@@ -21,6 +36,6 @@ config = GRPOConfig(
     learning_rate=1e-6,
     epsilon_high=0.28,
 )
-trainer = GRPOTrainer(trained, reward_funcs(given.reward), config, train_dataset=data, processing_class=processor)
+trainer = GRPOTrainer(trained, rewards, config, train_dataset=data, processing_class=processor)
 trainer.train()
 trainer.save_model()

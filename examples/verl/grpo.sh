@@ -2,7 +2,7 @@
 # GRPO on exports/verl/rl.parquet. Further settings of verl may follow, such as trainer.n_gpus_per_node=2.
 set -eu
 
-export GROUNDTRACE_REWARD="${GROUNDTRACE_REWARD:-argos}"
+python3 exports/verl/groundtrace_client.py # ends the script where no reward server answers
 python3 -m verl.trainer.main_ppo \
     algorithm.adv_estimator=grpo \
     data.train_files="$PWD/exports/verl/rl.parquet" \
@@ -24,7 +24,7 @@ python3 -m verl.trainer.main_ppo \
     actor_rollout_ref.rollout.n=8 \
     actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1 \
     actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=1 \
-    reward.custom_reward_function.path=pkg://groundtrace.rewards.verl \
+    reward.custom_reward_function.path="$PWD/exports/verl/groundtrace_client.py" \
     reward.custom_reward_function.name=compute_score \
     trainer.n_gpus_per_node=8 \
     trainer.nnodes=1 \

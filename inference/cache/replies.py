@@ -52,7 +52,7 @@ class Kept:
 
     def serves(self, max_tokens: int) -> bool:
         """Whether it answers a request with this budget: it is whole, or had at least as much."""
-        return self.completion.finish_reason != "length" or self.max_tokens >= max_tokens
+        return not self.completion.is_truncated or self.max_tokens >= max_tokens
 
 
 class ReplyCache:

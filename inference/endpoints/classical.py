@@ -59,6 +59,11 @@ HANDLERS: dict[str, dict[str, Handler]] = {
 }
 
 
+def prompts_of(settings: EndpointSettings) -> frozenset[str]:
+    """The ids of the prompts that the algorithm answers."""
+    return frozenset(HANDLERS.get(settings.model, ()))
+
+
 class ClassicalEndpoint:
     """See :class:`inference.endpoint.Endpoint`. Work runs on a few threads; OpenCV releases the interpreter lock."""
 

@@ -159,7 +159,7 @@ def detect_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator
     noun = read_label(prompt.variable("label"))
     if noun is None:
         message = f"the embedded detector does not know {prompt.variable('label')!r}"
-        raise CallError(Failure.UNSUPPORTED, message)
+        raise CallError(Failure.UNKNOWN_LABEL, message)
     boxes = [found.box_px for found in scene.detections if noun.allows(*found.label.split(" ", 1))]
     return json.dumps({"boxes": [[round(value, 2) for value in box] for box in boxes]})
 

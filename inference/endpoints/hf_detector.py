@@ -61,7 +61,7 @@ class Detector(ABC):
         tokens = len(self.processor.tokenizer(text).input_ids)
         if not any(letter.isalnum() for letter in text) or tokens > self.most_tokens:
             message = f"{self.settings.model} cannot look for {text!r:.80}: it has {tokens} of at most "
-            raise CallError(Failure.UNSUPPORTED, f"{message}{self.most_tokens} tokens, or no word", partial=NOT_SENT)
+            raise CallError(Failure.UNKNOWN_LABEL, f"{message}{self.most_tokens} tokens, or no word", partial=NOT_SENT)
         return text
 
     def answer(self, image: LazyImage, asked: Sequence[str]) -> list[str]:

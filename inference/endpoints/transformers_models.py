@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from PIL import Image
@@ -27,6 +27,7 @@ from prompts.loader import RenderedPrompt
 from schemas.messages import MediaPart
 from vision.media import MediaStore
 
+T = TypeVar("T")
 READING_REVISION = "1"
 """The revision of the code between a model's numbers and the reply; raised when the same numbers give another reply."""
 IMAGES_KEPT = 8
@@ -175,27 +176,41 @@ class TransformersEndpoint:
         self._model = None
 
 
+def prompts_of(settings: EndpointSettings) -> frozenset[str]:
+    """The ids of the prompts that the model answers, by its config alone. Raises CallError as :func:`load_model`."""
+    return frozenset(_of_library(settings, _class_of).prompts)
+
+
 def load_model(settings: EndpointSettings) -> VisionModel:
     """The model that the settings name, on the GPU if there is one.
 
     Raises CallError when the libraries cannot be imported (``UNSUPPORTED``), or when there is no such checkpoint, it is
     of no class in :data:`MODELS`, it has no safetensors, or its weights are not all there (``BAD_REQUEST``).
     """
-    try:
-        import torch  # noqa: F401  # transformers imports without it, and then fails in other words
-        from transformers import AutoConfig
+    return _of_library(settings, lambda settings: _class_of(settings)(settings))
 
-        config = AutoConfig.from_pretrained(settings.model, **source(settings))
-        if config.model_type not in MODELS:
-            known = ", ".join(MODELS)
-            raise _not_sent(f"{settings.model} is a {config.model_type!r}; known are {known}", Failure.BAD_REQUEST)
-        module, name = MODELS[config.model_type].split(":")
-        return getattr(importlib.import_module(module), name)(settings)
+
+def _of_library(settings: EndpointSettings, get: Callable[[EndpointSettings], T]) -> T:
+    """What ``get`` gives; CallError for what the library raises."""
+    try:
+        return get(settings)
     except ImportError as error:
         message = f"{settings.model} needs torch, torchvision and transformers, which cannot be imported: {error}"
         raise _not_sent(message) from error
     except (OSError, ValueError, RuntimeError) as error:  # what from_pretrained raises, mismatched shapes included
         raise _not_sent(f"cannot load {settings.model}: {error}", Failure.BAD_REQUEST) from error
+
+
+def _class_of(settings: EndpointSettings) -> Any:
+    import torch  # noqa: F401  # transformers imports without it, and then fails in other words
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(settings.model, **source(settings))
+    if config.model_type not in MODELS:
+        known = ", ".join(MODELS)
+        raise _not_sent(f"{settings.model} is a {config.model_type!r}; known are {known}", Failure.BAD_REQUEST)
+    module, name = MODELS[config.model_type].split(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def load_weights(model_class: Any, settings: EndpointSettings) -> Any:

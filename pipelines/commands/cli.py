@@ -1,9 +1,9 @@
 """The ``beam`` command: init, validate, preview, run, inspect, diff, export, publish, config, cache and serve-reward.
 
 Exit codes: 0 done; 1 the run failed (records unaccounted for, or an error while running); 2 something has to be
-changed first (the command, the config, the input, or an endpoint that refuses or mostly fails); 3 stopped, since a
-server stayed away, and the same command goes on; 130 interrupted, and so it does; 141 nobody reads what it prints.
-Outputs are replaced with 0 only.
+changed first (the command, the config, the input, or an endpoint that refuses or mostly fails), also where a run kept
+no rows and the finished one in its folder has some; 3 stopped, since a server stayed away, and the same command goes
+on; 130 interrupted, and so it does; 141 nobody reads what it prints. Outputs are replaced with 0 only.
 """
 
 import argparse
@@ -32,6 +32,10 @@ from schemas.text import printable, say
 NAMESAKES = ("beam", "beam-client")
 VERBOSE = "show what Beam and the stages log, and where an error came from"
 DATA = "a .csv, .jsonl, .json or .parquet file, a folder with records.jsonl, or a data set id"
+_NO_OPTIONS = (
+    "no option follows `--`: leave it out to run on this machine; if $(…) is to give the options, its command has "
+    "failed or printed none"
+)
 _EXAMPLES = """examples:
   beam init questions.csv --output my.toml
   beam run pipelines/grounded_cot.py --input data/sample --output runs/sample
@@ -55,7 +59,7 @@ _EXAMPLES = """examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    beam_options: list[str] = []
+    beam_options: list[str] | None = None
     if "--" in arguments:
         cut = arguments.index("--")
         arguments, beam_options = arguments[:cut], arguments[cut + 1 :]
@@ -67,7 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BaseException as error:
         if not is_interrupt(error):
             raise
-        say(f"beam: {line_of(error)}", file=sys.stderr)
+        with contextlib.suppress(OSError):  # a closed terminal, which has stopped us
+            say(f"beam: {line_of(error)}", file=sys.stderr)
         return ending_of(error).code
 
 
@@ -89,12 +94,16 @@ def _is_no_engines(record: logging.LogRecord) -> bool:
     return record.module != "portable_runner"
 
 
-def _run_command(arguments: Sequence[str], beam_options: Sequence[str]) -> int:
+def _run_command(arguments: Sequence[str], beam_options: Sequence[str] | None) -> int:
+    """Do what ``arguments`` ask for; ``beam_options`` are what follows ``--``, None where there is no ``--``."""
     parsed = make_parser().parse_args(arguments)
+    if beam_options is not None and not any(option.strip() for option in beam_options):
+        say(f"beam: {_NO_OPTIONS}", file=sys.stderr)
+        return 2
     for name in namesakes():
         print(f"beam: the package {name} has a `beam` command too; uninstall it if the wrong one runs", file=sys.stderr)
     warnings.filterwarnings("ignore", category=FutureWarning)
-    return dispatch(parsed, beam_options)
+    return dispatch(parsed, beam_options or ())
 
 
 def namesakes(names: Sequence[str] = NAMESAKES) -> list[str]:
@@ -165,6 +174,7 @@ def make_parser() -> argparse.ArgumentParser:
         default="auto",
         help="never: replace the outputs of another input, or of more records",
     )
+    _add_replace(run)
     preview = commands.add_parser(
         "preview", help="run 10 records end to end and forecast the whole", allow_abbrev=False
     )
@@ -180,6 +190,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     _add_budget(preview)
     _add_replies(preview)
+    _add_replace(preview)
     validate = commands.add_parser(
         "validate", help="check config, input, prompts and endpoints; generate nothing", allow_abbrev=False
     )
@@ -205,6 +216,14 @@ def make_parser() -> argparse.ArgumentParser:
     for command in commands.choices.values():  # suppressed, or the default would undo a --verbose before the command
         command.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help=VERBOSE)
     return parser
+
+
+def _add_replace(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--replace",
+        action="store_true",
+        help="let a run that keeps no rows take the place of a finished one that has some (kept in RUN/previous)",
+    )
 
 
 def _add_budget(parser: argparse.ArgumentParser) -> None:

@@ -60,7 +60,7 @@ def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[Figures]:
     """The run's figures: funnel, rejections, difficulty where attempts were graded, the spread of the rows over what
-    describes them, calls and cost by role."""
+    describes them, calls and cost by role, and the replies that were cut off, where there are any."""
     stages = [(f"({f.name})" if f.side else f.name, f.read, f.kept, f.rejected) for f in funnel(summary)]
     tables = [
         Figures("funnel", ("stage", "in", "kept", "rejected"), stages),
@@ -78,7 +78,16 @@ def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: 
     counts_of = attrgetter("calls", "requests", "cached", "retries", "tokens_in", "tokens_out")
     rows = [(c.role, c.model, *counts_of(c.usage), round(c.usage.cost_usd, 6) or 0) for c in role_costs(summary)]
     columns = ("role", "model", "calls", "requests", "cached", "retries", "tokens in", "tokens out", "USD")
-    return [*tables, Figures("calls and cost by role", columns, rows)]
+    tables.append(Figures("calls and cost by role", columns, rows))
+    if summary.truncated:
+        cut = [
+            (role, stage, each.replies, each.truncated, each.max_tokens, " or ".join(each.settings))
+            for role, stages in summary.truncated.items()
+            for stage, each in stages.items()
+        ]
+        columns = ("role", "stage", "replies", "truncated", "of at most tokens", "raise")
+        tables.append(Figures("truncated replies", columns, cut))
+    return tables
 
 
 def _spread(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[Figures]:

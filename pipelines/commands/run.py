@@ -9,15 +9,17 @@ from pipelines.running.dry_run import dry_run
 from pipelines.running.forecast import count_records, expected_calls, forecast_text
 from pipelines.running.interrupts import stopped_like_an_interrupt
 from pipelines.running.job_check import check_job, is_dry_run
+from pipelines.running.kept_rows import why_no_rows
 from pipelines.running.plan import RunArguments, make_plan
 from pipelines.running.run import execute
 from pipelines.running.run_folder import local_path, real_path
 from pipelines.running.runner import pipeline_options
 from pipelines.running.worker_hours import workers_text
 from pipelines.shipping.ship import goes_elsewhere
-from publishing.blind_baseline import blind_text
+from publishing.figures import truncations
+from rewards.blindness import blind_text
 from schemas.config import ConfigError
-from schemas.run_summary import Counts, RunSummary
+from schemas.run_summary import RunSummary
 from schemas.storage import joined
 from schemas.text import counted, printable, say
 
@@ -78,6 +80,7 @@ def _run_arguments(
         budget=RunBudget(parsed.budget_usd, parsed.budget_tokens),
         measure=measure,
         fresh=parsed.fresh,
+        replace=parsed.replace,
     )
 
 
@@ -89,6 +92,7 @@ def summary_text(summary: RunSummary, output: str) -> str:
     lines = [
         f"{counted(counts.input, 'record')}: {', '.join(ends)}",
         *(f"  {reason}: {records}{_detail(summary, reason)}" for reason, records in counts.by_reason.most_common()),
+        *truncations(summary),
         *_no_rows(summary),
         *_nothing_from(summary),
         f"model calls: {usage.requests} sent, {replies} from the cache, ${usage.cost_usd:.2f}, {summary.wall_s:.1f} s",
@@ -114,11 +118,8 @@ def _detail(summary: RunSummary, reason: str) -> str:
 
 
 def _no_rows(summary: RunSummary) -> list[str]:
-    counts = summary.counts
-    if counts.sft or counts.rl or not counts.by_reason:
-        return []
-    [(reason, records)] = counts.by_reason.most_common(1)
-    return [f"no rows: all records were rejected, {records} of {counts.input} as {reason}{_advice(counts, reason)}"]
+    why = why_no_rows(summary)
+    return [f"no rows: {why}"] if why else []
 
 
 def _nothing_from(summary: RunSummary) -> list[str]:
@@ -128,12 +129,6 @@ def _nothing_from(summary: RunSummary) -> list[str]:
         for name, told in summary.stages.items()
         if told.is_sample and told.read and not told.kept
     ]
-
-
-def _advice(counts: Counts, reason: str) -> str:
-    """What to do where one reason leaves no rows."""
-    band = {"too_hard": "low", "too_easy": "high"}.get(reason)
-    return f": to see traces all the same, add --set difficulty.include_{band}=true" if band else ""
 
 
 def _taken_over(summary: RunSummary, output: str) -> list[str]:
@@ -179,10 +174,11 @@ def _paid(summary: RunSummary) -> list[str]:
 def _replaced(summary: RunSummary, output: str) -> list[str]:
     """What the run replaced, and what was changed since."""
     replaced = summary.replaced
-    if replaced is None or not replaced.kept:
+    if replaced is None or not (replaced.kept or replaced.changed):
         return []
+    place = f"is kept in {joined(output, 'previous')}" if replaced.kept else "had no rows"
     rows = f"{replaced.sft} sft and {replaced.rl} rl"
-    lines = [f"replaced the run of {replaced.finished} ({rows}), which is kept in {joined(output, 'previous')}"]
+    lines = [f"replaced the run of {replaced.finished} ({rows}), which {place}"]
     shown = replaced.changed[:MAX_CHANGES]
     lines += [f"  {printable(f'{key}: {old} → {new}')}" for key, old, new in shown]
     left = len(replaced.changed) - len(shown)

@@ -8,10 +8,12 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pipelines.running.interrupts import SAME_STOP_S, STOP_SIGNALS
 from schemas.errors import UserError
 from schemas.mirror import local_copy
 from schemas.text import counted, say
@@ -47,6 +49,11 @@ def add_serve_reward_parser(commands: Any) -> None:
     parser.add_argument("--port", type=int, default=8500, metavar="N", help="the port (default 8500; 0: any)")
     parser.add_argument(
         "--allow-remote", action="store_true", help=f"listen beyond this machine without a {TOKEN_VARIABLE}"
+    )
+    parser.add_argument(
+        "--allow-unready",
+        action="store_true",
+        help="start although a judge does not answer yet; /health is 503 till then",
     )
     parser.add_argument("--max-batch", type=_positive, default=4096, metavar="N", help="responses of one request")
     parser.add_argument("--max-scoring", type=_positive, default=64, metavar="N", help="requests scored at once")
@@ -86,6 +93,7 @@ def serve_reward(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """
     import datasets
 
+    from inference.preflight import NotServed
     from publishing.rewards.row_reward import RowReward  # not with the parser, which `beam --help` needs alone
     from publishing.rewards.server import Bounds
     from publishing.rewards.settings import load_reward_settings
@@ -94,7 +102,7 @@ def serve_reward(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     token = os.environ.get(TOKEN_VARIABLE, "")
     check_address(parsed.host, bool(token), parsed.allow_remote)
     settings = load_reward_settings(parsed.config)
-    reward = RowReward(settings, runs_named(parsed.data))
+    reward = RowReward(settings, runs_named(parsed.data), fails_fast=True)
     bounds = Bounds(parsed.max_batch, parsed.max_scoring, parsed.max_waiting, parsed.timeout_s)
     rows = 0
     for name in reward.runs:
@@ -102,6 +110,13 @@ def serve_reward(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         rows += found
         if note:
             say(f"beam: {name}: {note}", file=sys.stderr)
+    try:
+        reward.check_endpoints()
+    except NotServed as error:
+        if not (parsed.allow_unready and error.can_wait):
+            hint = ", or add --allow-unready to wait for it" if error.can_wait else ""
+            raise ServeError(f"{error}{hint}") from error
+        say(f"beam: not ready: {error}", file=sys.stderr)
     with stopped_by_signals() as stopped, http_loop() as on_loop:
         runner, address = on_loop(started(reward, rows, bounds, token, parsed.host, parsed.port))
         said = f"{reward.recipe.name} for {counted(rows, 'row')} of {counted(len(reward.runs), 'run')}"
@@ -173,13 +188,20 @@ def http_loop() -> Iterator[Callable[[Coroutine[Any, Any, T]], T]]:
 
 @contextlib.contextmanager
 def stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set, of which a second one ends the process as ever."""
-    stopped = threading.Event()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    """An event that SIGINT, SIGTERM and SIGHUP set, of which a second one ends the process as ever."""
+    stopped, first_s = threading.Event(), float("inf")
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *STOP_SIGNALS)}
+    if before[signal.SIGHUP] is signal.SIG_IGN:  # as nohup has it
+        del before[signal.SIGHUP]
 
     def stop(number: int, _: object) -> None:
-        stopped.set()
-        signal.signal(number, before[signal.Signals(number)])
+        nonlocal first_s
+        if not stopped.is_set():
+            first_s = time.monotonic()
+            stopped.set()
+        elif number == signal.SIGINT or time.monotonic() - first_s > SAME_STOP_S:
+            signal.signal(number, before[signal.Signals(number)])
+            signal.raise_signal(number)
 
     for number in before:
         signal.signal(number, stop)

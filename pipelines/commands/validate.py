@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from inference.endpoint import is_embedded
+from inference.endpoints.official_client import official_client_note
 from inference.errors import CallError
 from inference.models import Models
 from inference.runtime import runtime
@@ -20,6 +21,7 @@ from pipelines.running.job_check import check_job
 from pipelines.running.plan import Plan, RunArguments, check_wiring, make_plan
 from pipelines.running.runner import pipeline_options
 from pipelines.running.sampling import sample_records
+from pipelines.running.workers import runner_line
 from prompts.loader import load_prompt
 from schemas.question_text import user_text
 from schemas.text import counted, say
@@ -30,13 +32,15 @@ MAX_PROBLEMS = 8
 
 def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     """Print what a run would be made of and whether it can be done; returns the exit code."""
-    check_job(pipeline_options(beam_options))
+    options = pipeline_options(beam_options)
+    check_job(options)
     plan = make_plan(
         RunArguments(parsed.pipeline, parsed.input, ".", parsed.config, parsed.overrides, beam_options=beam_options)
     )
     check_questions(plan.input, plan.settings.input)
     ends = check_wiring(plan).ends
     say(f"pipeline: {plan.recipe.name}")
+    say(runner_line(options))
     total = count_records(plan.context.sources)
     say(f"input: {plan.input.name}, {'unknown number of records' if total is None else counted(total, 'record')}")
     usable = _look_at_records(plan, total)
@@ -51,6 +55,8 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         except (CallError, ValueError) as error:
             health, healthy = f"NOT READY: {error}", False
         say(f"endpoint {name} ({', '.join(roles)}): {health}")
+        if note := runtime().submit(_official_note(plan, roles[0])).result() if healthy else "":
+            say(f"note: {name}: {note}")
     problems, notes = check_capabilities(plan.recipe, plan.models, media)
     found = check_judge(plan.models, scan_answers(plan.context.sources, plan.settings.input), ends.rl is not None)
     problems, notes = problems + found[0], notes + found[1]
@@ -101,6 +107,12 @@ def _look_at_records(plan: Plan, total: int | None) -> bool:
             for line in user_text(question, form).splitlines():
                 say(f"  {line}")
     return bool(sample.drafts)
+
+
+async def _official_note(plan: Plan, role: str) -> str:
+    """What OpenAI's own client has to say against a server that is compatible with OpenAI's; "" where nothing."""
+    settings = plan.models.endpoint(role)
+    return await official_client_note(settings) if settings.kind == "openai" else ""
 
 
 async def _check(plan: Plan, role: str) -> str:

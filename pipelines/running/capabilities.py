@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from inference.preflight import unfit_for
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
 from schemas.answers.registry import ANSWER_TYPES, evident_type
@@ -90,7 +91,7 @@ def _is_video(medium: object) -> bool:
 
 def check_capabilities(recipe: Recipe, models: ModelsSettings, scan: MediaScan) -> tuple[list[str], list[str]]:
     """What an endpoint must do and cannot, and what is worth knowing all the same; one line each."""
-    problems, notes = [], []
+    problems, notes = unfit_for(models, recipe.asks), list[str]()
     if scan.videos:
         try:
             require_extra("video", "reading clips", *CLIP_MODULES)

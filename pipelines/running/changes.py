@@ -17,7 +17,7 @@ def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool 
 
     ``other_input`` says that the input is another, whatever its name.
 
-    None where there is none. Its outputs are to be kept where anything differs. Raises
+    None where there is none. Its outputs are to be kept where it has rows and anything differs. Raises
     :class:`publishing.figures.InspectError` where its config is damaged.
     """
     try:
@@ -40,7 +40,7 @@ def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool 
     if other_input and old.input == summary.input:
         changed.append(("input", old.input, f"{summary.input}, with another content"))
     rows = (old.counts.sft, old.counts.rl)
-    kept = bool(changed) or rows != (summary.counts.sft, summary.counts.rl)
+    kept = any(rows) and (bool(changed) or rows != (summary.counts.sft, summary.counts.rl))
     return ReplacedFigures(old.finished, *rows, tuple(changed), kept)
 
 

@@ -45,6 +45,8 @@ class Figures:
         labels: by scorer the pairs of labels that two judges gave, with their numbers.
         refused: whether the budget ended a record, or an element of a sample.
         forecast: sums over the ends (:func:`pipelines.running.forecast.forecast_text`).
+        truncated: by role and stage of which replies were cut off: how many there are of all, how many were cut off,
+            and the largest budget of tokens among these.
         unbalanced: what the conservation law says against it; "" where every record is accounted for.
     """
 
@@ -58,6 +60,7 @@ class Figures:
     refused: bool = False
     forecast: Mapping[str, float] = field(default_factory=dict)
     unbalanced: str = ""
+    truncated: Mapping[RoleStage, tuple[int, int, int]] = field(default_factory=dict)
 
     def seen(self, stage: str) -> int:
         """How many records entered a stage."""
@@ -110,6 +113,7 @@ def figures_of(job: Job, samples: frozenset[str]) -> Figures:
             refused or any(each["reason"] == BUDGET for each in job.side),
             _forecast(db),
             _unbalanced(db, read),
+            {(role, stage): tuple(numbers) for role, stage, *numbers in db.execute(_TRUNCATED).fetchall()},
         )
 
 
@@ -146,6 +150,16 @@ _TAKEN_OVER = """
 WITH replies AS (SELECT unnest(keys) AS key, unnest(taken_from) AS run FROM calls WHERE len(taken_from) > 0),
 named AS (SELECT min(run) AS run FROM replies WHERE run != '' GROUP BY key)
 SELECT run, count(*) FROM named GROUP BY 1 ORDER BY 2 DESC, 1
+"""
+# A reply that was cut off and then asked for with a larger budget is whole: another call of the same key has it.
+_TRUNCATED = """
+WITH found AS (
+    SELECT role, stage, key, bool_and(list_contains(truncated, key)) AS is_truncated, max(max_tokens) AS max_tokens
+    FROM (SELECT role, stage, unnest(keys) AS key, truncated, max_tokens FROM calls)
+    WHERE (role, stage) IN (SELECT (role, stage) FROM calls WHERE len(truncated) > 0) GROUP BY ALL
+)
+SELECT role, stage, count(*), count(*) FILTER (is_truncated), max(max_tokens) FILTER (is_truncated)
+FROM found GROUP BY 1, 2 HAVING bool_or(is_truncated) ORDER BY 1, 2
 """
 _FORECAST = """
 WITH own AS (

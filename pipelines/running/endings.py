@@ -14,7 +14,7 @@ from schemas.errors import UserError, causes
 from schemas.text import without_password
 
 _BEAMS_WORDS = re.compile(r" \[while running '[^']*'\]$")
-_JAVA_FRAME = re.compile(r"\s*(at )?[\w.$/<>]+\([\w$]+\.java:\d+\)$|\s*\.\.\. \d+ more$")
+_JAVA_FRAME = re.compile(r"\s*(at )?[\w.$/<>]+\([\w$]+\.(java|scala):\d+\)$|\s*\.\.\. \d+ more$")
 """A line below what an engine in Java says: where it was in its own code."""
 _DISK_FULL = re.compile(r"\[Errno (28|122)\]|No space left on device|database or disk is full|Disk quota exceeded")
 """What Python, SQLite and the engines, whose errors come as text, say of a disk that takes no more."""

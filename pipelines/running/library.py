@@ -37,8 +37,9 @@ def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
     """Run a pipeline, as ``beam run`` does, and open the run.
 
     ``arguments`` are those of :class:`pipelines.running.plan.RunArguments`, such as ``config``, ``overrides``
-    (``["difficulty.high=0.8"]``), ``limit``, ``cache``, ``fresh``, ``target_sft`` and ``beam_options``. Raises
-    :class:`schemas.errors.UserError` for a user's mistake and for an endpoint that does not serve,
+    (``["difficulty.high=0.8"]``), ``limit``, ``cache``, ``fresh``, ``target_sft``, ``replace`` and ``beam_options``.
+    Raises :class:`schemas.errors.UserError` for a user's mistake, for an endpoint that does not serve, and for a run
+    that keeps no rows where a finished one has some and ``replace`` is not set,
     :class:`pipelines.running.errors.RunPaused` where a server stayed away and the same call goes on later, and
     :class:`pipelines.running.errors.ConservationError` for a run whose counts differ.
     """

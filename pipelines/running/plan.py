@@ -34,7 +34,8 @@ from stages.sources.registry import format_of
 @dataclass(frozen=True)
 class RunArguments:
     """What the command line says of a run. ``fresh`` uses no reply that was asked for before this command
-    (:mod:`pipelines.running.freshness`); ``measure`` counts what each record takes, for a preview's forecast.
+    (:mod:`pipelines.running.freshness`); ``measure`` counts what each record takes, for a preview's forecast;
+    ``replace`` lets a run that keeps no rows take the place of one that has some.
     """
 
     pipeline: str
@@ -50,6 +51,7 @@ class RunArguments:
     budget: RunBudget = field(default_factory=RunBudget)
     measure: bool = False
     fresh: bool = False
+    replace: bool = False
 
 
 @dataclass(frozen=True)
@@ -229,6 +231,7 @@ def check_plan(plan: Plan, arguments: RunArguments) -> None:
     """
     options = pipeline_options(arguments.beam_options)
     local = is_local(options)
+    arguments.budget.check_prices(plan.models_asked)
     if (served := kinds_to_serve(plan.models_asked)) and not local:
         raise OptionError(f"the endpoint kind {served[0]} starts a server on this machine only: drop --runner")
     if local:  # else the packages are needed on the workers, which cannot be seen from here

@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -25,7 +26,10 @@ from pipelines.running.failures import check_failures, check_records, most_frequ
 from pipelines.running.following import follow
 from pipelines.running.forecast import count_records
 from pipelines.running.freshness import FreshnessError, fresh_since
+from pipelines.running.interrupts import is_interrupt
 from pipelines.running.job_check import check_job, is_dry_run
+from pipelines.running.kept_rows import check_kept
+from pipelines.running.last_replies import await_last_replies
 from pipelines.running.loading import PipelineError, recipe_file
 from pipelines.running.outputs import write_ends
 from pipelines.running.plan import Plan, RunArguments, check_cache, check_plan, make_plan, wire
@@ -34,8 +38,9 @@ from pipelines.running.run_folder import SPOOL
 from pipelines.running.runner import OptionError, choose_runner, pipeline_options
 from pipelines.running.spending import Spending
 from pipelines.running.telling import Made, telling
+from pipelines.running.truncation import truncated_replies
 from pipelines.running.waves import Wave, first_share, next_share, threshold
-from pipelines.running.workers import is_local
+from pipelines.running.workers import is_local, runner_line
 from pipelines.shipping.ship import shipped
 from prompts.loader import load_prompt
 from publishing.blind_baseline import blind_baseline
@@ -47,6 +52,7 @@ from schemas.config import config_sha256, to_toml
 from schemas.revision import code_revision
 from schemas.run_summary import TRAINING_SETS, AnsweredFigures, RunSummary, StageFigures, TargetFigures
 from schemas.storage import is_remote
+from schemas.text import say
 from stages.draw_questions import Draw
 from stages.plumbing.metrics import clear_board
 from stages.plumbing.recipe import Recipe, RunContext, unchecked
@@ -72,6 +78,7 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
         plan.folder.prepare(plan.input.name, plan.input.fingerprint, arguments.resume, arguments.fresh)
         clear_board()
         spending = Spending(plan.folder.root, plan.folder.bring_notes)
+        say(runner_line(options), file=sys.stderr)
         with telling(plan, spending, arguments.output) as made:
             return _execute(plan, arguments, is_local(options), spending, made)
 
@@ -101,6 +108,8 @@ def _execute(plan: Plan, arguments: RunArguments, local: bool, spending: Spendin
         summary = made.summary = replace(summary, details=details, blind=blind, warnings=warnings)
         check_records(summary)
         check_failures(plan.recipe, summary, staging, plan.settings.max_failed)
+        if not arguments.replace:
+            check_kept(plan.folder.root, arguments.output, summary)
         replaced = replaced_by(plan.folder.root, summary, config, (staging / RUN_MARKER).exists())
         summary = replace(summary, replaced=replaced)
         (staging / "config.toml").write_text(config, "utf-8")
@@ -159,8 +168,10 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
         try:
             with show_progress(plan.recipe, *_shown(plan, draw, len(before) + 1)):
                 follow(pipeline, options, local)
-        except Exception as error:
-            if (stop := stop_of(error)) is not None:
+        except BaseException as error:
+            if is_interrupt(error):
+                await_last_replies(models)
+            elif isinstance(error, Exception) and (stop := stop_of(error)) is not None:
                 raise stop from error
             raise
         finally:
@@ -219,6 +230,7 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
         sets=tuple(name for name in TRAINING_SETS if (plan.folder.staging / name).is_dir()),
         stages=stage_figures(recipe, figures),
         ledger=ledger(figures.asked, paid),
+        truncated=truncated_replies(figures.truncated, plan),
         judges=agreements(figures.labels),
         roles={role: plan.models.endpoint(role).model for role in plan.roles},
         answered=_answered(plan, figures),

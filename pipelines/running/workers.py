@@ -3,14 +3,17 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, PortableOptions, StandardOptions
 
 from pipelines.running.runner import OptionError
 from schemas.storage import is_remote
+from schemas.text import counted, without_password
 
 LOCAL_RUNNERS = ("directrunner", "fnapirunner", "bundlebaseddirectrunner")
 CLOUD_RUNNERS = ("dataflowrunner",)
 """Their workers see no folder of this machine. Those of other engines may."""
+_PLACES = {"sparkrunner": "spark_master_url", "flinkrunner": "flink_master", "dataflowrunner": "region"}
+"""The option that says where a runner's workers are, unless a job server has been named."""
 
 
 def runner_name(options: PipelineOptions) -> str:
@@ -26,6 +29,20 @@ def runner_name(options: PipelineOptions) -> str:
 def is_local(options: PipelineOptions) -> bool:
     """Whether all workers run on this machine."""
     return runner_name(options) in ("", *LOCAL_RUNNERS)
+
+
+def runner_line(options: PipelineOptions) -> str:
+    """The runner that a run takes, and where its workers are or who is asked for them: a line for the user."""
+    named = options.view_as(StandardOptions).runner
+    if is_local(options):
+        direct = options.view_as(DirectOptions)
+        number = direct.direct_num_workers
+        workers = counted(number, "worker") if number else "a worker for each core"
+        return f"runner: {named or 'this machine'}, {workers} ({direct.direct_running_mode})"
+    endpoint = options.view_as(PortableOptions).job_endpoint
+    option = _PLACES.get(runner_name(options), "")
+    place = f"job server {endpoint}" if endpoint else options.get_all_options().get(option)
+    return without_password(f"runner: {named}, {place}" if place else f"runner: {named}")
 
 
 def see_no_disk(options: PipelineOptions) -> bool:

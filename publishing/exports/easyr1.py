@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from publishing.exports.base import ExportFormat, ExportRow, Target
+from publishing.exports.client import reward_client
 from publishing.exports.records import IMAGES
 from publishing.exports.writers import ParquetWriter, Record, embedded
 from schemas.arrow import hub_schema
@@ -29,4 +30,5 @@ EASYR1 = ExportFormat(
     name="easyr1",
     does="Parquet for EasyR1, whose answer is the reference that its reward function is given",
     open={"rl": open_rl},
+    beside=reward_client,
 )

@@ -9,6 +9,7 @@ questions are asked in several streams is refused.
 from pathlib import Path
 
 from publishing.exports.base import ExportFormat, ExportRow, Target
+from publishing.exports.client import reward_client
 from publishing.exports.streams import whole_groups_only
 from publishing.exports.writers import LinesWriter, Record
 
@@ -32,5 +33,6 @@ OPENRLHF = ExportFormat(
     name="openrlhf",
     does="prompts for OpenRLHF, whose label is the reference that its remote reward is sent",
     open={"rl": open_rl},
+    beside=reward_client,
     check=whole_groups_only("OpenRLHF"),
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from publishing.exports.base import ExportFormat, ExportRow, Target
+from publishing.exports.client import reward_client
 from publishing.exports.records import IMAGES, TURNS_WITH_MARKS
 from publishing.exports.writers import ParquetWriter, Record, embedded
 from publishing.rewards.reference import COLUMN
@@ -40,4 +41,5 @@ SWIFT = ExportFormat(
     name="swift",
     does="Parquet for ms-swift's SFT and GRPO",
     open={"sft": open_sft, "rl": open_rl},
+    beside=reward_client,
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from publishing.exports.base import ExportFormat, ExportRow, Target
+from publishing.exports.client import reward_client
 from publishing.exports.records import IMAGES, TURNS_IN_PARTS, in_parts
 from publishing.exports.writers import ParquetWriter, Record, embedded
 from publishing.rewards.reference import COLUMN
@@ -60,4 +61,5 @@ TRL = ExportFormat(
     name="trl",
     does="prompts and completions for TRL's SFTTrainer, and prompts with a reference for its GRPOTrainer",
     open={"sft": open_sft, "rl": open_rl},
+    beside=reward_client,
 )

@@ -13,7 +13,7 @@ from publishing.hub.errors import PublishError
 from publishing.hub.shards import Change
 from schemas.run_summary import RunSummary
 
-PRIVATE = ("replaced", "taken_over", "paid", "forecast", "details", "budget", "wall_s")
+PRIVATE = ("replaced", "taken_over", "paid", "forecast", "details", "truncated", "budget", "wall_s")
 """What ``run.json`` says that concerns its maker alone, or quotes records that were rejected."""
 COSTS = ("cost_usd", "worth_usd")
 PROBLEMS = "problems"

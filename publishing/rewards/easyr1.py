@@ -5,15 +5,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from publishing.rewards.plugin import NAN, number_of, scored_texts
+from publishing.rewards.plugin import figures, number_of, scored_texts
+from rewards.scorers import format, outcome
 from trainer.reward import Scored
 
 
 def compute_score(
     reward_inputs: Sequence[Mapping[str, Any]] | Mapping[str, Any], config: str = "", **_: Any
 ) -> list[dict[str, float]] | dict[str, float]:
-    """Returns ``overall``, ``format`` and ``accuracy``, the outcome, of each input; the latter two are NaN where they
-    were not given, so that EasyR1's lists of them stay beside its responses.
+    """Returns ``overall`` of each input, with its outcome and its format as
+    :func:`publishing.rewards.plugin.figures`: EasyR1 takes their means.
 
     One input alone, as with ``reward_type: sequential``, gives one result. ``config`` comes from
     ``reward_function_kwargs``. Raises as :func:`publishing.rewards.verl.compute_score` does.
@@ -27,9 +28,4 @@ def compute_score(
 
 
 def _fields(config: str, scored: Scored) -> dict[str, float]:
-    form = scored.value("format")
-    return {
-        "overall": number_of(config, scored),
-        "format": NAN if form is None else form,
-        "accuracy": NAN if scored.outcome is None else scored.outcome,
-    }
+    return {"overall": number_of(config, scored), **figures((outcome.NAME, format.NAME), scored)}

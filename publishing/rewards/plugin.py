@@ -10,8 +10,6 @@ from publishing.rewards.settings import load_reward_settings
 from schemas.errors import UserError
 from trainer.reward import Scored
 
-NAN = float("nan")
-
 
 class Unscored(RuntimeError):
     """A response of which nothing could be said, in a trainer that has no way to leave it out."""
@@ -33,11 +31,20 @@ os.register_at_fork(after_in_child=_forget)
 
 def reward_of(config: str) -> RowReward:
     """The process's one reward for a config, a bundled name, or "" for what the environment names; trainers ask for it
-    from several threads. Raises :class:`schemas.errors.UserError`.
+    from several threads.
+
+    When it is first asked for, the endpoints of all its roles are looked at. Raises
+    :class:`schemas.errors.UserError`, such as :class:`inference.preflight.NotServed`.
     """
     with _lock:
         if config not in _rewards:
-            _rewards[config] = RowReward(load_reward_settings(config))
+            reward = RowReward(load_reward_settings(config))
+            try:
+                reward.check_endpoints()
+            except UserError:
+                reward.close()
+                raise
+            _rewards[config] = reward
         return _rewards[config]
 
 
@@ -80,7 +87,15 @@ def number_of(config: str, scored: Scored) -> float:
     raise Unscored(f"a response is unscored ({why}): set unscored to what it counts, or leave out such rows")
 
 
-def shown(config: str, scored: Scored) -> dict[str, float]:
-    """The outcome and the other verdicts that say how training goes, always the same names; NaN where unscored."""
-    names = reward_of(config).recipe.shown
-    return {name: NAN if (value := scored.value(name)) is None else value for name in names}
+def figures(names: Sequence[str], scored: Scored) -> dict[str, float]:
+    """The verdicts of these names as finite numbers under the same keys for every response, for trainers that take the
+    keys of the first response for those of all, and the mean of each.
+
+    ``NAME_or_0`` is the verdict's value, 0 where there is none; ``NAME_scored`` is 1 or 0: whether there is one. The
+    mean of the first over the mean of the second is the mean of the values that there are.
+    """
+    found: dict[str, float] = {}
+    for name in names:
+        value = scored.value(name)
+        found |= {f"{name}_or_0": value or 0.0, f"{name}_scored": float(value is not None)}
+    return found

@@ -20,14 +20,17 @@ class BadReference(UserError):
 
 @dataclass(frozen=True)
 class RowReference:
-    """The row ``id`` of the run in the folder ``run``, asked of a model of that ``family``; ``answer`` is the gold one.
+    """The row ``id`` of the run in the folder ``run``, asked of a model of that ``family``.
+
+    ``answer`` is the gold one, by which a reference to another state of the run is found out; None where it is not
+    said, as by a client that names a row by its id alone.
 
     ``family`` is a name of :mod:`inference.families.registry`; ``plain`` writes pixels of the original image.
     ``stream`` is the one that the row was asked in, of a row that is asked in several (iVGR §3.2); "" of all others.
     """
 
     id: str
-    answer: str
+    answer: str | None
     run: str
     family: str
     stream: str = ""

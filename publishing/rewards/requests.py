@@ -141,7 +141,7 @@ def _reference(item: Mapping[str, Any], number: int) -> RowReference:
             if not isinstance(value, str):
                 raise BadRequest(f'its "{name}" is no text', number)
             _checked(value, name, number)
-        return RowReference(answer="", **fields)
+        return RowReference(answer=None, **fields)
     try:
         found = read_reference(given) if isinstance(given, str) else reference_of(given, str(given))
     except BadReference as error:

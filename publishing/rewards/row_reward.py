@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from inference.preflight import Health
 from publishing.rewards.reference import BadReference, RowReference
 from publishing.rewards.settings import RemoteRewardSettings
 from rewards.scorers.outcome import needs_judge
@@ -66,14 +67,17 @@ class Call:
 class RowReward:
     """Scores responses to rows of runs. Any number of threads may share one.
 
-    ``runs`` are folders by name, as in the settings: where there are any, no other is read. Raises ConfigError and
-    :class:`schemas.extras.MissingExtra` for a reward that cannot be had.
+    ``runs`` are folders by name, as in the settings: where there are any, no other is read. ``fails_fast`` is that of
+    :class:`trainer.reward.Reward`. Raises ConfigError and :class:`schemas.extras.MissingExtra` for a reward that cannot
+    be had.
     """
 
-    def __init__(self, settings: RemoteRewardSettings, runs: Mapping[str, Path] | None = None) -> None:
+    def __init__(
+        self, settings: RemoteRewardSettings, runs: Mapping[str, Path] | None = None, fails_fast: bool = False
+    ) -> None:
         self.settings = settings
         self.recipe = settings.reward.make_recipe()
-        self._reward = Reward(settings.reward, settings.home)
+        self._reward = Reward(settings.reward, settings.home, fails_fast)
         self._reads_text = reads_text(settings.reward)
         self._folders = dict(runs or {}) | {name: local_copy(folder) for name, folder in settings.runs.items()}
         self._runs: dict[Path, Shards] = {}
@@ -94,6 +98,14 @@ class RowReward:
         """
         shards = self._shards(self._folder(name))
         return len(shards), check_judge(self.settings.reward, shards)
+
+    def check_endpoints(self) -> None:
+        """Raises :class:`inference.preflight.NotServed` as :meth:`trainer.reward.Reward.check_endpoints` does."""
+        self._reward.check_endpoints()
+
+    async def health(self) -> tuple[Health, ...]:
+        """The endpoints of the recipe's roles, looked at now; on the event loop of :mod:`inference.runtime`."""
+        return await self._reward.health()
 
     def score(self, answers: Sequence[Answer], is_step: bool = True) -> list[Scored]:
         """The score of each answer, in their order. ``is_step``: they are the responses of a step, or at least of all
@@ -178,6 +190,10 @@ class RowReward:
         """
         key = self._folder(reference.run), reference.id
         ready = self._ready(*key)
+        gold = ready.question.answer
+        if reference.answer not in (None, gold):
+            said = f"has the answer {reference.answer!r:.80} in its reference, and {gold!r:.80} in its run"
+            raise BadReference(f"the row {reference.id!r:.80} {said}: export the run again")
         named = reference.stream
         streams = [stream for stream, _ in ready.row.streams]
         if named and named not in streams:

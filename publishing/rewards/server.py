@@ -4,7 +4,9 @@
     /score       {"recipe": "argos", "scores": [{"id", "reward", "outcome", "verdicts"}, …]}
                  where verdicts are {NAME: {"value", "reason"}, …}; a value is null where nothing could be said
     /get_reward  {"rewards": […], "scores": [outcomes], "extra_logs": {}}
-    /health      {"status": "ok", "recipe", "rows", "scoring", "waiting", "scored", "held_bytes"}
+    /health      {"status", "roles": {ROLE: "ready" or why not}, "recipe", "rows", "scoring", "waiting", "scored",
+                 "held_bytes"}; the status is "ready" or "unready", the latter with HTTP 503
+    /health/live {"status": "live"}: the server runs, whatever its judges do
     else         {"error": {"type", "message", "item"}}     with a status that is no success
 
 It has an event loop of its own, so that it answers while a long response is being read, and scores on that of
@@ -14,24 +16,29 @@ slowest of another one. What was begun is finished, and its replies are kept, al
 longer.
 
 A judge that does not answer is an error and never a number: the client asks again, and what was answered comes from the
-cache.
+cache. Every few seconds the endpoints are looked at. While one is away, whatever needs it is answered with an error at
+once, and what does not is scored.
 """
 
 import asyncio
+import contextlib
 import hmac
 import logging
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from inference.preflight import Health
 from inference.runtime import runtime
 from publishing.rewards.requests import BadRequest, Request, read_get_reward, read_score
 from publishing.rewards.row_reward import BadAnswer, Call, RowReward
 from schemas.config import ConfigError
 from schemas.errors import UserError
+from schemas.text import say
 from trainer.reward import JudgesDown, Scored
 
 _log = logging.getLogger(__name__)
@@ -45,6 +52,8 @@ IDLE_S = 60.0
 """How long a connection may stand open on which no request begins, or its head does not end."""
 RETRY_AFTER_S = 5
 """What a client is told to wait while a judge is away."""
+LOOK_EVERY_S = 2.0
+"""How often the endpoints of the recipe's roles are looked at."""
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
@@ -106,6 +115,7 @@ class RewardServer:
         self._scoring = asyncio.Semaphore(bounds.max_scoring)
         self._at_once = self._waiting = self._scored = self._held_bytes = 0
         self._tasks: set[asyncio.Task[list[Scored]]] = set()
+        self._health: tuple[Health, ...] | None = None
 
     def app(self) -> web.Application:
         """The routes, with their errors as JSON."""
@@ -113,6 +123,8 @@ class RewardServer:
         app.router.add_post("/score", self._post_score)
         app.router.add_post("/get_reward", self._post_get_reward)
         app.router.add_get("/health", self._get_health)
+        app.router.add_get("/health/live", self._get_live)
+        app.cleanup_ctx.append(self._looking)
         app.on_cleanup.append(self._finish)
         return app
 
@@ -140,7 +152,46 @@ class RewardServer:
     async def _get_health(self, _: web.Request) -> web.Response:
         counts = {"rows": self._rows, "scoring": self._at_once, "waiting": self._waiting, "scored": self._scored}
         counts["held_bytes"] = self._held_bytes
-        return web.json_response({"status": "ok", "recipe": self._reward.recipe.name, **counts})
+        roles = {role: _state(each) for each in self._health or () for role in each.roles}
+        is_ready = self._health is not None and all(each.fault is None for each in self._health)
+        state = {"status": "ready" if is_ready else "unready", "roles": roles, "recipe": self._reward.recipe.name}
+        headers = None if is_ready else {"Retry-After": str(RETRY_AFTER_S)}
+        return web.json_response(state | counts, status=200 if is_ready else 503, headers=headers)
+
+    async def _get_live(self, _: web.Request) -> web.Response:
+        return web.json_response({"status": "live"})
+
+    async def _looking(self, _: web.Application) -> AsyncIterator[None]:
+        """Looks at the endpoints from the server's start, before it takes requests, to its end."""
+        await self._look()
+        task = asyncio.create_task(self._look_on())
+        yield
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    async def _look_on(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            await self._look()
+
+    async def _look(self) -> None:
+        try:
+            found = await asyncio.wrap_future(runtime().submit(self._reward.health()))
+        except Exception:  # a defect: what was seen last no longer holds
+            _log.exception("the endpoints cannot be looked at")
+            self._health = None
+        else:
+            self._tell_changes(found)
+            self._health = found
+
+    def _tell_changes(self, found: tuple[Health, ...]) -> None:
+        before = {each.name: each.said for each in self._health or ()}
+        for each in found:
+            if each.said and not before.get(each.name):
+                say(f"beam: {each.said}", file=sys.stderr)
+            elif before.get(each.name) and not each.said:
+                say(f"beam: endpoint {each.name} ({', '.join(each.roles)}) is back", file=sys.stderr)
 
     async def _answered(self, request: web.Request, parse: Callable[[bytes], Request]) -> tuple[Request, list[Scored]]:
         """The request with its scores. Raises Refused."""
@@ -257,6 +308,11 @@ class RewardServer:
         except Exception as error:  # a defect: the client is told that there is no score, and we are told where
             _log.exception("a request failed")
             return Refused(500, "internal", f"{type(error).__name__}; the server's own output says more").response()
+
+
+def _state(health: Health) -> str:
+    """``ready``, or the kind of its fault: no more of it is for everyone who asks."""
+    return "ready" if health.fault is None else health.fault.failure.value
 
 
 def _plain(scored: Scored) -> dict[str, Any]:

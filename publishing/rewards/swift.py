@@ -10,7 +10,7 @@ import importlib.util
 from collections.abc import Sequence
 from typing import Any
 
-from publishing.rewards.plugin import number_of, scored_texts
+from publishing.rewards.plugin import number_of, reward_of, scored_texts
 from publishing.rewards.reference import COLUMN
 from publishing.rewards.row_reward import BadAnswer
 
@@ -19,10 +19,13 @@ REGISTRIES = ("swift.rewards", "swift.plugin")
 
 
 class Verified:
-    """The reward; its config is the one that the environment names. swift makes it with the arguments of the run."""
+    """The reward; its config is the one that the environment names. swift makes it with the arguments of the run, when
+    the endpoints of all roles are looked at: raises as :func:`publishing.rewards.plugin.reward_of` does.
+    """
 
     def __init__(self, args: object = None, **_: Any) -> None:
         self.args = args
+        reward_of("")
 
     def __call__(self, completions: Sequence[str], **columns: Any) -> list[float]:
         """Returns the reward of each completion. Raises as :func:`publishing.rewards.verl.compute_score` does."""

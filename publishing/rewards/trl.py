@@ -18,7 +18,11 @@ RewardFunction = Callable[..., list[float | None]]
 
 
 def reward_funcs(config: str = "") -> list[RewardFunction]:
-    """Returns the reward functions for a config, a bundled name, or "" for what the environment names."""
+    """Returns the reward functions for a config, a bundled name, or "" for what the environment names.
+
+    The endpoints of all roles are looked at: raises as :func:`publishing.rewards.plugin.reward_of` does.
+    """
+    reward_of(config)
 
     def verified(completions: Sequence[Completion], **columns: Any) -> list[float | None]:
         return rewards(config, completions, columns)

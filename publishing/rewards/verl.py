@@ -8,7 +8,7 @@ manager lists of them, under names in the plural.
 from collections.abc import Sequence
 from typing import Any
 
-from publishing.rewards.plugin import number_of, scored_texts, shown
+from publishing.rewards.plugin import figures, number_of, reward_of, scored_texts
 from trainer.reward import Scored
 
 
@@ -23,11 +23,12 @@ def compute_score(
     config: str = "",
     **_: Any,
 ) -> dict[str, float] | list[dict[str, float]]:
-    """Returns ``score`` with the verdicts that say how training goes, NaN where one was not given.
+    """Returns ``score`` with the verdicts that say how training goes (:func:`publishing.rewards.plugin.figures`).
 
-    verl takes the names of the first response for those of all. ``config`` comes from ``reward_kwargs``. The row's
-    reference is ``ground_truth``; ``data_source`` and ``extra_info`` are not needed. Raises
-    :class:`publishing.rewards.plugin.Unscored` and what :func:`publishing.rewards.plugin.scored_texts` raises.
+    verl takes the names of the first response for those of all (``agent_loop.py``: a KeyError where one is missing) and
+    their means (``metric_utils.py``: a NaN makes the mean NaN, a None ends the validation). ``config`` comes from
+    ``reward_kwargs``. The row's reference is ``ground_truth``; ``data_source`` and ``extra_info`` are not needed.
+    Raises :class:`publishing.rewards.plugin.Unscored` and what :func:`publishing.rewards.plugin.scored_texts` raises.
     """
     if solution_strs is not None:
         given = [] if ground_truths is None else list(ground_truths)
@@ -40,4 +41,4 @@ def compute_score(
 
 
 def _fields(config: str, scored: Scored) -> dict[str, float]:
-    return {"score": number_of(config, scored), **shown(config, scored)}
+    return {"score": number_of(config, scored), **figures(reward_of(config).recipe.shown, scored)}

@@ -60,13 +60,19 @@ class Argos(Recipe):
         total = sum(weights.get(name, 0.0) for name in (outcome.NAME, spatial.NAME, reasoning.NAME))
         return 1.0 - weights.get(spatial.NAME, 0.0) / total if pointable and gold_count(question) != 0 else 1.0
 
+    @property
+    def runs(self) -> Sequence[Scorer]:
+        """See :class:`rewards.recipes.base.Recipe`."""
+        return tuple(scorer for scorer in self.scorers if scorer.name not in self._skip)
+
+    @property
+    def _skip(self) -> tuple[str, ...]:
+        return (*self.settings.skip, counting.NAME)
+
     def check_served(self, roles: Collection[str]) -> None:
         """See :class:`rewards.recipes.base.Recipe`."""
-        if (
-            spatial.NAME not in self.settings.skip
-            and "detector" not in roles
-            and not {"pointer", "segmenter"} <= {*roles}
-        ):
+        finds_objects = "detector" in roles or {"pointer", "segmenter"} <= {*roles}
+        if spatial.NAME not in self.settings.skip and not finds_objects:
             raise ConfigError(
                 "reward.roles.detector must name an endpoint: points are checked with it; or leave that out: "
                 f'reward.options.skip = ["{spatial.NAME}"]'
@@ -79,4 +85,4 @@ class Argos(Recipe):
         """
         judging = [scorer for scorer in self.scorers if not scorer.is_grounding]
         absent = [s.name for s in judging for a in s.asks if a.required and a.role not in case.served.roles]
-        return replace(self.settings, skip=(*self.settings.skip, counting.NAME, *absent))
+        return replace(self.settings, skip=(*self._skip, *absent))

@@ -102,9 +102,16 @@ class Recipe(Protocol):
     learns: ClassVar[bool] = False
     samples_by_reward: ClassVar[bool] = False
 
+    settings: Any
+
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """What each response of one question's group earned, in order. Raises BudgetUsedUp."""
         ...
+
+    @property
+    def full_reward(self) -> float:
+        """What a response earns that is right in everything."""
+        return 1.0
 
     @classmethod
     def blind_share(
@@ -116,6 +123,11 @@ class Recipe(Protocol):
         are taken to be content. ``settings`` are of the type ``Settings``, None its defaults.
         """
         return 1.0
+
+    @property
+    def runs(self) -> Sequence[Scorer]:
+        """The scorers that it may run: what they ask is looked at before the first response is scored."""
+        return ()
 
     def check_served(self, roles: Collection[str]) -> None:
         """Raises ConfigError where it could not score what it is there for with endpoints for these roles."""

@@ -14,6 +14,7 @@ from rewards.case import Case
 from rewards.form import DIRECT_FORM
 from rewards.recipes.base import Earned, Memory, Recipe, verdicts_of
 from rewards.registry import scorers_named
+from rewards.scorer import Scorer
 from rewards.scorers import format, outcome
 from rewards.scorers.tool_calls import (
     ToolCallSettings,
@@ -40,6 +41,11 @@ class CodeDance(Recipe):
     compares: ClassVar[bool] = True
 
     settings: ToolCallSettings
+
+    @property
+    def runs(self) -> Sequence[Scorer]:
+        """See :class:`rewards.recipes.base.Recipe`."""
+        return scorers_named(outcome.NAME, format.NAME)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """See :class:`rewards.recipes.base.Recipe`."""

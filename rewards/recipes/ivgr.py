@@ -17,6 +17,7 @@ from rewards.case import GROUNDED, TEXTUAL, Case
 from rewards.form import BOXED_FORM, TEXTUAL_FORM, Form
 from rewards.recipes.base import Earned, Judged, Memory, Recipe, Reference, verdict_of, verdicts_of
 from rewards.registry import scorers_named
+from rewards.scorer import Scorer
 from rewards.scorers import boxes, consistency, format, outcome
 from rewards.scorers.consistency import MIN_BOX_SCORE, consistency_scorer, is_reference
 from schemas.config import OneOf, settings
@@ -62,6 +63,11 @@ class Ivgr(Recipe):
 
     settings: IvgrSettings
 
+    @property
+    def runs(self) -> Sequence[Scorer]:
+        """See :class:`rewards.recipes.base.Recipe`."""
+        return scorers_named(outcome.NAME, format.NAME, consistency.NAME)
+
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """See :class:`rewards.recipes.base.Recipe`."""
         cases = [replace(case, form=_FORMS.get(case.context.stream, TEXTUAL_FORM)) for case in cases]
@@ -81,6 +87,12 @@ class Ivgr(Recipe):
         for index, verdict in zip(textual, agreed, strict=True):
             earned[index] = self._of(textual_stream, (*shared[index], verdict))
         return earned
+
+    @property
+    def full_reward(self) -> float:
+        """The weights of the grounded stream's terms; see the base."""
+        weights = self.settings.weights
+        return weights.outcome_weight + weights.format_weight + weights.boxes_weight
 
     @classmethod
     def blind_share(

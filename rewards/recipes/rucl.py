@@ -16,6 +16,7 @@ from rewards.curriculum import (
 )
 from rewards.recipes.base import Earned, Judged, Memory, Recipe, verdicts_of
 from rewards.registry import scorers_named
+from rewards.scorer import Scorer
 from rewards.scorers import outcome, rubric_scores
 from rewards.scorers.rubric_scores import scores_of_verdict
 
@@ -34,6 +35,11 @@ class Rucl(Recipe):
     learns: ClassVar[bool] = True
 
     settings: CurriculumSettings
+
+    @property
+    def runs(self) -> Sequence[Scorer]:
+        """See :class:`rewards.recipes.base.Recipe`."""
+        return scorers_named(outcome.NAME, rubric_scores.NAME)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """See :class:`rewards.recipes.base.Recipe`."""

@@ -10,6 +10,7 @@ from rewards.case import Case
 from rewards.form import DIRECT_FORM
 from rewards.recipes.base import Earned, Memory, Recipe, verdict_of, verdicts_of
 from rewards.registry import scorers_named
+from rewards.scorer import Scorer
 from rewards.scorers import format, judging, outcome, thinking
 from schemas.config import settings
 from schemas.records import Verdict
@@ -39,6 +40,11 @@ class SailRl(Recipe):
     shown: ClassVar[tuple[str, ...]] = (outcome.NAME, judging.NAME, thinking.NAME, format.NAME)
 
     settings: SailRlSettings
+
+    @property
+    def runs(self) -> Sequence[Scorer]:
+        """See :class:`rewards.recipes.base.Recipe`."""
+        return scorers_named(outcome.NAME, format.NAME, judging.NAME, thinking.NAME)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """See :class:`rewards.recipes.base.Recipe`."""

@@ -90,6 +90,22 @@ def parse_response(text: str) -> Response:
     )
 
 
+def closed_answer(text: str) -> str | None:
+    """Returns the final answer of a text that was cut off: that of its last answer section, where this is closed and
+    no other section begins behind it. Never raises; linear in ``len(text)``.
+
+    None else: a box or a line may be a candidate that the rest of the text would have taken back.
+    """
+    if len(text) > MAX_RESPONSE_CHARS:
+        return None
+    marks = list(_SECTION.finditer(text))
+    thinks = _think_spans(text, marks)
+    answers = _pairs(_marks_outside(marks, thinks), "answer")
+    if not answers or marks[-1].end() > answers[-1].end:
+        return None
+    return _final_answer(text, thinks, answers)
+
+
 def parse_think(text: str) -> str | None:
     """Returns only the ``think`` of :func:`parse_response`. Never raises; linear in ``len(text)``."""
     thinks = _think_spans(text, list(_SECTION.finditer(text)))

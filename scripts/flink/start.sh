@@ -2,7 +2,9 @@
 # Start Beam's Flink job server and Python workers on this machine, with an embedded Flink or (FLINK=cluster) a job
 # manager and two task managers. Prints the options with which a run uses it:  beam run NAME ... -- $(scripts/flink/start.sh)
 . "$(dirname "$0")/../engines.sh"
-need "$PARTS/flink/jars.done" scripts/flink/setup.sh
+need_jars flink
+need_command java openjdk-17-jre-headless
+need_free "$POOL_PORT" "$JOB_PORT"
 mkdir -p "$STATE/scratch" "$STATE/flink-conf"
 
 await_workers() {  # await_workers NUMBER: until so many task managers have told the job manager that they are there
@@ -14,13 +16,14 @@ while len(json.load(urllib.request.urlopen(sys.argv[1]))["taskmanagers"]) < int(
         sys.exit(1)
     time.sleep(0.25)
 ASK
-    echo "not all task managers have come up; see $STATE/task-manager*.log" >&2
-    exit 1
+    fail_with_log "not all task managers have come up in a minute" task-manager1
 }
 
+runner=$(ls "$PARTS"/flink/jars/beam-runners-flink-*.jar)
 master='[local]'
 if [ "${FLINK:-embedded}" = cluster ]; then
     master=127.0.0.1:$((PORT + 3))
+    need_free "$MASTER_PORT" "$((PORT + 3))"
     cat > "$STATE/flink-conf/flink-conf.yaml" <<CONF
 jobmanager.rpc.address: 127.0.0.1
 jobmanager.rpc.port: $MASTER_PORT
@@ -60,4 +63,4 @@ start job-server java -Xmx2g $OPENS "-Djava.io.tmpdir=$STATE/scratch" -cp "$PART
     org.apache.beam.runners.flink.FlinkJobServerDriver --job-host=127.0.0.1 "--job-port=$JOB_PORT" --artifact-port=0 \
     --expansion-port=0 "--artifacts-dir=$STATE/staged" "--flink-master=$master"
 await job-server "$JOB_PORT"
-options --parallelism=2 "--files_to_stage=$(ls "$PARTS"/flink/jars/beam-runners-flink-1.16-*.jar)"
+options --parallelism=2 "--files_to_stage=$runner"

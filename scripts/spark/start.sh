@@ -3,11 +3,16 @@
 #   SPARK_CONF   properties for the driver, such as "spark.speculation=true spark.task.maxFailures=8"
 # Prints the options with which a run uses it:  beam run NAME ... -- $(scripts/spark/start.sh)
 . "$(dirname "$0")/../engines.sh"
-need "$PARTS/spark/jars.done" scripts/spark/setup.sh
+need_jars spark
 need "$PARTS/spark/python.done" scripts/spark/setup.sh
+need_command java openjdk-17-jre-headless
+need_free "$POOL_PORT" "$JOB_PORT" "$MASTER_PORT"
 export SPARK_HOME=$PARTS/spark/python/pyspark SPARK_LOCAL_IP=127.0.0.1 SPARK_LOCAL_DIRS=$STATE/scratch
-# Executors find Beam behind Spark's own jars, which must win (jackson, slf4j); nothing is staged for each job.
+# Executors find Beam behind Spark's own jars, which must win (jackson, slf4j); nothing is staged for each job. Only
+# Beam's guava comes first: with Spark's, version 14, its access to Google's stores does not load (Preconditions).
 export SPARK_DIST_CLASSPATH="$PARTS/spark/jars/*"
+guava=$(ls "$PARTS"/spark/jars/guava-*.jar)
+runner=$(ls "$PARTS"/spark/jars/beam-runners-spark-3-*.jar)
 mkdir -p "$STATE/scratch"
 spark() { start "$1" "$SPARK_HOME/bin/spark-class" "org.apache.spark.deploy.${@:2}"; }
 spark master master.Master --host 127.0.0.1 --port "$MASTER_PORT" --webui-port "$((PORT + 3))"
@@ -21,11 +26,11 @@ start_pool
 properties=()
 for property in ${SPARK_CONF:-}; do properties+=("-D$property"); done
 start job-server java -Xmx2g $OPENS "${properties[@]}" "-Djava.io.tmpdir=$STATE/scratch" -Dspark.ui.enabled=false \
-    -Dspark.driver.host=127.0.0.1 -Dspark.driver.bindAddress=127.0.0.1 \
+    "-Dspark.executor.extraClassPath=$guava" -Dspark.driver.host=127.0.0.1 -Dspark.driver.bindAddress=127.0.0.1 \
     "-Dlog4j2.configurationFile=$ROOT/scripts/spark/log4j2.properties" \
-    -cp "$SPARK_HOME/jars/*:$PARTS/spark/jars/*" org.apache.beam.runners.spark.SparkJobServerDriver \
+    -cp "$guava:$SPARK_HOME/jars/*:$PARTS/spark/jars/*" org.apache.beam.runners.spark.SparkJobServerDriver \
     --job-host=127.0.0.1 "--job-port=$JOB_PORT" --artifact-port=0 --expansion-port=0 \
     "--artifacts-dir=$STATE/staged" "--spark-master-url=spark://127.0.0.1:$MASTER_PORT"
 await job-server "$JOB_PORT"
 for worker in 1 2; do await "worker$worker" "$((PORT + 3 + 2 * worker))" "127.0.0.$worker"; done
-options "--files_to_stage=$(ls "$PARTS"/spark/jars/beam-runners-spark-3-*.jar)"
+options "--files_to_stage=$runner"

@@ -15,7 +15,7 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection, TaggedOutput
 from apache_beam.utils.windowed_value import WindowedValue
 
-from inference.asking import BadReply
+from inference.asking import BadReply, TruncatedReply
 from inference.errors import BudgetUsedUp, CallError
 from inference.flow.in_flight import count_for
 from inference.runtime import runtime
@@ -29,6 +29,7 @@ from stages.plumbing.stage import (
     CALL_FAILED,
     REJECTED,
     SIDE_CALLS,
+    TRUNCATED,
     UNPARSABLE_REPLY,
     DraftStage,
     Reject,
@@ -129,7 +130,8 @@ async def _run(work: Work, element: Any, session: Session, stage: Stage) -> tupl
     except BudgetUsedUp as error:
         why = Reject(BUDGET, str(error))
     except BadReply as error:
-        why = Reject(UNPARSABLE_REPLY, str(error), error.key or (session.calls[-1].keys[0] if session.calls else None))
+        reason = TRUNCATED if isinstance(error, TruncatedReply) else UNPARSABLE_REPLY
+        why = Reject(reason, str(error), error.key or (session.calls[-1].keys[0] if session.calls else None))
     ended, before = (element, element.calls) if isinstance(element, Draft) else (element.id, ())
     return element.id, stage.rejected(ended, why, (*before, *session.calls)), session
 

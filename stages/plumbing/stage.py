@@ -24,9 +24,11 @@ READ = "read"
 SIDE_CALLS = "side_calls"
 """The output of a stage that looks at a sample: its calls (:class:`stages.plumbing.told.SideCalls`)."""
 CALL_FAILED, UNPARSABLE_REPLY, BUDGET = "call_failed", "unparsable_reply", "budget"
+TRUNCATED = "truncated"
 CALL_REASONS = {
     CALL_FAILED: "a model call failed for good",
     UNPARSABLE_REPLY: "a model's reply does not have the form that was asked for",
+    TRUNCATED: "what a model wrote was cut off at a limit of tokens",
     BUDGET: "the budget ended first",
 }
 """Why a stage that asks models rejects, besides its own reasons."""

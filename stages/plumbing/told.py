@@ -25,6 +25,8 @@ _CALL = pa.struct(
         ("worth_usd", pa.list_(pa.float64())),
         ("answered_by", pa.list_(pa.string())),
         ("taken_from", pa.list_(pa.string())),
+        ("truncated", pa.list_(pa.string())),
+        ("max_tokens", pa.int32()),
     ]
 )
 _LABELS = pa.struct([("scorer", pa.string()), ("first", pa.string()), ("second", pa.string())])
@@ -37,7 +39,8 @@ ENDS_SCHEMA = pa.schema(
     ]
 )
 """A row for each end. ``worth_usd`` has a value for each key, or none where all are 0; so have ``answered_by`` and
-``taken_from``, or none where all are ""; ``labels`` are what two judges said of the same trace."""
+``taken_from``, or none where all are ""; ``truncated`` and ``max_tokens`` are those of :class:`schemas.records.Call`;
+``labels`` are what two judges said of the same trace."""
 READ_SCHEMA = pa.schema([("number", pa.int64()), ("id", pa.string())])
 """A row for each record that was read: its number in the input, and its id."""
 
@@ -85,4 +88,6 @@ def call_row(call: Call) -> dict[str, Any]:
         "worth_usd": list(call.worth_usd),
         "answered_by": list(call.answered_by),
         "taken_from": list(call.taken_from),
+        "truncated": [key[:KEY_CHARS] for key in call.truncated],
+        "max_tokens": call.max_tokens,
     }

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inference.asking import MAX_SHOWN_CHARS, MAX_TOKENS, Asks, ask_for, repair_prompt
+from inference.asking import MAX_SHOWN_CHARS, MAX_TOKENS, Asks, TruncatedReply, ask_for, repair_prompt
 from inference.caller import Answered
 from inference.errors import CallError, Failure
 from inference.grounding import BadReply, json_object
@@ -181,11 +181,16 @@ def test_a_reply_cut_short_is_asked_for_with_twice_the_budget_until_it_can_be_re
 def test_the_budget_of_a_reply_cut_short_ends_at_the_limit(server, models_settings, text_prompt) -> None:
     for _ in range(20):
         server.say({"message": {"content": "I think that"}, "finish_reason": "length"})
-    error, _ = ask(models_settings(repair_attempts=0), text_prompt())
-    assert isinstance(error, BadReply)
+    error, calls = ask(models_settings(repair_attempts=0), text_prompt())
+    assert isinstance(error, TruncatedReply)
+    assert str(error) == "the reply was cut off at a limit of tokens: not JSON: 'I think that'"
+    assert error.key == calls[-1].keys[0]
     budgets = [seen.body["max_tokens"] for seen in server.seen]
     assert budgets == [*(99 * 2**n for n in range(8)), MAX_TOKENS]
-    ask(models_settings(repair_attempts=0), text_prompt())
+    assert [(call.truncated, call.max_tokens) for call in calls] == [(calls[0].keys, most) for most in budgets]
+    again, later = ask(models_settings(repair_attempts=0), text_prompt())
+    assert str(again) == str(error)
+    assert {(call.truncated, call.max_tokens) for call in later} == {(calls[0].keys, MAX_TOKENS)}
     assert len(server.seen) == len(budgets), "what was cut at the limit is not asked for again"
 
 

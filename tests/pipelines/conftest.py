@@ -66,7 +66,8 @@ class Ran:
         """The command ended with this exit code and one readable line."""
         assert "Traceback" not in self.err
         assert (self.code, self.out) == (code, "")
-        [line] = [line for line in self.err.splitlines() if " done, " not in line]
+        lines = self.err.splitlines()
+        [line] = [line for line in lines if " done, " not in line and not line.startswith("runner: ")]
         assert line.startswith("beam: ")
         assert message in line
 

@@ -417,3 +417,28 @@ def test_folders_that_are_no_runs(
     [line] = capsys.readouterr().err.splitlines()
     assert f"{target} {why}" in line
     assert target.walked() == before
+
+
+@pytest.mark.parametrize("scheme", ["s3", "gs"])
+def test_a_run_that_keeps_nothing_leaves_the_rows_in_the_store(
+    scheme: str,
+    new_bucket: Callable[..., RemotePath],
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "machine"))
+    output = new_bucket(scheme) / "run"
+    assert run(data, output) == 0
+    before, empty_band = digests(output), ("--set", "difficulty.low=1.0", "--set", "difficulty.include_high=false")
+    for _ in range(2):
+        assert run(data, output, *empty_band) == 2
+        assert "this run kept no rows" in capsys.readouterr().err
+        assert digests(output) == before and (output / "run.json").exists()
+        assert "this run kept no rows" in (output / "failed.html").read_text("utf-8")
+        assert not (output / "previous/run.json").exists()
+    assert run(data, output, *empty_band, "--replace") == 0
+    assert digests(output / "previous") == before and not (output / "failed.html").exists()
+    assert run(data, output, *empty_band, "--set", "split.seed=1") == 0
+    assert digests(output / "previous") == before

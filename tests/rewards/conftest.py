@@ -104,7 +104,7 @@ class SeeingCaller(ScriptedCaller):
     def _boxes(self, prompt: RenderedPrompt) -> dict[str, Any]:
         label = prompt.variable("label")
         if label not in self.boxes_px:
-            raise CallError(Failure.UNSUPPORTED, f"the label {label!r:.40} is unknown")
+            raise CallError(Failure.UNKNOWN_LABEL, f"the label {label!r:.40} is unknown")
         return {"boxes": self.boxes_px[label]}
 
     def _masks(self, prompt: RenderedPrompt) -> dict[str, Any]:

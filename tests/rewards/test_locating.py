@@ -52,7 +52,7 @@ def test_what_is_served_holds_the_synthetic_sources() -> None:
     assert served_by(models(detector="b")).synthetic_sources == frozenset()
 
 
-OF_THE_LABEL = {Failure.UNSUPPORTED, Failure.REFUSED, Failure.EMPTY}
+OF_THE_LABEL = {Failure.UNKNOWN_LABEL, Failure.REFUSED, Failure.EMPTY}
 
 
 @pytest.mark.parametrize("failure", Failure)

@@ -125,8 +125,14 @@ def check_stage() -> Callable[..., None]:
     return run
 
 
+CUT = "✂"
+"""The end of a reply that a server cuts off at the limit of tokens."""
+
+
 class Chat(BaseHTTPRequestHandler):
-    """A server that speaks OpenAI's chat API; ``server.says`` gives the replies to a prompt's text."""
+    """A server that speaks OpenAI's chat API; ``server.says`` gives the replies to a prompt's text, of which one that
+    ends in :data:`CUT` is cut off there.
+    """
 
     server: Any
 
@@ -134,7 +140,13 @@ class Chat(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         prompt = "\n".join(part["text"] for part in body["messages"][-1]["content"] if part["type"] == "text")
         texts = [self.server.says(prompt, sample) for sample in range(body["n"])]
-        messages = [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"} for text in texts]
+        messages = [
+            {
+                "message": {"role": "assistant", "content": text.removesuffix(CUT)},
+                "finish_reason": "length" if text.endswith(CUT) else "stop",
+            }
+            for text in texts
+        ]
         choices = [{"index": index} | message for index, message in enumerate(messages)]
         self.send_response(200)
         self.send_header("content-type", "application/json")

@@ -204,3 +204,46 @@ def test_as_trained_asks_in_the_words_of_the_shards(
         "<image>",
         user_text(question).removeprefix("<image>"),
     ]
+
+
+CUT_OFF = {
+    # what the policy says four times (✂ marks what was cut off), and what is made of it
+    "one of four": (("3", "3", "<answer>4</answer>", "<think>I see thr✂"), [True, True, False, None], 3, 2 / 3),
+    "a line that looks like an answer": (("3", "3", "3", "It may be that\nAnswer: 4✂"), [True] * 3 + [None], 3, 1.0),
+    "short prose": (("3", "3", "4", "The answer is 3✂"), [True, True, False, None], 3, 2 / 3),
+    "closed before": (("3", "3", "3", "<think>I</think><answer>3</answer>\nThat is✂"), [True] * 4, 4, 1.0),
+    "closed and wrong": (("3", "3", "3", "<answer>4</answer>✂"), [True] * 3 + [False], 4, 0.75),
+}
+
+
+def test_an_attempt_that_was_cut_off_is_unscored(
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    def says(prompt: str, sample: int) -> str:
+        return next(said[sample] for name, (said, *_) in CUT_OFF.items() if f"({name})" in prompt)
+
+    stage = AttemptQuestions(AttemptSettings(), models("policy", says=says))
+    asked = [drafts(name, question=f"How many squares are there ({name})?") for name in CUT_OFF]
+    check_stage(stage, asked, [(name, *case[1:]) for name, case in CUT_OFF.items()], [], show=graded)
+    cut = [(name, [(None, "truncated")] * case[1].count(None), int(any("✂" in said for said in case[0])))
+           for name, case in CUT_OFF.items()]  # fmt: skip
+    check_stage(
+        stage,
+        asked,
+        cut,
+        [],
+        show=lambda draft: (
+            draft.id,
+            [(each.answer, each.method) for each in draft.attempts if each.correct is None],
+            sum(len(call.truncated) for call in draft.calls),
+        ),
+    )
+
+
+def test_too_many_that_were_cut_off_leave_nothing_to_grade(
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    stage = AttemptQuestions(AttemptSettings(), models("policy", says=lambda _, sample: "3✂" if sample else "3"))
+    said = "truncated: the reply was cut off at a limit of tokens before its answer was closed"
+    rejected = [("q", "ungradable", f"1 of 4 attempts could be graded: {said}")]
+    check_stage(stage, [drafts()], [], rejected, show_rejected=why)

@@ -22,7 +22,9 @@ from stages.generate_traces import (
     as_traces,
     listed_points,
     shown_overlays,
+    with_traces,
 )
+from stages.plumbing.stage import Reject
 
 
 def test_at_least_one_trace() -> None:
@@ -194,3 +196,22 @@ def test_traces_are_told_apart_by_their_index_and_equal_completions_read_once(mo
 )
 def test_special_tokens_within_a_reply_stay_for_the_form_to_refuse(reply: str, text: str) -> None:
     assert as_trace(0, Completion(reply)).text == text
+
+
+def test_what_was_cut_off_is_no_trace(make_draft: Callable[..., Draft]) -> None:
+    """Not even one whose answer was closed before; the others keep the numbers of their samples."""
+    cut, whole = Completion("<think>a</think><answer>3</answer> So", finish_reason="length"), Completion("b")
+    kept = with_traces(make_draft("q"), [cut, whole, cut, whole], "key")
+    assert [(trace.index, trace.text) for trace in kept.traces] == [(1, "b"), (3, "b")]
+
+
+@pytest.mark.parametrize(("count", "which"), [(1, "the trace"), (3, "each of 3 traces")])
+def test_where_all_were_cut_off_the_question_is_rejected(
+    count: int, which: str, make_draft: Callable[..., Draft]
+) -> None:
+    with pytest.raises(Reject) as ended:
+        with_traces(make_draft("q"), [Completion("<think>a", finish_reason="length")] * count, "key")
+    why = ended.value
+    said = f"{which}: the reply was cut off at a limit of tokens"
+    assert (why.reason, why.detail, why.key) == ("truncated", said, "key")
+    assert why.draft is not None and len(why.draft.traces) == count, "who looks at the rejection sees what there was"

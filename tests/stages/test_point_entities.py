@@ -77,6 +77,7 @@ REPLIES = {
     "outside": '<point x="900" y="20" alt="outside">outside</point>',
     "prose": "It is on the left, I think.",
     "cut": '<points coords="1 1 10',
+    "cut off": '<points x1="10" y1="20" alt="cut off">cut off</points> <points ✂',
 }
 
 
@@ -96,7 +97,8 @@ def test_odd_pointers(
             ("border", (Point("border", 400, 100),)),
             ("molmo 2", (Point("molmo 2", 10, 20), Point("molmo 2", 30, 40))),
         ],
-        [(name, "point", "unparsable_reply") for name in ("outside", "prose", "cut")],
+        [(name, "point", "unparsable_reply") for name in ("outside", "prose", "cut")]
+        + [("cut off", "point", "truncated")],
         show=lambda draft: (draft.id, draft.points),
     )
 

@@ -105,7 +105,8 @@ def judged(index: int, score: float | None, **values: float | str | None) -> Tra
     ],
 )
 def test_the_best_trace(scores: list[float | None], best: int | None) -> None:
-    assert best_trace(tuple(judged(index, score) for index, score in enumerate(scores))) == best
+    found = best_trace(tuple(judged(index, score) for index, score in enumerate(scores)))
+    assert (None if found is None else found.index) == best
 
 
 # A floor is named before the score: it says what is wrong, and the score only how much.
@@ -339,6 +340,27 @@ def test_equal_traces_are_judged_once(
             [trace.index for trace in kept.traces],
             [trace.score for trace in kept.traces],
         ),
+    )
+
+
+def test_where_others_were_cut_off_the_best_is_found_and_the_reply_named(
+    check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
+) -> None:
+    """``best`` is a place among the traces; a trace's index is the number of its sample, and of that sample's key."""
+
+    def second_and_fourth(draft: Draft) -> Draft:
+        return replace(draft, traces=(draft.traces[1], draft.traces[3]))
+
+    check_stage(
+        VerifyTraces(VerifySettings(), models()),
+        [
+            second_and_fourth(drafts("good", BAD, WRONG, BAD, GOOD)),
+            second_and_fourth(drafts("off", BAD, WRONG, BAD, BAD)),
+        ],
+        [("good", 1, [0.0, 1.0], FULL)],
+        [("off", "low_grounding", "best score 0.67, but spatial below 1", "k3")],
+        show=kept_as,
+        show_rejected=rejected_as,
     )
 
 

@@ -81,6 +81,9 @@ def test_direct_judgements(reply: str, said: str | None) -> None:
         assert read_judgement(answered) == said
 
 
+NAMES = ("s1", "s2", "s3", "c1", "c2", "c3")
+
+
 def test_each_complexity_has_its_prompt_and_its_form(
     tmp_path: Path,
     make_draft: Callable[..., Draft],
@@ -92,13 +95,15 @@ def test_each_complexity_has_its_prompt_and_its_form(
     asked: dict[str, str] = {}
 
     def says(prompt: str, _: int) -> str:
-        name = next(name for name in ("s1", "s2", "c1", "c2") if f"in {name}?" in prompt)
+        name = next(name for name in NAMES if f"in {name}?" in prompt)
         asked[name] = prompt
         return {
             "s1": "One look is enough.",
             "s2": "<think>no sentences</think>",
             "c1": "<judge>Several.</judge><think>One and two.</think>\\boxed{3}",
             "c2": "I cannot.",
+            "s3": "One look is en✂",
+            "c3": "<judge>Several.</judge><think>One and two.</think>\\boxed{3} so✂",
         }[name]
 
     drafts = [
@@ -106,7 +111,7 @@ def test_each_complexity_has_its_prompt_and_its_form(
             make_draft(name, tmp_path, ("a.png",), question=f"How many in {name}?", answer="7531"),
             complexity="simple" if name[0] == "s" else "complex",
         )
-        for name in ("s1", "s2", "c1", "c2")
+        for name in NAMES
     ]
     texts = [
         "<judge>One look is enough.</judge>\n<think>\n\n</think>\n\\boxed{7531}",
@@ -117,7 +122,12 @@ def test_each_complexity_has_its_prompt_and_its_form(
         WriteJudgedTraces(JudgedTraceSettings(), models("teacher", says=says)),
         drafts,
         kept=[(name, (text,)) for name, text in zip(("s1", "c1", "c2"), texts, strict=True)],
-        rejected=[("s2", "judged_trace", "unparsable_reply")],
+        rejected=[
+            ("s2", "judged_trace", "unparsable_reply"),
+            # both could be read, and both were cut off
+            ("s3", "judged_trace", "truncated"),
+            ("c3", "judged_trace", "truncated"),
+        ],
         show=lambda draft: (draft.id, tuple(trace.text for trace in draft.traces)),
     )
     assert "7531" in asked["c1"], "the teacher is guided with the gold answer"

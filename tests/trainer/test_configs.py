@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
+from inference.endpoint import is_embedded
 from schemas.config import load_config
 from trainer.settings import CONFIGS, TrainerSettings, config_file
 
 from .runs import Command
 
-NAMES = sorted(path.stem for path in CONFIGS.glob("*.toml"))
+EMBEDDED = "embedded"
+NAMES = sorted(path.stem for path in CONFIGS.glob("*.toml") if path.stem != EMBEDDED)
 PAPERS: dict[str, dict[str, Any]] = {
     "argos": {
         "optimiser.lr": 1e-5,
@@ -81,6 +83,12 @@ def test_a_config_holds_its_papers_numbers(name: str) -> None:
 
 def test_there_is_one_for_each_of_these_papers() -> None:
     assert sorted(PAPERS) == NAMES == sorted(OPTIONS)
+
+
+def test_the_embedded_one_needs_nobody() -> None:
+    settings = load_config(TrainerSettings, config_file(EMBEDDED), ["model.path=M"]).reward
+    assert set(settings.played) == {"detector", "segmenter", "judge"}
+    assert all(is_embedded(settings.endpoints[name]) for name in settings.played.values())
 
 
 def test_a_file_of_that_name_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from inference.preflight import NotServed
 from schemas.config import ConfigError
 from schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule, from_px
 from schemas.records import MediaRef
@@ -158,6 +159,20 @@ def test_points_need_somebody_who_finds_objects(qwen3: VisionLanguageModel, row_
     check_recipe(RewardSettings(roles={}, options=skipped), lambda _: True)
     [found] = score(qwen3, row_of(), said(NOWHERE, "3"), roles={}, options=skipped)
     assert (found.reward, found.value("spatial")) == (1.0, None)
+
+
+def test_a_detector_that_cannot_be_served_is_no_verdict(
+    qwen3: VisionLanguageModel, row_of: Any, score: Any, tmp_path: Path
+) -> None:
+    """A right answer that points rightly is unscored, and not a response whose points are wrong."""
+    roles = {"detector": "colour", "segmenter": "edges"}
+    reward = Reward(RewardSettings(roles=roles), tmp_path / "out")
+    with pytest.raises(NotServed, match="it cannot play the detector"):
+        reward.check_endpoints()
+    reward.close()
+    [found] = score(qwen3, row_of(), said(BLUE, "3"), roles=roles)
+    assert (found.reward, found.outcome) == (None, 1.0)
+    assert [verdict.name for verdict in found.verdicts if verdict.failed] == ["spatial", "counting"]
 
 
 def test_free_text_without_a_judge_is_unscored(qwen3: VisionLanguageModel, row_of: Any, score: Any) -> None:

@@ -78,19 +78,24 @@ def test_unsupported_prompts_are_refused(engine, medium, model, name) -> None:
 
 
 @pytest.mark.parametrize(
-    ("role", "name", "variables"),
+    ("role", "name", "variables", "failure"),
     [
-        ("detector", "detect.v1", {"label": "man in the red coat"}),
-        ("detector", "detect.v1", {"label": ""}),
-        ("judge", "judge_answer.v1", {"question": "q", "gold": "a dog", "predicted": "an animal"}),
+        ("detector", "detect.v1", {"label": "man in the red coat"}, Failure.UNKNOWN_LABEL),
+        ("detector", "detect.v1", {"label": ""}, Failure.UNKNOWN_LABEL),
+        (
+            "judge",
+            "judge_answer.v1",
+            {"question": "q", "gold": "a dog", "predicted": "an animal"},
+            Failure.UNSUPPORTED,
+        ),
     ],
 )
-def test_what_is_beyond_the_engine_is_refused(engine, medium, role, name, variables) -> None:
+def test_what_is_beyond_the_engine_is_refused(engine, medium, role, name, variables, failure) -> None:
     prompt = load_prompt(name)
     shown = {slot: [media_part(medium(scene()))] for slot in prompt.media}
     with pytest.raises(CallError) as caught:
         engine(role, prompt.render(shown, **variables))
-    assert caught.value.failure is Failure.UNSUPPORTED
+    assert caught.value.failure is failure
 
 
 def test_an_unknown_model_is_refused() -> None:

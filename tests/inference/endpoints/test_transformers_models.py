@@ -100,7 +100,7 @@ OTHER = MediaPart("input:other.png", "3" * 64)
         ("grounding-dino", lambda _: detect("dog"), "unsupported: .*looks at one image"),
         ("owlv2", lambda p: detect("dog", p, OTHER), "unsupported: .*looks at one image"),
         ("sam", lambda _: segment(BOXES, VIDEO), "unsupported: .*looks at one image"),
-        ("grounding-dino", lambda p: detect("", p), "unsupported: .*cannot look for '.'"),
+        ("grounding-dino", lambda p: detect("", p), "unknown_label: .*cannot look for '.'"),
         ("owlv2", lambda p: detect("-", p), "unsupported: .*or no word"),
         ("grounding-dino", lambda p: detect("a dog " * 40, p), "unsupported: .*83 of at most 32 tokens"),
         ("owlv2", lambda p: detect("unpronounceable", p), "unsupported: .*17 of at most 16 tokens"),

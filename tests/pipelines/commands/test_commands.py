@@ -175,6 +175,7 @@ def test_validate_says_what_is_there_and_writes_nothing(
         assert validate(data) == 0
     out, err = capsys.readouterr()
     lines = out.splitlines()
+    assert lines.pop(1) == "runner: this machine, 1 worker (in_memory)"
     assert lines[:2] == ["pipeline: grounded_cot", f"input: {data}, 4 records"]
     assert lines[2] == "columns: answer, id, license, media, question, source"
     assert lines[3] == "read 4 of 4 records: 4 can be used"
@@ -214,7 +215,7 @@ def test_validate_lists_the_prompts_that_this_config_sends(
 
 
 def test_validate_says_who_checks_whom(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert validate(data, "--set", "roles.pointer=edges", "--set", "roles.segmenter=") == 0
+    assert validate(data, "--set", "roles.pointer=edges", "--set", "roles.segmenter=") == 2  # it cannot point
     notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note: ")]
     assert "note: detector and pointer are one model: it checks its own points (lineage.self_checked)" in notes
     assert "note: no segmenter: points are checked against the boxes of the detector" in notes

@@ -47,7 +47,10 @@ class Served:
             text=True,
         )
         assert self.process.stderr is not None
-        self.said = self.process.stderr.readline()
+        self.lines = [self.process.stderr.readline()]
+        while "serving" not in self.lines[-1] and self.lines[-1]:
+            self.lines.append(self.process.stderr.readline())
+        self.said = self.lines[-1]
         found = re.search(r"on http://127\.0\.0\.1:(\d+);", self.said)
         assert found, self.said + self.process.stderr.read()
         self.port = int(found[1])
@@ -64,7 +67,7 @@ class Served:
         return self.process.returncode, said
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it(number: int, write: Any) -> None:
     found = write(argos(2))
     served = Served("--config", str(found.config), "--data", str(found.run))
@@ -147,6 +150,43 @@ def test_a_run_that_the_recipe_can_score_nothing_of(write: Any, capsys: pytest.C
     found.config.write_text(text, "utf-8")
     assert main(["serve-reward", "--config", str(found.config), "--data", str(found.run)]) == 2
     assert "reward.recipe = 'codedance' needs how the code of each turn ended" in capsys.readouterr().err
+
+
+@pytest.fixture
+def closed_url() -> str:
+    """Where nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+
+
+def test_a_judge_that_is_not_there(write: Any, closed_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = write(sail_rl(), closed_url)
+    assert main(["serve-reward", "--config", str(found.config), "--data", str(found.run)]) == 2
+    [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("beam: ")]
+    assert f"endpoint judge (judge), judge at {closed_url}: cannot be reached" in line
+    assert "Start the server, or correct reward.endpoints.judge.base_url, or add --allow-unready" in line
+
+
+def test_it_may_start_before_its_judge(write: Any, closed_url: str) -> None:
+    found = write(sail_rl(), closed_url)
+    served = Served("--config", str(found.config), "--data", str(found.run), "--allow-unready")
+    assert any("not ready: endpoint judge (judge)" in line for line in served.lines)
+    connection = HTTPConnection("127.0.0.1", served.port, timeout=30)
+    connection.request("GET", "/health")
+    answer = connection.getresponse()
+    assert (answer.status, json.loads(answer.read())["roles"]) == (503, {"judge": "connection"})
+    assert served.end(signal.SIGTERM)[0] == 0
+
+
+def test_a_detector_that_cannot_be_served(write: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    found = write(argos(1))
+    text = found.config.read_text("utf-8").replace('detector = "edges"', 'detector = "colour"')
+    found.config.write_text(text, "utf-8")
+    words = ["serve-reward", "--config", str(found.config), "--data", str(found.run), "--allow-unready"]
+    assert main(words) == 2
+    said = "endpoint colour (detector), colour: it cannot play the detector, which is asked detect."
+    assert said in capsys.readouterr().err
 
 
 ADDRESSES = [

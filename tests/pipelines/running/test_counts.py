@@ -161,3 +161,24 @@ def test_how_far_two_judges_agree(tmp_path: Path) -> None:
     expected = {"n": 50, "left_out": 3, "observed": 0.7, "kappa": pytest.approx(0.4)}
     assert agreements(found.labels) == {"reasoning": expected}
     assert agreements({}) == {}
+
+
+def cut(stage: str, *keys: int, of: tuple[int, ...] = (), max_tokens: int = 64, role: str = "policy") -> Call:
+    """A call of which the replies ``of`` were cut off."""
+    return replace(call(stage, *keys, role=role), truncated=tuple(map(key_of, of)), max_tokens=max_tokens if of else 0)
+
+
+def test_replies_that_were_cut_off(tmp_path: Path) -> None:
+    """Each reply counts once, whoever asks for it and however often; one that came whole in the end is none."""
+    found = figures(
+        tmp_path,
+        [A, B],
+        (SideCalls("x", "sample", "", (cut("sample", 9, of=(9,), role="judge"),)),),
+        sft=[end("a", [], [cut("attempt", 1, 2, 3, of=(1, 2)), cut("propose", 5, of=(5,)), cut("propose", 5)])],
+        rejected=[rejection("b", "trace", "truncated", [], [cut("attempt", 2, 4, of=(2,), max_tokens=128)])],
+    )
+    assert found.truncated == {("judge", "sample"): (1, 1, 64), ("policy", "attempt"): (4, 2, 128)}
+
+
+def test_where_nothing_was_cut_off_nothing_is_said(tmp_path: Path) -> None:
+    assert figures(tmp_path, [A], sft=[end("a", [], [cut("attempt", 1, 2)])]).truncated == {}

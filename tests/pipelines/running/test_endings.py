@@ -33,7 +33,9 @@ def through_beam(error: Exception) -> Exception:
             "add --verbose",
         ),
         (
-            RuntimeError("org.apache.E: two at once\norg.apache.C.<init>(C.java:5)\njava.base/java.T.run(T.java:8)\n"),
+            RuntimeError(
+                "org.apache.E: two at once\norg.J.<init>(J.scala:58)\norg.apache.C.f(C.java:5)\njava.T.run(T.java:8)\n"
+            ),
             1,
             "RuntimeError: org.apache.E: two at once (--verbose shows where)",
             "This run failed",

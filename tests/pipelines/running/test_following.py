@@ -95,7 +95,8 @@ def test_a_stopped_command_cancels_its_job(
     out, err = begun.communicate(timeout=20)
     [(job, state)] = states(endpoint_of(workers)).items()
     assert (begun.returncode, out, state) == (130, "", beam_job_api_pb2.JobState.CANCELLED)
-    first, last = [line for line in err.splitlines() if " done, " not in line]
+    runner, first, last = [line for line in err.splitlines() if " done, " not in line]
+    assert runner == f"runner: PortableRunner, job server {endpoint_of(workers)}"
     assert first == f"beam: cancelling the job {job}"
     assert last.startswith("beam: interrupted; run the same command again to resume (")
     assert f"(the job {job} was cancelled)" in last
@@ -106,7 +107,7 @@ def test_a_killed_job_server_ends_the_command(workers: Cluster, begun: subproces
     """It says so in one line with what is to be done, and the page of the failed run says it too."""
     workers.job_server.kill()
     out, err = begun.communicate(timeout=20)
-    [line] = [line for line in err.splitlines() if " done, " not in line]
+    _runner, line = [line for line in err.splitlines() if " done, " not in line]
     assert (begun.returncode, out) == (3, "")
     assert line.startswith(f"beam: the job server at {endpoint_of(workers)} has gone in the middle of the job (")
     assert "): start it again, see docs/engines.md, then run the same command again to resume (" in line

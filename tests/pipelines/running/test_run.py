@@ -80,6 +80,6 @@ def test_a_server_that_does_not_start_is_no_traceback(
     served = [word for f in ("kind=vllm", "model=small") for word in ("--set", f"endpoints.own.{f}")]
     ran = run_beam(data, tmp_path / "run", *served, "--set", "roles.judge=own")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("beam: vllm serve small ended with status 3")
+    assert ran.err.splitlines()[1].startswith("beam: vllm serve small ended with status 3")
     assert ran.err.endswith(f"no accelerator here\n(report: {tmp_path / 'run/failed.html'})\n")
     assert (tmp_path / "run/logs/vllm-own.log").is_file()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.running.runner import OptionError, pipeline_options
-from pipelines.running.workers import check_in_store, is_local, see_no_disk
+from pipelines.running.workers import check_in_store, is_local, runner_line, see_no_disk
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,27 @@ from pipelines.running.workers import check_in_store, is_local, see_no_disk
 def test_where_the_workers_are(flags: list[str], local: bool, no_disk: bool) -> None:
     options = pipeline_options(flags)
     assert (is_local(options), see_no_disk(options)) == (local, no_disk)
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        ([], "runner: this machine, 1 worker (in_memory)"),
+        (["--direct_num_workers=4", "--direct_running_mode=multi_processing"], "this machine, 4 workers (multi_proc"),
+        (["--direct_num_workers=0"], "runner: this machine, a worker for each core (in_memory)"),
+        (["--runner=DirectRunner"], "runner: DirectRunner, 1 worker (in_memory)"),
+        (["--runner=PortableRunner", "--job_endpoint=h:1"], "runner: PortableRunner, job server h:1"),
+        (["--runner=SparkRunner", "--spark_master_url=spark://h:7077"], "runner: SparkRunner, spark://h:7077"),
+        (["--runner=spark", "--spark_master_url=spark://u:secret@h:7077"], "runner: spark, spark://...@h:7077"),
+        (["--runner=SparkRunner", "--job_endpoint=h:1"], "runner: SparkRunner, job server h:1"),
+        (["--runner=FlinkRunner", "--flink_master=h:8081"], "runner: FlinkRunner, h:8081"),
+        (["--runner=DataflowRunner", "--region=europe-west4"], "runner: DataflowRunner, europe-west4"),
+        (["--runner=DataflowRunner"], "runner: DataflowRunner"),
+    ],
+)
+def test_what_a_run_says_of_its_runner(flags: list[str], line: str) -> None:
+    told = runner_line(pipeline_options(flags))
+    assert line in told and "secret" not in told and "\n" not in told
 
 
 def test_folders_of_this_machine(tmp_path: Path) -> None:

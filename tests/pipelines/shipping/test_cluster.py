@@ -30,7 +30,13 @@ def questions(tmp_path_factory: pytest.TempPathFactory, write_questions: Callabl
 def beam_run(recipe: Path, questions: Path, run: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """``beam run`` in a process of its own."""
     command = [sys.executable, "-m", "pipelines", "run", str(recipe), "--input", str(questions), "--output", str(run)]
-    return subprocess.run([*command, "--", *options], capture_output=True, text=True, check=False)
+    command += ["--", *options] if options else []
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def said(workers: Cluster) -> str:
+    """What a run that goes well writes to its standard error."""
+    return f"runner: PortableRunner, job server {workers.options[1].partition('=')[2]}\n"
 
 
 def shards(run: Path) -> dict[str, bytes]:
@@ -42,7 +48,7 @@ def test_a_bundled_recipe_runs_from_the_wheel(
     workers: Cluster, questions: Path, run_beam: Callable[..., Any], tmp_path: Path
 ) -> None:
     far = run_beam(questions, tmp_path / "far", "--", *workers.options, own_process=True)
-    assert (far.code, far.err) == (0, "")
+    assert (far.code, far.err) == (0, said(workers))
     far.check_balance(6)
     assert [re.sub(r"\+\w{12}-", "+DIGEST-", name) for name in workers.staged()] == [
         "extra_packages.txt",
@@ -63,7 +69,7 @@ def test_a_recipe_of_ones_own_runs_with_what_stands_beside_it(
         (mine / name).write_text(text, "utf-8")
     (mine / "secret.env").write_text("KEY=sk-1234", "utf-8")
     done = beam_run(mine / "short_traces.py", questions, tmp_path / "far", *workers.options)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, said(workers))
     assert [name for name in workers.staged() if name.startswith("groundtrace_recipe_")]
     [installed] = workers.last_worker.glob("installed/groundtrace_recipe_*/files")
     found = {str(path.relative_to(installed)) for path in installed.rglob("*") if path.is_file()}

@@ -17,6 +17,7 @@ from publishing.exports.errors import REASONS, ExportError
 from publishing.exports.export import SUMMARY
 from publishing.exports.registry import FORMATS, export_format
 from publishing.figures import InspectError
+from publishing.rewards import groundtrace_client
 from schemas.errors import UserError
 from tests.publishing.exports.made_runs import exported, lines, make_run, other, picture, rl, sft, table, trace
 
@@ -54,6 +55,20 @@ def test_the_same_run_gives_the_same_bytes(form: str, sample_run: Path, tmp_path
         read.append({path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()})
     assert read[0] == read[1]
     assert names(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_client_of_our_server_is_beside_rl_rows_that_a_trainer_rewards(form: str, tmp_path: Path) -> None:
+    client = Path(groundtrace_client.__file__)
+    run = make_run(
+        tmp_path / "run", [sft("good", other_traces=[other("worse", 0.0, 0.0)])], [rl("r")], other_traces=True
+    )
+    exported(run, form, tmp_path / "out")
+    is_there = (tmp_path / "out" / client.name).exists()
+    assert is_there is (form in {"easyr1", "openrlhf", "swift", "trl", "verl"})
+    if is_there:
+        assert (tmp_path / "out" / client.name).read_bytes() == client.read_bytes()
+        assert client.name in json.loads((tmp_path / "out" / SUMMARY).read_text("utf-8"))["files"]
 
 
 def test_rows_that_cannot_be_written_are_named(tmp_path: Path) -> None:
@@ -238,7 +253,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert names(tmp_path / "disk/out") == [SUMMARY, "images", "sft.jsonl"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_stopped_command_leaves_nothing(
     number: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,7 +286,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         "  left out: 1 for outside_image (left_out.jsonl names them)",
         "  left out: 1 for control_token (left_out.jsonl names them)",
         "rl: 1 of 1 row written",
-        f"{tmp_path / 'out'}: left_out.jsonl, rl.parquet, sft.parquet, export.json",
+        f"{tmp_path / 'out'}: groundtrace_client.py, left_out.jsonl, rl.parquet, sft.parquet, export.json",
     ]
     assert json.loads(table(tmp_path / "out/rl.parquet")[0]["reward_model"]["ground_truth"])["run"] == "/mnt/run"
 

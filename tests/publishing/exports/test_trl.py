@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from benchmarks.learning.tiny_model import make_tiny_model
 from groundtrace.rewards.trl import reward_funcs
 from publishing.rewards.reference import read_reference
 from tests.publishing.exports.made_runs import CLIP, FRAMES, ROOT, exported, make_run, picture, sft
+from tests.publishing.exports.reward_server import Server
+from tests.publishing.rewards.client_server import free_port
 
 pytestmark = pytest.mark.trl
 
@@ -155,28 +158,40 @@ def test_frames_of_a_clip_and_single_images_in_one_batch(folder: Path, tmp_path:
     assert trainer.train().training_loss > 0
 
 
-@pytest.mark.parametrize(
-    ("script", "form", "name"), [("sft", "trl", "sft"), ("grpo", "trl", "rl"), ("dpo", "dpo", "dpo")]
-)
+def run_script(script: str, form: str, name: str, folder: Path, run: Path, tmp_path: Path, **variables: str) -> None:
+    """A script of the example on an export, where our packages cannot be imported."""
+    exported(run, form, tmp_path / "export")
+    words = ["--data", tmp_path / f"export/{name}.parquet", "--output", tmp_path / "out", "--model", folder, "--cpu"]
+    folders = [path for path in sys.path if Path(path).name == "site-packages"]
+    start = (
+        "import importlib.util, runpy, sys; sys.path += sys.argv.pop(1).split(':'); sys.argv.pop(0)\n"
+        "assert importlib.util.find_spec('groundtrace') is None\n"
+        "sys.path.insert(0, sys.argv[0].rpartition('/')[0]); runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    path = ROOT / f"examples/trl/{script}.py"
+    command = [sys.executable, "-I", "-S", "-c", start, ":".join(folders), path, *words, "--steps", "1"]
+    home = {"HF_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"}
+    subprocess.run([str(word) for word in command], check=True, env=os.environ | home | variables, cwd=tmp_path)
+    assert (tmp_path / "out/model.safetensors").is_file()
+
+
+@pytest.mark.parametrize(("script", "form", "name"), [("sft", "trl", "sft"), ("dpo", "dpo", "dpo")])
 def test_the_scripts_of_the_example(
     script: str, form: str, name: str, folder: Path, sample_run: Path, tmp_path: Path
 ) -> None:
-    exported(sample_run, form, tmp_path / "export")
-    words = [
-        "--data",
-        tmp_path / f"export/{name}.parquet",
-        "--output",
-        tmp_path / "out",
-        "--model",
-        folder,
-        "--steps",
-        "1",
-    ]
-    words += ["--reward", reward_config(tmp_path)] if script == "grpo" else []
-    command = [sys.executable, ROOT / f"examples/trl/{script}.py", *words, "--cpu"]
-    home = {"PYTHONPATH": str(ROOT), "HF_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"}
-    subprocess.run([str(word) for word in command], check=True, env=os.environ | home)
-    assert (tmp_path / "out/model.safetensors").is_file()
+    run_script(script, form, name, folder, sample_run, tmp_path)
+
+
+def test_the_script_of_grpo_asks_a_server(folder: Path, sample_run: Path, tmp_path: Path) -> None:
+    port = free_port()
+    server = Server(reward_config(tmp_path), sample_run, port)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        run_script("grpo", "trl", "rl", folder, sample_run, tmp_path, GROUNDTRACE_REWARD_URL=url)
+        with urllib.request.urlopen(f"{url}/health") as answer:
+            assert json.load(answer)["scored"] == 8
+    finally:
+        server.kill()
 
 
 def test_a_mark_in_a_plain_text_would_double_the_image(folder: Path, sample_run: Path) -> None:

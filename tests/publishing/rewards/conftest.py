@@ -72,7 +72,7 @@ def serve(on_loop: Callable[..., Any]) -> Iterator[Callable[..., Served]]:
     opened = []
 
     def served(found: Written, token: str = "", **bounds: Any) -> Served:
-        reward = RowReward(load_reward_settings(str(found.config)), {"run": found.run})
+        reward = RowReward(load_reward_settings(str(found.config)), {"run": found.run}, fails_fast=True)
         rows, _ = reward.open_run("run")
         runner, address = on_loop(started(reward, rows, Bounds(**bounds), token, "127.0.0.1", 0))
         opened.append((runner, reward))

@@ -31,15 +31,20 @@ class Served:
         connection.close()
         return answer.status, found, {name.lower(): value for name, value in answer.getheaders()}
 
+    def get(self, path: str) -> tuple[int, Any, dict[str, str]]:
+        """Status, JSON and headers of the answer."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        found = json.loads(answer.read())
+        connection.close()
+        return answer.status, found, {name.lower(): value for name, value in answer.getheaders()}
+
     def health(self) -> dict[str, Any]:
         """What ``/health`` says."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
-        connection.request("GET", "/health")
-        found = json.loads(connection.getresponse().read())
-        connection.close()
-        return found
+        return self.get("/health")[1]
 
-    def wait_until(self, **counts: int) -> None:
+    def wait_until(self, **counts: int | str) -> None:
         """Wait until ``/health`` says so."""
         until = time.monotonic() + 10
         while not counts.items() <= self.health().items():

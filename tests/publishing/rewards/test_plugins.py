@@ -4,10 +4,12 @@ import importlib.util
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 
 import groundtrace
 from groundtrace.rewards import easyr1, trl, verl
+from inference.preflight import NotServed
 from publishing.rewards.plugin import Unscored
 from publishing.rewards.reference import COLUMN, BadReference, RowReference
 from publishing.rewards.row_reward import BadAnswer
@@ -131,13 +134,18 @@ def test_one_stream_of_two_is_refused(write: Write) -> None:
 
 
 def test_verl_gets_the_same_names_for_every_response(write: Write) -> None:
-    """It takes the names of the first response for all; what was not given is NaN, and never 0."""
+    """It takes the names of the first response for all, and their means: each is a number, and says what it is of."""
     found = write("argos")
     references, texts = zip(*found.items, strict=True)
     scores: Any = verl.compute_score(solution_strs=texts, ground_truths=references, config=str(found.config))
-    assert {tuple(each) for each in scores} == {("score", "outcome", "spatial")}
-    wrong = next(each for each in scores if each["outcome"] == 0)
-    assert math.isnan(wrong["spatial"]), "a wrong answer's points are not looked at"
+    assert {tuple(each) for each in scores} == {
+        ("score", "outcome_or_0", "outcome_scored", "spatial_or_0", "spatial_scored")
+    }
+    assert all(math.isfinite(value) for each in scores for value in each.values())
+    wrong = next(each for each in scores if each["outcome_or_0"] == 0)
+    assert wrong["spatial_scored"] == 0, "a wrong answer's points are not looked at"
+    right = next(each for each in scores if each["spatial_or_0"] == 1)
+    assert (right["outcome_scored"], right["spatial_scored"]) == (1, 1)
     with pytest.raises(TypeError, match="needs solution_str"):
         verl.compute_score("nlvr")
 
@@ -146,8 +154,11 @@ def test_easyr1_gets_lists_of_one_length(write: Write) -> None:
     found = write("sail_rl")
     inputs = [{"response": text, "ground_truth": reference} for reference, text in found.items]
     scores: Any = easyr1.compute_score(inputs, config=str(found.config))
-    assert {tuple(each) for each in scores} == {("overall", "format", "accuracy")}
-    assert {each["accuracy"] for each in scores} == {0.0, 1.0}
+    assert {tuple(each) for each in scores} == {
+        ("overall", "outcome_or_0", "outcome_scored", "format_or_0", "format_scored")
+    }
+    assert {each["outcome_or_0"] for each in scores} == {0.0, 1.0}
+    assert all(math.isfinite(value) for each in scores for value in each.values())
     alone = easyr1.compute_score(inputs[0], config=str(found.config))
     assert alone == scores[0]
 
@@ -178,7 +189,8 @@ def free(write: Write) -> Written:
     for row in rows[1:]:
         row |= {"answer": FREE, "answer_type": "text", "choices": None}
     pq.write_table(pa.Table.from_pylist(rows, table.schema), file)
-    return found
+    answers = {row["id"]: row["answer"] for row in rows}
+    return replace(found, references=[replace(each, answer=answers[each.id]) for each in found.references])
 
 
 def test_an_unscored_response_is_none_for_trl_and_an_error_elsewhere(
@@ -204,7 +216,7 @@ def test_the_config_may_say_what_an_unscored_response_counts(free: Written) -> N
         solution_str="x", ground_truth=free.references[1].text(), extra_info=None, config=str(free.config)
     )
     assert found["score"] == -0.25
-    assert math.isnan(found["outcome"])
+    assert (found["outcome_or_0"], found["outcome_scored"]) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("plugin", LISTS)
@@ -217,13 +229,37 @@ def test_a_judge_that_is_away_is_an_error_and_never_a_number(
         LISTS[plugin](found)
 
 
+@pytest.mark.parametrize("plugin", ["trl", "swift", "verl", "easyr1"])
+def test_a_judge_that_is_not_there_is_said_at_the_start(
+    plugin: str, write: Write, closed_port: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By those that are set up before the first step, before the first response; nothing is waited for."""
+    found = write("sail_rl")
+    text = re.sub(r'base_url = ".+"', f'base_url = "{closed_port}"', found.config.read_text("utf-8"))
+    found.config.write_text(text.replace("wait_s = 0.0", "wait_s = 600.0"), "utf-8")
+    monkeypatch.setenv(VARIABLE, str(found.config))
+    start = {"trl": lambda: trl.reward_funcs(str(found.config)), "swift": Verified}
+    with pytest.raises(NotServed, match=r"endpoint judge \(judge\), judge at .*: cannot be reached.*Start the server"):
+        start[plugin]() if plugin in start else LISTS[plugin](found)
+
+
+def test_a_detector_that_cannot_be_served_is_said_at_the_start(write: Write) -> None:
+    found = write("argos")
+    text = found.config.read_text("utf-8").replace('detector = "edges"', 'detector = "colour"')
+    found.config.write_text(text, "utf-8")
+    with pytest.raises(NotServed, match=r"it cannot play the detector.*Name another endpoint: reward\.roles\.detector"):
+        trl.reward_funcs(str(found.config))
+
+
 BAD_REFERENCES = [
     (lambda good: "B", "answer 0: the row's reference is not JSON"),
     (lambda good: None, "answer 0: its reference is a NoneType, not a text"),
     (lambda good: RowReference("nope", "3", good.run, good.family).text(), "answer 0: no row of rl has the id 'nope'"),
     (lambda good: RowReference(good.id, "3", "/nowhere", good.family).text(), "answer 0: /nowhere has no shards"),
-    (lambda good: RowReference(good.id, "3", good.run, "os:system").text(), "answer 0: there is no family 'os:system'"),
-    (lambda good: RowReference(good.id, "3", good.run, good.family, "up").text(), "is not asked in the stream 'up'"),
+    (lambda good: replace(good, family="os:system").text(), "answer 0: there is no family 'os:system'"),
+    (lambda good: replace(good, stream="up").text(), "is not asked in the stream 'up'"),
+    (lambda good: replace(good, answer="no such").text(), "has the answer 'no such' in its reference, and"),
+    (lambda good: replace(good, answer="").text(), "has the answer '' in its reference, and"),
 ]
 
 

@@ -1,14 +1,19 @@
 """The reward server: our own trainer's scores over HTTP, and an error wherever there is no score."""
 
 import json
+import re
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from publishing.rewards import server
 
 from .serving import items_of, raw_post
 from .worlds import WORLDS, Written
@@ -225,3 +230,90 @@ def test_an_unscored_response_is_null_or_an_error(write: Write, serve: Any) -> N
     found.config.write_text("unscored = 0.5\n" + found.config.read_text("utf-8"), "utf-8")
     status, said, _ = serve(found).post("/get_reward", {"query": [text], "prompts": [""], "labels": [reference]})
     assert (status, said["rewards"], said["scores"]) == (200, [0.5], [1.0])
+
+
+class Switched:
+    """A judge that can be taken away: then its list of models and its replies are a gateway's 503."""
+
+    def __init__(self) -> None:
+        self.is_there, self.asked = True, 0
+
+    @contextmanager
+    def serving(self, reply: str) -> Iterator[str]:
+        switch = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.answer({"data": [{"id": "judge"}]})
+
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["content-length"]))
+                switch.asked += 1
+                self.answer({"choices": [{"message": {"content": reply}, "finish_reason": "stop"}]})
+
+            def answer(self, body: Any) -> None:
+                data = json.dumps(body).encode()
+                self.send_response(200 if switch.is_there else 503)
+                self.send_header("content-length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{http.server_port}/v1"
+        finally:
+            http.shutdown()
+            thread.join()
+            http.server_close()
+
+
+def test_a_judge_that_goes_and_comes_back(
+    write: Write, serve: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While it is away what needs it is refused at once, without a try, and what does not is scored."""
+    monkeypatch.setattr(server, "LOOK_EVERY_S", 0.05)
+    found, switch = write("sail_rl"), Switched()
+    text = found.config.read_text("utf-8").replace("max_retries = 0", "max_retries = 8")
+    with switch.serving(found.world.judge) as base_url:
+        found.config.write_text(re.sub(r'base_url = ".+"', f'base_url = "{base_url}"', text), "utf-8")
+        served = serve(found)
+        items = items_of(found)
+        first, wrong = items[:2]
+        right = first | {"response": first["response"].replace("It is said.", "It is written.")}
+        assert served.get("/health")[:2] == (200, served.health())
+        assert served.health()["roles"] == {"judge": "ready"}
+        status, before, _ = served.post("/score", {"items": [first]})
+        assert status == 200
+        switch.is_there = False
+        served.wait_until(status="unready")
+        status, health, headers = served.get("/health")
+        assert (status, health["roles"], headers["retry-after"]) == (503, {"judge": "overloaded"}, "5")
+        assert served.get("/health/live")[:2] == (200, {"status": "live"})
+        asked = switch.asked
+        begun = time.monotonic()
+        answers = served.together("/score", [{"items": [item]} for item in [right] * 40 + [wrong, first]])
+        took_s = time.monotonic() - begun
+        assert [status for status, _ in answers] == [503] * 40 + [200, 200]
+        assert answers[-1][1] == before, "what was answered comes from the cache"
+        assert (switch.asked, answers[0][1]["error"]["type"]) == (asked, "judges_down")
+        assert took_s < 5, "eight tries take twice as long"
+        switch.is_there = True
+        served.wait_until(status="ready")
+        assert served.post("/score", {"items": [right]})[0] == 200
+    away, back = [line for line in capsys.readouterr().err.splitlines() if line.startswith("beam: ")]
+    assert away.startswith("beam: endpoint judge (judge), judge at http://127.0.0.1:")
+    assert back == "beam: endpoint judge (judge) is back"
+
+
+def test_a_reference_that_contradicts_its_row(write: Write, serve: Any) -> None:
+    found = write("argos")
+    row, text = found.references[0], found.said[0][0]
+    other = json.loads(row.text()) | {"answer": "seventeen"}
+    status, said, _ = serve(found).post("/score", {"items": [{"reference": other, "response": text}]})
+    assert (status, said["error"]["type"], said["error"]["item"]) == (400, "bad_request", 0)
+    assert f"has the answer 'seventeen' in its reference, and '{row.answer}' in its run" in said["error"]["message"]

@@ -79,7 +79,7 @@ def test_a_body_of_ten_megabytes(write: Write, serve: Any) -> None:
     served = serve(write("argos"))
     status, found, _ = served.post("/score", b" " * 10_000_000)
     assert (status, found["error"]["type"]) == (413, "too_large")
-    assert served.health()["status"] == "ok"
+    assert served.health()["status"] == "ready"
 
 
 def test_a_body_that_does_not_come(write: Write, serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:

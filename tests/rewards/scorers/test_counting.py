@@ -78,7 +78,7 @@ def test_a_class_that_nobody_named_is_seen_by_the_questions_own_words(score, scr
 
 
 def test_words_that_the_detector_does_not_know_change_nothing(score, scripted) -> None:
-    caller = scripted(detector=[boxes(10), CallError(Failure.UNSUPPORTED, "unknown")], segmenter=[cut(10)])
+    caller = scripted(detector=[boxes(10), CallError(Failure.UNKNOWN_LABEL, "unknown")], segmenter=[cut(10)])
     verdict = score(caller, "2", *at(15), question="How many yellow shapes are there?")
     assert (verdict.value, verdict.failed, verdict.reason) == (None, False, SOME.format(1, 2))
 
@@ -203,7 +203,7 @@ def test_without_a_point_on_what_is_counted_it_does_not_apply_where_there_is_non
 
 NOT_APPLICABLE = {
     "some of them only": ("3", boxes(10, 50), "2 are found where the answer is 3"),
-    "a label that the detector does not know": ("2", CallError(Failure.UNSUPPORTED, "unknown"), "0 are found"),
+    "a label that the detector does not know": ("2", CallError(Failure.UNKNOWN_LABEL, "unknown"), "0 are found"),
     "no number": ("two or three", boxes(10, 50), "the answer is not a whole number"),
     "half": ("2.5", boxes(10, 50), "the answer is not a whole number"),
     "no answer": (None, boxes(10, 50), "the answer is not a whole number"),

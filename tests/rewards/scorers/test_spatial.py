@@ -302,11 +302,11 @@ def test_a_server_that_is_down_when_an_entity_is_looked_for_fails_the_verdict(sc
 @pytest.mark.parametrize(
     "detector",
     [
-        CallError(Failure.UNSUPPORTED, "unknown label"),
+        CallError(Failure.UNKNOWN_LABEL, "unknown label"),
         CallError(Failure.REFUSED, "no"),
         CallError(Failure.EMPTY, "nothing came back"),
     ],
-    ids=["unsupported", "refused", "empty"],
+    ids=["unknown", "refused", "empty"],
 )
 def test_a_label_that_the_detector_cannot_serve_scores_its_points_0(score, scripted, detector) -> None:
     verdict = score(scripted(detector=[detector]), Point("dog", 15, 15))
@@ -316,8 +316,13 @@ def test_a_label_that_the_detector_cannot_serve_scores_its_points_0(score, scrip
 
 @pytest.mark.parametrize(
     "detector",
-    [CallError(Failure.BAD_REQUEST, "no such parameter"), "I see a dog.", boxes([0, 0, 900, 900])],
-    ids=["bad request", "prose", "out of range"],
+    [
+        CallError(Failure.BAD_REQUEST, "no such parameter"),
+        CallError(Failure.UNSUPPORTED, "it cannot detect"),
+        "I see a dog.",
+        boxes([0, 0, 900, 900]),
+    ],
+    ids=["bad request", "unsupported", "prose", "out of range"],
 )
 def test_a_detector_that_cannot_be_read_fails_the_verdict(score, scripted, detector) -> None:
     """That is not the label's doing, and no other point makes up for it."""
@@ -446,7 +451,7 @@ def test_another_source_is_left_to_the_detector(score, scripted) -> None:
 OTHERS_POINTS = replace(POINTS_TOO, own_pointer=False)
 
 
-@pytest.mark.parametrize("detector", [CallError(Failure.UNSUPPORTED, "unknown label"), "I see a bar."])
+@pytest.mark.parametrize("detector", [CallError(Failure.UNKNOWN_LABEL, "unknown label"), "I see a bar."])
 def test_where_the_detector_cannot_serve_a_label_the_pointer_stands_in_and_is_named(score, scripted, detector) -> None:
     caller = scripted(detector=[detector], pointer=[POINTED], segmenter=[masks(full(10, 10, 10, 10))])
     verdict = score(caller, Point("bar", 15, 15), served=OTHERS_POINTS)
@@ -455,7 +460,7 @@ def test_where_the_detector_cannot_serve_a_label_the_pointer_stands_in_and_is_na
 
 
 @pytest.mark.parametrize(
-    ("detector", "value"), [(CallError(Failure.UNSUPPORTED, "unknown label"), OFF), ("I see a bar.", None)]
+    ("detector", "value"), [(CallError(Failure.UNKNOWN_LABEL, "unknown label"), OFF), ("I see a bar.", None)]
 )
 def test_a_pointer_does_not_confirm_its_own_points(score, scripted, detector, value) -> None:
     caller = scripted(detector=[detector], pointer=[POINTED], segmenter=[masks(full(10, 10, 10, 10))])
@@ -464,16 +469,16 @@ def test_a_pointer_does_not_confirm_its_own_points(score, scripted, detector, va
     assert [role for role, _, _ in caller.asked] == ["detector"]
 
 
-@pytest.mark.parametrize("pointer", ["There are none.", CallError(Failure.UNSUPPORTED, "unknown word")])
+@pytest.mark.parametrize("pointer", ["There are none.", CallError(Failure.UNKNOWN_LABEL, "unknown word")])
 def test_what_neither_detector_nor_pointer_serves_makes_the_point_wrong(score, scripted, pointer) -> None:
-    caller = scripted(detector=[CallError(Failure.UNSUPPORTED, "unknown label")], pointer=[pointer])
+    caller = scripted(detector=[CallError(Failure.UNKNOWN_LABEL, "unknown label")], pointer=[pointer])
     verdict = score(caller, Point("bar", 15, 15), served=OTHERS_POINTS)
     assert (verdict.value, verdict.failed) == (OFF, False)
     assert "unknown label" in verdict.reason
 
 
 def test_a_pointer_that_is_down_fails_the_verdict(score, scripted) -> None:
-    caller = scripted(detector=[CallError(Failure.UNSUPPORTED, "unknown label")], pointer=[DOWN[0]])
+    caller = scripted(detector=[CallError(Failure.UNKNOWN_LABEL, "unknown label")], pointer=[DOWN[0]])
     verdict = score(caller, Point("bar", 15, 15), served=OTHERS_POINTS)
     assert (verdict.value, verdict.failed) == (None, True)
     assert "no reply in time" in verdict.reason
@@ -530,7 +535,7 @@ def test_the_check_of_one_point_fails_with_the_detector(run, scripted, case) -> 
 
 
 def test_the_check_of_one_point_is_false_where_its_label_cannot_be_served(run, scripted, case) -> None:
-    reply = CallError(Failure.UNSUPPORTED, "unknown label")
+    reply = CallError(Failure.UNKNOWN_LABEL, "unknown label")
     check = point_checker(case(caller=scripted(detector=[reply]), served=DETECTS, **NAMED), 0, ASKED)
     assert run(check(Point("dog", 15, 15))) is False
 
@@ -573,6 +578,14 @@ def test_without_a_segmenter_boxes_stand_for_masks(score, scripted) -> None:
     assert "boxes stand for masks: no segmenter" in verdict.reason
     assert [json.loads(view)["note"] for view in verdict.evidence] == ["boxes stand for masks: no segmenter"] * 3
     assert [role for role, _, _ in caller.asked] == ["detector"]
+
+
+def test_what_the_detector_calls_it_is_in_the_evidence(score, scripted) -> None:
+    caller = scripted(detector=['{"boxes": [{"label": "puppy", "box": [10, 10, 20, 30]}]}'])
+    verdict = score(caller, Point("dog", 15, 20), served=Served(frozenset({"detector"})))
+    assert verdict.value == 1.0
+    assert "no segmenter; the detector calls it 'puppy'" in verdict.reason
+    assert "calls it 'puppy'" in json.loads(verdict.evidence[0])["note"]
 
 
 def test_without_a_segmenter_a_pointer_does_not_stand_in(score, scripted) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from schemas.geometry import Box, Point
 from schemas.responses.boxed import all_boxed, last_boxed
 from schemas.responses.response import (
+    closed_answer,
     format_box,
     format_point,
     normalise,
@@ -251,3 +252,31 @@ def test_the_last_box_is_among_all_boxes(parts: list[str]) -> None:
     text = "".join(parts)
     last = last_boxed(text)
     assert (last is None) == (all_boxed(text) == ())
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("", None),
+        ("<think>a</think><answer>3</answer>", "3"),
+        ("<think>a</think><answer>3</answer> That is, three squ", "3"),
+        ("<answer>\\boxed{3}</answer>", "3"),
+        ("<answer>1</answer> no, <answer>3</answer>", "3"),
+        ("<think>a</think><answer>3", None),
+        ("<answer>1</answer> no, <answer>3", None),  # it takes the first back
+        ("<answer>1</answer><think>Is it", None),
+        ("<think>it may be <answer>1</answer>, or", None),
+        ("So \\boxed{3} it is, unless", None),  # a candidate, for all that one knows
+        ("Answer: 3", None),
+        ("There are 3.", None),
+        ("<answer>3</answer>" * 20_000, None),  # too long to be read
+    ],
+)
+def test_the_answer_of_a_text_that_was_cut_off(text: str, answer: str | None) -> None:
+    assert closed_answer(text) == answer
+
+
+@settings(max_examples=300)
+@given(TEXT)
+def test_what_is_closed_is_what_a_whole_text_says(text: str) -> None:
+    assert closed_answer(text) in (None, parse_response(text).answer)

@@ -22,10 +22,12 @@ def test_verl_composes_its_config() -> None:
     text = (EXAMPLES / "verl/grpo.sh").read_text("utf-8").replace("$PWD", "/work").replace('"', "")
     given = re.findall(r"^    ([a-z_]+[.][^\s]+=[^\s]+) \\$", text, re.MULTILINE)
     assert len(given) > 20
+    elsewhere = re.findall(r"`([+]reward\S+=http\S+)`", (EXAMPLES / "verl/README.md").read_text("utf-8"))
     folder = Path(inspect.getfile(verl.trainer)).parent / "config"
     with initialize_config_dir(str(folder), version_base=None):
-        config = compose("ppo_trainer", given)
-    assert config.reward.custom_reward_function.path == "pkg://groundtrace.rewards.verl"
+        config = compose("ppo_trainer", [*given, *elsewhere])
+    assert config.reward.custom_reward_function.path == "/work/exports/verl/groundtrace_client.py"
+    assert config.reward.custom_reward_function.reward_kwargs.url == "http://HOST:8500"
     assert config.data.train_files.endswith("exports/verl/rl.parquet")
 
 

@@ -1,0 +1,529 @@
+"""Groundtrace's reward in a trainer: asks a server of ``beam serve-reward`` for the score of each response.
+
+``beam export`` writes this file beside the data. It needs Python 3.10 and its standard library: nothing of Groundtrace
+is installed beside the trainer, which is given the path of this file.
+
+    verl      reward.custom_reward_function.path=…/groundtrace_client.py, and its name=compute_score
+    EasyR1    worker.reward.reward_function=…/groundtrace_client.py:compute_score_easyr1
+    TRL       GRPOTrainer(reward_funcs=groundtrace_client.reward_funcs(), …)
+    ms-swift  --external_plugins …/groundtrace_client.py --reward_funcs groundtrace
+    OpenRLHF  --reward.remote_url …/groundtrace_client.py
+
+``python groundtrace_client.py`` prints what the server's ``/health`` says, and ends with 1 where no server is ready.
+
+A response is never scored wrong because of a server. One that is away, full, slow or not ready is waited for and asked
+again; after ``TIMEOUT_S`` the call raises :class:`RewardUnavailable`, and the training stops at a step that can be
+repeated. Settings are arguments of the functions or, for all trainers, environment variables:
+
+    GROUNDTRACE_REWARD_URL                where the server is (http://127.0.0.1:8500)
+    GROUNDTRACE_REWARD_TOKEN              what the server was started with, if it was
+    GROUNDTRACE_REWARD_TIMEOUT_S          how long a call may take in all, with its waiting (600)
+    GROUNDTRACE_REWARD_REQUEST_TIMEOUT_S  how long one request may take before it is sent again (180; the server's own
+                                          limit, --timeout-s, is 150 and should be less)
+    GROUNDTRACE_REWARD_BATCH              responses of one request (1024; the server takes 4096)
+    GROUNDTRACE_REWARD_ON_TIMEOUT         raise, or leave_out: TRL alone can leave out the responses of such a call
+    GROUNDTRACE_REWARD_UNSCORED           what a response counts of which nothing could be said, in trainers that must
+                                          have a number; without it, such a response is an error
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import importlib
+import importlib.metadata
+import importlib.util
+import json
+import logging
+import math
+import os
+import random
+import socket
+import ssl
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+COLUMN = "groundtrace"
+"""The column of an exported row that holds its reference, and the reward's name in ms-swift."""
+VARIABLE = "GROUNDTRACE_REWARD_"
+MAX_BODY_BYTES = 4 * 2**20
+"""Of one request; a longer list is cut. The server takes twice as much."""
+MAX_WAIT_S = 30.0
+"""Between two requests, also where ``Retry-After`` asks for more."""
+MAX_DEFECTS = 3
+"""How often a server may answer 500, or with what cannot be read, before it is not asked again."""
+AGAIN = (408, 425, 429, 499, 502, 503, 504)
+"""The statuses after which the same request may be answered."""
+LEAVES_OUT = (1, 6)
+"""The first version of TRL that leaves a response without a reward out of its group; before, it counted 0."""
+
+
+class RewardUnavailable(RuntimeError):
+    """No score within ``timeout_s``: the message says why the last request got none."""
+
+
+class RewardRefused(RuntimeError):
+    """The server, or this file, cannot score what it was given, and asking again would not change that."""
+
+
+class Unscored(RuntimeError):
+    """A response of which nothing could be said, in a trainer that has no way to leave it out."""
+
+
+class Settings(NamedTuple):
+    """What the environment, or the arguments of a reward function, set; the words of this file explain each."""
+
+    url: str = "http://127.0.0.1:8500"
+    token: str = ""
+    timeout_s: float = 600.0
+    request_timeout_s: float = 180.0
+    batch: int = 1024
+    on_timeout: str = "raise"
+    unscored: float | None = None
+
+
+def settings_of(given: Mapping[str, Any]) -> Settings:
+    """The settings that are given, else those of the environment; other names are left alone. Raises ValueError."""
+    if "config" in given:
+        raise ValueError("config: the reward's config is the server's (beam serve-reward --config): leave it out here")
+    found = {name: os.environ[f"{VARIABLE}{name.upper()}"] for name in Settings._fields if _is_set(name)}
+    found.update({name: given[name] for name in Settings._fields if given.get(name) is not None})
+    read = {"timeout_s": _seconds, "request_timeout_s": _seconds, "batch": _count, "unscored": _number}
+    settings = Settings(**{name: read.get(name, _text)(name, value) for name, value in found.items()})
+    if settings.on_timeout not in ("raise", "leave_out"):
+        raise ValueError(f"{VARIABLE}ON_TIMEOUT must be raise or leave_out, got {settings.on_timeout!r}")
+    address = urlsplit(settings.url)
+    if address.scheme not in ("http", "https") or not address.hostname:
+        raise ValueError(f"{VARIABLE}URL must be an address such as http://127.0.0.1:8500, got {settings.url!r}")
+    return settings
+
+
+def _is_set(name: str) -> bool:
+    return bool(os.environ.get(f"{VARIABLE}{name.upper()}", "").strip())
+
+
+def _text(name: str, value: Any) -> str:
+    return str(value).strip()
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{VARIABLE}{name.upper()} must be a number, got {value!r}")
+    return number
+
+
+def _seconds(name: str, value: Any) -> float:
+    if (number := _number(name, value)) <= 0:
+        raise ValueError(f"{VARIABLE}{name.upper()} must be above 0, got {value!r}")
+    return number
+
+
+def _count(name: str, value: Any) -> int:
+    if (number := _number(name, value)) < 1 or number != int(number):
+        raise ValueError(f"{VARIABLE}{name.upper()} must be a whole number from 1, got {value!r}")
+    return int(number)
+
+
+# What each trainer calls
+
+
+def compute_score(
+    data_source: object = None,
+    solution_str: str | None = None,
+    ground_truth: str | None = None,
+    extra_info: object = None,
+    *,
+    solution_strs: Sequence[str] | None = None,
+    ground_truths: Sequence[str] | None = None,
+    **given: Any,
+) -> dict[str, float] | list[dict[str, float]]:
+    """verl: ``score`` and the outcome's :func:`_figures`, of one response or of each of a list, which verl's batch
+    manager hands over under names in the plural.
+
+    The row's reference is its ground truth. ``given`` may hold settings (``reward_kwargs``). Not for verl's
+    ``rate_limited`` manager, which counts an error as 0.
+    """
+    settings = settings_of(given)
+    if solution_strs is not None:
+        found = scores(settings, list(ground_truths or ()), list(solution_strs), is_step=True)
+        return [_for_verl(settings, each) for each in found]
+    if solution_str is None:
+        raise TypeError("compute_score needs solution_str with ground_truth, or solution_strs with ground_truths")
+    [score] = scores(settings, [ground_truth], [solution_str], is_step=False)
+    return _for_verl(settings, score)
+
+
+def _for_verl(settings: Settings, score: Mapping[str, Any]) -> dict[str, float]:
+    return {"score": _reward(settings, score), **_figures("outcome", score["outcome"])}
+
+
+def _figures(name: str, value: float | None) -> dict[str, float]:
+    """A verdict as finite numbers under the same keys for each response, for trainers that average them: its value, 0
+    where there is none, and 1 or 0: whether there is one.
+    """
+    return {f"{name}_or_0": value or 0.0, f"{name}_scored": float(value is not None)}
+
+
+def compute_score_easyr1(reward_inputs: Any, **given: Any) -> Any:
+    """EasyR1: ``overall`` of each input, and :func:`_figures` of its outcome and its format; of one alone where that is
+    no list.
+    """
+    settings = settings_of(given)
+    is_one = isinstance(reward_inputs, Mapping)
+    inputs = [reward_inputs] if is_one else list(reward_inputs)
+    references, responses = [each.get("ground_truth") for each in inputs], [each.get("response") for each in inputs]
+    found = scores(settings, references, responses, is_step=not is_one)
+    results = [
+        {
+            "overall": _reward(settings, score),
+            **_figures("outcome", score["outcome"]),
+            **_figures("format", (score["verdicts"].get("format") or {}).get("value")),
+        }
+        for score in found
+    ]
+    return results[0] if is_one else results
+
+
+def reward_funcs(**given: Any) -> list[Callable[..., list[float | None]]]:
+    """TRL: the reward functions for settings that are given; the others are those of the environment."""
+    settings_of(given)  # what is wrong is said at the start
+
+    def verified(completions: Sequence[Any], **columns: Any) -> list[float | None]:
+        return _for_trl(settings_of(given), completions, columns)
+
+    return [verified]
+
+
+def verified(completions: Sequence[Any], **columns: Any) -> list[float | None]:
+    """TRL: the reward of each completion, for the settings of the environment; None where it has none."""
+    return _for_trl(settings_of({}), completions, columns)
+
+
+def _for_trl(settings: Settings, completions: Sequence[Any], columns: Mapping[str, Any]) -> list[float | None]:
+    references, responses = _references(columns), [_last_turn(each) for each in completions]
+    try:
+        found = scores(settings, references, responses, is_step=True)
+    except RewardUnavailable as error:
+        if settings.on_timeout == "raise" or not _leaves_out():
+            raise
+        _log().warning("groundtrace: %d responses are left out: %s", len(responses), error)
+        return [None] * len(responses)
+    if log := columns.get("log_metric"):
+        for name, mean in _means(found).items():
+            log(f"{COLUMN}/{name}", mean)
+    if _leaves_out():
+        return [each["reward"] for each in found]
+    return [_reward(settings, each) for each in found]
+
+
+def _leaves_out() -> bool:
+    """Whether a response without a reward has no part in its group; an earlier TRL counts it as 0."""
+    try:
+        version = importlib.metadata.version("trl")
+    except importlib.metadata.PackageNotFoundError:
+        return True
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) >= LEAVES_OUT
+
+
+def _means(found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The means of verdicts over the responses that have one. Where several processes train, TRL waits for the same
+    names from each: then it is the outcome alone, NaN where a process has none.
+    """
+    values: dict[str, list[float]] = {"outcome": []}
+    for score in found:
+        for name, verdict in score["verdicts"].items():
+            if verdict.get("value") is not None:
+                values.setdefault(name, []).append(verdict["value"])
+    means = {name: sum(known) / len(known) if known else math.nan for name, known in values.items()}
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        return {"outcome": means["outcome"]}
+    return {name: mean for name, mean in means.items() if not math.isnan(mean)}
+
+
+def _last_turn(completion: Any) -> Any:
+    """What a completion says: a text, or the text of its last turn."""
+    if not isinstance(completion, (list, tuple)):
+        return completion  # what is no text is refused where all responses are looked at
+    content = completion[-1].get("content") if completion else ""
+    if content is None or isinstance(content, (list, tuple)):
+        return "".join(part.get("text") or "" for part in content or () if part.get("type") == "text")
+    return content
+
+
+class Verified:
+    """ms-swift: the reward, which swift makes with the arguments of the run."""
+
+    def __init__(self, args: object = None, **_: Any) -> None:
+        self.args = args
+
+    def __call__(self, completions: Sequence[str], **columns: Any) -> list[float]:
+        """Returns the reward of each completion; swift would count one without a reward as 0, so there is none."""
+        settings = settings_of({})
+        found = scores(settings, _references(columns), list(completions), is_step=True)
+        return [_reward(settings, each) for each in found]
+
+
+def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Mapping[str, Any]:
+    """OpenRLHF: ``rewards``, ``scores`` and ``extra_logs``. Where this raises, OpenRLHF goes on without a reward."""
+    settings = settings_of({})
+    body = json.dumps({"query": queries, "prompts": prompts, "labels": labels}).encode()
+    found = _answer(settings, "/get_reward", body, time.monotonic() + settings.timeout_s)
+    for name in ("rewards", "scores"):
+        values = found.get(name)
+        if not isinstance(values, list) or len(values) != len(queries) or not all(map(_is_number, values)):
+            raise RewardRefused(f"{settings.url} answered {name} that are not {len(queries)} numbers")
+    return found
+
+
+# Responses to scores
+
+
+def scores(settings: Settings, references: Sequence[Any], responses: Sequence[Any], is_step: bool) -> list[Any]:
+    """The server's score of each response, in their order: ``reward``, ``outcome`` (both None where nothing could be
+    said) and ``verdicts``. ``is_step``: they are the responses of a step.
+
+    A list that is longer than one request is cut, and is then no step for the server: a recipe that needs one refuses.
+    Raises RewardUnavailable and RewardRefused.
+    """
+    if len(references) != len(responses):
+        raise RewardRefused(f"{len(responses)} responses came with {len(references)} references: each has its own")
+    if not responses:
+        return []
+    ids = [_id_of(number, reference) for number, reference in enumerate(references)]
+    for number, response in enumerate(responses):
+        if not isinstance(response, str):
+            raise RewardRefused(f"response {number} is a {type(response).__name__}, not a text")
+    texts = [
+        text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in responses
+    ]  # whole characters
+    items = [{"reference": each, "response": text} for each, text in zip(references, texts, strict=True)]
+    until, requests = time.monotonic() + settings.timeout_s, _requests(items, settings.batch)
+    found: list[Any] = []
+    for request in requests:
+        body = json.dumps({"items": request, "is_step": is_step and len(requests) == 1}).encode()
+        try:
+            answered = _answer(settings, "/score", body, until)
+        except RewardRefused as error:
+            if len(requests) == 1:
+                raise
+            said = f"{error} (a call of {len(items)} responses needs {len(requests)} requests: see {VARIABLE}BATCH)"
+            raise RewardRefused(said) from error
+        found += _read_scores(settings, answered, len(request))
+    for id, score in zip(ids, found, strict=True):
+        if score.get("id") != id:
+            raise RewardRefused(f"{settings.url} answered for {score.get('id')!r:.80} where {id!r:.80} was asked")
+    return found
+
+
+def _requests(items: Sequence[Any], batch: int) -> list[list[Any]]:
+    """The items, cut where a request would have too many or too long ones."""
+    requests: list[list[Any]] = [[]]
+    size = 0
+    for item in items:
+        length = len(json.dumps(item)) + 2
+        if requests[-1] and (len(requests[-1]) >= batch or size + length > MAX_BODY_BYTES):
+            requests.append([])
+            size = 0
+        requests[-1].append(item)
+        size += length
+    return requests
+
+
+def _references(columns: Mapping[str, Any]) -> list[Any]:
+    found = columns.get(COLUMN)
+    if found is None:
+        raise RewardRefused(f"the rows have no column {COLUMN!r}: export the run, and let the trainer keep the column")
+    return list(found)
+
+
+def _id_of(number: int, reference: Any) -> str:
+    try:
+        found = json.loads(reference)["id"]
+    except (TypeError, ValueError, KeyError, RecursionError):
+        found = None
+    if not isinstance(found, str):
+        said = f"response {number} came with {reference!r:.80}, which is no reference of a row"
+        raise RewardRefused(f"{said}: export the run again")
+    return found
+
+
+def _read_scores(settings: Settings, found: Mapping[str, Any], count: int) -> list[Any]:
+    """The scores of an answer. Raises RewardRefused for an answer that does not fit."""
+    answered = found.get("scores")
+    if not isinstance(answered, list) or len(answered) != count:
+        raise RewardRefused(f"{settings.url} did not answer {count} scores: is it a server of beam serve-reward?")
+    for score in answered:
+        if not _is_score(score):
+            raise RewardRefused(f"{settings.url} answered what is no score: {score!r:.200}")
+    return answered
+
+
+def _is_score(score: Any) -> bool:
+    if not isinstance(score, dict) or not {"reward", "outcome", "verdicts"} <= score.keys():
+        return False
+    verdicts = score["verdicts"]
+    if not isinstance(verdicts, dict) or not all(isinstance(each, dict) for each in verdicts.values()):
+        return False
+    values = [score["reward"], score["outcome"], *(each.get("value") for each in verdicts.values())]
+    return all(value is None or _is_number(value) for value in values)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _reward(settings: Settings, score: Mapping[str, Any]) -> float:
+    """The reward, or what an unscored response counts. Raises Unscored where that is not set."""
+    if score["reward"] is not None:
+        return score["reward"]
+    if settings.unscored is not None:
+        return settings.unscored
+    reasons = [f"{name}: {each.get('reason')}" for name, each in score["verdicts"].items() if each.get("value") is None]
+    why = "; ".join(reasons)[:200] or "its row's gold answer is free text, which no judge of reward.roles reads"
+    said = f"a response to {score.get('id')!r:.80} is unscored ({why})"
+    raise Unscored(f"{said}: set {VARIABLE}UNSCORED to what it counts, or leave out such rows")
+
+
+# Requests to answers
+
+
+class _Again(Exception):
+    """A request that may be answered when it is sent again, ``after_s`` seconds from now at the earliest."""
+
+    def __init__(self, why: str, after_s: float = 0.0, is_defect: bool = False) -> None:
+        super().__init__(why)
+        self.after_s, self.is_defect = after_s, is_defect
+
+
+def _answer(settings: Settings, path: str, body: bytes, until: float) -> Mapping[str, Any]:
+    """The JSON with which the server answers a request, sent again and again ``until`` then. Raises RewardUnavailable
+    and RewardRefused.
+    """
+    began, tries, defects = time.monotonic(), 0, 0
+    while True:
+        left = until - time.monotonic()
+        try:
+            found = _post(settings, path, body, max(0.01, min(left, settings.request_timeout_s)))
+        except _Again as again:
+            tries, defects = tries + 1, defects + again.is_defect
+            if defects >= MAX_DEFECTS:
+                raise RewardRefused(f"{settings.url}: {again}, {defects} times") from again
+            wait = max(min(0.25 * 2.0 ** min(tries, 6), 10.0) * random.uniform(0.5, 1.0), again.after_s)
+            wait, left = min(wait, MAX_WAIT_S), until - time.monotonic()
+            if left <= 0:
+                said = f"no reward from {settings.url} within {settings.timeout_s:g} s, after {tries} requests: {again}"
+                raise RewardUnavailable(said) from again
+            if tries == 1 or tries % 20 == 0:
+                _log().warning("groundtrace: %s: %s; asking again for up to %.0f s", settings.url, again, left)
+            time.sleep(min(wait, left))
+        else:
+            if tries:
+                _log().warning("groundtrace: %s answers, after %.1f s", settings.url, time.monotonic() - began)
+            return found
+
+
+def _post(settings: Settings, path: str, body: bytes, limit_s: float) -> Mapping[str, Any]:
+    """The JSON of a success. Raises _Again and RewardRefused."""
+    headers = {"Content-Type": "application/json"}
+    if settings.token:
+        headers["Authorization"] = f"Bearer {settings.token}"
+    status, retry_after, data = _exchange(settings.url, "POST", path, body, headers, limit_s)
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        found = None
+    if status == 200 and isinstance(found, dict):
+        return found
+    said = f"HTTP {status}: {data[:100].decode('utf-8', 'replace')!r}"
+    if isinstance(found, dict) and isinstance(error := found.get("error"), dict):
+        said = f"HTTP {status}: {error.get('type')}: {error.get('message')}"[:500]
+    if status in AGAIN or status in (200, 500):
+        raise _Again(said, _after_s(retry_after), is_defect=status in (200, 500))
+    raise RewardRefused(f"{settings.url}: {said}")
+
+
+def _after_s(text: str | None) -> float:
+    """The seconds of a ``Retry-After``; 0 for a date, which the client's own waiting will do for."""
+    return float(text) if text and text.isascii() and text.isdigit() else 0.0
+
+
+def _exchange(
+    url: str, method: str, path: str, body: bytes | None, headers: Mapping[str, str], limit_s: float
+) -> tuple[int, str | None, bytes]:
+    """Status, Retry-After and body of the answer, through no proxy. Raises _Again where none comes within the limit."""
+    address = urlsplit(url)
+    make = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
+    connection = make(address.hostname or "", address.port, timeout=limit_s)
+    is_late = threading.Event()
+
+    def cut() -> None:  # the timeout of a socket bounds each read of it, and not a server that sends byte by byte
+        is_late.set()
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+    watch = threading.Timer(limit_s, cut)
+    watch.daemon = True
+    try:
+        connection.connect()
+        sock = connection.sock  # which the connection hands over to an answer that ends it
+        watch.start()
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a refusal may come before all was sent
+            connection.request(method, address.path.rstrip("/") + path, body, dict(headers))
+        answer = connection.getresponse()
+        data = answer.read()
+    except ssl.SSLCertVerificationError as error:
+        raise RewardRefused(f"{url}: {error}") from error
+    except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: a connection that was cut meanwhile
+        late = f"no answer within {limit_s:.3g} s"
+        raise _Again(late if is_late.is_set() or isinstance(error, TimeoutError) else _named(error)) from error
+    finally:
+        watch.cancel()
+        connection.close()
+    if is_late.is_set():  # a body without a length looks whole when it is cut
+        raise _Again(f"no answer within {limit_s:.3g} s")
+    return answer.status, answer.getheader("Retry-After"), data
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _log() -> logging.Logger:
+    return logging.getLogger("groundtrace_client")
+
+
+def _register() -> None:
+    """Puts the reward where swift finds it by the name ``groundtrace``, if swift is what loads this file."""
+    for name in ("swift.rewards", "swift.plugin"):  # of versions 4 and 3
+        if "swift" in sys.modules and importlib.util.find_spec(name) is not None:
+            importlib.import_module(name).orms[COLUMN] = Verified
+            return
+
+
+def main() -> int:
+    """Prints what the server says of itself; returns 0 where one is ready, and 2 for settings that cannot be used."""
+    try:
+        settings = settings_of({})
+    except ValueError as error:
+        print(f"groundtrace_client: {error}", file=sys.stderr)
+        return 2
+    try:
+        status, _, data = _exchange(settings.url, "GET", "/health", None, {}, min(10.0, settings.timeout_s))
+    except (_Again, RewardRefused) as error:
+        print(f"{settings.url}: {error}: start beam serve-reward there, or set {VARIABLE}URL", file=sys.stderr)
+        return 1
+    print(f"{settings.url}: HTTP {status}: {data.decode('utf-8', 'replace')[:1000]}")
+    return 0 if status == 200 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+_register()

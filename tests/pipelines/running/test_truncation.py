@@ -1,0 +1,47 @@
+"""Which settings give room to the replies that were cut off."""
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.running.plan import Plan, RunArguments, make_plan
+from pipelines.running.truncation import truncated_replies
+from publishing.figures import truncations
+from schemas.run_summary import Counts, RunSummary, TruncatedReplies
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    arguments = RunArguments(str(ROOT / "pipelines/grounded_cot.py"), str(ROOT / "data/sample"), "runs/none")
+    return make_plan(arguments)
+
+
+@pytest.mark.parametrize(
+    ("role", "stage", "max_tokens", "settings"),
+    [
+        ("policy", "attempt", 2048, ("attempt.max_tokens", "endpoints.coarse.max_tokens_limit")),
+        # the endpoint's limit was reached: the stage's own budget is smaller
+        ("policy", "attempt", 8192, ("endpoints.coarse.max_tokens_limit",)),
+        ("teacher", "trace", 6144, ("trace.max_tokens", "endpoints.colour.max_tokens_limit")),
+        # a proposal has to be read: it was asked for again with more
+        ("teacher", "propose", 16384, ("endpoints.colour.max_tokens_limit",)),
+        # a stage whose section has no such key
+        ("judge", "verify", 16384, ("endpoints.colour.max_tokens_limit",)),
+        ("detector", "verify", 16384, ("endpoints.edges.max_tokens_limit",)),
+    ],
+)
+def test_the_settings_that_help(role: str, stage: str, max_tokens: int, settings: tuple[str, ...], plan: Plan) -> None:
+    told = truncated_replies({(role, stage): (8, 2, max_tokens)}, plan)
+    assert told == {role: {stage: TruncatedReplies(8, 2, max_tokens, settings)}}
+
+
+def test_what_is_said_of_them_and_kept() -> None:
+    cut = {"policy": {"attempt": TruncatedReplies(1, 1, 64, ("attempt.max_tokens", "endpoints.p.max_tokens_limit"))}}
+    summary = RunSummary("r", "in", Counts(1, 0, 0, {}), {}, {}, {}, {}, "now", 1.0, "rev", "sha", False, truncated=cut)
+    assert truncations(summary) == [
+        "truncated: 1 of 1 reply of the policy in attempt, asked for with up to 64 tokens: raise attempt.max_tokens "
+        "or endpoints.p.max_tokens_limit, or the server's own limit if lower"
+    ]
+    assert RunSummary.from_fields(summary.to_fields()) == summary

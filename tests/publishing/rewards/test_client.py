@@ -1,0 +1,348 @@
+"""The client's file: it needs nothing but Python, and no fault of a server makes it score a response wrong."""
+
+import importlib.metadata
+import json
+import math
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.publishing.rewards import client_server as servers
+from tests.publishing.rewards.client_server import FILE, good, reference, right, says, score, scripted
+
+PREFIX = "GROUNDTRACE_REWARD_"
+TEXTS = ["a", "four", "", "a longer one"]
+WANTED = [0.01, 0.04, 0.0, 0.12]
+REFERENCES = [reference(f"q-{number}") for number in range(4)]
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> Any:
+    for name in [name for name in os.environ if name.startswith(PREFIX)]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "1.16.0")
+    return servers.loaded()
+
+
+def by_verl(client: Any, **given: Any) -> list[float]:
+    found = client.compute_score(
+        data_sources=["nlvr"] * 4, solution_strs=TEXTS, ground_truths=REFERENCES, extra_infos=[{}] * 4, **given
+    )
+    return [each["score"] for each in found]
+
+
+def by_easyr1(client: Any, **given: Any) -> list[float]:
+    pairs = zip(TEXTS, REFERENCES, strict=True)
+    inputs = [{"response": text, "response_length": 1, "ground_truth": each} for text, each in pairs]
+    return [each["overall"] for each in client.compute_score_easyr1(inputs, **given)]
+
+
+def by_trl(client: Any, **given: Any) -> list[float | None]:
+    turns = [[{"role": "assistant", "content": text}] for text in TEXTS]
+    [reward] = client.reward_funcs(**given)
+    return reward(
+        prompts=[[]] * 4, completions=turns, completion_ids=[[1]] * 4, trainer_state=None, groundtrace=REFERENCES
+    )
+
+
+def test_it_needs_python_alone(tmp_path: Path) -> None:
+    """Without site-packages, the variables of the environment and the folder that it is started from."""
+    (tmp_path / "groundtrace_client.py").write_bytes(FILE.read_bytes())
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); before = set(sys.modules); import groundtrace_client as client\n"
+        "others = {name.partition('.')[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)\n"
+        "print(sorted(others)); import json\n"
+        "given = {'solution_str': 'four', 'ground_truth': json.dumps({'id': 'q'}), 'url': sys.argv[2]}\n"
+        "print(client.compute_score(**given))\n"
+    )
+    with scripted() as server:
+        command = [sys.executable, "-I", "-S", "-c", code, str(tmp_path), server.url]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    expected = {"score": 0.04, "outcome_or_0": 1.0, "outcome_scored": 1.0}
+    assert done.stdout == f"['groundtrace_client']\n{expected}\n", done.stderr
+
+
+@pytest.mark.parametrize("status", [None, 200, 503])
+def test_it_says_whether_a_server_is_there(status: int | None) -> None:
+    port = servers.free_port()
+    environment = {f"{PREFIX}URL": f"http://127.0.0.1:{port}"}
+    command = [sys.executable, "-I", "-S", str(FILE)]
+    if status is None:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert "Connection refused" in done.stderr
+        assert "start beam serve-reward" in done.stderr
+        assert "Traceback" not in done.stderr
+        return
+    with scripted(port=port) as server:
+        server.RequestHandlerClass.do_GET = lambda handler: handler.answer(status, {"status": "x"})  # type: ignore[attr-defined]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == (status != 200)
+    assert done.stdout == f'http://127.0.0.1:{port}: HTTP {status}: {{"status": "x"}}\n'
+
+
+def test_it_says_which_setting_is_wrong() -> None:
+    command = [sys.executable, "-I", "-S", str(FILE)]
+    environment = {f"{PREFIX}URL": "nonsense"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"groundtrace_client: {PREFIX}URL must be an address such as http://")
+    assert done.stderr.count("\n") == 1
+
+
+AGAIN = {
+    "killed before it answers": servers.dies,
+    "killed while it answers": servers.dies_within,
+    "killed while it answers, no length": servers.dies_within_without_length,
+    "slow": servers.hangs,
+    "byte by byte": servers.drips,
+    "not ready": says(503, Retry_After="0"),
+    "full": says(429, Retry_After="1"),
+    "a date to ask again at": says(503, Retry_After="Wed, 21 Oct 2026 07:28:00 GMT"),
+    "its own time-out": says(504),
+    "a proxy without its server": says(502, b"<html>Bad Gateway</html>"),
+    "a defect": says(500),
+    "half an answer": says(200, b'{"scores": ['),
+}
+
+
+@pytest.mark.parametrize("fault", AGAIN.values(), ids=AGAIN.keys())
+def test_a_server_that_fails_once_is_asked_again(fault: servers.Step, client: Any) -> None:
+    with scripted(fault, good) as server:
+        assert by_verl(client, url=server.url, request_timeout_s=0.5) == WANTED
+        (_, first, _), (_, second, _) = server.seen
+        assert first == second
+
+
+REFUSED = {
+    "bad request": (says(400), "HTTP 400: some: it is so"),
+    "no token": (says(401), "HTTP 401"),
+    "another server": (says(404, b"not here"), "HTTP 404: 'not here'"),
+    "too large": (says(413), "HTTP 413"),
+    "moved": (says(307, b"", Location="/x"), "HTTP 307"),
+    "a defect that stays": (says(500), "HTTP 500: some: it is so, 3 times"),
+    "no JSON": (says(200, b"hello"), "'hello', 3 times"),
+    "no scores": (says(200, {"rewards": [1.0] * 4}), "did not answer 4 scores"),
+    "too few": (says(200, {"scores": [score()]}), "did not answer 4 scores"),
+    "of other rows": (says(200, {"scores": [score()] * 4}), "answered for 'q' where 'q-0' was asked"),
+    "NaN": (says(200, {"scores": [score(reward=math.nan)] * 4}), "what is no score"),
+    "a text": (says(200, {"scores": [score(reward="1")] * 4}), "what is no score"),
+    "true": (says(200, {"scores": [score(reward=True)] * 4}), "what is no score"),
+    "no reward": (says(200, {"scores": [{"id": "q-0", "outcome": 1.0, "verdicts": {}}] * 4}), "what is no score"),
+    "an infinite verdict": (says(200, {"scores": [score(spatial=math.inf)] * 4}), "what is no score"),
+}
+
+
+@pytest.mark.parametrize(("fault", "said"), REFUSED.values(), ids=REFUSED.keys())
+@pytest.mark.parametrize("trainer", [by_verl, by_trl])
+def test_what_asking_again_would_not_change_is_an_error_at_once(
+    fault: servers.Step, said: str, trainer: Callable[..., Any], client: Any
+) -> None:
+    """Also where responses may be left out: that is for a server that is away."""
+    with scripted(fault) as server, pytest.raises(client.RewardRefused) as error:
+        trainer(client, url=server.url, on_timeout="leave_out", timeout_s=20)
+    assert said in str(error.value)
+    assert len(server.seen) == (3 if "3 times" in said else 1)
+
+
+@pytest.mark.parametrize("fault", [None, servers.hangs, servers.drips, says(503, Retry_After="3600")])
+def test_a_server_that_stays_away_is_an_error_in_time(fault: servers.Step | None, client: Any) -> None:
+    with scripted(fault or good) as server:
+        url = server.url if fault else f"http://127.0.0.1:{servers.free_port()}"
+        began = time.monotonic()
+        with pytest.raises(client.RewardUnavailable, match=r"no reward from .* within 0.6 s"):
+            by_verl(client, url=url, timeout_s=0.6)
+        assert 0.5 < time.monotonic() - began < 2.5
+
+
+def test_trl_leaves_out_the_responses_of_a_server_that_stays_away_if_told_so(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"url": f"http://127.0.0.1:{servers.free_port()}", "timeout_s": 0.2}
+    assert by_trl(client, **given, on_timeout="leave_out") == [None] * 4
+    with pytest.raises(client.RewardUnavailable):
+        by_trl(client, **given)
+    with pytest.raises(client.RewardUnavailable):
+        by_verl(client, **given, on_timeout="leave_out")
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "1.5.1")  # which counts None as 0
+    with pytest.raises(client.RewardUnavailable):
+        by_trl(client, **given, on_timeout="leave_out")
+
+
+def test_a_server_that_is_started_later(client: Any) -> None:
+    port = servers.free_port()
+    found: list[Any] = []
+    asking = threading.Thread(target=lambda: found.append(by_trl(client, url=f"http://127.0.0.1:{port}", timeout_s=20)))
+    asking.start()
+    time.sleep(0.4)
+    with scripted(port=port):
+        asking.join(15)
+    assert found == [WANTED]
+
+
+def unscored(handler: servers.Handler, body: dict[str, Any]) -> None:
+    answer = right(body)
+    answer["scores"][1] = score("q-1", None, None)
+    handler.answer(200, answer)
+
+
+def test_an_unscored_response_is_none_for_trl_and_an_error_elsewhere(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with scripted(unscored) as server:
+        left_out = [0.01, None, 0.0, 0.12]
+        assert by_trl(client, url=server.url) == by_trl(client, url=server.url, unscored=-0.25) == left_out
+        for ask in (by_verl, by_easyr1):
+            with pytest.raises(client.Unscored, match=r"'q-1' is unscored .outcome: outcome.*set .*UNSCORED"):
+                ask(client, url=server.url)
+            assert ask(client, url=server.url, unscored=-0.25) == [0.01, -0.25, 0.0, 0.12]
+        monkeypatch.setenv(f"{PREFIX}URL", server.url)
+        with pytest.raises(client.Unscored):
+            client.Verified()(TEXTS, groundtrace=REFERENCES)
+        monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.24.0")  # which counts None as 0
+        with pytest.raises(client.Unscored):
+            by_trl(client, url=server.url)
+        assert by_trl(client, url=server.url, unscored=-0.25) == [0.01, -0.25, 0.0, 0.12]
+
+
+def test_verl_gets_the_same_names_for_each_response_and_no_nan(client: Any) -> None:
+    with scripted(unscored) as server:
+        found = client.compute_score(
+            solution_strs=TEXTS, ground_truths=REFERENCES, url=server.url, unscored=0.0, reward_router_address="x"
+        )
+    assert found[0] == {"score": 0.01, "outcome_or_0": 1.0, "outcome_scored": 1.0}
+    assert found[1] == {"score": 0.0, "outcome_or_0": 0.0, "outcome_scored": 0.0}
+    assert {tuple(each) for each in found} == {("score", "outcome_or_0", "outcome_scored")}
+
+
+def test_a_long_list_is_cut_and_is_then_no_step(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with scripted() as server:
+        assert by_verl(client, url=server.url) == WANTED
+        assert by_verl(client, url=server.url, batch=3) == WANTED
+        monkeypatch.setattr(client, "MAX_BODY_BYTES", 300)
+        assert by_verl(client, url=server.url) == WANTED
+    sizes = [(len(body["items"]), body["is_step"]) for _, body, _ in server.seen]
+    assert sizes == [(4, True), (3, False), (1, False), (2, False), (2, False)]
+    told = {"error": {"type": "recipe", "message": "use an interface that hands over lists"}}
+    with (
+        scripted(says(400, told)) as server,
+        pytest.raises(client.RewardRefused, match=f"2 requests: see {PREFIX}BATCH"),
+    ):
+        by_verl(client, url=server.url, batch=3)
+
+
+def test_a_single_response_is_no_step(client: Any) -> None:
+    with scripted() as server:
+        client.compute_score("nlvr", "four", REFERENCES[0], {}, url=server.url)
+        client.compute_score_easyr1({"response": "four", "ground_truth": REFERENCES[0]}, url=server.url)
+    assert [body["is_step"] for _, body, _ in server.seen] == [False, False]
+
+
+def test_half_a_character_does_not_end_a_training(client: Any) -> None:
+    """A server refuses it, for no file can hold it; it is a fault of the response alone."""
+    with scripted() as server:
+        client.compute_score(solution_strs=["a\ud800b", "\ud83d\ude00"], ground_truths=REFERENCES[:2], url=server.url)
+        assert [each["response"] for each in server.seen[0][1]["items"]] == ["a\ufffdb", "\U0001f600"]
+
+
+def test_no_response_needs_no_server(client: Any) -> None:
+    assert client.verified([], groundtrace=[]) == []
+
+
+BAD = [
+    (lambda client: client.verified(["x"]), "no column 'groundtrace'"),
+    (lambda client: client.Verified()(["x"]), "no column 'groundtrace'"),
+    (lambda client: client.verified(["x"], groundtrace=["B"]), "response 0 came with 'B', which is no reference"),
+    (lambda client: client.verified(["x"], groundtrace=[None]), "came with None, which is no reference"),
+    (lambda client: client.verified(["x"] * 2, groundtrace=REFERENCES), "2 responses came with 4 references"),
+    (lambda client: client.verified([0.5], groundtrace=REFERENCES[:1]), "response 0 is a float, not a text"),
+    (lambda client: client.verified([[{"content": 3}]], groundtrace=REFERENCES[:1]), "is a int, not a text"),
+]
+
+
+@pytest.mark.parametrize(("call", "said"), BAD)
+def test_what_a_trainer_hands_over_is_checked_before_a_server_is_asked(call: Any, said: str, client: Any) -> None:
+    with pytest.raises(client.RewardRefused, match=said):
+        call(client)
+
+
+WRONG = [
+    ({"URL": "127.0.0.1:8500"}, "URL must be an address such as http"),
+    ({"URL": "ftp://x"}, "URL must be an address"),
+    ({"TIMEOUT_S": "soon"}, "TIMEOUT_S must be a number, got 'soon'"),
+    ({"TIMEOUT_S": "0"}, "TIMEOUT_S must be above 0"),
+    ({"REQUEST_TIMEOUT_S": "inf"}, "REQUEST_TIMEOUT_S must be a number"),
+    ({"BATCH": "1.5"}, "BATCH must be a whole number from 1"),
+    ({"ON_TIMEOUT": "skip"}, "ON_TIMEOUT must be raise or leave_out"),
+    ({"UNSCORED": "nan"}, "UNSCORED must be a number"),
+]
+
+
+@pytest.mark.parametrize(("environment", "said"), WRONG)
+def test_a_wrong_setting(environment: dict[str, str], said: str, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(f"{PREFIX}{name}", value)
+    with pytest.raises(ValueError, match=said):
+        client.reward_funcs()
+
+
+def test_the_config_of_a_plug_in_is_refused(client: Any) -> None:
+    """A reward.toml that was given to the reward in the trainer's own process would have no effect here."""
+    with pytest.raises(ValueError, match="config: the reward's config is the server's"):
+        by_verl(client, config="argos")
+
+
+def test_the_environment_and_arguments_that_go_before_it(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"{PREFIX}URL", "https://rewards.example.org:8443/team/")
+    monkeypatch.setenv(f"{PREFIX}TIMEOUT_S", " 30 ")
+    monkeypatch.setenv(f"{PREFIX}UNSCORED", "")
+    found = client.settings_of({"timeout_s": 5, "batch": None, "extra_info": {}})
+    assert (found.url, found.timeout_s, found.batch) == ("https://rewards.example.org:8443/team/", 5.0, 1024)
+    assert found.unscored is None
+
+
+def test_a_path_and_a_token(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with scripted() as server:
+        monkeypatch.setenv(f"{PREFIX}URL", f"{server.url}/team/")
+        monkeypatch.setenv(f"{PREFIX}TOKEN", "secret")
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # which does not stand between the two
+        by_verl(client)
+    [(path, _, headers)] = server.seen
+    assert (path, headers["Authorization"]) == ("/team/score", "Bearer secret")
+
+
+def test_trl_logs_the_verdicts_means(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = [score(f"q-{number}", spatial=value) for number, value in enumerate((0.5, None, 1.0, None))]
+    with scripted(says(200, {"scores": scores})) as server:
+        monkeypatch.setenv(f"{PREFIX}URL", server.url)
+        logged: dict[str, float] = {}
+        client.verified(TEXTS, groundtrace=REFERENCES, log_metric=logged.__setitem__)
+        assert logged == {"groundtrace/outcome": 1.0, "groundtrace/spatial": 0.75}
+        logged.clear()
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        client.verified(TEXTS, groundtrace=REFERENCES, log_metric=logged.__setitem__)
+        assert logged == {"groundtrace/outcome": 1.0}, "TRL waits until each process has logged the same names"
+
+
+def test_openrlhf(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"rewards": [0.5], "scores": [1.0], "extra_logs": {}}
+    with scripted(servers.dies, says(200, told), says(200, {"rewards": [None], "scores": [1.0]})) as server:
+        monkeypatch.setenv(f"{PREFIX}URL", server.url)
+        assert client.reward_func(["PQ"], ["P"], [REFERENCES[0]]) == told
+        with pytest.raises(client.RewardRefused, match="rewards that are not 1 numbers"):
+            client.reward_func(["PQ"], ["P"], [REFERENCES[0]])
+    path, body, _ = server.seen[0]
+    assert (path, body) == ("/get_reward", {"query": ["PQ"], "prompts": ["P"], "labels": [REFERENCES[0]]})
+
+
+def test_the_file_names_each_of_its_settings(client: Any) -> None:
+    for name in client.Settings._fields:
+        assert f"{PREFIX}{name.upper()}" in client.__doc__
+    assert json.loads(reference())["id"] == "q"
