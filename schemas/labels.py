@@ -4,6 +4,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from schemas.control_text import TOKEN
+
 MAX_LABEL_CHARS = 120
 """A longer text names no object."""
 
@@ -42,7 +44,7 @@ EXCLUSIVE = tuple(
 )
 """Attributes by kind, of which an object has one."""
 _ATTRIBUTES = frozenset[str]().union(*EXCLUSIVE)
-_TEMPLATE_TOKEN = re.compile(r"<\|?/?[\w-]+\|?>|\[/?INST\]")
+_TOKEN = re.compile(TOKEN.pattern, re.IGNORECASE)
 
 
 def singular(word: str) -> str:
@@ -67,7 +69,7 @@ def plain_label(label: str) -> str:
     front, and without a full stop or the number of an instance behind.
     """
     plain = unicodedata.normalize("NFKC", label).casefold()
-    if not _TEMPLATE_TOKEN.search(plain):  # which has to stay one, to be told
+    if not _TOKEN.search(plain):  # which has to stay one, to be told
         plain = plain.replace("_", " ").replace("-", " ")
     plain = " ".join(plain.split()).strip(" \"'“”‘’.,;:")
     label = _INSTANCE.sub("", plain) or plain
@@ -78,13 +80,13 @@ def label_fault(label: str) -> str | None:
     """Returns why a label names no object that could be looked for, or None.
 
     That is so for a blank one, one without letters or digits, one of more than :data:`MAX_LABEL_CHARS` characters, one
-    with a token of a chat template or a control character, and one that names the whole image ("picture").
+    with a special token or a control character, and one that names the whole image ("picture").
     """
     if len(label) > MAX_LABEL_CHARS:
         return f"a label of more than {MAX_LABEL_CHARS} characters names no object"
     if not any(map(str.isalnum, label)):
         return "a label without letters names no object"
-    if _TEMPLATE_TOKEN.search(label) or any(unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs") for char in label):
+    if _TOKEN.search(label) or any(unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs") for char in label):
         return "a label with control tokens names no object"
     words = frozenset(words_of(label))
     if words <= _WHOLE_IMAGE | _GENERAL and words & _WHOLE_IMAGE:

@@ -55,7 +55,7 @@ from schemas.storage import is_remote
 from schemas.text import say
 from stages.draw_questions import Draw
 from stages.plumbing.metrics import clear_board
-from stages.plumbing.recipe import Recipe, RunContext
+from stages.plumbing.recipe import Recipe, RunContext, unchecked
 from stages.plumbing.rows import RowContext, has_extra_scores
 from stages.plumbing.spill import spooling
 from stages.sources.base import RUN_MARKER
@@ -101,7 +101,9 @@ def _execute(plan: Plan, arguments: RunArguments, local: bool, spending: Spendin
         staging, config = plan.folder.staging, to_toml(plan.settings)
         blind = blind_baseline(staging.glob("rl/*.parquet"), plan.recipe.reward)
         rubrics = read_rubrics(staging)
-        warnings = tuple(filter(None, [missing_stratum(rubrics) if rubrics else ""]))
+        kept = {name: stage.kept for name, stage in summary.stages.items()}
+        missing = [missing_stratum(rubrics)] if rubrics else []
+        warnings = (*filter(None, missing), *unchecked(plan.recipe, plan.settings, plan.models, kept))
         details = most_frequent_details(staging)
         summary = made.summary = replace(summary, details=details, blind=blind, warnings=warnings)
         check_records(summary)

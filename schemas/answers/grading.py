@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import functools
 import re
-import unicodedata
 
 from schemas.answers.answer_type import Grade
 from schemas.answers.number_rules import GOLDS_KEPT
 from schemas.answers.numerals import MAX_CHARS
 from schemas.answers.registry import answer_type_named
 from schemas.answers.wrapping import legible, unwrapped
+from schemas.control_text import DAMAGE
 
 MAX_ANSWER_CHARS = 20_000
 """A longer answer is not read, unless the gold is as long."""
@@ -62,9 +62,8 @@ def _fault(gold: str) -> str | None:
     """Why a gold answer cannot be used, or None. A form feed is what an unescaped "\\frac" leaves."""
     if not gold.strip():
         return "gold is empty"
-    for char in gold:
-        if unicodedata.category(char) == "Cc" and char not in "\t\n\r":
-            return f"gold holds the control character U+{ord(char):04X}, probably a broken LaTeX command"
+    if damage := DAMAGE.search(gold):
+        return f"gold holds the control character U+{ord(damage.group()):04X}, probably a broken LaTeX command"
     if _BROKEN_LATEX.search(gold):
         return "gold holds a white-space control character inside a LaTeX command"
     return None
