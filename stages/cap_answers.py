@@ -6,7 +6,8 @@ In: drafts of the RL side. Out: ``kept`` and ``rejected`` (over_quota), so that
   nothing. A policy is right on these without pointing;
 - of each closed kind of question (yes or no, choice letter, count) at most ``max_same_answer`` have the same answer.
 
-Those whose ids hash lowest are kept, so that the outcome depends on the set of questions alone.
+The first few of each stay in any case: a share of a handful means nothing. Those whose ids hash lowest are kept, so
+that the outcome depends on the set of questions alone.
 """
 
 import math
@@ -27,6 +28,8 @@ from stages.plumbing.metrics import count_in
 from stages.plumbing.stage import DraftStage, Reject, Stage, apply, kept_output, rejected_output
 
 OVER_QUOTA = "over_quota"
+MIN_KEPT = 5
+"""So many questions of an answer, and so many with nothing to look at, stay in any case."""
 AnswerKey = tuple[str, str, bool]
 """The closed kind of a question and its answer ("" for open ones), and whether there is nothing to look at."""
 
@@ -51,7 +54,7 @@ def key_of(draft: Draft) -> AnswerKey:
 def quotas_of(counts: Mapping[AnswerKey, int], settings: AnswerSettings) -> dict[AnswerKey, int]:
     """How many of each key may stay, for the keys of which some must go.
 
-    Each answer keeps at least one question. Ceilings are shares of what stays, so they are lowered in turn until all
+    Ceilings are shares of what stays, so they are lowered in turn until all
     hold; what has nothing to look at goes first.
     """
     left = dict(counts)
@@ -67,7 +70,7 @@ def _lower_absent(left: dict[AnswerKey, int], share: float) -> None:
     absent = {key: number for key, number in left.items() if key[2]}
     seen = sum(left.values()) - sum(absent.values())
     most = sum(absent.values()) if share == 1 else math.floor(share / (1 - share) * seen + 1e-9)
-    _lower(left, absent, most)
+    _lower(left, absent, max(MIN_KEPT, most))
 
 
 def _lower_same(left: dict[AnswerKey, int], share: float) -> None:
@@ -76,7 +79,7 @@ def _lower_same(left: dict[AnswerKey, int], share: float) -> None:
         if kind:
             kinds[kind][answer] += number
     for kind, answers in kinds.items():
-        most = max(1, math.floor(share * answers.total() + 1e-9))
+        most = max(MIN_KEPT, math.floor(share * answers.total() + 1e-9))
         for answer, number in answers.items():
             excess = max(0, number - most)
             for key in ((kind, answer, True), (kind, answer, False)):  # what has nothing to look at goes first

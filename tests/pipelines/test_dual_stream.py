@@ -251,6 +251,7 @@ def scripted(tmp_path_factory: pytest.TempPathFactory, write_scene, write_record
         far = {"kind": "openai", "model": "m", "base_url": server.url, "max_retries": 0, "frame": "px"}
         options = {f"endpoints.far.{name}": value for name, value in far.items()} | OPTIONS
         options |= {f"roles.{role}": "far" for role in ("teacher", "policy", "judge")}
+        options |= {"rl.max_same_answer": 1, "rl.max_absent": 1}  # the sheets ask for few answers
         run(folder / "data", folder / "run", *(word for o in options.items() for word in ("--set", f"{o[0]}={o[1]}")))
     return folder / "run"
 

@@ -149,6 +149,7 @@ def scripted(source: Path, output: Path, sft_ratio: float, *more: str, by: Answe
         options = {f"endpoints.far.{name}": value for name, value in named.items()}
         options |= {f"roles.{role}": "far" for role in ("teacher", "policy", "judge")}
         options |= {"allow_embedded": "true", "split.sft_ratio": sft_ratio, "alike.max_alike": 2, "ratio.general": 50.0}
+        options |= {"rl.max_same_answer": 1, "rl.max_absent": 1}  # the script asks for few answers
         return run(source, output, *(w for n, v in options.items() for w in ("--set", f"{n}={v}")), *more)
 
 

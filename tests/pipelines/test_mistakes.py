@@ -60,7 +60,9 @@ def beam(line: str, *words: str) -> str:
         except SystemExit as ended:
             code = ended.code
     assert (code, out.getvalue()) == (2, ""), err.getvalue()
-    [answer] = [line for line in err.getvalue().splitlines() if " done, " not in line]
+    [answer] = [
+        line for line in err.getvalue().splitlines() if " done, " not in line and not line.startswith("runner: ")
+    ]
     assert answer.startswith("beam: ")
     return answer
 

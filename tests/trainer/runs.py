@@ -215,6 +215,9 @@ def judging(*script: tuple[int, str]) -> Iterator[Judge]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        def do_GET(self) -> None:
+            self._send(200, {"data": [{"id": "judge"}, {"id": "m"}]})
+
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
             key = self.headers.get("authorization", "")
@@ -224,6 +227,9 @@ def judging(*script: tuple[int, str]) -> Iterator[Judge]:
             body: Any = {"choices": [choice], "usage": {"prompt_tokens": 3, "completion_tokens": 3}}
             if status != 200:
                 body = {"error": {"message": f"{text} {key}"}}
+            self._send(status, body)
+
+        def _send(self, status: int, body: Any) -> None:
             data = json.dumps(body).encode()
             self.send_response(status)
             self.send_header("content-type", "application/json")

@@ -17,7 +17,7 @@ from trainer.sampling import Rollout
 from trainer.settings import RewardSettings, TrainerSettings
 
 from .paper_rows import boxed, drafts, rows_of, worded
-from .runs import judged_by, lines_of, records, rollout_of, settings_of, write_records
+from .runs import judged_by, judging, lines_of, records, rollout_of, settings_of, write_records
 
 ONE, THREE = drafts("662-1-0-c0", "662-1-0-c1")
 TWO = replace(ONE, question=replace(ONE.question, gold_boxes=(Box("a", 10, 20, 90, 90), Box("b", 120, 20, 190, 60))))
@@ -135,8 +135,9 @@ def test_the_reward_of_ivgr_has_its_streams_from_the_two_passes(
     """And no consistency term, since only the second pass is scored: format and outcome, on the scale of three."""
     asking(boxed(TWO))
     settings = settings_for(folders["qwen3"])
-    reward = replace(judged_by("http://127.0.0.1:9/v1"), recipe="ivgr", options={})
-    report = report_of(replace(settings, reward=reward), folder, tmp_path / "out")
+    with judging() as judge:
+        reward = replace(judged_by(judge.base_url), recipe="ivgr", options={})
+        report = report_of(replace(settings, reward=reward), folder, tmp_path / "out")
     assert (report["all"]["reward"], report["without_crops"]["reward"]) == (3.0, 1.5)
 
 

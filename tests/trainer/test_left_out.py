@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from .runs import Command, lines_of
+from .runs import Command, judging, lines_of
 
 WriteShards = Callable[..., Path]
 
@@ -44,9 +44,9 @@ def test_free_text_without_a_judge(run: Command, write_shards: WriteShards, good
     assert f"trainer: 1 of {len(rows)} rows with free text as gold answer left out, for no judge reads" in ran.err
     [line] = lines_of(ran.output / "left_out.jsonl")
     assert "the gold answer is free text" in line["reason"]
-    judge = ("kind=openai", "model=m", "base_url=http://127.0.0.1:9/v1")
-    sets = [f"reward.endpoints.own.{each}" for each in judge]
-    refused = run("grpo", run.home / "all", *sets, "reward.roles.judge=own", "batch.max_tokens=13")
+    with judging() as judge:
+        sets = [f"reward.endpoints.own.{each}" for each in ("kind=openai", "model=m", f"base_url={judge.base_url}")]
+        refused = run("grpo", run.home / "all", *sets, "reward.roles.judge=own", "batch.max_tokens=13")
     refused.check_refused(2, "no row of")  # and not for its judge
     embedded = run("grpo", run.home / "all", "reward.roles.judge=coarse")
     embedded.check_refused(2, "no judge reads")
