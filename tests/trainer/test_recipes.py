@@ -128,14 +128,16 @@ def saying(vlm: VisionLanguageModel, *texts: str) -> Said:
     return Said(vlm, {"q0": [[text + " " * step for text in texts] for step in range(9)]})
 
 
-DIRECT = "<judge>This is a simple question.</judge><think></think><answer>{}</answer>"
+DIRECT = "<judge>This is a simple question.</judge><think></think>\\boxed{{{}}}"
 TEXTS = (DIRECT.format(1), DIRECT.format(2), "<answer>1</answer>", "<think>so</think><answer>2</answer>")
 
 
 def test_grpo_with_the_reward_of_sail_rl(
     folders: Any, question: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Right and direct is 1, wrong 0.1, right without a judge section 0: one decision is read."""
+    """Right and direct is 1, wrong 0.1, right without a judge section 0, and so is what has another form: one decision
+    is read.
+    """
     monkeypatch.setattr(grpo, "make_sampler", lambda vlm, *_: saying(vlm, *TEXTS))
     data = question(complexity="simple")
     with judging((200, '{"reason": "it says so", "decision": "direct"}')) as judge:
@@ -144,8 +146,8 @@ def test_grpo_with_the_reward_of_sail_rl(
         train_grpo(settings, data, tmp_path / "out")
         assert len(judge.bodies) == 1
     (line,) = metrics_of(tmp_path / "out")
-    assert line["reward"] == pytest.approx((1.0 + 0.1 + 0.0 + 0.1) / 4)
-    assert (line["outcome"], line["judging"], line["thinking"], line["format"]) == (0.5, 0.5, 1.0, 0.75)
+    assert line["reward"] == pytest.approx((1.0 + 0.1 + 0.0 + 0.0) / 4)
+    assert (line["outcome"], line["judging"], line["thinking"], line["format"]) == (0.5, 0.5, 1.0, 0.5)
     assert "spatial" not in line
 
 
