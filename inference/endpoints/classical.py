@@ -16,7 +16,13 @@ import numpy as np
 
 from inference.endpoints import classical_dual_stream, classical_judged
 from inference.endpoints.classical_crop_and_answer import answer_with_crops, attempt_with_boxes, is_one_image
-from inference.endpoints.classical_judge import candidate_rubrics, judge_answer, judge_reasoning, judge_rubrics
+from inference.endpoints.classical_judge import (
+    candidate_rubrics,
+    judge_answer,
+    judge_label,
+    judge_reasoning,
+    judge_rubrics,
+)
 from inference.endpoints.classical_sight import (
     Scene,
     attempt,
@@ -49,6 +55,7 @@ HANDLERS: dict[str, dict[str, Handler]] = {
         "attempt_with_boxes": attempt_with_boxes,
         "answer_with_crops": answer_with_crops,
         "judge_answer": judge_answer,
+        "judge_label": judge_label,
         "judge_reasoning": judge_reasoning,
         "rubric_candidates": candidate_rubrics,
         "rubric_judge": judge_rubrics,

@@ -15,10 +15,11 @@ from prompts.loader import RenderedPrompt
 from schemas.answers.numerals import read_numerals
 from schemas.answers.polarity import polarity
 from schemas.geometry import Point
+from schemas.labels import plain_label
 from schemas.records import Question
 from schemas.responses.conclusions import conclusions
 from schemas.responses.response import Response, parse_response
-from vision.classical.labels import read_label
+from vision.classical.labels import COLOURS, KINDS, read_label
 from vision.classical.query import CountQuery, nouns_of
 
 RUBRICS = (
@@ -78,6 +79,18 @@ def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gener
         return json.dumps({"reason": "no conclusion is stated", "supports": "cannot_judge"})
     supports = "yes" if all(each.right for each in stated) else "no"
     return json.dumps({"reason": f"the reasoning says: {stated[-1].said}", "supports": supports})
+
+
+def judge_label(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """Whether some object bears both names, and the label no two colours. Raises CallError for words that are none of its own."""
+    label, gold = prompt.variable("label"), prompt.variable("gold")
+    one, other = read_label(plain_label(label)), read_label(plain_label(gold))
+    if one is None or other is None:
+        unknown = label if one is None else gold
+        raise CallError(Failure.UNKNOWN_LABEL, f"the embedded engine does not know {unknown!r:.60}")
+    both = any(one.allows(colour, kind) and other.allows(colour, kind) for colour in COLOURS for kind in KINDS)
+    same = both and len(one.colours) < 2  # what names several colours names one of them for each object
+    return json.dumps({"reason": "by its own words for colours and shapes", "same": same})
 
 
 def candidate_rubrics(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
