@@ -84,7 +84,7 @@ def asked_of(rows: Sequence[TrainingRow], seed: int) -> list[Asked]:
         Asked(
             row.question,
             _size(row),
-            row.entities,
+            row.entities or (),
             usual[row.question.answer_type],
             answers[row.question.answer_type],
             places or [(0.5, 0.5)],

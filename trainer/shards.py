@@ -64,9 +64,9 @@ class TrainingRow:
     """One row: the turns with ``<image>`` marks, the upright images, and what the reward needs to know.
 
     ``images`` are (bytes, name) pairs, ``frames`` say what they show where there are clips; ``entities`` are the things
-    that the question speaks of, ``pointable`` those of them that are in the images. ``context`` is what some rewards
-    need beside the question. ``streams`` are the streams that it is asked in with the user turn of each; where there
-    are any, they stand for the ``messages`` of an RL row (:func:`trainer.streams.asked`).
+    that the question speaks of, None where nobody told, ``pointable`` those of them that are in the images. ``context``
+    is what some rewards need beside the question. ``streams`` are the streams that it is asked in with the user turn of
+    each; where there are any, they stand for the ``messages`` of an RL row (:func:`trainer.streams.asked`).
     """
 
     id: str
@@ -74,7 +74,7 @@ class TrainingRow:
     messages: tuple[Mapping[str, str], ...]
     images: tuple[tuple[bytes, str], ...]
     question: Question
-    entities: tuple[str, ...] = ()
+    entities: tuple[str, ...] | None = ()
     pointable: tuple[str, ...] = ()
     frames: tuple[FrameOf, ...] = ()
     context: Context = field(default_factory=Context)
@@ -133,6 +133,13 @@ class Shards:
     def count_detected(self) -> int:
         """How many rows have a detector's boxes for gold ones."""
         return sum(source == "detector" for source in self._rows[BOXES_SOURCE]) if self._has(BOXES_SOURCE) else 0
+
+    @property
+    def strata(self) -> list[frozenset[str]]:
+        """The strata of each row's rubrics; none for a row without rubrics."""
+        if not self._has("rubrics"):
+            return [frozenset()] * len(self)
+        return [frozenset(rubric["stratum"] for rubric in rubrics or ()) for rubrics in self._rows["rubrics"]]
 
     def _has(self, column: str) -> bool:
         return column in self._rows.column_names

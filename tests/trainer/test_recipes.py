@@ -17,6 +17,7 @@ from trainer.checkpoint import checkpoints, read_checkpoint
 from trainer.grpo import train_grpo
 from trainer.model import VisionLanguageModel
 from trainer.records import Records
+from trainer.reward import note_strata
 from trainer.settings import RewardSettings
 from trainer.shards import BadRow, Shards
 
@@ -182,6 +183,26 @@ def test_grpo_keeps_where_the_curriculum_of_rucl_stands(
             later.rmdir()
         train_grpo(settings, data, tmp_path / "whole")
         assert [line["reward"] for line in metrics_of(tmp_path / "whole")] == pytest.approx(rewards)
+
+
+EASY, HARD = RUBRICS[:1], RUBRICS[1:]
+
+
+@pytest.mark.parametrize(
+    ("rows", "recipe", "said"),
+    [
+        ([RUBRICS], "rucl", None),
+        ([EASY, EASY], "rucl", "No hard rubric was kept"),
+        ([EASY, RUBRICS, EASY], "rucl", "2 of 3 rows: No hard rubric was kept"),
+        ([HARD], "rucl", "No easy rubric was kept"),
+        ([[]], "rucl", None),
+        ([EASY], "argos", None),
+    ],
+)
+def test_an_empty_stratum_is_told_of_at_the_start(rows: Any, recipe: str, said: str | None, shards: Any) -> None:
+    found = shards(*({"rubrics": rubrics} for rubrics in rows))
+    note = note_strata(RewardSettings(recipe=recipe, options={"ramp_steps": 4} if recipe == "rucl" else {}), found)
+    assert (note is None) if said is None else note is not None and note.startswith(said)
 
 
 def test_what_was_learned_stands_in_the_checkpoint(
