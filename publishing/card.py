@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from prompts.loader import PromptError, load_prompt
-from publishing.blind_baseline import blind_text
 from publishing.columns import columns_in_use
 from publishing.diversity import balances
 from publishing.figures import (
@@ -36,6 +35,7 @@ from publishing.figures import (
 from publishing.front_matter import filled_sets, front_matter
 from publishing.hub.sources import Publication
 from publishing.judge_agreement import judge_rows
+from rewards.blindness import blind_text
 from rewards.mined_rubrics import missing_stratum
 from schemas.run_summary import RunSummary
 from stages.plumbing.malloc import release_memory

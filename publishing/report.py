@@ -11,11 +11,11 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 
-from publishing.blind_baseline import blind_text
 from publishing.diversity import balances
 from publishing.figures import open_tables, pass_rates, read_rubrics, rejections, role_costs, shown_flows, truncations
 from publishing.gallery import MAX_IMAGES, Entry, ImageRoom, ShardRow, entry_of, rejected_entry
 from publishing.pages import render
+from rewards.blindness import blind_text
 from rewards.mined_rubrics import missing_stratum
 from schemas.run_summary import RunSummary
 from stages.plumbing.malloc import release_memory

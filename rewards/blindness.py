@@ -18,10 +18,13 @@ from schemas.answers.grading import grade_answer
 from schemas.answers.numerals import read_numerals
 from schemas.answers.registry import answer_type_named
 from schemas.answers.yes_no import yes_or_no
+from schemas.geometry import Box
 from schemas.records import Question
 from schemas.run_summary import BlindFigures, BlindType
 from schemas.text import folded
 
+COLUMNS = ("question", "answer", "answer_type", "choices", "gold_boxes", "entities", "pointable", "streams")
+"""Those of an RL row that :func:`rewarded_question` reads."""
 MAX_CANDIDATES = 16
 """How many of the most frequent answers of a type are tried as its constant."""
 
@@ -46,6 +49,16 @@ class RewardedQuestion:
         if count is not None:
             return count == 0
         return self.entities is not None and not self.pointable
+
+
+def rewarded_question(row: Mapping[str, Any]) -> RewardedQuestion:
+    """The question of an RL row, which holds at least question, answer and answer_type of :data:`COLUMNS`."""
+    choices, boxes, entities = (row.get(name) for name in ("choices", "gold_boxes", "entities"))
+    gold = tuple(Box(**box) for box in boxes or ())
+    texts = row["question"], row["answer"], row["answer_type"]
+    question = Question("", "", "", (), *texts, tuple(choices) if choices else None, gold_boxes=gold or None)
+    known = None if entities is None else tuple(entities)
+    return RewardedQuestion(question, known, tuple(row.get("pointable") or ()), tuple(row.get("streams") or ()))
 
 
 def closed_answer(question: Question) -> tuple[str, str] | None:
@@ -110,3 +123,17 @@ def _best(kind: str, answers: Counter[str], golds: Mapping[tuple[Question, float
 
 def _is_right(answer: str, question: Question) -> bool:
     return grade_answer(answer, question.answer, question.answer_type, question.choices).value == 1.0
+
+
+def blind_text(figures: BlindFigures) -> str:
+    """One or two sentences: what not looking earns, on which rows, by which answers; and a warning where it is much."""
+    ungraded = figures.rows - figures.counted
+    if figures.share is None:
+        return "What a policy earns that never looks is not computed: only a judge can grade these rows."
+    types = ", ".join(f"{each.kind} {each.answer!r} {each.earned:.2f}" for each in figures.types.values())
+    left = f"; the other {ungraded} of {figures.rows} rows only a judge can grade" if ungraded else ""
+    text = f"A policy that never looks earns up to {figures.share:.2f} of what looking earns ({types}){left}."
+    if figures.is_high:
+        text += " That is much: a rising reward need not mean that the policy looks. Lower rl.max_same_answer or "
+        text += "rl.max_absent, or add questions with other answers."
+    return text

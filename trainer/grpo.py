@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from rewards.recipes.base import Memory
+from rewards.blindness import blind_figures, blind_text
+from rewards.recipes.base import Memory, Recipe
 from rewards.scorers.outcome import needs_judge
 from schemas.config import ConfigError
 from schemas.text import counted
@@ -87,10 +88,14 @@ def _train(settings: TrainerSettings, data: Path, output: Path, shards: Shards, 
         draws = Draws(shards, encode, settings.seed, room, training.monitor.leave_out, parts)
         draws.position = training.progress.position
         trainee = Trainee(vlm, optimiser, sampler, reward, draws, reference, settings)
-        shown = ("reward", *reward.recipe.shown, "entropy", "logprob_gap", "lr", "tokens_per_s")
+        blind = _blind_reward(shards, reward.recipe)
+        shown = ("reward", "blind_reward", *reward.recipe.shown, "entropy", "logprob_gap", "lr", "tokens_per_s")
         while training.goes_on:
             step = training.progress.step
             groups, metrics = grpo_step(trainee, step)
+            metrics["blind_reward"] = blind
+            if step == 0:
+                _tell_of_the_start(metrics["reward"], blind)
             every = settings.log.rollouts_every
             if every and step % every == 0:
                 save_rollouts(output / "rollouts" / f"step-{step:06d}", groups)
@@ -98,6 +103,25 @@ def _train(settings: TrainerSettings, data: Path, output: Path, shards: Shards, 
             training.commit(metrics, shown, draws.position, memory, idle_because(metrics))
         vlm.save(output / "model")
     return output / "model"
+
+
+def _blind_reward(shards: Shards, recipe: Recipe) -> float | None:
+    """What a policy earns a response that never looks, and says what that is made of; None where rules can grade none
+    of the rows. A reward curve tells of looking only above it.
+    """
+    figures = blind_figures(shards.rewarded_questions(), type(recipe), recipe.settings)
+    print(f"trainer: {blind_text(figures)}", file=sys.stderr)
+    return None if figures.share is None else figures.share * recipe.full_reward
+
+
+def _tell_of_the_start(reward: float | None, blind: float | None) -> None:
+    """Says where the policy that training starts from does not earn more than one that never looks."""
+    if reward is not None and blind is not None and reward <= blind:
+        print(
+            f"trainer: the reward at the start, {reward:.3f}, is not above {blind:.3f}, what a policy earns that never "
+            "looks: what it gains up to there need not come from looking",
+            file=sys.stderr,
+        )
 
 
 def _parts(settings: TrainerSettings, data: Path, shards: Shards) -> tuple[Part, ...]:

@@ -6,7 +6,7 @@ imports torch: the rewards of other trainers (:mod:`publishing.rewards`) read ro
 
 import contextlib
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rewards.blindness import COLUMNS, RewardedQuestion, rewarded_question
 from rewards.case import COMPLEX, GROUNDED, SIMPLE, TEXTUAL, Context
 from schemas.answers.registry import answer_type_named
 from schemas.errors import UserError
@@ -64,8 +65,8 @@ class TrainingRow:
     """One row: the turns with ``<image>`` marks, the upright images, and what the reward needs to know.
 
     ``images`` are (bytes, name) pairs, ``frames`` say what they show where there are clips; ``entities`` are the things
-    that the question speaks of, None where nobody told, ``pointable`` those of them that are in the images. ``context``
-    is what some rewards need beside the question. ``streams`` are the streams that it is asked in with the user turn of
+    that the question speaks of (None: nobody told), ``pointable`` those of them that are in the images. ``context`` is
+    what some rewards need beside the question. ``streams`` are the streams that it is asked in with the user turn of
     each; where there are any, they stand for the ``messages`` of an RL row (:func:`trainer.streams.asked`).
     """
 
@@ -143,6 +144,13 @@ class Shards:
 
     def _has(self, column: str) -> bool:
         return column in self._rows.column_names
+
+    def rewarded_questions(self) -> Iterator[RewardedQuestion]:
+        """The questions of the rows, with what a reward knows of each. No image is read."""
+        narrow: Any = self._rows.select_columns([name for name in COLUMNS if self._has(name)])
+        for row in narrow:
+            if all(isinstance(row[name], str) for name in ("question", "answer", "answer_type")):
+                yield rewarded_question(row)
 
     def count_free_text(self) -> int:
         """How many rows have a gold answer that none but a judge can tell in other words. No image is read."""

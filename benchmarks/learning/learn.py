@@ -13,7 +13,8 @@ The arms are supervised fine-tuning from random weights on as many rows for as m
 
 GRPO with the ``argos`` reward starts from a model that was trained on the verified rows for a third of the
 steps ("early"); its control has the advantages shuffled over the step's rollouts. With --full it also starts from
-there with points that miss at no cost (Argos, Eq. 9), and, with a control, from the model of all steps. Every model
+there with pointing as in the paper (Argos Eq. 3: targets that are missed, and wrong points alone, cost nothing), and,
+with a control, from the model of all steps. Every model
 answers the 750 held-out questions once sampled at temperature 1 and once greedily. What is done is not done again: the
 same command goes on where it stopped, and ``--report`` prints the tables of what is done so far.
 """
@@ -42,8 +43,9 @@ ROWS, STEPS, EARLY_SHARE = 1800, 600, 1 / 3
 SHARE, SHARES = 0.4, (0.4, 0.2, 0.6)
 MAIN_ARMS = (VERIFIED, RIGHT_ONLY, UNFILTERED)
 SEEDS = (0, 1, 2)
+EQ9_OPTIONS = ("reward.options.pointing.first_share=1", "reward.options.pointing.wrong_cost=0")
 SHUFFLED = "grpo.shuffle_advantages=true"
-FROM_EARLY = {GRPO: (), CONTROL: (SHUFFLED,), EQ9: ("reward.options.miss_cost=0",)}
+FROM_EARLY = {GRPO: (), CONTROL: (SHUFFLED,), EQ9: EQ9_OPTIONS}
 FROM_VERIFIED = {LATE: (), LATE_CONTROL: (SHUFFLED,)}
 
 

@@ -16,8 +16,8 @@ from pipelines.running.run_folder import local_path, real_path
 from pipelines.running.runner import pipeline_options
 from pipelines.running.worker_hours import workers_text
 from pipelines.shipping.ship import goes_elsewhere
-from publishing.blind_baseline import blind_text
 from publishing.figures import truncations
+from rewards.blindness import blind_text
 from schemas.config import ConfigError
 from schemas.run_summary import RunSummary
 from schemas.storage import joined

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from publishing.blind_baseline import blind_text
+from rewards.blindness import blind_text
 from schemas.intervals import CONFIDENCE, wilson
 from schemas.run_summary import RunSummary
 from schemas.text import counted

@@ -102,9 +102,16 @@ class Recipe(Protocol):
     learns: ClassVar[bool] = False
     samples_by_reward: ClassVar[bool] = False
 
+    settings: Any
+
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """What each response of one question's group earned, in order. Raises BudgetUsedUp."""
         ...
+
+    @property
+    def full_reward(self) -> float:
+        """What a response earns that is right in everything."""
+        return 1.0
 
     @classmethod
     def blind_share(

@@ -94,6 +94,12 @@ class Ivgr(Recipe):
             earned[index] = self._of(textual_stream, (*shared[index], verdict))
         return earned
 
+    @property
+    def full_reward(self) -> float:
+        """The weights of the grounded stream's terms; see the base."""
+        weights = self.settings.weights
+        return weights.outcome_weight + weights.format_weight + weights.boxes_weight
+
     @classmethod
     def blind_share(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None

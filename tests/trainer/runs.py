@@ -266,10 +266,19 @@ class Ran:
         """It ended with this exit code and one readable line."""
         assert "Traceback" not in self.err
         assert (self.code, self.out) == (code, ""), self.err
-        [line] = [line for line in self.err.splitlines() if line and not line.startswith("step ")]
+        [line] = [line for line in self.err.splitlines() if line and not line.startswith(PROGRESS)]
         assert line.startswith("trainer: ")
         for words in said:
             assert words in line
+
+
+PROGRESS = (
+    "step ",
+    "trainer: A policy that never looks",
+    "trainer: What a policy earns",
+    "trainer: the reward at the start",
+)
+"""How the lines begin that tell how a training goes."""
 
 
 @dataclass

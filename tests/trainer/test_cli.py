@@ -28,6 +28,10 @@ def test_sft_then_grpo_then_eval(run: Command, sft_data: Path, rl_data: Path) ->
     after = f"model.path={sft.output / 'model'}"
     reinforced = run("grpo", rl_data, after, "grpo.max_draws=1", output="grpo")
     assert (reinforced.code, reinforced.out.strip()) == (0, str(reinforced.output / "model")), reinforced.err
+    blind = {line["blind_reward"] for line in metrics_of(reinforced.output)}
+    assert blind and all(0 < each <= 1 for each in blind), "what never looking earns is beside each step's reward"
+    assert "trainer: A policy that never looks earns up to" in reinforced.err
+    assert "is not above" in reinforced.err
     after = f"model.path={reinforced.output / 'model'}"
     found = run("eval", SAMPLE, after, "eval.questions=2", output="eval")
     assert (found.code, found.out.strip()) == (0, str(found.output / "eval.json")), found.err
@@ -148,7 +152,7 @@ def test_a_step_that_does_not_fit(run: Command, rl_data: Path, monkeypatch: pyte
     ran.check_refused(
         2, "weights + ", "gradients", "optimiser moments", "reference model", "GiB are there", "lower batch"
     )
-    assert {path.name for path in ran.output.iterdir()} == {".lock", "rows"}
+    assert {path.name for path in ran.output.iterdir()} == {".lock", "rows", "cache"}
 
 
 def test_an_interruption(run: Command, rl_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
