@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
 RECIPES := judge_think_answer dual_stream rubric_curriculum crop_and_answer
 
-.PHONY: setup demo demo-recipes test lint bench learn test-browser test-dataflow test-loaders test-stores test-trl test-vllm setup-vllm setup-spark test-spark test-spark-full setup-flink test-flink setup-prism test-prism test-engines-full clean
+.PHONY: setup demo demo-recipes test lint bench learn test-browser test-dataflow test-installs test-loaders test-stores test-trl test-vllm setup-vllm setup-spark test-spark test-spark-full setup-flink test-flink setup-prism test-prism test-engines-full clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -65,6 +65,9 @@ test-stores: $(VENV)/.all  ## whole runs with input, cache and output in S3 and 
 
 test-dataflow: $(VENV)/.gcp  ## submissions to Dataflow, against a stand-in for it and for Cloud Storage
 	$(BIN)/python -m pytest -m dataflow tests/pipelines
+
+test-installs: $(VENV)/.all  ## the wheel in fresh environments, alone and with each extra, and `make demo` on the next Python
+	$(BIN)/python -m pytest -m installs tests/installs
 
 $(VENV)/.gcp: $(VENV)/.all
 	$(PIP) -e '.[gcp]'

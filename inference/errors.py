@@ -87,8 +87,9 @@ class CallError(Exception):
         self.call: Call | None = None
 
     def __str__(self) -> str:
+        asks = f" (it asks to wait {self.retry_after_s:.0f} s)" if self.retry_after_s else ""
         tries = f" (tried {self.tries} times)" if self.tries > 1 else ""
-        return f"{self.failure.value}: {self.message}{tries}"
+        return f"{self.failure.value}: {self.message}{asks}{tries}"
 
     @property
     def retryable(self) -> bool:

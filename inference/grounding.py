@@ -4,14 +4,14 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any, Generic, TypeGuard, TypeVar
 
 import numpy as np
 
 from schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, Resize, box_to_px, to_px
 from schemas.geometry import Box, Point
 from schemas.records import MediaRef
-from schemas.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
+from schemas.responses.pointing import NoPoints, RawPoint
 from schemas.text import storable
 
 
@@ -36,6 +36,20 @@ class Mask:
         return 0 <= column < width and 0 <= row < height and bool(self.pixels[row, column])
 
 
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True)
+class Reading(Generic[T_co]):
+    """What a reply shows of a label.
+
+    ``called`` is what the reply calls it, where that is another word or a wider one: "sofa" for a couch; else "".
+    """
+
+    found: tuple[T_co, ...]
+    called: str = ""
+
+
 PointReader = Callable[[str], tuple[RawPoint, ...] | NoPoints]
 """Reads the points of a reply as they are written, or its word that there are none. Raises UnparsablePointing."""
 
@@ -52,35 +66,24 @@ BoxReader = Callable[[str], Sequence[RawBox]]
 """Reads the boxes of a reply as they are written, none of them where it says so. Raises :class:`BadReply`."""
 
 
-def points_of_reply(
-    text: str,
-    entity: str,
+def points_in_px(
+    written: Sequence[RawPoint],
+    label: str,
     frame: CoordinateFrame,
     medium: MediaRef,
     media_index: int,
-    read: PointReader = parse_pointer_reply,
     rule: Resize = QWEN25_IMAGE,
 ) -> tuple[Point, ...]:
-    """The pointer's points for one entity, labelled with it, in pixels; empty when it says that there are none.
+    """The points of a reply in pixels of the original, with the label that was asked for.
 
-    Raises :class:`BadReply` when the text is neither, or a point lies outside its frame.
+    Raises :class:`BadReply` for a point outside the frame, and for shares of 1 in a frame of larger numbers.
     """
+    _check_scale(frame, [value for point in written for value in (point.x, point.y)])
     try:
-        raw = read(text)
-        if isinstance(raw, NoPoints):
-            return ()
-        pixels = [to_px(frame, point.x, point.y, medium.width, medium.height, rule) for point in raw]
-    except (UnparsablePointing, ValueError) as error:
+        pixels = [to_px(frame, point.x, point.y, medium.width, medium.height, rule) for point in written]
+    except ValueError as error:
         raise BadReply(str(error)) from error
-    return tuple(Point(entity, x, y, media_index) for x, y in pixels)
-
-
-def listed_boxes(text: str) -> tuple[RawBox, ...]:
-    """The boxes of a reply in our own form, ``{"boxes": [[…], …]}``. Raises :class:`BadReply`."""
-    rows = json_object(text).get("boxes")
-    if not isinstance(rows, list):
-        raise BadReply(f"boxes: expected a list, got {rows!r:.80}")
-    return tuple(raw_box(row) for row in rows)
+    return tuple(Point(label, x, y, media_index) for x, y in pixels)
 
 
 def raw_box(row: object, label: str = "") -> RawBox:
@@ -107,26 +110,33 @@ def numbers_of(row: object, count: int, what: str) -> list[float]:
         raise BadReply(f"{what} {row!r:.80}: {error}") from error
 
 
-def boxes_of_reply(
-    text: str,
+def boxes_in_px(
+    written: Sequence[RawBox],
     label: str,
     frame: CoordinateFrame,
     medium: MediaRef,
     media_index: int,
-    read: BoxReader = listed_boxes,
     rule: Resize = QWEN25_IMAGE,
     any_corners: bool = True,
 ) -> tuple[Box, ...]:
-    """The detector's boxes for one label, in pixels.
+    """The boxes of a reply, as :func:`points_in_px` gives points.
 
-    ``any_corners`` says that a box may be written from any of its corners to the opposite one. Raises
-    :class:`BadReply` as :func:`points_of_reply` does, and for a box whose second corner is not right of and below its
-    first, where that is not so.
+    ``any_corners``: a box may be written from any of its corners to the opposite one; else :class:`BadReply` is raised
+    also for a box whose second corner is not right of and below its first.
     """
-    return tuple(
-        Box(label, *_corners(box.corners, frame, medium, rule, any_corners), media_index=media_index)
-        for box in read(text)
-    )
+    _check_scale(frame, [value for box in written for value in box.corners])
+    corners = [_corners(box.corners, frame, medium, rule, any_corners) for box in written]
+    return tuple(Box(label, *each, media_index=media_index) for each in corners)
+
+
+def _check_scale(frame: CoordinateFrame, written: Sequence[float]) -> None:
+    """Raises :class:`BadReply` for shares of 1 in a frame of larger numbers: all would lie in the corner of the image.
+
+    Molmo 1 is spared: its shares of 100 have a decimal.
+    """
+    spared = frame in (CoordinateFrame.UNIT, CoordinateFrame.MOLMO100)
+    if not spared and all(0 <= value <= 1 for value in written) and not all(map(float.is_integer, map(float, written))):
+        raise BadReply(f"numbers from 0 to 1 are not in the frame that was asked for ({frame.value})")
 
 
 def _corners(

@@ -1,7 +1,9 @@
 """Models by role: cache first, identical calls in flight joined, every call accounted for."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+import contextlib
+import time
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -27,6 +29,9 @@ from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt
 from schemas.usage import Usage
 from vision.media import MediaStore
+
+KEEPING_S = 0.2
+"""In less a reply that has come is in the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +60,7 @@ class Models:
         self._endpoints: dict[str, Endpoint] = {}
         self._breakers: dict[str, Breaker] = {}
         self._in_flight: dict[str, _Flight] = {}
+        self._requesting: set[asyncio.Task[Any]] = set()
 
     def endpoint(self, role: str) -> Endpoint:
         """The endpoint of ``role``, opened when first asked for."""
@@ -186,7 +192,8 @@ class Models:
                 async with self._claiming.holding(keys, max_tokens) as kept:
                     rest = tuple(index for index in indices if asked.keys[index] not in kept)
                     if rest:
-                        kept |= await self._request(asked, rest, max_tokens)
+                        with self._under_way():
+                            kept |= await self._request(asked, rest, max_tokens)
         except BaseException as error:
             for flight in flights.values():
                 flight.future.set_exception(error)
@@ -200,6 +207,17 @@ class Models:
             for key, flight in flights.items():
                 if self._in_flight.get(key) is flight:
                     del self._in_flight[key]
+
+    @contextlib.contextmanager
+    def _under_way(self) -> Iterator[None]:
+        """The present task sends requests to a server, of which :meth:`drain` waits for the replies."""
+        task = asyncio.current_task()
+        assert task is not None, "a coroutine runs in a task"
+        self._requesting.add(task)
+        try:
+            yield
+        finally:
+            self._requesting.discard(task)
 
     async def _request(self, asked: Asked, indices: tuple[int, ...], max_tokens: int) -> dict[str, Kept]:
         """The samples of these indices, asked for, and cached as they arrive."""
@@ -331,6 +349,22 @@ class Models:
         """
         if self._watch is not None:
             self._watch.notes.flush()
+
+    async def drain(self, limit_s: float) -> int:
+        """Send no server anything more, and wait until what is under way is answered and cached, at most ``limit_s``.
+
+        Calls raise :class:`inference.errors.RunStopped` from now on. Returns how many are still not answered. Outside
+        of a run nothing is kept from being sent, and nothing is waited for.
+        """
+        if self._watch is None:
+            return 0
+        self._watch.end()
+        end_s = time.monotonic() + limit_s
+        while self._watch.under_way and self._requesting and time.monotonic() < end_s:
+            await asyncio.wait(self._requesting, timeout=KEEPING_S, return_when=asyncio.FIRST_COMPLETED)
+        if self._requesting and not self._watch.under_way:
+            await asyncio.wait(self._requesting, timeout=KEEPING_S)  # a reply has come, and is not yet kept
+        return self._watch.under_way
 
     async def close(self) -> None:
         """Close all endpoints and the cache."""

@@ -2,6 +2,7 @@
 
 from inference.asking import ask_for, whole
 from inference.caller import Caller
+from inference.grounding import Reading
 from inference.request import Sampling
 from schemas.geometry import Box, Point
 from schemas.messages import MediaPart
@@ -10,7 +11,7 @@ from schemas.records import MediaRef
 
 async def points_of(
     caller: Caller, role: str, entity: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
-) -> tuple[Point, ...]:
+) -> Reading[Point]:
     """The points of an entity in an image (or a frame) of the medium, in pixels of the original.
 
     Raises BadReply for an entity that cannot be named in a prompt and for a reply that cannot be read, and CallError.
@@ -25,7 +26,7 @@ async def points_of(
 
 async def boxes_of(
     caller: Caller, role: str, label: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
-) -> tuple[Box, ...]:
+) -> Reading[Box]:
     """The boxes of a label, as :func:`points_of` gives points."""
     family = caller.family(role)
     prompt = family.ask_boxes(image, label)

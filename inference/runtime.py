@@ -48,12 +48,28 @@ class Runtime:
         """Start the coroutine on the loop from any other thread."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
+    def drain(self, settings: ModelsSettings, limit_s: float) -> int:
+        """Send nothing more for these settings and wait for the replies that are on their way
+        (:meth:`inference.models.Models.drain`). Returns how many have not come.
+        """
+        with self._lock:
+            models = self._models.get(settings)
+        return 0 if models is None else self.submit(models.drain(limit_s)).result()
+
     def close(self, settings: ModelsSettings) -> None:
         """Close the models of these settings, if they were opened."""
         with self._lock:
             models = self._models.pop(settings, None)
         if models is not None:
             self.submit(models.close()).result()
+
+    def end_all(self, limit_s: float) -> None:
+        """Drain everything that is open, all at once, and close it."""
+        with self._lock:
+            opened = list(self._models.values())
+        for draining in [self.submit(models.drain(limit_s)) for models in opened]:
+            draining.result()
+        self.close_all()
 
     def close_all(self) -> None:
         """Close everything that is open."""
@@ -72,6 +88,12 @@ def _forget() -> None:
 
 
 os.register_at_fork(after_in_child=_forget)
+
+
+def end_process(limit_s: float) -> None:
+    """Wait for the replies that are on their way to this process, ``limit_s`` at most, and close what it has open."""
+    if _runtime is not None:
+        _runtime.end_all(limit_s)
 
 
 def runtime() -> Runtime:

@@ -100,7 +100,7 @@ class EndpointSettings:
     max_retries: Annotated[NonNegativeInt, "how often a failed request is sent again"] = 8
     outage_timeout_s: Annotated[
         NonNegativeFloat,
-        "how long a run waits for a server that went away before it stops (0: its calls fail)",
+        "how long a run waits for a server that went away or asks to be left alone before it stops (0: its calls fail)",
     ] = 600.0
     check_model: Annotated[bool, "openai: the model must be one that the server lists"] = True
     repair_attempts: Annotated[NonNegativeInt, "how often a reply of the wrong form is asked for again"] = 1
@@ -121,8 +121,10 @@ class EndpointSettings:
     strength: Annotated[float, "classical: how coarse and jittered its view of an image is (0: exact)"] = 0.0
     threshold: Annotated[Share, "detectors of transformers: boxes that score no higher are left out"] = 0.3
     serve_args: Annotated[tuple[str, ...], "vllm: further arguments of vllm serve"] = ()
-    usd_per_million_tokens_in: Annotated[Price, "the price of input tokens"] = 0.0
-    usd_per_million_tokens_out: Annotated[Price, "the price of output tokens"] = 0.0
+    usd_per_million_tokens_in: Annotated[
+        Price | None, "the price of input tokens (0: free); left out: nobody knows, and costs count as nothing"
+    ] = None
+    usd_per_million_tokens_out: Annotated[Price | None, "the price of output tokens, likewise"] = None
     usd_per_million_tokens_cached: Annotated[
         Price | None, "the price of input tokens that the server had cached; left out: that of the others"
     ] = None
@@ -142,11 +144,18 @@ class EndpointSettings:
 
     def cost_usd(self, tokens_in: int, tokens_out: int, tokens_cached: int = 0) -> float:
         """The price of that many tokens; ``tokens_cached`` are those of ``tokens_in`` that the server had cached."""
+        in_usd, out_usd = self.usd_per_million_tokens_in or 0.0, self.usd_per_million_tokens_out or 0.0
         cached_usd = self.usd_per_million_tokens_cached
         if cached_usd is None:
-            cached_usd = self.usd_per_million_tokens_in
-        usd = (tokens_in - tokens_cached) * self.usd_per_million_tokens_in + tokens_cached * cached_usd
-        return (usd + tokens_out * self.usd_per_million_tokens_out) / 1_000_000
+            cached_usd = in_usd
+        usd = (tokens_in - tokens_cached) * in_usd + tokens_cached * cached_usd
+        return (usd + tokens_out * out_usd) / 1_000_000
+
+    @property
+    def prices_left_out(self) -> tuple[str, ...]:
+        """The settings without which nobody knows what a request costs."""
+        names = ("usd_per_million_tokens_in", "usd_per_million_tokens_out")
+        return tuple(name for name in names if getattr(self, name) is None)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@ papers).
 
 ingest → clean → deduplicate → decontaminate → open choices → draw → attempt → difficulty → propose → point
 → split by media group
-→ SFT side: overlay → trace → verify → cut → sft shards
+→ SFT side: overlay → trace → verify → leak → cut → sft shards
 → RL side:  cut → answers capped → rubrics mined on a sample and attached to every row → rl shards
 What can be pointed at is known on both sides: a reward needs it to tell that a response points at nothing. Draw and
 cut let everything pass unless the run has a target. Every rejection of every stage goes to the rejected shards.
@@ -32,6 +32,7 @@ from stages.open_multiple_choice import OpenMultipleChoice
 from stages.plumbing.recipe import Ends, Recipe, RunContext
 from stages.point_entities import PointEntities
 from stages.propose_entities import ProposeEntities, ProposeSettings
+from stages.reject_leaks import LeakSettings, RejectLeaks
 from stages.remove_duplicates import DedupSettings, RemoveDuplicates
 from stages.split_by_media_group import SplitByMediaGroup, SplitSettings
 from stages.verify_traces import VerifySettings, VerifyTraces
@@ -53,6 +54,7 @@ class Settings(RunSettings):
     propose: ProposeSettings = field(default_factory=ProposeSettings)
     trace: TraceSettings = field(default_factory=TraceSettings)
     verify: VerifySettings = field(default_factory=VerifySettings)
+    leak: LeakSettings = field(default_factory=LeakSettings)
     rubrics: RubricSettings = field(default_factory=RubricSettings)
     rl: AnswerSettings = field(default_factory=AnswerSettings)
 
@@ -75,8 +77,9 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
     overlaid = sides.sft | "Overlay" >> DrawOverlays(roots)
     traced = overlaid.kept | "Trace" >> GenerateTraces(settings.trace, models)
     verified = traced.kept | "Verify" >> VerifyTraces(settings.verify, models)
+    sealed = verified.kept | "Leak" >> RejectLeaks(settings.leak, models)
 
-    ends = {"sft": verified.kept, "rl": sides.rl} | "Cut" >> CutToTarget(run.draw.target_sft, run.draw.last)
+    ends = {"sft": sealed.kept, "rl": sides.rl} | "Cut" >> CutToTarget(run.draw.target_sft, run.draw.last)
     capped = ends["rl"] | "CapAnswers" >> CapAnswers(settings.rl)
     mined = capped.kept | "Rubrics" >> MineRubrics(settings.rubrics, models)
     stages = (ingested, ends, capped, mined)
@@ -84,7 +87,7 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
     return Ends(
         sft=ends["sft"],
         rl=mined["kept"],
-        rejected=[stage["rejected"] for stage in (*stages, *plain, verified)],
+        rejected=[stage["rejected"] for stage in (*stages, *plain, verified, sealed)],
         artifacts={"rubrics.json": mined["mined"] | "RubricsJson" >> beam.Map(rubrics_json, settings.rubrics)},
     )
 
@@ -109,6 +112,7 @@ RECIPE = Recipe(
         DrawOverlays.stage,
         GenerateTraces.stage,
         VerifyTraces.stage,
+        RejectLeaks.stage,
         CutToTarget.stage,
         CapAnswers.stage,
         RUBRIC_CANDIDATES,

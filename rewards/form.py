@@ -13,11 +13,12 @@ from rewards.written_places import place_in_prose, place_in_words
 from schemas.answers.grading import grade_answer
 from schemas.answers.registry import answer_type_named
 from schemas.answers.wrapping import unled
+from schemas.control_text import find_control
 from schemas.question_text import BOXES, JUDGE, POINTS, TEXTUAL
 from schemas.records import Question
 from schemas.responses.boxed import all_boxed
 from schemas.responses.conclusions import contradiction
-from schemas.responses.response import MAX_RESPONSE_CHARS, Response, parse_boxes, parse_points
+from schemas.responses.response import MAX_RESPONSE_CHARS, Response, outside_think, parse_boxes, parse_points
 from schemas.responses.tags import scan_tags
 
 
@@ -71,6 +72,7 @@ _ANSWER = re.compile(r"<answer\s*>(.*)</answer\s*>", re.DOTALL | re.IGNORECASE)
 _THOUGHT_ENDS = re.compile(r"</think\s*>", re.IGNORECASE)
 _STATED = re.compile(r"\banswer\s*(?:is|must be|would be|[:=])\s*([^.;:\n]{1,80})", re.IGNORECASE)
 _BOX_MARKS = re.compile(r"</?boxed>|<\|(?:begin|end)_of_box\|>|\\+boxed|[${}*]")
+_GLM_BOX = re.compile(r"<\|(?:begin|end)_of_box\|>")
 _AXIS = re.compile(r"[xy][0-9]{0,4}")
 _OF_COORDINATES = re.compile(
     r"\b(?:coordinates?|coordinate plane|ordered pairs?|axis|axes|graph|function|vertex|vertices|vector|matrix|"
@@ -201,7 +203,13 @@ def _written_out(text: str, response: Response, question: Question, form: Form) 
     return None if found is None else f"coordinates stand in words: {found!r}"
 
 
-_CHECKS = (_length, _sections, _tags, _places, _written_out, _answers)
+def _control(text: str, response: Response, question: Question, form: Form) -> str | None:
+    """No control text stands in it, but for the marks of GLM's boxed answers behind the reasoning."""
+    found = find_control(response.think or "") or find_control(_GLM_BOX.sub(" ", outside_think(text)))
+    return None if found is None else f"a special token or control character stands in the response: {found!r}"
+
+
+_CHECKS = (_length, _sections, _tags, _control, _places, _written_out, _answers)
 
 
 def _without_tags(text: str) -> str:

@@ -23,7 +23,7 @@ from inference.asking import Asks, ask_for
 from inference.caller import Caller
 from inference.errors import CallError, Failure
 from inference.families.plain import PLAIN
-from inference.grounding import BadReply, Mask, masks_of_reply
+from inference.grounding import BadReply, Mask, Reading, masks_of_reply
 from inference.pointing import boxes_of, points_of
 from inference.request import Sampling
 from inference.settings import ModelsSettings
@@ -147,12 +147,15 @@ class ObjectMasks:
         note = f"{self.question.source} holds synthetic images" if first == "pointer" else ""
         for role in (first, *(() if self.served.own_pointer else others)):
             try:
-                places = await self._places(role, label, image, medium)
+                located = await self._places(role, label, image, medium)
             except (CallError, BadReply) as error:
                 if not is_of_label(error):
                     failed = failed or error
                 note = note or f"the {role} cannot serve it: {error}"
                 continue
+            places = located.found
+            if located.called:
+                note += f"{'; ' if note else ''}the {role} calls it {located.called!r}"
             if role != first and not places:
                 # The pointer's "none" says nothing of a label that the detector does not know.
                 break
@@ -160,18 +163,18 @@ class ObjectMasks:
                 note += "; by the endpoint that placed these points"
             if role == "detector" and not self.served.has_segmenter:
                 boxes = tuple(filled(place) for place in places if isinstance(place, Box))
-                return Instances(boxes, role, BOXES_FOR_MASKS)
+                return Instances(boxes, role, f"{BOXES_FOR_MASKS}{note and f'; {note}'}")
             masks = await self._segmented(places, image, medium)
             return Instances(tuple(mask for mask in masks if mask.pixels.any()), role, note)
         if failed is not None:
             raise failed
         return Instances((), "", note)
 
-    async def _places(self, role: str, label: str, image: MediaPart, medium: MediaRef) -> Sequence[Box | Point]:
+    async def _places(self, role: str, label: str, image: MediaPart, medium: MediaRef) -> Reading[Box | Point]:
         """Where a role finds the label: the boxes of the detector, or the points of the pointer."""
         if role == "detector":
             found = await boxes_of(self.caller, role, label, image, medium, 0, _EXACT)
-            return [box for box in found if not _is_whole(box, medium)]
+            return Reading(tuple(box for box in found.found if not _is_whole(box, medium)), found.called)
         return await points_of(self.caller, role, label, image, medium, 0, _EXACT)
 
     async def _segmented(self, places: Sequence[Box | Point], image: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:

@@ -18,12 +18,12 @@ from schemas.answers.number import value_of
 from schemas.answers.registry import ANSWER_TYPES, evident_type
 from schemas.answers.yes_no import yes_or_no
 from schemas.coding import record
+from schemas.control_text import DAMAGE
 from schemas.geometry import Box
 from schemas.reasons import Reason
 from schemas.records import RawRecord
 from schemas.text import excerpt, folded
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _BROKEN_LATEX = re.compile(r"\t(?=heta|imes|riangle|ext|an\b|au\b)|\r(?=ight|angle|ho\b)")
 _MADE_UP = re.compile(r"#\d+\Z")
 _LETTER = re.compile(r"\W*[A-Za-z]\W*")
@@ -217,7 +217,7 @@ def _quantity(text: str) -> decimal.Decimal | None:
 
 
 def _refuse_control(name: str, text: str) -> None:
-    found = _CONTROL.search(text) or _BROKEN_LATEX.search(text)
+    found = DAMAGE.search(text) or _BROKEN_LATEX.search(text)
     if found:
         character = found.group()
         what = _NAMES.get(character, "control character")

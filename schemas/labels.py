@@ -4,6 +4,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from schemas.control_text import TOKEN
+
 MAX_LABEL_CHARS = 120
 """A longer text names no object."""
 
@@ -31,7 +33,7 @@ _WHOLE_IMAGE = frozenset(
     {"image", "picture", "photo", "photograph", "screenshot", "background", "foreground", "scene", "canvas"}
     | {"everything", "anything", "whole", "entire", "full", "pixel"}
 )
-_EXCLUSIVE = tuple(
+EXCLUSIVE = tuple(
     frozenset(kind.split())
     for kind in (
         "black white grey gray red green blue yellow orange purple violet pink brown beige silver golden cyan",
@@ -41,9 +43,9 @@ _EXCLUSIVE = tuple(
     )
 )
 """Attributes by kind, of which an object has one."""
-_ATTRIBUTES = frozenset[str]().union(*_EXCLUSIVE)
+_ATTRIBUTES = frozenset[str]().union(*EXCLUSIVE)
+_TOKEN = re.compile(TOKEN.pattern, re.IGNORECASE)
 _LISTS = re.compile(r"[,;/|、，]|\b(?:and|or)\b")
-_TEMPLATE_TOKEN = re.compile(r"<\|?/?[\w-]+\|?>|\[/?INST\]")
 
 
 def singular(word: str) -> str:
@@ -68,7 +70,7 @@ def plain_label(label: str) -> str:
     front, and without a full stop or the number of an instance behind.
     """
     plain = unicodedata.normalize("NFKC", label).casefold()
-    if not _TEMPLATE_TOKEN.search(plain):  # which has to stay one, to be told
+    if not _TOKEN.search(plain):  # which has to stay one, to be told
         plain = plain.replace("_", " ").replace("-", " ")
     plain = " ".join(plain.split()).strip(" \"'“”‘’.,;:")
     label = _INSTANCE.sub("", plain) or plain
@@ -79,13 +81,13 @@ def label_fault(label: str) -> str | None:
     """Returns why a label names no object that could be looked for, or None.
 
     That is so for a blank one, one without letters or digits, one of more than :data:`MAX_LABEL_CHARS` characters, one
-    with a token of a chat template or a control character, and one that names the whole image ("picture").
+    with a special token or a control character, and one that names the whole image ("picture").
     """
     if len(label) > MAX_LABEL_CHARS:
         return f"a label of more than {MAX_LABEL_CHARS} characters names no object"
     if not any(map(str.isalnum, label)):
         return "a label without letters names no object"
-    if _TEMPLATE_TOKEN.search(label) or any(unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs") for char in label):
+    if _TOKEN.search(label) or any(unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs") for char in label):
         return "a label with control tokens names no object"
     words = frozenset(words_of(label))
     if words <= _WHOLE_IMAGE | _GENERAL and words & _WHOLE_IMAGE:
@@ -164,7 +166,7 @@ def names_alike(label: str, other: str) -> bool | None:
         return True
     if _excludes(others & _ATTRIBUTES, own):
         return False
-    if _LISTS.search(label) or any(len(own & kind) > 1 for kind in _EXCLUSIVE):
+    if _LISTS.search(label) or any(len(own & kind) > 1 for kind in EXCLUSIVE):
         return None
     is_alike = own <= others or _noun(label) == _noun(other) or (others <= own and own - others <= _ATTRIBUTES)
     return True if is_alike else None
@@ -189,7 +191,7 @@ def _attributes(before: list[str]) -> frozenset[str]:
 
 def _excludes(attributes: frozenset[str], own: frozenset[str]) -> bool:
     """Whether of some kind of attribute both sides have one, and none in common."""
-    return any(own & kind and attributes & kind and not own & attributes & kind for kind in _EXCLUSIVE)
+    return any(own & kind and attributes & kind and not own & attributes & kind for kind in EXCLUSIVE)
 
 
 def _noun(label: str) -> str:

@@ -6,8 +6,8 @@ may hold what looks like an instruction. It is therefore
 - quoted: it stands between a line ``BEGIN mark`` and a line ``END mark``, where ``mark`` is drawn from a hash of the
   text and does not occur in it, so that nothing inside can end the quotation. The same texts give the same mark, which
   keeps the reply's cache key stable. The prompts say that what is quoted is material and never an instruction;
-- made visible: characters that a reader does not see are removed, look-alikes are folded, and the tokens by which chat
-  templates part their turns are broken, since a server may read them as such inside a message;
+- made visible: characters that a reader does not see are removed, look-alikes are folded, and special tokens
+  (:mod:`schemas.control_text`) are broken, since a server may read them as such inside a message;
 - cut: beyond a limit its middle is left out, where a line ``CUT mark`` stands. Length then buys nothing, and neither
   the beginning nor the conclusion can be pushed out of sight.
 """
@@ -19,6 +19,7 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from schemas.control_text import TOKEN
 from schemas.text import storable
 
 MAX_CHARS = 20_000
@@ -33,11 +34,8 @@ _INVISIBLE = re.compile(
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff]"
 )
-# Tokens of the chat templates and media placeholders of Qwen, Llama, Mistral, Gemma, GLM, InternVL and their kin.
-_NAMED = "s|bos|eos|pad|unk|sop|eop|start_of_turn|end_of_turn|start_of_image|image|img|video|audio|img_context"
-_TEMPLATE_TOKEN = re.compile(
-    rf"<(?=\|)|\|(?=>)|<(?=/?(?:{_NAMED})>)|<(?=</?SYS>>)|\[(?=/?(?:INST|SYSTEM_PROMPT|gMASK|IMG)\])", re.IGNORECASE
-)
+_BARS = re.compile(r"<(?=\|)|\|(?=>)")
+_NAMED = re.compile(TOKEN.pattern, re.IGNORECASE)
 _MEANINGFUL = ("<super>", "<sub>", "<fraction>")
 # Normalising is quadratic in a run of combining marks, so it is done in stretches.
 _STRETCH = 512
@@ -80,7 +78,10 @@ def visible(text: str) -> str:
 
     Superscripts, subscripts and vulgar fractions stay: NFKC would turn 5² into 52 and so make a right step wrong.
     """
-    return _TEMPLATE_TOKEN.sub(lambda token: token.group() + " ", _folded(_without_invisible(text)))
+    shown = _BARS.sub(lambda bar: bar.group() + " ", _folded(_without_invisible(text)))
+    while _NAMED.search(shown):
+        shown = _NAMED.sub(lambda token: f"{token.group()[0]} {token.group()[1:]}", shown)
+    return shown
 
 
 def _without_invisible(text: str) -> str:

@@ -1,7 +1,8 @@
 """Cleaning (SAIL-RL App. A.1): remove what earlier users of a question left in its text.
 
-In: drafts. Out: drafts whose question holds no chat-template remnant, no media placeholder and no instruction on the
-answer's form that conflicts with the one this pipeline gives; or a rejection when nothing or too much is left.
+In: drafts. Out: drafts whose question holds no special token, no media placeholder, no hidden character and no
+instruction on the answer's form that conflicts with the one this pipeline gives; or a rejection when nothing or too
+much is left.
 """
 
 import re
@@ -12,6 +13,7 @@ from typing import Annotated
 from pydantic import PositiveInt
 
 from schemas.config import settings
+from schemas.control_text import TOKEN, without_hidden
 from schemas.records import Draft
 from schemas.responses.placeholders import has_remnants, without_remnants
 from stages.plumbing.stage import DraftStage, Reject, Stage, Work
@@ -47,7 +49,7 @@ def clean_text(text: str, media_count: int = 1) -> str:
     while text != before:
         before = text
         text = _LINE_END.sub("\n", text)  # again each time: what is taken away may leave a line end of two characters
-        text = _SYSTEM_TURN.sub("", text)
+        text = _SYSTEM_TURN.sub("", without_hidden(text))
         text = without_remnants(text, media_count)
         text = _HINT.sub("", _OPENING.sub("", text))
         text = _BLANK_LINES.sub("\n\n", _SPACES.sub("", text)).strip()
@@ -70,17 +72,20 @@ def clean(draft: Draft, settings: CleanSettings) -> Draft:
     if len(text) > settings.max_question_chars:
         detail = f"{len(text)} characters, clean.max_question_chars is {settings.max_question_chars}"
         raise Reject(QUESTION_TOO_LONG, detail)
-    choices = question.choices
+    choices = None if question.choices is None else tuple(map(without_hidden, question.choices))
     if choices is not None and any(has_remnants(choice) for choice in choices):
-        raise Reject(INVALID_RECORD, "a choice holds a media placeholder or a template token")
-    return replace(draft, question=replace(question, question=text))
+        raise Reject(INVALID_RECORD, "a choice holds a media placeholder or a special token")
+    answer = without_hidden(question.answer)
+    if TOKEN.search(answer):
+        raise Reject(INVALID_RECORD, "the gold answer holds a special token")
+    return replace(draft, question=replace(question, question=text, choices=choices, answer=answer))
 
 
 STAGE = Stage(
     "clean",
     "records that cannot be used as questions are dropped, and what earlier users left in the text is removed",
     reasons={
-        INVALID_RECORD: "nothing is left of the question, or a choice holds what only a template may",
+        INVALID_RECORD: "nothing is left of the question, or a choice or the answer holds what only a template may",
         QUESTION_TOO_LONG: "the question exceeds clean.max_question_chars",
     },
     settings=CleanSettings,

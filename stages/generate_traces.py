@@ -24,7 +24,7 @@ from schemas.geometry import Point
 from schemas.messages import Part, shown
 from schemas.question_text import answer_format, image_hints, lettered_choices
 from schemas.records import Draft, Event, MediaRef, Trace
-from schemas.responses.placeholders import without_remnants
+from schemas.responses.placeholders import as_written
 from schemas.responses.times import format_moment, format_span
 from schemas.responses.traces import read_trace
 from stages.draw_overlays import mark_numbers
@@ -97,12 +97,13 @@ def with_traces(draft: Draft, completions: Sequence[Completion], key: str) -> Dr
 def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = ()) -> Trace:
     """The completion as a trace in canonical tags. Reasoning that a server returns apart goes back into think tags.
 
-    Media placeholders and template tokens are not left in what a model is to learn to say.
+    Media placeholders are put into words. Special tokens but those at the end stay: the form refuses them, for what a
+    teacher says behind one is no part of its reply.
     """
     text = completion.text
     if completion.reasoning and "<think>" not in text:
         text = f"<think>{completion.reasoning}</think>{text}"
-    return read_trace(index, without_remnants(text, len(media)), media)
+    return read_trace(index, as_written(text, len(media)), media)
 
 
 def trace_prompt(draft: Draft) -> RenderedPrompt:

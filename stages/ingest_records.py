@@ -250,7 +250,7 @@ STAGE = Stage(
         **{reason.value: meaning for reason, meaning in MEANING.items()},
         DUPLICATE_ID: "another record has the same id",
         MEDIA_MISSING: "a media file does not exist",
-        MEDIA_NOT_ALLOWED: "a media path leaves the input folder, is a URL, or may not be read",
+        MEDIA_NOT_ALLOWED: "a media path or link leaves the input folder, is a URL, or names what may not be read",
         UNDECODABLE_MEDIA: "a media file cannot be decoded whole",
         UNSUPPORTED_MEDIA: "this medium is of a kind that the pipeline does not process",
     },

@@ -145,7 +145,7 @@ async def _boxes_at(target: str, medium: MediaRef, index: int, session: Session)
             return ()
         raise
     whole_px = MAX_COVER * medium.width * medium.height
-    return tuple(box for box in found if box.width * box.height <= whole_px)
+    return tuple(box for box in found.found if box.width * box.height <= whole_px)
 
 
 STAGE = Stage(

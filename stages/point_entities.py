@@ -52,7 +52,7 @@ async def _point_at(
     entity: str, medium: MediaRef, index: int, frame: FrameRef | None, session: Session
 ) -> tuple[Point, ...]:
     image = media_part(frame or medium)
-    points = await points_of(session, "pointer", entity, image, medium, index, _EXACT)
+    points = (await points_of(session, "pointer", entity, image, medium, index, _EXACT)).found
     if frame is None:
         return points
     return tuple(replace(point, frame=frame.number, t_s=frame.t_s) for point in points)

@@ -1,9 +1,10 @@
-"""Leaks: traces that give away that their writer was told the answer (SAIL-RL App. A.1, guided prompting) are rejected.
+"""Leaks: traces are rejected that speak of what only their writer was shown: marks laid over the image, coordinates,
+the gold answer or a hint (Argos App. G: overlays; SAIL-RL App. A.1: guided prompting).
 
-In: verified drafts. Out: those whose kept trace shows no sign of it, first by its words (:mod:`rewards.leaks`), then,
-where there is a judge that reads prose, by that judge. Words that leave it open are rejected where nobody reads them.
-The judge is asked of every chain of thought that the words let pass, or with ``ask = "open"`` only of those that they
-leave open: wordings that nobody thought of pass the words.
+In: verified drafts. Out: those whose kept trace shows no sign of it. A short list of phrases (:mod:`rewards.leaks`)
+answers what is beyond doubt. A judge that reads prose is asked about every trace that the list lets pass; where it
+cannot judge, or its call fails, the draft is rejected. Without such a judge the list is all: other wordings are not
+looked for, and the run, its card and its report say so.
 """
 
 from dataclasses import dataclass
@@ -13,36 +14,32 @@ from typing import Annotated, Literal
 from inference.asking import Asks
 from inference.session import Session
 from inference.settings import ModelsSettings
-from rewards.judge import JudgeTask, ask_judge, true_or_false
+from rewards.form import prose_of
+from rewards.judge import JudgeTask, judge, yes_or_no
 from rewards.judge_guard import question_text
-from rewards.leaks.finding import Leak, find_leak, find_leak_in_judge_section
+from rewards.leaks import find_leak, phrases
 from schemas.config import settings
 from schemas.records import Draft
 from schemas.responses.response import parse_response
+from schemas.text import counted
 from stages.plumbing.calling import CallingStage, Work
 from stages.plumbing.stage import Reject, Stage
 
 LEAK, UNVERIFIABLE = "leak", "unverifiable"
-PROMPT = "judge_leak.v1"
+PROMPT = "judge_leak.v2"
 
 
 @settings
 class LeakSettings:
-    """Of which chains of thought the judge is asked."""
+    """Of which traces the judge is asked."""
 
-    ask: Annotated[Literal["all", "open"], "all that the words let pass, or those that they leave open"] = "all"
+    ask: Annotated[Literal["all", "none"], "the judge reads all traces that the phrases let pass, or none"] = "all"
 
 
-def leak_of(draft: Draft) -> Leak:
-    """What the words of the kept trace show, the worse of its two sections. Raises ValueError for a draft without."""
-    if draft.best is None:
-        raise ValueError(f"{draft.id}: RejectLeaks needs a verified trace")
-    response = parse_response(draft.traces[draft.best].text)
-    found = (
-        find_leak_in_judge_section(response.judge or "", draft.question),
-        find_leak(response.think or "", draft.question),
-    )
-    return min(found, key=lambda leak: ("leak", "open", "clean").index(leak.state))
+def reasoning_of(text: str) -> str:
+    """The judge section and the think section of a trace, with their tags."""
+    response = parse_response(text)
+    return "\n".join(filter(None, (response.judge, response.think)))
 
 
 def trace_key(draft: Draft) -> str | None:
@@ -50,35 +47,51 @@ def trace_key(draft: Draft) -> str | None:
     return next((call.keys[0] for call in reversed(draft.calls) if call.role == "teacher"), None)
 
 
-async def reject_leak(draft: Draft, session: Session, settings: LeakSettings, judged: bool) -> Draft:
-    """The draft as it is. Raises :class:`Reject` for a leak."""
-    leak = leak_of(draft)
-    if leak.state == "leak":
-        raise Reject(LEAK, f"the trace says {leak.said!r}", trace_key(draft))
-    if not judged:
-        if leak.state == "open":
-            raise Reject(UNVERIFIABLE, f"nobody reads whether {leak.said!r} gives the answer away", trace_key(draft))
+async def reject_leak(draft: Draft, session: Session, judged: bool) -> Draft:
+    """The draft as it is. Raises :class:`Reject` for a leak, and ValueError for a draft without a verified trace."""
+    if draft.best is None:
+        raise ValueError(f"{draft.id}: RejectLeaks needs a verified trace")
+    text, question = draft.traces[draft.best].text, draft.question
+    said = find_leak(prose_of(text), question)
+    if said is not None:
+        raise Reject(LEAK, f"the trace says {said!r:.120}", trace_key(draft))
+    if not judged or not parse_response(text).think:  # a trace without a thought is written unguided
         return draft
-    thought = parse_response(draft.traces[draft.best or 0].text).think or ""
-    if not thought or (leak.state == "clean" and settings.ask == "open"):
-        return draft
-    question = draft.question
-    texts = {"question": question_text(question), "answer": question.answer, "reasoning": thought}
-    knew, reason = await ask_judge(JudgeTask(PROMPT, texts, true_or_false("knew", "knew: ")), session)
-    if knew:
-        raise Reject(LEAK, f"by the judge: {reason}", trace_key(draft))
+    texts = {"question": question_text(question), "answer": question.answer, "reasoning": reasoning_of(text)}
+    verdict = await judge("leak", JudgeTask(PROMPT, texts, yes_or_no("leaks")), session)
+    if verdict.value is None:
+        raise Reject(UNVERIFIABLE, f"leaks could not be looked for: {verdict.reason}", trace_key(draft))
+    if verdict.value:
+        raise Reject(LEAK, f"by the judge: {verdict.reason}", trace_key(draft))
     return draft
+
+
+def _is_asked(settings: LeakSettings) -> bool:
+    return settings.ask == "all"
+
+
+def unchecked(settings: LeakSettings, models: ModelsSettings, traces: int) -> str:
+    """What was not looked for in that many traces, in a sentence; nothing where a judge read them all."""
+    if models.judges_text and _is_asked(settings):
+        return ""
+    why = "leak.ask is none" if models.judges_text else "no judge reads prose (roles.judge names none that does)"
+    return (
+        f"Leaks beyond a list of {len(phrases())} phrases were not looked for in {counted(traces, 'trace')}, for {why}:"
+        " they may still speak of what only their writer was shown."
+    )
 
 
 STAGE = Stage(
     "leak",
-    "traces that quote the given answer, or start from it, are dropped",
+    "traces that speak of what only their writer was shown are dropped",
     reasons={
-        LEAK: "the trace shows that its writer was told the answer",
-        UNVERIFIABLE: "its words leave that open, and no judge reads them",
+        LEAK: "the trace speaks of marks, coordinates, an answer or a hint that only its writer was shown",
+        UNVERIFIABLE: "the judge could not tell whether it does",
     },
-    asks=(Asks("judge", (PROMPT,), required=False, all_media=False),),
+    asks=(Asks("judge", (PROMPT,), required=False, all_media=False, when=_is_asked),),
     settings=LeakSettings,
+    failures=(UNVERIFIABLE,),
+    unchecked=unchecked,
 )
 
 
@@ -93,4 +106,4 @@ class RejectLeaks(CallingStage):
 
     def work(self) -> Work:
         """See :func:`reject_leak`."""
-        return partial(reject_leak, settings=self.settings, judged=self.models.judges_text)
+        return partial(reject_leak, judged=self.models.judges_text and _is_asked(self.settings))

@@ -22,6 +22,7 @@ from inference.settings import ModelsSettings
 from rewards.judge import JudgeTask, ask_judge, true_or_false
 from schemas.answers.registry import evident_type
 from schemas.config import settings
+from schemas.control_text import find_control
 from schemas.messages import shown
 from schemas.question_text import lettered_choices
 from schemas.records import Draft, Question
@@ -54,6 +55,8 @@ def read_rewritten(reply: Answered, choices: tuple[str, ...]) -> str | None:
         return None
     if not isinstance(question, str) or not question.strip() or len(question) > MAX_QUESTION_CHARS:
         raise BadReply(f"question: expected a question or null, got {question!r:.80}")
+    if found := find_control(question):
+        raise BadReply(f"question: it holds a special token or a control character: {found!r}")
     if has_option_letters(question):
         raise BadReply(f"question: it still names choices by letter: {question!r:.200}")
     if len(choices) > 1 and all(re.search(rf"(?<!\w){re.escape(choice)}(?!\w)", question) for choice in choices):

@@ -26,11 +26,12 @@ from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
 from rewards.case import SIMPLE
 from schemas.config import settings
+from schemas.control_text import find_control
 from schemas.messages import shown
 from schemas.question_text import answer_format, lettered_choices
 from schemas.records import Draft
 from schemas.responses.boxed import all_boxed
-from schemas.responses.placeholders import without_remnants
+from schemas.responses.placeholders import as_written
 from schemas.responses.response import outside_think, parse_response
 from schemas.responses.traces import read_trace
 from stages.plumbing.calling import CallingStage, Work
@@ -72,9 +73,11 @@ def standardised(text: str) -> str:
 
 def read_judgement(reply: Answered) -> str:
     """The sentences of a direct judgement. Raises BadReply where there are none, or more than sentences."""
-    said = " ".join(without_remnants(reply.text, 1).split())
+    said = " ".join(as_written(reply.text).split())
     if not any(map(str.isalpha, said)) or len(said) > MAX_JUDGEMENT_CHARS:
         raise BadReply(f"expected one or two sentences, got {len(said)} characters: {said!r:.80}")
+    if found := find_control(said):
+        raise BadReply(f"expected sentences without special tokens and control characters, got {found!r}")
     if _MARKUP.search(unicodedata.normalize("NFKC", said)):
         raise BadReply(f"expected sentences without tags and without an answer, got {said!r:.80}")
     return said
@@ -97,7 +100,7 @@ async def write_trace(draft: Draft, session: Session, settings: JudgedTraceSetti
         asked |= {"answer": question.answer, "answer_format": answer_format(question)}
         prompt = load_prompt(GUIDED_PROMPT).render(media, **asked)
         answered = await session.generate("teacher", prompt, settings.sampling)
-        text = standardised(without_remnants(answered.text, len(question.media)))
+        text = standardised(as_written(answered.text, len(question.media)))
         if answered.completions[0].is_truncated:
             cut = replace(draft, traces=(read_trace(0, text, question.media),))
             raise Reject(TRUNCATED, f"the trace: {CUT_OFF}", answered.call.keys[0], cut)

@@ -35,13 +35,9 @@ def modules_named(node: ast.AST, package: str) -> list[str]:
         return [".".join([*above, *filter(None, [node.module])])] if above else [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
         return [node.module or ""]
-    called = isinstance(node, ast.Call) and ast.unparse(node.func) in (
-        "importlib.import_module",
-        "import_module",
-        "__import__",
-    )
-    if called and node.args and isinstance(node.args[0], ast.Constant):
-        return [str(node.args[0].value)]
+    if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+        called = ast.unparse(node.func) in ("importlib.import_module", "import_module", "__import__")
+        return [str(node.args[0].value)] if called else []
     return []
 
 

@@ -2,8 +2,8 @@
 
 Exit codes: 0 done; 1 training failed (a loss that is not a number, steps in which nothing is learnt, or an error while
 running); 2 a mistake in the command, the config, the data or the model; 3 stopped cleanly because the judges, or the
-server that samples, did not answer; 130 and 143 stopped by SIGINT (Ctrl-C) and SIGTERM. Whatever ends a training, its
-last whole step is saved first.
+server that samples, did not answer; 129, 130 and 143 stopped by SIGHUP (a closed terminal), SIGINT (Ctrl-C) and
+SIGTERM. Whatever ends a training, its last whole step is saved first.
 """
 
 import argparse

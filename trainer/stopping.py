@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM while a training runs: they end it where nothing is torn apart."""
+"""SIGINT, SIGTERM and SIGHUP while a training runs: they end it where nothing is torn apart."""
 
 import signal
 import threading
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(KeyboardInterrupt):
@@ -30,7 +30,8 @@ class Stops:
 
     def __enter__(self) -> "Stops":
         if threading.current_thread() is threading.main_thread():  # Python allows no other to set handlers
-            self._before = {number: signal.signal(number, self._come) for number in SIGNALS}
+            heard = [number for number in SIGNALS if not _is_nohup(number)]
+            self._before = {number: signal.signal(number, self._come) for number in heard}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -52,3 +53,8 @@ class Stops:
         if not self._is_held:
             raise Stopped(number)
         self._noted = number
+
+
+def _is_nohup(number: int) -> bool:
+    """Whether whoever started this process wants it to outlive its terminal."""
+    return number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN

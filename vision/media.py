@@ -1,15 +1,16 @@
 """Where media live: the only place that turns a media uri into a path, locally or on remote storage.
 
 Two uris exist. ``input:<relative path>`` is a file of the data folder, ``run:media/<sha256>.<ext>`` one a
-stage drew. Neither can name anything outside its root. A link inside the root was put there by its owner and is
-followed, since the snapshots of data sets are folders of links. A root is a local folder or a URL of a store
-(:mod:`schemas.storage`).
+stage drew. Neither can name anything outside its root. A link in the data folder is followed within it alone, for data
+may come from somebody else; but a snapshot of the Hub is a folder of links to the files of its own data set. The data
+folder itself may be a link. A root is a local folder or a URL of a store (:mod:`schemas.storage`).
 """
 
 from __future__ import annotations
 
 import errno
 import re
+from pathlib import Path
 from typing import Final, Literal
 
 from schemas.storage import STANDARD, Place, RemotePath, StorageSettings, place, write_whole
@@ -177,17 +178,26 @@ def _missing(uri: str) -> MediaMissing:
     return MediaMissing(f"no such file: {uri!r}{where}")
 
 
+def _leaves(uri: str) -> MediaNotAllowed:
+    remedy = "copy its target there, or name the folder that holds both as --input"
+    return MediaNotAllowed(f"{uri!r} is a link that leaves the data folder: {remedy}")
+
+
 def _read(root: Place, relative: str, uri: str, max_bytes: int | None, head_bytes: int = -1) -> bytes:
     if isinstance(root, RemotePath):
         return _read_remote(root / relative, uri, max_bytes, head_bytes)
     try:
         path = (root / relative).resolve()
+        if uri.startswith("input:") and not _is_inside(path, root.resolve()):
+            raise _leaves(uri)
         if path.is_file():  # a pipe or device would block or never end
             _check_bytes(path.stat().st_size, max_bytes)
             with path.open("rb") as stream:
                 return stream.read(head_bytes)
     except RuntimeError as error:  # how Python before 3.13 reports a ring of links
         raise _missing(uri) from error
+    except MediaNotAllowed:
+        raise
     except PermissionError as error:
         raise MediaNotAllowed(f"no permission to read {uri!r}") from error
     except OSError as error:
@@ -197,6 +207,16 @@ def _read(root: Place, relative: str, uri: str, max_bytes: int | None, head_byte
             raise
         raise _missing(uri) from error
     raise _missing(uri)
+
+
+def _is_inside(file: Path, root: Path) -> bool:
+    """Whether the file is in the folder, or in the ``blobs`` of the data set of which the folder is a snapshot, or a
+    part of one: ``blobs/<hash>`` beside ``snapshots/<revision>/``, as the Hub's cache has them. Both are resolved.
+    """
+    if file.is_relative_to(root):
+        return True
+    snapshots = [folder.parent for folder in (root, *root.parents) if folder.parent.name == "snapshots"]
+    return any(file.parent == folder.parent / "blobs" for folder in snapshots)
 
 
 def _read_remote(path: RemotePath, uri: str, max_bytes: int | None, head_bytes: int) -> bytes:

@@ -16,6 +16,8 @@ _MIN_SECRET_CHARS = 6
 _MIN_CUT_CHARS = 8
 _SCRUBBED = "***"
 _URL_SAFE = str.maketrans("+/", "-_")
+_ESCAPES = ("%", "&", "\\")
+"""What escapes of a character begin with."""
 
 
 def api_key(settings: EndpointSettings) -> str:
@@ -53,63 +55,75 @@ def _checked(key: str, model: str, where: str) -> str:
 def scrub(text: str, key: str) -> str:
     """The text without the key, which some servers echo. Too short a key would scrub ordinary words and is left.
 
-    The key is found as it is, as JSON, Python, HTML, a URL or Markdown would escape it, and within base64, as Basic
-    authorisation has it. A text that begins or ends in the middle of the key was cut there and loses that part too.
-    Scrub before cutting: that leaves least to guess.
+    The key is found with each of its characters as it is or as JSON, Python, HTML, a URL or Markdown would escape it,
+    in hexadecimal, and within base64, as Basic authorisation has it. A text that begins or ends in the middle of the
+    key was cut there and loses that part too. Scrub before cutting: that leaves least to guess.
     """
     if len(key) < _MIN_SECRET_CHARS:
         return text
     for form in _forms(key):
-        if form.sure in text:
+        if any(hint in text for hint in form.hints):
             text = form.pattern.sub(_SCRUBBED, text)
     return _without_cut_key(text, key)
 
 
 @dataclass(frozen=True)
 class _Form:
-    """A way to write the key. ``sure`` stands in it however it is escaped, and is quick to look for."""
+    """A way to write the key. Where it is written so, one of the ``hints`` is in the text; they are quick to look
+    for."""
 
-    sure: str
+    hints: tuple[str, ...]
     pattern: re.Pattern[str]
 
 
 @lru_cache(maxsize=64)
 def _forms(key: str) -> tuple[_Form, ...]:
-    forms = {key: _Form(_longest_plain(key), re.compile(_escaped(key)))}
+    forms = {
+        "plain": _Form((_longest_plain(key), *_ESCAPES), re.compile(_escaped(key, with_letters=True))),
+        "hexadecimal": _Form(tuple("0123456789"), re.compile(_hexadecimal(key), re.IGNORECASE | re.ASCII)),
+    }
     for shift in range(3):  # base64 writes three bytes at a time: where the key begins in them changes every letter
         coded = base64.b64encode(b"x" * shift + key.encode()).decode().rstrip("=")
         known = coded[(0, 2, 3)[shift] : (shift + len(key)) * 8 // 6]  # the letters that hold nothing but the key
         for text in {known, known.translate(_URL_SAFE)}:
             # A letter before and after it may hold some bits of the key beside others.
-            forms[text] = _Form(_longest_plain(text), re.compile(f"[\\w+/-]?{_escaped(text)}[\\w+/-]?", re.ASCII))
+            pattern = re.compile(f"[\\w+/-]?{_escaped(text)}[\\w+/-]?", re.ASCII)
+            forms[text] = _Form((_longest_plain(text),), pattern)
     return tuple(forms.values())
 
 
 def _longest_plain(text: str) -> str:
-    """The longest stretch of letters and digits, which nothing escapes."""
+    """The longest stretch of letters and digits, which hardly anything escapes."""
     return max(re.findall("[A-Za-z0-9]+", text), key=len, default="")
 
 
-def _escaped(text: str) -> str:
-    """A pattern of the text with each of its signs as it is or escaped, any number of times over.
+def _hexadecimal(text: str) -> str:
+    r"""A pattern of the text's bytes in hexadecimal: in one, with a sign or a blank between them, or each with 0x or
+    \x."""
+    return r"[\s:,;.-]{0,2}(?:0x|\\++x)?".join(f"{ord(char):02x}" for char in text)
+
+
+def _escaped(text: str, with_letters: bool = False) -> str:
+    """A pattern of the text with each of its signs as it is or escaped, any number of times over; ``with_letters`` each
+    letter and digit too.
 
     A run of backslashes is one unit and is never given back: what a server sends must not make matching slow.
     """
-    units = [_escaped_sign(unit) for unit in re.findall(r"\\+|[^\\]", text)]
+    found = re.findall(r"\\+|[^\\]", text)
+    units = [unit if unit.isalnum() and not with_letters else _escaped_unit(unit) for unit in found]
     return rf"(?<!\\){units[0]}{''.join(units[1:])}" if text.startswith("\\") else "".join(units).removeprefix(r"\\*+")
 
 
 @lru_cache(maxsize=128)
-def _escaped_sign(unit: str) -> str:
+def _escaped_unit(unit: str) -> str:
     """A pattern of one character, or of a run of backslashes."""
     char, code = unit[0], f"{ord(unit[0]):02x}"
-    if char.isalnum():
-        return char
     names = "".join(f"|{re.escape(name)}" for name, meant in html5.items() if meant == char and name.endswith(";"))
     coded = rf"%(?:25)*(?i:{code})|&(?:amp;)*(?:#0*{ord(char)};|(?i:#x0*{code};){names})"
+    spelt = rf"(?i:u(?:0000)?00{code}|x{code}|[ux]\{{0*{code}\}})|{ord(char):03o}"
     if char == "\\":
-        return rf"(?:\\{{{len(unit)},}}+|(?:{coded}){{{len(unit)}}})"
-    return rf"\\*+(?:{re.escape(char)}|(?i:u00{code}|x{code})|{coded})"
+        return rf"(?:(?:\\++(?:{spelt})|{coded}){{{len(unit)}}}|\\{{{len(unit)},}}+)"
+    return rf"\\*+(?:{spelt}|{coded}|{re.escape(char)})"  # the longer ones first: the key may end here
 
 
 def _without_cut_key(text: str, key: str) -> str:

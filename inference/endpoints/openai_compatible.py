@@ -1,8 +1,7 @@
 """Endpoints that speak OpenAI's chat API: vLLM, SGLang, OpenAI and others.
 
-Chat requests go over aiohttp: the official client takes several times the processor time a call and keeps a fast
-server less busy (benchmarks/bench_saturation.py measures both). The official client lists the models; neither follows
-redirects, which would take the key along.
+Requests go over aiohttp: the official client takes several times the processor time a call and keeps a fast server
+less busy (benchmarks/bench_saturation.py measures both). No request follows a redirect, which would take the key along.
 """
 
 import base64
@@ -99,11 +98,11 @@ class OpenAIEndpoint:
     async def _post(self, path: str, body: dict[str, Any]) -> Any:
         """The server's JSON; ``path`` is under the base URL, or with a leading slash under the server's root."""
         base = self._url.removesuffix("/v1") if path.startswith("/") else f"{self._url}/"
-        return await self._answer(f"{base}{path}", json.dumps(body).encode())
+        return await self._answer("POST", f"{base}{path}", json.dumps(body).encode())
 
-    async def _answer(self, url: str, body: bytes) -> Any:
+    async def _answer(self, method: str, url: str, body: bytes | None = None) -> Any:
         """The server's JSON. Raises CallError for all that can go wrong on the way."""
-        sending = self._client().post(url, data=body, allow_redirects=False)
+        sending = self._client().request(method, url, data=body, allow_redirects=False)
         # What the client says of a broken response quotes it, an echoed key included: such causes are dropped.
         try:
             async with sending as response:
@@ -153,7 +152,7 @@ class OpenAIEndpoint:
     async def check(self) -> str:
         """Ask the server for its models."""
         try:
-            listed = field_of(await self._models(), "data")
+            listed = field_of(await self._answer("GET", f"{self._url}/models"), "data")
         except CallError as error:
             raise self._with_hint(error) from None
         if not isinstance(listed, list):
@@ -163,28 +162,6 @@ class OpenAIEndpoint:
             told = self._clean(f"{self._url} serves {names[:MAX_NAMED]}, not {self.settings.model!r}")
             raise CallError(Failure.UNKNOWN_MODEL, told)
         return f"serves {self.settings.model}"
-
-    async def _models(self) -> Any:
-        """The server's answer to the question for its models. Raises CallError."""
-        import httpx
-        import openai  # a second of import that workers with a filled cache do without
-
-        timeout = openai.Timeout(self.settings.read_timeout_s, connect=self.settings.connect_timeout_s)
-        http = openai.DefaultAsyncHttpxClient(follow_redirects=False, trust_env=False, timeout=timeout)
-        client = openai.AsyncOpenAI(base_url=self._url, api_key=self._key, max_retries=0, http_client=http)
-        async with client:
-            try:
-                async with client.models.with_streaming_response.list() as response:
-                    return self._parsed(await read_body(response.iter_bytes()))
-            except openai.APIStatusError as error:
-                raise self._refusal(error.status_code, error.response.content, error.response.headers) from None
-            except openai.APITimeoutError as error:
-                away = isinstance(error.__cause__, httpx.ConnectTimeout)
-                message = self._clean(f"no reply in time: {error.__cause__ or error}")
-                raise CallError(Failure.TIMEOUT, message, unreachable=away) from None
-            except openai.APIConnectionError as error:
-                cause = error.__cause__ or error
-                raise CallError(Failure.CONNECTION, self._clean(f"{type(cause).__name__}: {cause}")) from None
 
     def _with_hint(self, error: CallError) -> CallError:
         """The failure, with what to do about it where the URL lacks the part that most servers have."""

@@ -8,24 +8,10 @@ Known limits: how far an image is shrunk depends on the model. :data:`CLAUDE` is
 """
 
 from dataclasses import replace
-from typing import Any
 
 from inference.families.base import Family
-from inference.families.json_reply import Numbers, box_reader, point_reader
+from inference.families.json_reply import box_reader, coordinates, point_reader
 from schemas.coordinates import CLAUDE_IMAGE, CLAUDE_STANDARD_IMAGE, CoordinateFrame
-
-
-def _listed(count: int, *names: str) -> Numbers:
-    """Items that are lists of so many numbers, alone or under one of these keys."""
-
-    def numbers(item: Any) -> object | None:
-        if isinstance(item, dict):
-            return next((item[name] for name in names if name in item), None)
-        are_numbers = isinstance(item, list) and all(isinstance(value, int | float) for value in item)
-        return item if are_numbers and len(item) == count else None
-
-    return numbers
-
 
 CLAUDE = Family(
     "claude",
@@ -35,7 +21,8 @@ CLAUDE = Family(
     box_prompt="box_claude.v1",
     point_form='{"points": [[x, y], …]} in pixels, with an empty list if there is none',
     box_form='{"boxes": [[x1, y1, x2, y2], …]} in pixels, with an empty list if there is none',
-    read_points=point_reader(_listed(2, "point"), "points"),
-    read_boxes=box_reader(_listed(4, "box", "bbox"), "boxes"),
+    read_points=point_reader(coordinates(2, "point"), "points"),
+    read_boxes=box_reader(coordinates(4, "box", "bbox"), "boxes"),
+    reads_prose=True,
 )
 CLAUDE_1568 = replace(CLAUDE, name="claude-1568", resize=CLAUDE_STANDARD_IMAGE)

@@ -9,7 +9,7 @@ most 50 items are asked for, and what lies beyond them is not found.
 """
 
 from inference.families.base import Family
-from inference.families.json_reply import box_reader, key, point_reader
+from inference.families.json_reply import box_reader, coordinates, point_reader
 from schemas.coordinates import CoordinateFrame
 
 GEMINI = Family(
@@ -20,8 +20,8 @@ GEMINI = Family(
     point_form='[{"point": [y, x], "label": "LABEL"}, …] with y and x from 0 to 1000, or [] if there is none',
     box_form='[{"box_2d": [ymin, xmin, ymax, xmax], "label": "LABEL"}, …] with numbers from 0 to 1000, '
     "or [] if there is none",
-    read_points=point_reader(key("point"), "points"),
-    read_boxes=box_reader(key("box_2d"), "boxes"),
+    read_points=point_reader(coordinates(2, "point", y_first=True), "points"),
+    read_boxes=box_reader(coordinates(4, "box_2d", y_first=True), "boxes"),
+    reads_prose=True,
     any_corners=True,
-    strict_labels=True,
 )

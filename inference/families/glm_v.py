@@ -1,19 +1,24 @@
 """GLM-4.1V, GLM-4.5V and later of Z.ai: shares of 1000 between ``<|begin_of_box|>`` and ``<|end_of_box|>``.
 
 Within these tokens stand lists of numbers, in brackets of varying kind and without labels, or JSON objects with
-``bbox_2d`` and ``label``. A server that drops special tokens leaves the lists alone. Source: zai-org/GLM-V README
+``bbox_2d`` and ``label``. A server that drops special tokens leaves the lists alone, which are read as prose
+(:mod:`inference.families.prose`). Source: zai-org/GLM-V README
 (Grounding) and skills.
 
 Known limits: its thinking holds drafts of boxes, which are not read.
 """
 
+import re
+
 from inference.families.base import Family
 from inference.families.json_reply import json_items, key, label_of
 from inference.families.number_groups import groups_of
+from inference.families.prose import label_in
 from inference.grounding import BadReply, RawBox, raw_box, raw_point
 from schemas.coordinates import CoordinateFrame
 from schemas.responses.pointing import NoPoints, RawPoint, says_none
 
+_NO_ROWS = re.compile(r"\s*\[[\[\]\s]*\]\s*")
 _BEGIN, _END = "<|begin_of_box|>", "<|end_of_box|>"
 
 
@@ -30,17 +35,35 @@ def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
 
 def _rows(text: str, name: str, count: int, what: str) -> list[tuple[object, str]]:
     """The coordinates of a reply with their labels, part by marked part."""
-    opened = text.split(_BEGIN)[1:]
-    if any(_END not in part for part in opened):
-        raise BadReply(f"the reply ends before {_END}")
-    marked = [part.partition(_END)[0] for part in opened]
+    before, *opened = text.split(_BEGIN)
+    if not opened:
+        if "{" in text and name in text:
+            return _objects(text, name)
+        if says_none(text) or _NO_ROWS.fullmatch(text):
+            return []
+        raise BadReply(f"no {_BEGIN} in {text.strip()[:80]!r}")
     found: list[tuple[object, str]] = []
-    for part in marked or [text]:
-        if "{" in part and name in part:
-            found += [(item[name], label_of(item)) for item in json_items(part, key(name))]
-        elif not says_none(part):
-            found += [(row, "") for row in groups_of(part, count, what)]
+    for part in opened:
+        inside, end, after = part.partition(_END)
+        if not end:
+            raise BadReply(f"the reply ends before {_END}")
+        if "{" in inside and name in inside:
+            found += _objects(inside, name)
+        elif not says_none(inside):
+            found += [(row, _label_before(before)) for row in groups_of(inside, count, what)]
+        before = after
     return found
+
+
+def _objects(text: str, name: str) -> list[tuple[object, str]]:
+    return [(item[name], label_of(item)) for item in json_items(text, key(name))]
+
+
+def _label_before(text: str) -> str:
+    """The label that stands alone on a line before its boxes, with a colon; "" for other words."""
+    line = text.rpartition("\n")[2].rstrip()
+    label, is_plain = label_in(line)
+    return label if is_plain and line.endswith(":") else ""
 
 
 GLM_V = Family(
@@ -53,5 +76,5 @@ GLM_V = Family(
     "is none",
     read_points=read_points,
     read_boxes=read_boxes,
-    strict_labels=True,
+    reads_prose=True,
 )

@@ -1,6 +1,7 @@
 """InternVL 2 to 3.5: shares of 1000 in ``<ref>label</ref><box>[[x1, y1, x2, y2], …]</box>``.
 
-A server that drops special tokens leaves the label and the lists. Source: OpenGVLab/InternVL, streamlit_demo/app.py and
+A server that drops special tokens leaves the label and the lists, ``label[[…], […]]``, which are read as prose
+(:mod:`inference.families.prose`). Source: OpenGVLab/InternVL, streamlit_demo/app.py and
 its documents on grounding data.
 
 Known limits: it has no form for points, so boxes are asked for and their centres are the points. It tends to box
@@ -22,9 +23,11 @@ _REF = re.compile(r"<ref>([^<]*)</ref>\s*\Z")
 def read_boxes(text: str) -> tuple[RawBox, ...]:
     """The boxes of a reply. Raises :class:`inference.grounding.BadReply`."""
     before, *opened = text.split("<box>")
-    if not opened and says_none(text):
-        return ()
-    parts = [] if opened else [("", text)]
+    if not opened:
+        if says_none(text):
+            return ()
+        raise BadReply(f"no <box> in {text.strip()[:80]!r}")
+    parts: list[tuple[str, str]] = []
     for part in opened:
         inside, end, after = part.partition("</box>")
         if not end:
@@ -32,6 +35,8 @@ def read_boxes(text: str) -> tuple[RawBox, ...]:
         ref = _REF.search(before)
         parts.append((ref[1] if ref else "", inside))
         before = after
+    if "<ref>" in before:
+        raise BadReply("the reply ends before the last of its labels has a box")
     return tuple(raw_box(row, label.strip()) for label, part in parts for row in groups_of(part, 4, "box"))
 
 
@@ -42,5 +47,5 @@ INTERNVL = Family(
     box_prompt="box_internvl.v1",
     box_form="<ref>LABEL</ref><box>[[…, …, …, …], …]</box> with numbers from 0 to 1000, or There are none.",
     read_boxes=read_boxes,
-    strict_labels=True,
+    reads_prose=True,
 )

@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from inference.grounding import BadReply, BoxReader, PointReader, RawBox, raw_box, raw_point
+from inference.grounding import BadReply, BoxReader, PointReader, RawBox, numbers_of, raw_box, raw_point
 from schemas.responses.pointing import NoPoints, RawPoint, says_none
+from schemas.responses.tags import parse_number
 from schemas.text import storable
 
 Numbers = Callable[[Any], object | None]
@@ -24,20 +25,62 @@ _START = re.compile(r"[\[{]")
 _LIKE_JSON = re.compile(r"\[\s*[\[{]|\{\s*[\"']")
 _CLOSING = {"[": "]", "{": "}"}
 
+_SIZED = (("x", "y", "width", "height"), ("x", "y", "w", "h"))
+_POINTS = (("x", "y"),)
+_BOXES = (
+    ("x1", "y1", "x2", "y2"),
+    ("x_min", "y_min", "x_max", "y_max"),
+    ("xmin", "ymin", "xmax", "ymax"),
+    ("left", "top", "right", "bottom"),
+    *_SIZED,
+)
+_NAMES = frozenset(name for names in (*_POINTS, *_BOXES) for name in names)
+_LABELS = ("label", "name", "object", "class", "category")
+
 
 def key(name: str) -> Numbers:
-    """Items that are objects with their coordinates under this key."""
+    """Items that are objects with their coordinates under this key, in a list."""
     return lambda item: item.get(name) if isinstance(item, dict) else None
 
 
-def keys(*names: str) -> Numbers:
-    """Items that are objects with one coordinate under each of these keys."""
+def coordinates(count: int, *names: str, y_first: bool = False) -> Numbers:
+    """Items with the coordinates of a point (``count`` 2) or a box (4).
+
+    These are under one of the ``names``, or are named one by one (``x``, ``x_min``, ``left``, … in the item itself);
+    then what is written first does not depend on the item, but on ``y_first``. Within a list under a wrapper an item
+    may also be nothing but the numbers.
+    """
 
     def numbers(item: Any) -> object | None:
-        found = [item.get(name) for name in names] if isinstance(item, dict) else [None]
-        return None if all(value is None for value in found) else found
+        if isinstance(item, dict):
+            under = next((item[name] for name in names if name in item), item)
+            return _named(under, count, y_first) if isinstance(under, dict) else under
+        return item if _is_row(item, count) else None
 
     return numbers
+
+
+def _is_row(item: Any, count: int) -> bool:
+    """Whether an item is a list of so many numbers, which may have quotation marks."""
+    return isinstance(item, list) and len(item) == count and all(map(_is_number, item))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) or (isinstance(value, str) and parse_number(value) is not None)
+
+
+def _named(fields: dict[Any, Any], count: int, y_first: bool) -> list[object] | None:
+    """The coordinates of an object that names them; None for one that names others, or only some."""
+    given = {name: fields[name] for name in _NAMES if name in fields}
+    for names in _POINTS if count == 2 else _BOXES:
+        if given.keys() == set(names):
+            values = [given[name] for name in names]
+            if names in _SIZED:
+                left, top, width, height = numbers_of(values, 4, "box")
+                values = [left, top, left + width, top + height]
+            pairs = zip(values[::2], values[1::2], strict=True)
+            return [value for x, y in pairs for value in ((y, x) if y_first else (x, y))]
+    return None
 
 
 def box_reader(numbers: Numbers, *wrappers: str) -> BoxReader:
@@ -67,8 +110,10 @@ def point_reader(numbers: Numbers, *wrappers: str) -> PointReader:
 
 def label_of(item: object) -> str:
     """The label of an item; "" for one without."""
-    label = item.get("label") if isinstance(item, dict) else None
-    return storable(label) if isinstance(label, str) else ""
+    if not isinstance(item, dict):
+        return ""
+    label = next((item[name] for name in _LABELS if isinstance(item.get(name), str)), "")
+    return storable(label)
 
 
 def _rows(found: object) -> list[object]:
@@ -86,7 +131,7 @@ def json_items(text: str, numbers: Numbers, wrappers: tuple[str, ...] = ()) -> l
     lists: list[list[Any]] = []
     single: list[Any] = []
     for value in json_values(text):
-        if numbers(value) is not None:
+        if isinstance(value, dict) and numbers(value) is not None:
             single.append(value)
         elif (items := _listed(value, numbers, wrappers)) is not None and items not in lists:
             lists.append(items)
@@ -101,7 +146,10 @@ def json_items(text: str, numbers: Numbers, wrappers: tuple[str, ...] = ()) -> l
 
 
 def _listed(value: Any, numbers: Numbers, wrappers: tuple[str, ...]) -> list[Any] | None:
-    """The items that a value lists; None for one of another kind. Raises BadReply where only some are items."""
+    """The items that a value lists; None for one of another kind. Raises BadReply where only some are items.
+
+    Numbers alone are items only under a wrapper: in prose they may be anything (:mod:`inference.families.prose`).
+    """
     if isinstance(value, dict):
         under = [value[name] for name in wrappers if name in value]
         if not under:
@@ -110,7 +158,9 @@ def _listed(value: Any, numbers: Numbers, wrappers: tuple[str, ...]) -> list[Any
         if not isinstance(value, list) or not all(numbers(item) is not None for item in value):
             raise BadReply(f"expected a list of items with coordinates, got {value!r:.80}")
         return value
-    are_items = [numbers(item) is not None for item in value]
+    while value and all(isinstance(item, list) and any(isinstance(each, dict) for each in item) for item in value):
+        value = [each for item in value for each in item]
+    are_items = [isinstance(item, dict) and numbers(item) is not None for item in value]
     if any(are_items) and not all(are_items):
         raise BadReply(f"an item without coordinates in {value!r:.80}")
     return value if all(are_items) else None
@@ -121,12 +171,15 @@ def json_values(text: str) -> Iterator[Any]:
 
     Brackets of prose are passed over. Single quotes and a comma too many are read as they are meant.
     """
-    decoder, at, end, of_prose = json.JSONDecoder(strict=False), 0, len(text.rstrip()), 0
+    decoder = json.JSONDecoder(strict=False, object_pairs_hook=_object)
+    at, end, of_prose = 0, len(text.rstrip()), 0
     while start := _START.search(text, at):
         try:
             value, at = decoder.raw_decode(text, start.start())
         except RecursionError:
             raise BadReply("JSON that is nested too deeply") from None
+        except BadReply:
+            raise
         except ValueError as error:
             like_json = _LIKE_JSON.match(text, start.start()) is not None
             literal = _literal(text, start.start()) if like_json else None
@@ -140,6 +193,14 @@ def json_values(text: str) -> Iterator[Any]:
                 continue
             value, at = literal
         yield value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of these pairs. Raises BadReply for a key that is there twice: one of its values would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise BadReply(f"a JSON object with a key twice: {sorted(found)!r:.80}")
+    return found
 
 
 def _literal(text: str, start: int) -> tuple[Any, int] | None:

@@ -10,15 +10,21 @@ import re
 
 from inference.families.base import Family
 from schemas.coordinates import CoordinateFrame
-from schemas.responses.pointing import NoPoints, RawPoint, parse_pointer_reply
+from schemas.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
 
 _CLICK = re.compile(r"Click\((\d{1,3}\.\d), ?(\d{1,3}\.\d)\)")
 
 
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """The points of tags or clicks. Raises :class:`schemas.responses.pointing.UnparsablePointing`."""
+    """The points of tags or clicks.
+
+    Raises :class:`schemas.responses.pointing.UnparsablePointing`, also for tags of Molmo 2.
+    """
     clicks = tuple(RawPoint("", float(x), float(y)) for x, y in _CLICK.findall(text))
-    return clicks if clicks and "<point" not in text else parse_pointer_reply(text)
+    found = clicks if clicks and "<point" not in text else parse_pointer_reply(text)
+    if not isinstance(found, NoPoints) and any(point.anchor is not None for point in found):
+        raise UnparsablePointing("points in the form of Molmo 2, which has another frame")
+    return found
 
 
 MOLMO = Family(
@@ -28,4 +34,5 @@ MOLMO = Family(
     point_prompt="point_molmo.v1",
     box_prompt="",
     read_points=read_points,
+    reads_prose=True,
 )

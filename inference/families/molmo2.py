@@ -6,19 +6,32 @@ Source: allenai/molmo2, olmo/preprocessing/point_formatter.py and data_formatter
 Known limits: it has no form for boxes, so it cannot be a detector. MolmoPoint's special tokens are not read.
 """
 
+import re
+
 from inference.families.base import Family
 from schemas.coordinates import CoordinateFrame
 from schemas.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
+
+_OPEN, _CLOSE = re.compile(r"<(?:points|tracks)\s", re.IGNORECASE), re.compile(r"</(?:points|tracks)", re.IGNORECASE)
+_DECIMAL = re.compile(r"\b[xy]\d*\s*=\s*[\"'“”]?\d+\.")
 
 
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
     """The points of the one image that was shown.
 
-    Raises :class:`schemas.responses.pointing.UnparsablePointing`, also for points on several images or moments.
+    Raises :class:`schemas.responses.pointing.UnparsablePointing`, also for points on several images or moments or on
+    another image, and for tags with the decimals of Molmo 1, which has another frame.
     """
     found = parse_pointer_reply(text)
-    if not isinstance(found, NoPoints) and len({point.anchor for point in found}) > 1:
-        raise UnparsablePointing("points on several images or moments, where one was shown")
+    if isinstance(found, NoPoints):
+        return found
+    if len(_OPEN.findall(text)) > len(_CLOSE.findall(text)):
+        raise UnparsablePointing("the reply ends before the label of its last tag does")
+    anchors = {point.anchor for point in found}
+    if len(anchors) > 1 or any(anchor is not None and anchor > 1 and anchor.is_integer() for anchor in anchors):
+        raise UnparsablePointing("points on several images or moments, or on another one, where one image was shown")
+    if None in anchors and _DECIMAL.search(text):
+        raise UnparsablePointing("points in the form of Molmo 1, which has another frame")
     return found
 
 
@@ -29,4 +42,5 @@ MOLMO2 = Family(
     box_prompt="",
     point_form='<points coords="1 1 x y 2 x y">LABEL</points> with x and y from 000 to 1000, or There are none.',
     read_points=read_points,
+    reads_prose=True,
 )

@@ -9,7 +9,7 @@ It knows no labels, and its calls give at most 50 instances.
 """
 
 from inference.families.base import Family
-from inference.families.json_reply import box_reader, keys, point_reader
+from inference.families.json_reply import box_reader, coordinates, point_reader
 from schemas.coordinates import CoordinateFrame
 
 MOONDREAM = Family(
@@ -20,6 +20,7 @@ MOONDREAM = Family(
     point_form='{"points": [{"x": …, "y": …}, …]} with numbers from 0 to 1, and an empty list if there is none',
     box_form='{"objects": [{"x_min": …, "y_min": …, "x_max": …, "y_max": …}, …]} with numbers from 0 to 1, and an '
     "empty list if there is none",
-    read_points=point_reader(keys("x", "y"), "points"),
-    read_boxes=box_reader(keys("x_min", "y_min", "x_max", "y_max"), "objects"),
+    read_points=point_reader(coordinates(2), "points"),
+    read_boxes=box_reader(coordinates(4), "objects"),
+    reads_prose=True,
 )

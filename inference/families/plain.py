@@ -3,4 +3,4 @@
 from inference.families.base import Family
 from schemas.coordinates import CoordinateFrame
 
-PLAIN = Family("plain", CoordinateFrame.PX, decimals=1, any_corners=True)
+PLAIN = Family("plain", CoordinateFrame.PX, decimals=1, reads_prose=True, any_corners=True)

@@ -23,6 +23,6 @@ QWEN3_VL = Family(
     box_form='[{"bbox_2d": [x1, y1, x2, y2], "label": "LABEL"}, …] with numbers from 0 to 1000, or [] if there is none',
     read_points=point_reader(key("point_2d")),
     read_boxes=box_reader(key("bbox_2d")),
-    strict_labels=True,
+    reads_prose=True,
     trained_as=("qwen3_vl",),
 )

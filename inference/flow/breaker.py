@@ -6,10 +6,12 @@ outage.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 from inference.errors import CallError, Failure
 from inference.flow.checking import checked
+from inference.flow.retry import impatient
 
 UNREACHABLE_IN_A_ROW = 3
 """So many tries without an answer between them, and the server is looked for."""
@@ -42,6 +44,14 @@ class Breaker:
             await self.look()
         if self._away is not None:
             raise CallError(Failure.AWAY, self._away.message, unreachable=True)
+
+    async def pause(self, error: CallError, wait_s: float) -> None:
+        """Wait before a try is made again; a server that asks for long is not waited for."""
+        await impatient(error, wait_s)
+
+    def sending(self) -> contextlib.AbstractContextManager[None]:
+        """Nothing is kept from being sent that :meth:`over` let pass."""
+        return contextlib.nullcontext()
 
     async def is_away(self, error: CallError) -> bool:
         """No call waits."""

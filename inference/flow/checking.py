@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from inference.errors import CallError, Failure
-from inference.flow.retry import retried
+from inference.flow.retry import Pause, impatient, retried
 from inference.settings import EndpointSettings
 
 CHECK_RETRIES = 3
@@ -14,9 +14,14 @@ _REFUSALS = frozenset({Failure.UNAUTHORISED, Failure.UNKNOWN_MODEL})
 
 
 async def checked(
-    check: Callable[[], Awaitable[object]], retries: int = 0, timeout_s: float | None = CHECK_TIMEOUT_S
+    check: Callable[[], Awaitable[object]],
+    retries: int = 0,
+    timeout_s: float | None = CHECK_TIMEOUT_S,
+    pause: Pause = impatient,
 ) -> CallError | None:
-    """What is wrong with an endpoint by its own ``check``; None where nothing is."""
+    """What is wrong with an endpoint by its own ``check``; None where nothing is. ``pause`` is what comes between two
+    looks.
+    """
 
     async def once() -> None:
         try:
@@ -26,7 +31,7 @@ async def checked(
             raise CallError(Failure.TIMEOUT, f"no answer within {timeout_s:g} s") from error
 
     try:
-        await retried(once, retries)
+        await retried(once, retries, pause)
     except CallError as error:
         return error
     return None

@@ -13,11 +13,11 @@ from typing import TypeVar
 
 from inference.errors import NOT_SENT, OVERLOADED, BudgetUsedUp, CallError, Failure
 from inference.flow.allowance import allowance_of_call
-from inference.flow.guard import guard_of_call
+from inference.flow.guard import MAX_PROBE_S, guard_of_call
 from inference.flow.in_flight import one_in_flight
 from inference.flow.limits import BytesInFlight, Gate, Opening
 from inference.flow.quota import quota_of
-from inference.flow.retry import retried
+from inference.flow.retry import retried, sleep
 from inference.flow.sizes import Sizes
 from inference.request import Reply, Request, joined, with_tokens
 from inference.settings import EndpointSettings
@@ -118,13 +118,15 @@ class Flow:
 
         while True:
             try:
-                reply = await retried(attempt, self._settings.max_retries)
+                reply = await retried(attempt, self._settings.max_retries, guard.pause if guard is not None else sleep)
             except BudgetUsedUp as error:
                 error.partial = _retried(joined(failed), max(0, len(failed) - 1))
                 raise
             except CallError as error:  # tries at a server that is away don't count
                 if guard is None or not await guard.is_away(error):
                     raise
+                if error.retry_after_s is not None:
+                    await guard.pause(error, MAX_PROBE_S)
             else:
                 return _retried(joined([*failed, reply]), len(failed))
 
@@ -198,7 +200,8 @@ class Flow:
             # After the gate: what was counted while it waited for a place would later be sent in a burst.
             expected = self._sizes.expected(request, n)
             await self._quota.take(expected)
-            with one_in_flight():
+            guard = guard_of_call()
+            with one_in_flight(), contextlib.nullcontext() if guard is None else guard.sending():
                 async with asyncio.timeout(self._settings.timeout_s):
                     reply = await send(request, n)
         except TimeoutError as error:

@@ -15,6 +15,10 @@ FIRST_WAIT_S = 0.2
 FIRST_WAIT_AFTER_FAULT_S = 0.05
 MAX_WAIT_S = 60.0
 MAX_RETRY_AFTER_S = 600.0
+"""What a server may ask for where no :class:`inference.flow.guard.Guard` says how long it is waited for."""
+
+Pause = Callable[[CallError, float], Awaitable[None]]
+"""Waits so many seconds after a try that failed; raises what ends the call, such as the error itself."""
 
 
 def wait_s(tries: int, error: CallError, jitter: float) -> float:
@@ -32,8 +36,20 @@ def wait_s(tries: int, error: CallError, jitter: float) -> float:
     return longest_s * (0.5 + 0.5 * jitter)
 
 
-async def retried(attempt: Callable[[], Awaitable[T]], max_retries: int) -> T:
-    """Returns the result of the first try that succeeds, of at most 1 + ``max_retries``.
+async def sleep(_: CallError, seconds: float) -> None:
+    """The :data:`Pause` that only waits."""
+    await asyncio.sleep(seconds)
+
+
+async def impatient(error: CallError, seconds: float) -> None:
+    """The :data:`Pause` that raises the error where a server asks for more than the longest wait of our own."""
+    if seconds > MAX_WAIT_S:
+        raise error
+    await asyncio.sleep(seconds)
+
+
+async def retried(attempt: Callable[[], Awaitable[T]], max_retries: int, pause: Pause = sleep) -> T:
+    """Returns the result of the first try that succeeds, of at most 1 + ``max_retries``, with a ``pause`` between them.
 
     Raises the last :class:`inference.errors.CallError`, with the number of tries: the one after which there are no more
     retries, or one that sending again cannot help.
@@ -47,4 +63,4 @@ async def retried(attempt: Callable[[], Awaitable[T]], max_retries: int) -> T:
             error.tries = tries
             if not error.retryable or tries > max_retries:
                 raise
-            await asyncio.sleep(wait_s(tries, error, random.random()))
+            await pause(error, wait_s(tries, error, random.random()))

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from inference.endpoint import Endpoint, kind_of
+from inference.errors import RunStopped
 from inference.flow.guard import Guard
 from inference.flow.notes import RunNotes
 from inference.settings import ModelsSettings
@@ -17,6 +18,7 @@ class Watch:
         self._settings, self._endpoint = settings, endpoint
         self._guards: dict[str, Guard] = {}
         self._looked: asyncio.Task[None] | None = None
+        self._has_ended = False
 
     async def guard(self, role: str) -> Guard | None:
         """The guard of the role's endpoint; None for a model in this process.
@@ -24,10 +26,23 @@ class Watch:
         Before the first call that the cache cannot answer all endpoints are checked, so that none is paid in vain.
         Raises :class:`inference.errors.RunStopped`.
         """
+        if self._has_ended:
+            raise RunStopped("the run was stopped", resumable=True)
         if self._looked is None:
             self._looked = asyncio.ensure_future(self._look())
         await asyncio.shield(self._looked)
         return self._guards.get(self._settings.endpoint_name(role))
+
+    def end(self) -> None:
+        """The run ends: no endpoint is sent anything more."""
+        self._has_ended = True
+        for guard in self._guards.values():
+            guard.end()
+
+    @property
+    def under_way(self) -> int:
+        """How many requests are sent and not yet answered."""
+        return sum(guard.under_way for guard in self._guards.values())
 
     async def _look(self) -> None:
         roles: dict[str, list[str]] = {}

@@ -71,7 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BaseException as error:
         if not is_interrupt(error):
             raise
-        say(f"beam: {line_of(error)}", file=sys.stderr)
+        with contextlib.suppress(OSError):  # a closed terminal, which has stopped us
+            say(f"beam: {line_of(error)}", file=sys.stderr)
         return ending_of(error).code
 
 

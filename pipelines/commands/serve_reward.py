@@ -8,10 +8,12 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pipelines.running.interrupts import SAME_STOP_S, STOP_SIGNALS
 from schemas.errors import UserError
 from schemas.mirror import local_copy
 from schemas.text import counted, say
@@ -186,13 +188,20 @@ def http_loop() -> Iterator[Callable[[Coroutine[Any, Any, T]], T]]:
 
 @contextlib.contextmanager
 def stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set, of which a second one ends the process as ever."""
-    stopped = threading.Event()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    """An event that SIGINT, SIGTERM and SIGHUP set, of which a second one ends the process as ever."""
+    stopped, first_s = threading.Event(), float("inf")
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *STOP_SIGNALS)}
+    if before[signal.SIGHUP] is signal.SIG_IGN:  # as nohup has it
+        del before[signal.SIGHUP]
 
     def stop(number: int, _: object) -> None:
-        stopped.set()
-        signal.signal(number, before[signal.Signals(number)])
+        nonlocal first_s
+        if not stopped.is_set():
+            first_s = time.monotonic()
+            stopped.set()
+        elif number == signal.SIGINT or time.monotonic() - first_s > SAME_STOP_S:
+            signal.signal(number, before[signal.Signals(number)])
+            signal.raise_signal(number)
 
     for number in before:
         signal.signal(number, stop)

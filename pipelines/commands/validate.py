@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from inference.endpoint import is_embedded
+from inference.endpoints.official_client import official_client_note
 from inference.errors import CallError
 from inference.models import Models
 from inference.runtime import runtime
@@ -54,6 +55,8 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         except (CallError, ValueError) as error:
             health, healthy = f"NOT READY: {error}", False
         say(f"endpoint {name} ({', '.join(roles)}): {health}")
+        if note := runtime().submit(_official_note(plan, roles[0])).result() if healthy else "":
+            say(f"note: {name}: {note}")
     problems, notes = check_capabilities(plan.recipe, plan.models, media)
     found = check_judge(plan.models, scan_answers(plan.context.sources, plan.settings.input), ends.rl is not None)
     problems, notes = problems + found[0], notes + found[1]
@@ -104,6 +107,12 @@ def _look_at_records(plan: Plan, total: int | None) -> bool:
             for line in user_text(question, form).splitlines():
                 say(f"  {line}")
     return bool(sample.drafts)
+
+
+async def _official_note(plan: Plan, role: str) -> str:
+    """What OpenAI's own client has to say against a server that is compatible with OpenAI's; "" where nothing."""
+    settings = plan.models.endpoint(role)
+    return await official_client_note(settings) if settings.kind == "openai" else ""
 
 
 async def _check(plan: Plan, role: str) -> str:

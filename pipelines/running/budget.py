@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from inference.endpoint import kind_of
 from inference.flow.budget import budget_path, share_budget
 from inference.flow.notes import Paid
 from inference.settings import ModelsSettings
@@ -37,6 +38,25 @@ class RunBudget:
     def bounded(self) -> bool:
         """Whether there is a bound at all."""
         return self.usd is not None or self.tokens is not None
+
+    def check_prices(self, models: ModelsSettings) -> None:
+        """Refuse a bound in dollars on endpoints that have no price, which nothing would ever reach. A declared 0 is a
+        price; a model in the worker itself needs none. Raises :class:`pipelines.running.runner.OptionError`.
+        """
+        if self.usd is None:
+            return
+        used = {models.endpoint_name(role): models.endpoint(role) for role, _ in models.roles}
+        missing = {
+            name: endpoint.prices_left_out
+            for name, endpoint in sorted(used.items())
+            if endpoint.prices_left_out and not kind_of(endpoint.kind).in_process
+        }
+        if missing:
+            named = ", ".join(f"endpoints.{name}.{price}" for name, prices in missing.items() for price in prices)
+            raise OptionError(
+                f"--budget-usd {self.usd:g} cannot hold without a price for {', '.join(missing)}: set {named} "
+                "(0 for a server that costs nothing), or bound the run with --budget-tokens"
+            )
 
     def kept(self, models: ModelsSettings) -> ModelsSettings:
         """The settings of the workers of a run, all of which keep this one budget in the folder of its notes: in a file

@@ -2,8 +2,13 @@
 
 import contextlib
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from types import FrameType
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+SAME_STOP_S = 2.0
+"""A terminal that is closed, and `timeout`, send their signal twice: so soon after the first it is no second stop."""
 
 
 def is_interrupt(error: BaseException | None) -> bool:
@@ -20,22 +25,32 @@ def is_interrupt(error: BaseException | None) -> bool:
 
 @contextlib.contextmanager
 def stopped_like_an_interrupt() -> Iterator[None]:
-    """SIGTERM raises KeyboardInterrupt meanwhile, so that what stands in temporary folders is removed.
+    """SIGTERM and SIGHUP raise KeyboardInterrupt meanwhile, so that what stands in temporary folders is removed.
 
-    Only in a main thread, and where SIGTERM has not been given another meaning.
+    Only in a main thread, and each only where it has not been given another meaning: nohup has SIGHUP ignored.
     """
+    plain = [number for number in STOP_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
+    stop = _interrupting()
     try:
-        is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-        before = signal.signal(signal.SIGTERM, _interrupt) if is_default else None
+        before = {number: signal.signal(number, stop) for number in plain}
     except ValueError:  # not the main thread, which alone may say
         yield
         return
     try:
         yield
     finally:
-        if is_default:
-            signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def _interrupt(_: int, __: FrameType | None) -> None:
-    raise KeyboardInterrupt
+def _interrupting() -> Callable[[int, FrameType | None], None]:
+    """A handler that raises KeyboardInterrupt, once for signals that are one stop."""
+    last_s = float("-inf")
+
+    def come(_: int, __: FrameType | None) -> None:
+        nonlocal last_s
+        if time.monotonic() - last_s > SAME_STOP_S:
+            last_s = time.monotonic()
+            raise KeyboardInterrupt
+
+    return come

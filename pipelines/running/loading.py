@@ -1,9 +1,11 @@
 """From the name that a command line gives to the recipe: a bundled one, or a file of one's own in any folder."""
 
+import contextlib
 import importlib
 import importlib.util
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -59,10 +61,21 @@ def _line_of(file: Path, error: BaseException) -> str:
     return f" (line {lines[-1]})" if lines and not isinstance(error, SyntaxError) else ""
 
 
+@contextlib.contextmanager
+def _no_bytecode() -> Iterator[None]:
+    """Imports within it leave no ``__pycache__``."""
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
+
+
 def adopt_file(path: str) -> ModuleType:
     """The module of a pipeline file, with its folder made known for imports and its prompts for loading.
 
     Worker processes call it too, so that what a pipeline's stages refer to is found there under the same names.
+    Nothing is written into the folder of a file of one's own: Python, too, keeps no bytecode of a script that it runs.
     Raises :class:`PipelineError` when the file cannot be imported, or its name is taken by another module.
     """
     file = Path(path)
@@ -83,7 +96,8 @@ def adopt_file(path: str) -> ModuleType:
     if origin is None or Path(origin).resolve() != file:
         raise PipelineError(f"{file}: another module is named {file.stem} ({origin}): rename the file")
     try:
-        return importlib.import_module(file.stem)
+        with _no_bytecode():
+            return importlib.import_module(file.stem)
     except (Exception, SystemExit) as error:  # whatever the user's code raises; a sys.exit(0) is no run that is done
         sys.modules.pop(file.stem, None)
         said = str(error) if isinstance(error, SyntaxError | ImportError) else f"{type(error).__name__}: {error}"

@@ -22,6 +22,7 @@ from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from pipelines.running.errors import RunPaused
+from pipelines.running.last_replies import LastReplies, await_workers
 
 LOOK_EVERY_S = 0.5
 _THREAD = "run_worker"
@@ -36,8 +37,11 @@ class WorkersRunner(FnApiRunner):
 
     def __init__(self, python: str, code: str, **more: Any) -> None:
         self._wanted = tempfile.TemporaryDirectory(prefix="groundtrace-workers-")
-        # Modules are looked for where this process does, and nowhere else. Ctrl-C is the parent's from the start.
-        where = f"import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); sys.path[:] = {sys.path!r}"
+        # Modules are looked for where this process does, and nowhere else. What stops a command is the parent's from
+        # the start. SIGTERM is not ignored but passed over: a program that is started here would ignore it too.
+        where = "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+        where += "; [signal.signal(each, lambda *_: None) for each in (signal.SIGTERM, signal.SIGHUP)]"
+        where += f"; sys.path[:] = {sys.path!r}"
         ending = f"from {__name__} import end_with; end_with({os.getpid()}, {self._wanted.name!r})"
         command = f"exec {shlex.quote(python)} -c {shlex.quote(f'{where}; {ending}; {code}')}"
         super().__init__(default_environment=SubprocessSDKEnvironment.from_command_string(command), **more)
@@ -63,8 +67,14 @@ class WorkersRunner(FnApiRunner):
             self._is_at_work = True
             try:
                 yield
-            except (RunPaused, KeyboardInterrupt):
+            except RunPaused:
                 self._wanted.cleanup()  # or Beam would wait for what they have begun
+                raise
+            except KeyboardInterrupt:
+                try:
+                    await_workers(Path(self._wanted.name))
+                finally:
+                    self._wanted.cleanup()
                 raise
             finally:
                 self._is_at_work = False
@@ -97,10 +107,14 @@ def leave() -> None:
 
 
 def end_with(parent: int, wanted: str) -> None:
-    """In a worker: end this process when its parent has, or when the folder ``wanted`` is gone."""
+    """In a worker: end this process when its parent has, or when the folder ``wanted`` is gone. Before its parent
+    removes that, it waits for the last replies of this process.
+    """
+    last = LastReplies(Path(wanted))
 
     def look() -> None:
         while os.getppid() == parent and Path(wanted).is_dir():
+            last.look()
             time.sleep(LOOK_EVERY_S)
         os._exit(1)
 

@@ -231,6 +231,7 @@ def check_plan(plan: Plan, arguments: RunArguments) -> None:
     """
     options = pipeline_options(arguments.beam_options)
     local = is_local(options)
+    arguments.budget.check_prices(plan.models_asked)
     if (served := kinds_to_serve(plan.models_asked)) and not local:
         raise OptionError(f"the endpoint kind {served[0]} starts a server on this machine only: drop --runner")
     if local:  # else the packages are needed on the workers, which cannot be seen from here

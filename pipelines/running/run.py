@@ -26,8 +26,10 @@ from pipelines.running.failures import check_failures, check_records, most_frequ
 from pipelines.running.following import follow
 from pipelines.running.forecast import count_records
 from pipelines.running.freshness import FreshnessError, fresh_since
+from pipelines.running.interrupts import is_interrupt
 from pipelines.running.job_check import check_job, is_dry_run
 from pipelines.running.kept_rows import check_kept
+from pipelines.running.last_replies import await_last_replies
 from pipelines.running.loading import PipelineError, recipe_file
 from pipelines.running.outputs import write_ends
 from pipelines.running.plan import Plan, RunArguments, check_cache, check_plan, make_plan, wire
@@ -53,7 +55,7 @@ from schemas.storage import is_remote
 from schemas.text import say
 from stages.draw_questions import Draw
 from stages.plumbing.metrics import clear_board
-from stages.plumbing.recipe import Recipe, RunContext
+from stages.plumbing.recipe import Recipe, RunContext, unchecked
 from stages.plumbing.rows import RowContext, has_extra_scores
 from stages.plumbing.spill import spooling
 from stages.sources.base import RUN_MARKER
@@ -99,7 +101,9 @@ def _execute(plan: Plan, arguments: RunArguments, local: bool, spending: Spendin
         staging, config = plan.folder.staging, to_toml(plan.settings)
         blind = blind_baseline(staging.glob("rl/*.parquet"), plan.recipe.reward)
         rubrics = read_rubrics(staging)
-        warnings = tuple(filter(None, [missing_stratum(rubrics) if rubrics else ""]))
+        kept = {name: stage.kept for name, stage in summary.stages.items()}
+        missing = [missing_stratum(rubrics)] if rubrics else []
+        warnings = (*filter(None, missing), *unchecked(plan.recipe, plan.settings, plan.models, kept))
         details = most_frequent_details(staging)
         summary = made.summary = replace(summary, details=details, blind=blind, warnings=warnings)
         check_records(summary)
@@ -164,8 +168,10 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
         try:
             with show_progress(plan.recipe, *_shown(plan, draw, len(before) + 1)):
                 follow(pipeline, options, local)
-        except Exception as error:
-            if (stop := stop_of(error)) is not None:
+        except BaseException as error:
+            if is_interrupt(error):
+                await_last_replies(models)
+            elif isinstance(error, Exception) and (stop := stop_of(error)) is not None:
                 raise stop from error
             raise
         finally:

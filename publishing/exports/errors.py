@@ -5,7 +5,7 @@ from schemas.errors import UserError
 REASONS = {
     "missing_text": "a text that the row needs is null",
     "image_count": "the row has more images than its prompt has places for them",
-    "control_token": "a text spells out <image>, or another token that trainers take for more than text",
+    "control_token": "a text spells out a special token, such as <image>, or holds a control character",
     "unreadable_image": "an image cannot be read, as far as its header and checksums tell",
     "unresizable_image": "an image is too long and thin for the family's processor",
     "outside_image": "a tag stands outside its image, or in an image that is not there",

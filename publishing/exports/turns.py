@@ -6,18 +6,14 @@ from typing import Any
 
 from publishing.exports.base import MARK, Turn
 from publishing.exports.errors import LeftOut
+from schemas.control_text import find_control
 from schemas.coordinates import OutOfFrame, UnresizableImage
 from schemas.responses.response import parse_boxes, parse_points
 from schemas.responses.speech import Size, Speech
 from schemas.responses.tags import scan_tags
 
 _TAG = re.compile(r"<(?:points?|box)\b", re.IGNORECASE)
-# Marks of media that loaders split texts at, and what Qwen's, InternVL's and Molmo's tokenizers make special tokens of.
-_CONTROL = re.compile(
-    r"<(?:video|audio|image)>|<\|[a-zA-Z0-9_]{1,64}\|>"
-    r"|</?img>|<IMG_CONTEXT>|</?(?:quad|ref)>"
-    r"|<(?:low_res_)?im_(?:start|end|patch|col)>"
-)
+_MEDIA_MARKS = re.compile(r"<(?:image|video|audio)>")
 # What begins a position: a coordinate among the attributes, or a number behind an opened box.
 _POSITION = re.compile(
     r"<(?:(?:points?|box)\b[^<>]*[\s,][xy][0-9]*\s*=|box\b[^<>]*>\s*\[?\s*[-+]?[0-9])", re.IGNORECASE
@@ -43,17 +39,17 @@ def check_marks(turns: Iterable[Turn], images: int, is_strict: bool) -> None:
     """Raises LeftOut where the marks of the turns are not the places of that many images.
 
     The first marks are the places, since :func:`schemas.question_text.user_text` puts them before the question. A
-    further one is text of the question. With ``is_strict`` no text may spell a mark or a control token.
+    further one is text of the question, which with ``is_strict`` no text may spell. No text may hold another special
+    token or a control character (:mod:`schemas.control_text`).
     """
     turns = list(turns)
     asked = "\n".join(turn["content"] for turn in turns if turn["role"] != "assistant")
     if asked.count(MARK) < images:
         raise LeftOut("image_count", f"{images} images, {asked.count(MARK)} places")
-    if not is_strict:
-        return
     answered = "\n".join(turn["content"] for turn in turns if turn["role"] == "assistant")
-    if found := _CONTROL.search(answered) or _CONTROL.search(asked.replace(MARK, "", images)):
-        raise LeftOut("control_token", found.group())
+    for text in (answered, asked.replace(MARK, " ", images)):
+        if found := find_control(text if is_strict else _MEDIA_MARKS.sub(" ", text)):
+            raise LeftOut("control_token", found)
 
 
 def in_frame(text: str, sizes: Sequence[Size], speech: Speech) -> str:

@@ -17,12 +17,10 @@ from typing import Any
 from inference.families.registry import DEFAULT
 from publishing.rewards.reference import BadReference, RowReference, read_reference, reference_of
 from publishing.rewards.row_reward import Answer
+from schemas.control_text import TOKEN, without_end
 from schemas.errors import UserError
 
-END_MARKS = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "</s>", "<eos>")
-"""How tokens that end a response are spelt."""
-_MARK = re.compile(r"(<\|[^<>|]+\|>|<(?:image|image_soft_token|IMG_CONTEXT)>|\[IMG\])")
-"""How tokens with a meaning of their own are spelt, those of images among them."""
+_MARK = re.compile(f"({TOKEN.pattern})")
 OF_ITEMS = {"reference", "id", "run", "family", "stream", "response"}
 
 
@@ -113,8 +111,7 @@ def response_in(query: str, prompt: str) -> str | None:
         at += len(wanted)
         while _MARK.fullmatch(piece) and query.startswith(piece, at):
             at += len(piece)
-    response = query[at:].rstrip("\n")
-    return next((response[: -len(end)] for end in END_MARKS if response.endswith(end)), query[at:])
+    return without_end(query[at:])
 
 
 def _texts(found: Mapping[str, Any], name: str) -> list[str]:

@@ -76,7 +76,7 @@ class AnswerType:
         is_evident: whether a record that names no type is of this one, by its answer and choices. The first type of
             the registry for which it is true wins.
         keeps_choices: its questions are asked with their choices; any other type is asked freely.
-        is_number: its answer is one number, which a count can be checked against.
+        is_number: its answer is a number, which a count can be checked against where the gold is one plain number.
         needs_judge: whether only a judge can grade answers in other words than a gold answer (with its choices).
         is_boxes: the answer is the question's gold boxes. Its text is neither checked nor read, and questions with
             other boxes are other questions.

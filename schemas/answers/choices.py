@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from schemas.answers.maths import MathsMatch, compare_maths, is_maths
-from schemas.answers.numerals import last_side, read_count, read_numerals, same_value
+from schemas.answers.numerals import is_qualified, last_side, read_count, read_numerals, same_value, with_digits
 from schemas.answers.polarity import POLARITY, polarity
+from schemas.answers.quantities import same_exactly, whole_quantity
 from schemas.answers.wrapping import unled, unwrapped, without_markup
 
 _NAMING = re.compile(
@@ -44,8 +45,20 @@ _DENIED = re.compile(
     r"(?:not|never|wrong|incorrect|false)\b|(?:isn['’]t|wasn['’]t|cannot|can['’]t|couldn['’]t|can\s+not)\b",
     re.IGNORECASE,
 )
-_DENYING = re.compile(r"(?:not|neither|anything\s+but|all\s+but|everything\s+but|except)\b", re.I)
+_DENYING = re.compile(
+    r"(?:not|neither|anything\s+but|all\s+but|everything\s+but|except"
+    r"|(?:(?:it|this|that|the\s+answer)\s+)?(?:is\s+not|isn['’]t|cannot\s+be|can['’]t\s+be))\b",
+    re.IGNORECASE,
+)
+_OTHER_DENIED = re.compile(r"(?:not|never)\s+[\[(]?[A-Z](?![A-Za-z'’])")
+_CLAUSE_END = re.compile(r"[,;.]\s*(?:so|but|hence|therefore|thus)?\s+|\s+(?:so|but|hence|therefore)\s+", re.IGNORECASE)
+_AFFIRMED = re.compile(
+    r"\s+(?:is|would\s+be|must\s+be)\s+(?:the\s+)?(?:correct|right|best)(?:\s+(?:answer|option|choice|one))?[.!]?\Z",
+    re.I,
+)
+_ALONE = re.compile(r"(?<![^\W_])(?:([B-HJ-Z])(?![^\W_]|['’])|(A)(?=\s*(?:[.,;:!?)\]]|\Z|\s(?:is|and|or|but)\b)))")
 _JOINING = frozenset({"and", "or", "also", "either", "both", "maybe", "perhaps", "then", "option", "choice", "answer"})
+_DASHES = str.maketrans(dict.fromkeys("−‐‑‒–", "-"))
 _ARTICLES = frozenset({"a", "an", "the"})
 
 
@@ -56,10 +69,12 @@ class Named:
     Attributes:
         indices: positions of the options named; empty for none, several where the answer doesn't decide.
         is_mention: the one option was only mentioned within a sentence, which may also deny it.
+        denied: positions of the options that the answer says are wrong, where it names none.
     """
 
     indices: frozenset[int]
     is_mention: bool = False
+    denied: frozenset[int] = frozenset()
 
 
 def normalise_text(text: str) -> str:
@@ -68,7 +83,7 @@ def normalise_text(text: str) -> str:
 
     Signs, points and slashes stay where they bind digits (-2, 1.5, 18/06), and symbols such as < or ° stay.
     """
-    text = unicodedata.normalize("NFKC", text).replace("−", "-").casefold()
+    text = unicodedata.normalize("NFKC", text).translate(_DASHES).casefold()
     kept: list[str] = []
     for index, char in enumerate(text):
         category = unicodedata.category(char)
@@ -91,7 +106,7 @@ def named_options(predicted: str, choices: tuple[str, ...]) -> Named:
     two options, unless one option reads so.
     """
     plain = predicted.replace("**", "").strip()
-    bare = unled(unwrapped(without_markup(plain)))
+    bare = _AFFIRMED.sub("", unled(unwrapped(without_markup(plain))))
     label = unwrapped(_NAMING.sub("", bare, count=1)) if _NAMING.match(bare) else unwrapped(bare)
     for text in (plain, bare, label):
         exact = _matching(text, choices, _tight)
@@ -102,17 +117,36 @@ def named_options(predicted: str, choices: tuple[str, ...]) -> Named:
         found = {letters[letter] for letter in re.findall(r"\b[A-Z]\b", label) if letter in letters}
         return Named(frozenset(found)) if len(found) > 1 else Named(frozenset())
     if _is_denied(label, choices, letters):
-        return Named(frozenset())
+        return _after_denial(
+            label, choices, frozenset({letters[inner] for inner in label[:2].upper() if inner in letters})
+        )
     labelled = _labelled(label, choices, letters)
     if labelled:
         return Named(labelled)
     for equal in (_matching(bare, choices, normalise_text), _equal_in_value(bare, choices)):
         if equal:
             return Named(equal)
-    if _DENYING.match(bare) is not None:
-        return Named(frozenset())
+    denying = _DENYING.match(bare)
+    if denying is not None:
+        clause, *others = _CLAUSE_END.split(bare[denying.end() :], maxsplit=1)
+        denied = _mentioned(clause, choices) or inner_letters(clause, choices)
+        rest = _mentioned(others[0], choices) if others else frozenset[int]()
+        return Named(rest, is_mention=True) if len(rest) == 1 else Named(frozenset(), denied=denied)
     mentioned = _mentioned(bare, choices)
     return Named(mentioned, is_mention=len(mentioned) == 1)
+
+
+def _after_denial(text: str, choices: tuple[str, ...], denied: frozenset[int]) -> Named:
+    """What is named after the clause that denies an option ("A is wrong, so B"), or none but the denied one."""
+    _, *rest = _CLAUSE_END.split(text, maxsplit=1)
+    named = named_options(rest[0], choices) if rest and rest[0].strip() else Named(frozenset())
+    return named if named.indices else Named(frozenset(), denied=denied)
+
+
+def inner_letters(text: str, choices: tuple[str, ...]) -> frozenset[int]:
+    """Returns the options whose letters stand alone anywhere in the text; the article "a" and "I" are no letters."""
+    letters = _letters(choices)
+    return frozenset(letters[letter] for found in _ALONE.findall(text) if (letter := "".join(found)) in letters)
 
 
 def implied_letters(gold: str) -> tuple[str, ...] | None:
@@ -165,7 +199,11 @@ def _is_denied(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> 
     if labelled is None or labelled.group(1).upper() not in letters:
         return False
     rest = text[labelled.end() :]
-    return _DENIED.match(rest) is not None and not _matching(rest, choices, normalise_text)
+    return (
+        _DENIED.match(rest) is not None
+        and not _OTHER_DENIED.match(rest)
+        and not _matching(rest, choices, normalise_text)
+    )
 
 
 def _labelled(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> frozenset[int]:
@@ -217,19 +255,34 @@ def _equal_in_value(text: str, choices: tuple[str, ...]) -> frozenset[int]:
     side, sides = polarity(text), [POLARITY.get(normalise_text(choice)) for choice in choices]
     if side is not None and sides.count(True) == sides.count(False) == 1:
         return frozenset({sides.index(side)})
-    chain = last_side(text)
-    # Where an option says "None of these", "none" is not the number 0.
-    number = None if any(normalise_text(choice).startswith("none") for choice in choices) else read_count(text)
-    number = number or read_numerals(chain).single
-    if number is not None:
-        singles = [read_numerals(choice).single for choice in choices]
-        same = [i for i, single in enumerate(singles) if single is not None and same_value(number, single)]
-        # Options that share a number differ in their words ("4 points", "4 points more"), not in value.
-        if len(same) == 1 and len(normalise_text(chain).split()) <= 3:
-            return frozenset(same)
+    equal = _equal_number(last_side(text), text, choices)
+    if equal:
+        return equal
+    if whole_quantity(text) is not None and any(map(whole_quantity, choices)):
+        return frozenset()  # maths looks at no units
     if not is_maths(text) and not any(map(is_maths, choices)):
         return frozenset()
     return frozenset(i for i, choice in enumerate(choices) if compare_maths(choice, text) is MathsMatch.EQUAL)
+
+
+def _equal_number(chain: str, text: str, choices: tuple[str, ...]) -> frozenset[int]:
+    """The one option that is the number of a short answer, in the same unit where both have one; bounds are none."""
+    # Options that share a number differ in their words ("4 points", "4 points more"), not in value.
+    if is_qualified(text) or len(normalise_text(chain).split()) > 3:
+        return frozenset()
+    # Where an option says "None of these", "none" is not the number 0.
+    number = None if any(normalise_text(choice).startswith("none") for choice in choices) else read_count(text)
+    number = number or read_numerals(chain).single
+    if number is None:
+        return frozenset()
+    quantity = whole_quantity(with_digits(chain))
+    same: list[int] = []
+    for index, choice in enumerate(choices):
+        single, other = read_numerals(choice).single, None if quantity is None else whole_quantity(choice)
+        is_same = None if quantity is None or other is None else same_exactly(quantity, other)
+        if is_same if is_same is not None else single is not None and same_value(number, single):
+            same.append(index)
+    return frozenset(same) if len(same) == 1 else frozenset()
 
 
 def _mentioned(text: str, choices: tuple[str, ...]) -> frozenset[int]:

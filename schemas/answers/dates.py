@@ -34,6 +34,10 @@ _NAMED = (
     re.compile(r"(?P<year>\d{4})\s?年\s?(?P<number>\d{1,2})\s?月(?:\s?(?P<day>\d{1,2})\s?[日号])?"),
 )
 _NUMERIC = re.compile(r"(\d{1,4})\s?([-/.])\s?(\d{1,2})\s?\2\s?(\d{4}|\d{2})")
+_MONTH_OF_YEAR = (
+    re.compile(r"(?P<month>\d{1,2})\s?[/.-]\s?(?P<year>(?:1[89]|20)\d\d)"),
+    re.compile(r"(?P<year>(?:1[89]|20)\d\d)\s?-\s?(?P<month>\d\d)"),
+)
 _ISO = re.compile(r"(\d{4})\s?([-/.])\s?(\d{1,2})\s?\2\s?(\d{1,2})")
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _WEEKDAY = re.compile(
@@ -152,7 +156,7 @@ def _date(text: str) -> Written | None:
     """The readings of a date; None where it isn't one, or where its weekday is another."""
     weekday = _WEEKDAY.match(text)
     rest = text if weekday is None else text[weekday.end() :]
-    written = _numeric_date(rest) or _named_date(rest)
+    written = _numeric_date(rest) or _month_of_year(rest) or _named_date(rest)
     if written is None or weekday is None:
         return written
     wanted = _WEEKDAYS.index(weekday.group(1)[:3])
@@ -183,6 +187,16 @@ def _numeric_date(text: str) -> Written | None:
         orders = [(c, b, a), (c, a, b)] + ([(a, b, c)] if len(a) == len(c) == 2 else [])
     readings = {m for year, month, day in orders for m in _days(year, int(month), int(day))}
     return Written((separator, int(a), int(b), int(c)), frozenset(readings)) if readings else None
+
+
+def _month_of_year(text: str) -> Written | None:
+    """A month and a year in digits: 03/2021, 2021-03."""
+    found = next((match for pattern in _MONTH_OF_YEAR if (match := pattern.fullmatch(text))), None)
+    if found is None or not 1 <= int(found["month"]) <= 12:
+        return None
+    return Written(
+        ("named", found["year"], int(found["month"]), 0), frozenset(_days(found["year"], int(found["month"]), None))
+    )
 
 
 def _named_date(text: str) -> Written | None:

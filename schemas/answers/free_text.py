@@ -7,17 +7,18 @@ import re
 
 from schemas.answers.answer_type import AnswerType, Grade
 from schemas.answers.lists import read_tuple
+from schemas.answers.number_rules import NO_NUMBER, grade_number, grade_quantity, grade_span
 from schemas.answers.number_words import is_number_in_words
-from schemas.answers.numerals import MAX_CHARS
+from schemas.answers.numerals import MAX_CHARS, is_whole_number
+from schemas.answers.pairs import grade_pair
 from schemas.answers.rules import (
-    NO_NUMBER,
     Rule,
+    grade_assignments,
     grade_by,
     grade_date,
     grade_list,
     grade_maths,
-    grade_number,
-    grade_quantity,
+    grade_period,
     grade_sequence,
     grade_tuple,
     method_for,
@@ -27,23 +28,28 @@ from schemas.answers.yes_no import grade_polar, is_polar
 _PLAIN_NUMBER = re.compile(r"[-+−]?(?:\d[\d,]*(?:\.\d+)?|\d+(?:\s\d+)?\s?/\s?\d+)\.?")
 
 
+def _is_plain_number(gold: str) -> bool:
+    """Whether a text is one number in digits and no more, perhaps with a power of ten or a scale ("2.1k")."""
+    return _PLAIN_NUMBER.fullmatch(gold.strip()) is not None or is_whole_number(gold)
+
+
 def _grade_plain(predicted: str, gold: str) -> Grade | None:
     """Yes or no and plain numbers, where the gold of a text question is one."""
     if is_polar(gold):
         return grade_polar(predicted, gold)
     if len(gold) > MAX_CHARS:
         return None
-    if _PLAIN_NUMBER.fullmatch(gold.strip()):
+    if _is_plain_number(gold):
         return grade_number(predicted, gold)
     grade = grade_number(predicted, gold) if is_number_in_words(gold) else None
     # "A few" may be what is meant by "three": what names no number is not certainly wrong where the gold is a word.
     return None if grade is None or grade.reason == NO_NUMBER else grade
 
 
-LATER_RULES: tuple[Rule, ...] = (grade_sequence, grade_maths, _grade_plain, grade_tuple, grade_list)
+LATER_RULES: tuple[Rule, ...] = (grade_sequence, grade_assignments, grade_maths, _grade_plain, grade_tuple, grade_list)
 """What comes after dates and quantities, for free text as for numbers."""
 
-_RULES = (grade_date, grade_quantity, *LATER_RULES)
+_RULES = (grade_period, grade_date, grade_span, grade_quantity, grade_pair, *LATER_RULES)
 
 
 def grade_text(predicted: str, gold: str) -> Grade:
@@ -59,7 +65,7 @@ def is_free(gold: str, _choices: tuple[str, ...] | None = None) -> bool:
     """Whether a gold answer reads as nothing that rules can grade, so that other words for it are for a judge."""
     if is_polar(gold) or method_for(gold) != "text" or read_tuple(gold) is not None:
         return False
-    return not (_PLAIN_NUMBER.fullmatch(gold.strip()) or is_number_in_words(gold[:MAX_CHARS]))
+    return not (_is_plain_number(gold) or is_number_in_words(gold[:MAX_CHARS]))
 
 
 FREE_TEXT = AnswerType(name="text", form="Answer as briefly as the question allows.", grade=_grade, needs_judge=is_free)

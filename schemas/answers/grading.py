@@ -5,9 +5,10 @@ or unreadable prediction against a gold that rules can grade is wrong, never uns
 and nothing calls a model: Argos' case (iii), semantic equivalence, is the method "judge".
 
 What a right answer is, each type says in its own file (:mod:`schemas.answers.registry`); numbers and text share
-:mod:`schemas.answers.rules`. Before a type sees them, the prediction, the gold and the choices lose invisible
-characters (zero-width ones) and fullwidth forms become plain ("５" is 5, "Ｂ" is B); look-alikes from other scripts (a
-Cyrillic А) are other letters and name nothing. The prediction also loses the markup that encloses all of it
+:mod:`schemas.answers.rules` and :mod:`schemas.answers.number_rules`. Where a judge may be asked, 0 is given only where
+it is sure. Before a type sees them, the prediction, the gold and the choices lose invisible characters (zero-width
+ones), fullwidth forms become plain ("５" is 5, "Ｂ" is B) and CJK numerals digits (三个 is 3个); look-alikes from other
+scripts (a Cyrillic А) are other letters and name nothing. The prediction also loses the markup that encloses all of it
 (:mod:`schemas.answers.wrapping`): neither ``$…$`` nor ``\\text{…}`` nor a full stop changes a grade.
 """
 
@@ -15,18 +16,17 @@ from __future__ import annotations
 
 import functools
 import re
-import unicodedata
 
 from schemas.answers.answer_type import Grade
+from schemas.answers.number_rules import GOLDS_KEPT
 from schemas.answers.numerals import MAX_CHARS
 from schemas.answers.registry import answer_type_named
-from schemas.answers.rules import GOLDS_KEPT
-from schemas.answers.wrapping import unwrapped
+from schemas.answers.wrapping import legible, unwrapped
+from schemas.control_text import DAMAGE
 
 MAX_ANSWER_CHARS = 20_000
 """A longer answer is not read, unless the gold is as long."""
 _BROKEN_LATEX = re.compile(r"\t(?:ext|imes|heta|frac|riangle|ilde|an\b)|\r(?:ho|ightarrow)|\n(?:eq\b|abla)")
-_FULLWIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20}
 
 
 def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tuple[str, ...] | None) -> Grade:
@@ -48,30 +48,22 @@ def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tu
             kind.name,
             f"an answer of {len(predicted):,} characters, and at most {MAX_ANSWER_CHARS:,} are read",
         )
-    gold = _legible(gold)
+    gold = legible(gold)
     fault = _gold_fault(gold)
     if fault is not None:
         return Grade(None, "gold", fault)
-    predicted = None if predicted is None else _legible(predicted)
+    predicted = None if predicted is None else legible(predicted)
     predicted = unwrapped(predicted) if predicted is not None and len(predicted) <= MAX_CHARS else predicted
-    choices = None if choices is None else tuple(map(_legible, choices))
+    choices = None if choices is None else tuple(map(legible, choices))
     return kind.grade(predicted if predicted and predicted.strip() else None, gold, choices)
-
-
-def _legible(text: str) -> str:
-    """The text without invisible characters and with plain characters for fullwidth ones."""
-    if text.isascii():
-        return text
-    return "".join([char for char in text.translate(_FULLWIDTH) if unicodedata.category(char) != "Cf"])
 
 
 def _fault(gold: str) -> str | None:
     """Why a gold answer cannot be used, or None. A form feed is what an unescaped "\\frac" leaves."""
     if not gold.strip():
         return "gold is empty"
-    for char in gold:
-        if unicodedata.category(char) == "Cc" and char not in "\t\n\r":
-            return f"gold holds the control character U+{ord(char):04X}, probably a broken LaTeX command"
+    if damage := DAMAGE.search(gold):
+        return f"gold holds the control character U+{ord(damage.group()):04X}, probably a broken LaTeX command"
     if _BROKEN_LATEX.search(gold):
         return "gold holds a white-space control character inside a LaTeX command"
     return None

@@ -13,22 +13,41 @@ import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 
 from schemas.answers.choices import normalise_text
-from schemas.answers.numerals import MAX_CHARS, read_numerals, undress
+from schemas.answers.dressing import undress
+from schemas.answers.numerals import MAX_CHARS, read_numerals
 
 _ARROW = re.compile(r"\s*(?:→|⇒|⟶|->|=>|-->|\$?\\(?:rightarrow|to|longrightarrow|Rightarrow)(?![A-Za-z])\$?)\s*")
-_SEPARATOR = re.compile(r"\s*(?:[,;、，]\s*(?:and\s+)?|\band\b)\s*", re.IGNORECASE)
+_SEPARATOR = re.compile(r"\s*(?:[,;、，]\s*(?:and\s+)?|\band\b|\s&\s)\s*", re.IGNORECASE)
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _MARKER = re.compile(r"(?m)^\s*(?:[-*•]|\(?\d{1,2}[.)]\)?)\s+")
-_BRACKETED = re.compile(r"[\[({](.*)[\])}]", re.DOTALL)
+_BRACKETED = re.compile(r"(?:\\\{|[\[({])(.*?)(?:\\\}|[\])}])", re.DOTALL)
+_SET = re.compile(r"\\?\{([^{}]*?)\\?\}")
+_INNER = re.compile(r"[\[(][^\[\]()]*[\])]")
 _NUMBER = re.compile(r"[-+−$€£¥]?\d[\d,.\s]*(?:/\s?\d+)?%?")
 _PART = r"[-+]?(?:\d{1,15}(?:\.\d{0,15})?(?:\s?/\s?[1-9]\d{0,14})?|\.\d{1,15})"
 _TUPLE = re.compile(rf"([(\[]?)\s*({_PART}(?:\s*[,;]\s*{_PART})+)\s*([)\]]?)\.?")
+_ASSIGNMENT = re.compile(r"([A-Za-z]\w{0,2})\s*=\s*([^=]+)")
 _MAX_SHORT_WORDS = 3
 _MAX_ITEMS = 50
 
-Item = str | Fraction
+
+@dataclass(frozen=True)
+class AnswerTuple:
+    """Numbers in brackets: a point, a vector or, with two numbers, perhaps an interval. ``brackets`` may be empty."""
+
+    values: tuple[Fraction, ...]
+    brackets: str
+
+    @property
+    def is_half_open(self) -> bool:
+        """Whether the brackets say that it is an interval."""
+        return self.brackets in {"[)", "(]"}
+
+
+Item = str | Fraction | AnswerTuple
 
 
 @dataclass(frozen=True)
@@ -40,8 +59,8 @@ class AnswerList:
 
     @property
     def is_plain(self) -> bool:
-        """Whether every item is a number or at most three words of a script with case."""
-        return all(isinstance(item, Fraction) or _is_short(item) for item in self.items)
+        """Whether every item is a number, a point or at most three words of a script with case."""
+        return all(not isinstance(item, str) or _is_short(item) for item in self.items)
 
 
 def read_list(text: str) -> AnswerList | None:
@@ -59,22 +78,11 @@ def same_list(predicted: str, gold: AnswerList) -> bool | None:
         return True
     if not gold.is_sequence and Counter(given.items) == Counter(gold.items):
         return True
+    if len(given.items) == 1 and isinstance(given.items[0], str) and given.items[0] not in gold.items:
+        return None  # one word may be a name for all of them ("pink", "AC")
     if not given.is_plain or (not gold.is_sequence and _may_be_a_name(gold)):
         return None
     return None if _overlap(given.items, gold.items) else False
-
-
-@dataclass(frozen=True)
-class AnswerTuple:
-    """Numbers in brackets: a point, a vector or, with two numbers, perhaps an interval. ``brackets`` may be empty."""
-
-    values: tuple[Fraction, ...]
-    brackets: str
-
-    @property
-    def is_half_open(self) -> bool:
-        """Whether the brackets say that it is an interval."""
-        return self.brackets in {"[)", "(]"}
 
 
 def read_tuple(text: str) -> AnswerTuple | None:
@@ -110,23 +118,37 @@ def _read(text: str, is_answer: bool) -> AnswerList | None:
     text = text.strip().strip("$").rstrip(".。").strip()
     if not text or len(text) > MAX_CHARS or re.search(r"\bor\b", text, re.IGNORECASE):
         return None
-    inside = _BRACKETED.fullmatch(text)
-    if inside is not None and is_answer:
+    inside = (_BRACKETED if is_answer else _SET).fullmatch(text)
+    if inside is not None and not set("()[]{}") & set(inside.group(1)):
         text = inside.group(1).strip()
     if "\n" in text:
         if not is_answer:
             return None
         text = ", ".join(line for line in (part.strip(" ,;") for part in _MARKER.sub("\n", text).split("\n")) if line)
     is_sequence = _ARROW.search(text) is not None
-    parts = (_ARROW if is_sequence else _SEPARATOR).split(_THOUSANDS.sub("", text))
+    parts = _split(_ARROW if is_sequence else _SEPARATOR, _THOUSANDS.sub("", text))
     if len(parts) > _MAX_ITEMS:
         return None
     items = tuple(map(_item, parts))
     return AnswerList(items, is_sequence) if "" not in items else None
 
 
+def _split(separator: re.Pattern[str], text: str) -> list[str]:
+    """The parts of a text; what separates the numbers of a point does not separate points."""
+    inner = [match.span() for match in _INNER.finditer(text)]
+    parts, done = list[str](), 0
+    for found in separator.finditer(text):
+        if not any(start < found.start() < end for start, end in inner):
+            parts.append(text[done : found.start()])
+            done = found.end()
+    return [*parts, text[done:]]
+
+
 def _item(text: str) -> Item:
     """An item in the form in which it is compared: its exact number, else its normalised words."""
+    point = read_tuple(text) if text[:1] in "([" else None
+    if point is not None:
+        return point
     words = normalise_text(text)
     number = read_numerals(text).single
     if number is not None and (_NUMBER.fullmatch(text.strip()) or (words.isalpha() and " " not in words)):
@@ -140,9 +162,13 @@ def _may_be_a_name(gold: AnswerList) -> bool:
 
 
 def _overlap(given: tuple[Item, ...], gold: tuple[Item, ...]) -> bool:
-    """Whether an item of one side contains a different item of the other side among its words."""
-    words = [{f" {item} " for item in items if isinstance(item, str)} for items in (given, gold)]
-    return any(one != other and (one in other or other in one) for one in words[0] for other in words[1])
+    """Whether an item of one side contains a different item of the other among its words, or is a form of it."""
+    words = [{item for item in items if isinstance(item, str)} for items in (given, gold)]
+    return any(one != other and (_is_within(one, other) or _is_within(other, one)) for one, other in product(*words))
+
+
+def _is_within(short: str, long: str) -> bool:
+    return f" {short} " in f" {long} " or (len(short) > 2 and long.startswith(short) and short.isalpha())
 
 
 def _is_short(words: str) -> bool:
@@ -150,3 +176,23 @@ def _is_short(words: str) -> bool:
     if not 0 < len(words.split()) <= _MAX_SHORT_WORDS:
         return False
     return all(unicodedata.category(char)[:2] in {"Ll", "Lu", "Nd"} for char in words.replace(" ", ""))
+
+
+def may_be_interval(text: str, gold: str) -> bool:
+    """Whether a pair in brackets, which may be an interval, answers a gold set of two numbers."""
+    pair = read_tuple(text)
+    return (
+        pair is not None
+        and len(pair.values) == 2
+        and bool(pair.brackets)
+        and _SET.fullmatch(gold.strip(" $")) is not None
+    )
+
+
+def read_assignments(text: str, least: int = 2) -> dict[str, str] | None:
+    """Returns the values of at least two names ("a = 2, b = 5"); None for any other text. Never raises."""
+    if len(text) > MAX_CHARS or text.count("=") < least:
+        return None
+    found = [_ASSIGNMENT.fullmatch(part.strip(" $.")) for part in re.split(r"[,;\n]|\band\b", text)]
+    values = {match.group(1): match.group(2) for match in found if match is not None}
+    return values if len(values) == len(found) >= least else None

@@ -13,6 +13,7 @@ import math
 import re
 import unicodedata
 from enum import Enum
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -66,13 +67,17 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\\(?:text|mathrm|number)\s*\{\s*(\d+)\s*\}"), r"\1"),
     (re.compile(r"√\s*(\d+|[A-Za-z]|\([^()]*\)|\{[^{}]*\})"), r"\\sqrt{\1}"),
     (re.compile(r"(?<![\\A-Za-z])sqrt\s*\(([^()]*)\)"), r"\\sqrt{\1}"),
+    (re.compile(r"(?<![\\A-Za-z])pi(?![A-Za-z])"), r"\\pi "),
     (re.compile(r"\*\*"), "^"),
+    (re.compile(r"(?<=[\dA-Za-z)}])\s*\*\s*(?=[\\\dA-Za-z({])"), r" \\cdot "),
     (re.compile(r"(?<!\\)%"), r"\%"),
 )
 _UNIT = re.compile(
     r"(?<=[\d\s}])\s*(?:[cmdk]m|ft|in|[mk]g|m[lL]|units?|degrees?|cents?|feet|inches|met(?:er|re)s?)"
     r"(?:\s*\^\s*\{?[23]\}?)?$"
 )
+_DECIMALS = re.compile(r"-?\d{1,12}\.(\d{2,12})")
+_ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{[a-z]+\}")
 _RATIO = re.compile(r"([^:=]+):([^:=]+)")
 _REFUSED = re.compile(r"\\(?:int|iint|oint|sum|prod|lim|binom|choose|Gamma|zeta)(?![A-Za-z])|[)}\]!]\s*!|\d{4,}\s*!")
 _POWER = re.compile(r"\^\s*\{?\s*[-+]?(\d+)")
@@ -94,6 +99,7 @@ class MathsMatch(Enum):
 
     EQUAL = "equal"
     DIFFERENT = "different"
+    ROUNDED = "the decimals to which the gold may be rounded"
     GOLD_UNREADABLE = "gold is not one mathematical expression"
     PREDICTION_UNREADABLE = "prediction is not one mathematical expression"
 
@@ -121,7 +127,20 @@ def compare_maths(gold: str, predicted: str) -> MathsMatch:
         return MathsMatch.GOLD_UNREADABLE
     if predicted_latex is None or not _parsable(predicted_latex):
         return MathsMatch.PREDICTION_UNREADABLE
-    return MathsMatch.EQUAL if _verify(gold_latex, predicted_latex) else MathsMatch.DIFFERENT
+    if _verify(gold_latex, predicted_latex):
+        return MathsMatch.EQUAL
+    return MathsMatch.ROUNDED if _is_rounded(gold_latex, predicted_latex) else MathsMatch.DIFFERENT
+
+
+def _is_rounded(gold_latex: str, predicted_latex: str) -> bool:
+    """Whether an answer in decimals is a gold with roots or other irrational parts, rounded: 4.24 for 3√2."""
+    from sympy import Expr
+
+    decimals = _DECIMALS.fullmatch(predicted_latex.strip())
+    gold = _parse(gold_latex)[0]
+    if decimals is None or not isinstance(gold, Expr) or not gold.is_irrational:
+        return False
+    return abs(gold.evalf() - Fraction(predicted_latex.strip())) * 2 <= Fraction(1, 10 ** len(decimals.group(1)))
 
 
 def _spelling(text: str) -> str:
@@ -150,7 +169,7 @@ def _one_expression(text: str) -> str | None:
             return None
         text = groups[0].strip()
     text = _UNIT.sub("", text)
-    words = set(_WORD.findall(_COMMAND.sub(" ", _UPRIGHT.sub(" ", text))))
+    words = set(_WORD.findall(_COMMAND.sub(" ", _UPRIGHT.sub(" ", _ENVIRONMENT.sub(" ", text)))))
     if not text or words - _WORD_LIKE or re.search(r"[⺀-鿿＀-￯∵∴\n]", text):
         return None
     ratio = _RATIO.fullmatch(text)

@@ -1,15 +1,26 @@
 """Multiple choice (Argos Eq. 6): an answer names one option, by letter or by text (:mod:`schemas.answers.choices`).
 
-Naming several options is wrong, even with the right one among them; naming none ("the correct one") is wrong; one
-option within a sentence is for the judge.
+Naming several options is wrong, even with the right one among them; naming none ("the correct one") is wrong, unless
+it may mean one in other words (:mod:`schemas.answers.option_hints`): that, and one option within a sentence, is for
+the judge.
 """
 
+import re
+
 from schemas.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
-from schemas.answers.choices import gold_options, implied_letters, named_options
+from schemas.answers.choices import gold_options, implied_letters, inner_letters, named_options
 from schemas.answers.free_text import grade_text, is_free
 from schemas.answers.numerals import MAX_CHARS
+from schemas.answers.option_hints import has_collective, may_name
+from schemas.answers.polarity import is_taken_back
 
 NAME = "mcq"
+_NEGATION = re.compile(
+    r"\b(?:not|never|no|nor|neither|wrong|incorrect\w*|false|except|un\w+|cannot|rule[ds]?\s+out|eliminat\w*|exclud\w*"
+    r"|pas|nicht|kein\w*|falsch|faux|fausse|falso|falsa|não)\b|n['’]t\b|[不错誤]",
+    re.IGNORECASE,
+)
+"""In the languages whose answers are read (:mod:`schemas.answers.wrapping`)."""
 
 
 def _grade(predicted: str | None, gold: str, choices: tuple[str, ...] | None) -> Grade:
@@ -31,12 +42,38 @@ def _grade_choice(predicted: str | None, gold: str, choices: tuple[str, ...]) ->
         return Grade(0.0, NAME, f"an answer of more than {MAX_CHARS} characters names no option")
     named = named_options(predicted, choices)
     if not named.indices:
-        return Grade(0.0, NAME, "names no option")
-    if named.is_mention:
+        return _grade_unnamed(predicted, choices, right, named.denied)
+    if is_taken_back(predicted):
+        return Grade(None, "judge", "names an option and corrects itself")
+    if named.is_mention and not _is_also_by_letter(predicted, choices, named.indices):
         return Grade(None, "judge", "mentions one option within a sentence")
     if named.indices <= right:
         return Grade(1.0, NAME, "names the gold option")
+    if len(named.indices) > 1 and has_collective(choices):
+        return Grade(None, "judge", "names several options, and one option stands for several")
     return Grade(0.0, NAME, "names several options" if len(named.indices) > 1 else "names another option")
+
+
+def _grade_unnamed(predicted: str, choices: tuple[str, ...], right: frozenset[int], denied: frozenset[int]) -> Grade:
+    """An answer that names no option by letter or text: wrong where it cannot mean one."""
+    letters = inner_letters(predicted, choices)
+    if not denied and len(letters) == 1 and _NEGATION.search(predicted):
+        denied = letters
+    if denied:
+        is_gold = right <= denied
+        return Grade(0.0 if is_gold else None, NAME if is_gold else "judge", "says only which option is wrong")
+    if len(letters) > 1 and not is_taken_back(predicted):
+        return Grade(0.0, NAME, "names several options")
+    if letters:
+        return Grade(None, "judge", "names an option by letter within a sentence")
+    if may_name(predicted, choices):
+        return Grade(None, "judge", "may mean an option in other words")
+    return Grade(0.0, NAME, "names no option")
+
+
+def _is_also_by_letter(predicted: str, choices: tuple[str, ...], mentioned: frozenset[int]) -> bool:
+    """Whether the sentence that mentions an option also gives its letter and denies nothing ("Paris, France is B")."""
+    return _NEGATION.search(predicted) is None and inner_letters(predicted, choices) == mentioned
 
 
 def _check(gold: Gold) -> str:

@@ -1,19 +1,30 @@
-"""Numbers (Argos Eq. 7-8), also with a unit; dates and formulas where the gold reads as one.
+"""Numbers (Argos Eq. 7-8), also fractions, ranges, ratios and quantities; dates and formulas where the gold is one.
 
-The rules are those of :mod:`schemas.answers.rules`; a gold that is one number is graded as such before all but dates
-and quantities.
+The rules are those of :mod:`schemas.answers.number_rules` and :mod:`schemas.answers.rules`. A gold of any form that
+they can grade is accepted; a plain number loses its separators.
 """
 
 import decimal
+import functools
 import re
 
 from schemas.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
 from schemas.answers.free_text import LATER_RULES
-from schemas.answers.rules import grade_by, grade_date, grade_number, grade_quantity, method_for
+from schemas.answers.maths import MathsMatch, compare_maths, is_maths
+from schemas.answers.number_rules import grade_number, grade_quantity, grade_span
+from schemas.answers.number_words import is_number_in_words
+from schemas.answers.numerals import MAX_CHARS
+from schemas.answers.pairs import grade_pair
+from schemas.answers.rules import Rule, grade_by, grade_date, grade_period, method_for
+from schemas.answers.wrapping import legible
 from schemas.text import excerpt
 
-_RULES = (grade_date, grade_quantity, grade_number, *LATER_RULES)
+_grade_pair = functools.partial(grade_pair, is_number=True)
+_NUMBER_RULES: tuple[Rule, ...] = (grade_period, grade_date, grade_span, grade_quantity, _grade_pair, grade_number)
+_RULES = (*_NUMBER_RULES, *LATER_RULES)
 _GOLD = re.compile(r"[+\-\u2212]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?|[+\-\u2212]?\.\d+")
+
+_CONSTANT = re.compile(r"[π√∞½⅓⅔¼¾]|\\(?:pi|sqrt|infty)")
 
 
 def plain_number(text: str) -> str | None:
@@ -36,11 +47,26 @@ def _grade(predicted: str | None, gold: str, _choices: tuple[str, ...] | None) -
     return grade_by(_RULES, predicted, gold)
 
 
+def is_gradable(gold: str) -> bool:
+    """Whether rules can grade answers against a gold that is no plain number: a fraction, a range, one with a unit."""
+    if not (any(map(str.isdigit, gold)) or _CONSTANT.search(gold) or is_number_in_words(gold[:MAX_CHARS])):
+        return False
+    return any(rule("?", gold) is not None for rule in _NUMBER_RULES) or (
+        is_maths(gold) and compare_maths(gold, "?") is not MathsMatch.GOLD_UNREADABLE
+    )
+
+
 def _check(gold: Gold) -> str:
+    """The number without separators; what else can be graded (3/4, 10-15, 5 km, $2\\pi$), as it is written."""
     number = plain_number(gold.answer)
-    if number is None:
-        raise InvalidGold(f"answer: {excerpt(gold.answer)} is not a plain number")
-    return number
+    if number is not None:
+        return number
+    if not is_gradable(legible(gold.answer)):
+        raise InvalidGold(
+            f"answer: {excerpt(gold.answer)} is not one number, fraction, range, ratio or quantity; "
+            "give a number, or set answer_type to text"
+        )
+    return gold.answer.strip()
 
 
 NUMBER = AnswerType(

@@ -16,6 +16,9 @@ _SMALL = re.findall(
 _TENS = re.findall(r"\w+", "thirty forty fifty sixty seventy eighty ninety")
 WORDS = {word: n for n, word in enumerate(_SMALL)} | {word: n * 10 for n, word in enumerate(_TENS, 3)}
 SCALES = {"dozen": 12, "hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+SCALES |= {"lakh": 10**5, "lakhs": 10**5, "crore": 10**7, "crores": 10**7}
+_TIMES = {"once": 1, "twice": 2, "thrice": 3, "dozen": 12}
+"""Numbers as whole answers only."""
 _PARTS = {
     "half": 2, "halves": 2, "third": 3, "thirds": 3, "quarter": 4, "quarters": 4, "fourth": 4, "fourths": 4,
     "fifth": 5, "fifths": 5, "sixth": 6, "sixths": 6, "seventh": 7, "sevenths": 7, "eighth": 8, "eighths": 8,
@@ -29,22 +32,16 @@ def _ordinal(word: str) -> str:
     return _IRREGULAR.get(word) or (word[:-1] + "ieth" if word.endswith("y") else word + "th")
 
 
-_ORDINALS = {_ordinal(word): n for word, n in WORDS.items() if n}
-_ORDINALS |= {
-    f"{ten} {_ordinal(one)}": WORDS[ten] + WORDS[one] for ten in ("twenty", *_TENS) for one in _SMALL[1:10]
-}  # fmt: skip
-_ORDINAL = re.compile(
-    rf"(?:the\s+)?(?:(?P<digits>\d{{1,4}})(?:st|nd|rd|th)"
-    rf"|(?P<word>{'|'.join(sorted(_ORDINALS, key=len, reverse=True))}))"
-    r"(?:\s+(?!half|quarter)[a-z]+)?"
-)
+_ORDINALS = {_ordinal(word): word for word in WORDS if WORDS[word]}
+_ORDINALS |= {f"{word}th": word for word in SCALES if word.isalpha() and word.endswith(("d", "n"))}
+_ORDINAL_DIGITS = re.compile(r"(\d{1,4})(?:st|nd|rd|th)")
 _NOT_COUNTED = (
     r"(?:less|this|is|was|yes|guess|clues|ideas|answers|images|details|pictures|numbers|options|choices|\w+us)\b"
 )
 _NONE = re.compile(
     r"(?:(?:there(?:\s+(?:is|are)|['’]s)|(?:i|we)(?:\s+can)?\s+see|it\s+(?:has|shows|contains))\s+)?"
     rf"(?:(?:none|nil|nothing|zero|no)(?:\s+of\s+(?:them|these|those))?|no\s+(?:[a-z-]+\s+){{0,3}}?(?!{_NOT_COUNTED})[a-z-]+s)"
-    r"(?:\s+(?:in|on)\s+(?:the|this)\s+[a-z]+)?"
+    r"(?:\s+(?:is|are)\s+(?:visible|shown|seen|present|there))?(?:\s+(?:in|on)\s+(?:the|this)\s+[a-z]+)?"
 )
 _LETTERS = re.compile(r"[A-Za-z]+")
 _ONE = re.compile(
@@ -54,24 +51,40 @@ _ONE = re.compile(
 
 
 def read_count_words(text: str) -> int | None:
-    """Returns the number of an answer that is an ordinal ("third", "the 3rd row") or says that there are none, as a
-    whole; None for any other text.
+    """Returns the number of an answer that is an ordinal ("third", "the 3rd row"), a number of times ("twice") or says
+    that there are none, as a whole; None for any other text.
     """
-    text = " ".join(text.casefold().replace("-", " ").split()).rstrip(".!。")
-    if len(text) > 100:
+    words = " ".join(text.casefold().replace("-", " ").split()).rstrip(".!。")
+    if len(words) > 100:
         return None
-    if _NONE.fullmatch(text):
-        return 0
-    ordinal = _ORDINAL.fullmatch(text)
-    if ordinal is None:
+    return 0 if _NONE.fullmatch(words) else _TIMES.get(words) or read_ordinal(text)
+
+
+def read_ordinal(text: str) -> int | None:
+    """Returns the number of an ordinal, perhaps with the noun that it numbers ("the 3rd row"); None for other text."""
+    words = text.casefold().replace("-", " ").rstrip(".!。 ").split()[:12]
+    words = words[1:] if words[:1] == ["the"] else words
+    if words[1:] and words[-1].isascii() and words[-1].isalpha() and words[-1] not in {"half", "quarter", *_ORDINALS}:
+        words = words[:-1]
+    digits = _ORDINAL_DIGITS.fullmatch(words[0]) if len(words) == 1 else None
+    if digits is not None:
+        return int(digits.group(1))
+    # "One third" is a share.
+    if not words or words[-1] not in _ORDINALS or _is_cardinal(" ".join(words)):
         return None
-    return int(ordinal.group("digits")) if ordinal.group("digits") else _ORDINALS[ordinal.group("word")]
+    last = _ORDINALS[words[-1]]
+    cardinal = " ".join([*words[:-1], last] if words[1:] or last in WORDS else ["one", last])
+    found = locate_words(cardinal)
+    return int(found[0][0]) if len(found) == 1 and found[0][1:] == (0, len(cardinal)) else None
 
 
 def is_number_in_words(text: str) -> bool:
     """Whether a text is one number in words and no more: "seven", "two thirds", "third", "the 21st"."""
-    if read_count_words(text):
-        return True
+    return bool(read_count_words(text)) or _is_cardinal(text)
+
+
+def _is_cardinal(text: str) -> bool:
+    """Whether a text is one number or fraction in words and no more."""
     found = locate_words(text)
     return len(found) == 1 and not (text[: found[0][1]] + text[found[0][2] :]).strip(" .-")
 
@@ -97,18 +110,38 @@ def locate_words(text: str) -> list[tuple[Fraction, int, int]]:
 
 def _with_parts(words: list[str], at: int) -> tuple[Fraction, int]:
     """The number or fraction that begins at one word and the index after it; that index is ``at`` for none."""
-    if words[at] in {"half"}:
-        return Fraction(1, 2), at + 1
+    if words[at] == "half":
+        of = at + 1 + (words[at + 1 : at + 2] == ["a"])
+        return _scaled(Fraction(1, 2), words, of) if of > at + 1 and words[of : of + 1] else (Fraction(1, 2), at + 1)
     whole, after = (1, at + 1) if words[at] in {"a", "an"} else _whole(words, at)
-    if after < len(words) and after > at and words[after] in _PARTS:
-        return Fraction(whole, _PARTS[words[after]]), after + 1
+    # "Twenty third" is an ordinal, and "two thirds" a share.
+    is_part = after < len(words) and after > at and words[after] in _PARTS
+    if is_part and (whole == 1 or words[after].endswith("s") or words[after] in {"half", "quarter"}):
+        return _scaled(Fraction(whole, _PARTS[words[after]]), words, after + 1)
     if words[at] in {"a", "an"}:
         return Fraction(0), at
     if after > at and words[after : after + 1] == ["and"]:
         part = after + (2 if words[after + 1 : after + 2] in (["a"], ["one"]) else 1)
         if words[part : part + 1] and words[part] in _PARTS and words[part] in {"half", "third", "quarter"}:
-            return whole + Fraction(1, _PARTS[words[part]]), part + 1
+            return _scaled(whole + Fraction(1, _PARTS[words[part]]), words, part + 1)
+    if words[at] == "point" or (after > at and words[after : after + 1] == ["point"]):
+        return _decimal(whole if after > at else 0, words, max(after, at))
     return Fraction(whole), after
+
+
+def _scaled(value: Fraction, words: list[str], at: int) -> tuple[Fraction, int]:
+    """The number times the scale word at the index, if one is there: "two and a half million", "half a dozen"."""
+    scale = SCALES.get(words[at]) if at < len(words) else None
+    return (value, at if words[at - 1] != "a" else at - 1) if scale is None else (value * scale, at + 1)
+
+
+def _decimal(whole: int, words: list[str], at: int) -> tuple[Fraction, int]:
+    """The number with the decimals that follow the word "point" at the index, digit by digit."""
+    end = at + 1
+    while end < len(words) and WORDS.get(words[end], 10) < 10:
+        end += 1
+    digits = "".join(str(WORDS[word]) for word in words[at + 1 : end])
+    return (whole + Fraction(f"0.{digits}"), end) if digits else (Fraction(whole), at)
 
 
 def _whole(words: list[str], at: int) -> tuple[int, int]:
@@ -119,6 +152,8 @@ def _whole(words: list[str], at: int) -> tuple[int, int]:
         word = words[at]
         if word in WORDS and (at == start or _continues(words[at - 1], WORDS[word])):
             current += WORDS[word]
+        elif word in WORDS and at == start + 1 and 13 <= current <= 20 and WORDS[word] >= 10:
+            current = current * 100 + WORDS[word]  # "nineteen ninety-nine"
         elif word in SCALES and (at > start or words[at - 1 : at] == ["a"]):
             scaled = max(current, 1) * SCALES[word]
             total, current = (total, scaled) if SCALES[word] <= 100 else (total + scaled, 0)

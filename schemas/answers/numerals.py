@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import functools
 import re
-import unicodedata
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from schemas.answers.dressing import SIGNED, undress
 from schemas.answers.number_words import SCALES, WORDS, locate_words, read_count_words
 
 MAX_CHARS = 2000
@@ -25,48 +24,6 @@ MAX_CHARS = 2000
 TOLERANCE = Fraction(5, 100)
 """Argos Eq. 8."""
 
-_SUPERSCRIPT = re.compile(r"([⁺⁻]?)([⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
-_SIGNS = str.maketrans(
-    dict.fromkeys("−‐‑‒–—﹣－", "-") | {"⁄": "/", "∕": "/", "”": '"', "“": '"'} | dict.fromkeys("’′´", "'")
-)
-_SIGNED: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\b(?:minus|negative)\s+(?=[.\d])", re.I), "-"),
-    (re.compile(r"^\s*([-+])\s+(?=[.\d])"), r"\1"),
-)
-_TIMES = r"(?:[x×*·⋅∙✕]|\\times|\\cdot)"
-_RAISED = r"(?:\^|\*\*)\s?[({]?\s?([-+]?\d{1,2})(?!\d)\s?[)}]?"
-_SHORT_SCALES = (
-    ("[kK]", "thousand"),
-    ("(?:[mM]|mn|mln)", "million"),
-    ("(?:[bB]|bn)", "billion"),
-    ("(?:T|tn)", "trillion"),
-)
-
-
-def _european(found: re.Match[str]) -> str:
-    """A number whose thousands are separated by points, and its decimals by a comma."""
-    return ".".join([found.group(1).replace(".", ""), *found.groups()[1:]])
-
-
-_DRESSING: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    (re.compile(r"\{,\}"), ","),
-    (re.compile(r"\\[,;:! ]"), ""),
-    (re.compile(r"\\(?:text|mathrm|mathbf|textbf|number|mbox)\s*\{([^{}]*)\}"), r"\1"),
-    (re.compile(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})"), "°"),
-    (re.compile(r"\\[dt]?frac\s*\{?\s*(\d{1,15})\s*\}?\s*\{\s*(\d{1,15})\s*\}"), r" \1/\2 "),
-    (re.compile(r"\\(?:left|right|displaystyle|textdollar|quad)(?![A-Za-z])"), ""),
-    (re.compile(r"\\([$%#&])"), r"\1"),
-    (re.compile(r"\\[()\[\]]"), " "),
-    (re.compile(r"(?<!\d)\*\*|\*\*(?!\d)"), " "),
-    *_SIGNED,
-    (re.compile(rf"(\d)\s?{_TIMES}\s?10\s?{_RAISED}"), r"\1e\2"),
-    (re.compile(rf"(?<![\d.\w)^}}*×/+-])(?<![*×/+-]\s)10\s?{_RAISED}(?!\s?[*×/+-])"), r"1e\1"),
-    (re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d{1,2})(?![\d,.])"), _european),
-    (re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3}){2,12})(?![\d,.])"), _european),
-    (re.compile(r"(€\s?-?\d{1,3})\.(\d{3})(?![\d.,])"), r"\1\2"),
-    (re.compile(r"(?<![\d.,])(\d{1,3})\.(\d{3})(\s?(?:€|EUR|euros?)(?!\w))"), r"\1\2\3"),
-    *((re.compile(rf"([$€£¥₹]\s?-?\d[\d,.]*){short}\b(?![^$]*\$)"), rf"\1 {word}") for short, word in _SHORT_SCALES),
-)
 _AROUND: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"[$€£¥~`\"]"), " "),
     (
@@ -74,7 +31,7 @@ _AROUND: tuple[tuple[re.Pattern[str], str], ...] = (
         " ",
     ),
     (re.compile(r"(?<=[A-Za-z])\^\{?-?\d\}?"), ""),
-    *_SIGNED,
+    *SIGNED,
 )
 _NUMERAL = re.compile(
     r"(?<![\w.^])(?<!\d[:/])(?P<sign>[-+]?)"
@@ -83,26 +40,39 @@ _NUMERAL = re.compile(
     r"|(?P<int>\d{1,3}(?:,\d{3}){1,12}|\d{1,3}(?:[ ']\d{3}){1,12}(?!\d)"
     r"|\d{1,2}(?:,\d{2}){1,12},\d{3}(?!\d)|\d{1,40})(?P<point>\.\d{0,40})?(?:[eE](?P<exp>[-+]?\d{1,2}))?"
     r"|(?P<bare>\.\d{1,40}))"
-    r"(?!\d|\.\d|,\d{3}(?!\d)|\s?/\s?\d|\s?:\s?\d)"
+    r"(?!\d|\.\d|,\d{3}(?!\d)|\s?/\s?\d|\s?:\s?\d|(?<=[12]\d\d0)'?s\b)"
 )
-_PERCENT = re.compile(r"\s{0,2}(?:%|per\s?cent\b)", re.IGNORECASE)
+"""The years of a decade ("1990s") are no number."""
+_PERCENT = re.compile(r"\s{0,2}(?:%|(?:(?:of\s+)?(?:an?|one|1)\s+)?per\s?cent\b)", re.IGNORECASE)
 _LETTERS = re.compile(r"[A-Za-z]+")
 _ONE_LETTER_UNITS = frozenset("mgshlLNJWVACFK")
+_ARITHMETIC = re.compile(r"[\d\s.()*/+-]*\d\s*[+*]\s*[\d(][\d\s.()*/+-]*")
 _OPERATIONS = re.compile(r"\^|\*\*|\\[A-Za-z]|[√π×÷∙·∞]|\d!")
 
 _SCALE = re.compile(rf"\s?({'|'.join(SCALES)})\b", re.IGNORECASE)
-_JOINT = r"\s*(?:\bor\b|\bto\b|\band\b|/|-)\s*"
+_JOINT = r"\s*(?:\bor\b|\bto\b|\band\b|/|-|\()\s*"
 _NAMES = "|".join(sorted(WORDS, key=len, reverse=True))
-_JOINED = re.compile(rf"\d{_JOINT}({_NAMES})\b|\b({_NAMES}){_JOINT}\d", re.IGNORECASE)
+_JOINED = re.compile(rf"(?:\d|hundred|thousand|million){_JOINT}({_NAMES})\b|\b({_NAMES}){_JOINT}\d", re.IGNORECASE)
+_JOINED_DIGITS = re.compile(r"\d[%\w]{0,3}\s*(?:\bor\b|\bto\b|[-–—/~±])\s*[$€£]?\d", re.IGNORECASE)
 _DECIMAL_COMMA = re.compile(r"(?<![\d.])(\d+),(\d{1,2}|\d{4,})(?![\d.])")
 _EQUALS = re.compile(r"(?<![=<>!:≠])[=≈](?![=<>])")
 _NO_CHAIN = re.compile(
     r"[=≈][^=≈]*(?:[,;\n](?!\d)|\b(?:and|or|but|then|so|not)\b)[^=≈]*(?:[=≈]|$)|[<>≤≥≠]|!=|==", re.IGNORECASE
 )
 _QUALIFIED = re.compile(
-    r"(?:\bnot|n['’]t|\b(?:less|more|fewer|greater|larger|smaller|other) than|\bat (?:least|most)|\bup to|\bover"
-    r"|\bunder|\babove|\bbelow|\bexcept|[<>≤≥≠])\s*=?\s*(?:exactly |equal to |be )?(?=[-+$€£]?\.?\d)"
-    r"|\d\s?\+(?!\s*\d)|\d\s+or\s+(?:more|less|fewer|so)\b|\bnot\s+\w+$",
+    r"(?:\bnot|n['’]t|\b(?:less|more|fewer|greater|larger|smaller|higher|lower|other|rather) than|\bat (?:least|most)"
+    r"|\bup to"
+    r"|\bover|\bunder|\babove|\bbelow|\bexcept|\bbut|\bafter|\bbefore|\bsince|\buntil|\bpast|\bevery|\btwice|\bdouble"
+    r"|\b(?:half|third|quarter)s? of|\bneither|\bnor|[<>≤≥≠不]"
+    r"|\b(?:nicht|pas|mehr als|weniger als|mindestens|h[öo]chstens|[üu]ber|unter|plus d[e']|moins d[e']"
+    r"|au moins|au plus"
+    r"|m[áa]s de|menos de|al menos|mais de|pelo menos|non|no es|più di|meno di|almeno))\s*=?\s*"
+    r"(?:the |in |at |on |exactly |equal to |be |an? )?(?=[-+$€£]?\.?\d)"
+    r"|\d\s?\+(?!\s*\d)|\d\s+(?:or\s+(?:more|less|fewer|so)|at\s+(?:most|least)|max(?:imum)?|minimum|tops)\b"
+    r"|\bnot\s+\w+$|\b10{2,}['’]?s\b"
+    r"|\d(?:\s\w+)?\s+(?:is|are|was|were|would\s+be)\s+(?:not|wrong|incorrect|false|too)\b|\d\s+(?:squared"
+    r"|cubed|each)\b"
+    r"|以上|以下|以内|不到|超过|至少|至多|最多|最少|多于|少于",
     re.IGNORECASE,
 )
 
@@ -154,7 +124,7 @@ def _read_numerals(text: str) -> Reading:
     text = undress(text)
     for pattern, replacement in _AROUND:
         text = pattern.sub(replacement, text)
-    is_expression = _OPERATIONS.search(text) is not None
+    is_expression = _OPERATIONS.search(text) is not None or _ARITHMETIC.fullmatch(text.rstrip(".")) is not None
     placed = locate_numerals(text)
     for _, _, end in placed:
         suffix = _LETTERS.match(text, end)
@@ -170,20 +140,7 @@ def _read_numerals(text: str) -> Reading:
 
 def is_qualified(text: str) -> bool:
     """Whether a short text makes its number a bound or denies it ("more than 5", "5+", "not 5"); "about" does not."""
-    return len(text) <= MAX_CHARS and _QUALIFIED.search(text.strip().rstrip(".")) is not None
-
-
-def undress(text: str) -> str:
-    """Returns the text with signs, superscripts (as ``^n``), compatibility forms and LaTeX around digits made plain.
-
-    Units and currencies are kept. Linear for text within ``MAX_CHARS``.
-    """
-    text = _SUPERSCRIPT.sub(lambda found: "^" + unicodedata.normalize("NFKC", found.group()), text)
-    text = re.sub(r"([¼-¾⅐-⅞])", r" \1", text)
-    text = unicodedata.normalize("NFKC", text).translate(_SIGNS)
-    for pattern, replacement in _DRESSING:
-        text = pattern.sub(replacement, text)
-    return text
+    return len(text) <= MAX_CHARS and _QUALIFIED.search(with_digits(text.strip().rstrip("."))) is not None
 
 
 def locate_numerals(plain: str) -> list[tuple[Numeral, int, int]]:
@@ -196,6 +153,15 @@ def locate_numerals(plain: str) -> list[tuple[Numeral, int, int]]:
         if numeral is not None:
             placed.append((numeral, match.start(), end))
     return placed
+
+
+def is_whole_number(text: str) -> bool:
+    """Whether a short text is one number in digits and nothing else."""
+    if len(text) > MAX_CHARS:
+        return False
+    plain = undress(text).strip(" $").rstrip(".")
+    placed = locate_numerals(plain)
+    return len(placed) == 1 and placed[0][1:] == (0, len(plain))
 
 
 def same_number(predicted: Numeral, gold: Numeral) -> bool:
@@ -271,6 +237,11 @@ def read_count(text: str) -> Numeral | None:
     """Returns the number of an answer that is an ordinal or says that there are none; None for any other text."""
     value = read_count_words(text)
     return None if value is None else Numeral(Fraction(value), False, False)
+
+
+def names_alternatives(text: str) -> bool:
+    """Whether a short text joins numbers as alternatives or as a range: "5 or 6", "five or 6", "3-5"."""
+    return len(text) <= MAX_CHARS and (_JOINED.search(text) or _JOINED_DIGITS.search(text)) is not None
 
 
 def with_digits(text: str) -> str:

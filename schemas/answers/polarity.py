@@ -1,4 +1,4 @@
-"""Which side an answer takes: yes (true) or no (false)."""
+"""Which side an answer takes: yes (true) or no (false); and whether it takes back what it says."""
 
 from __future__ import annotations
 
@@ -27,11 +27,66 @@ _NEGATED = re.compile(
     r"\b(?:not|isn['’]t|n['’]t)\s+(?:(true|false)\b|(yes|no|correct|right|incorrect|wrong)(?=\s*(?:[.,;:!?。，！)]|$)))"
 )
 _NO_ANSWER = re.compile(
-    r"\bno\s+(?:idea|clue|way|answer|comment|opinion|information|data|response|image|picture)\b"
+    r"\bno\s+(?:doubt|question|problem|wonder|one)\b|(?:n['’]t|\b(?:can)?not|\bnever|\bwrong)\s+(?:(?!not\b)[a-z]+\s+){1,3}?(?:yes|no)[.!]?\Z"
+    r"|\b(?:yes|no)[\"'”’]?\s+(?:is|was|would\s+be|isn['’]t)\s+(?:not|wrong|incorrect|false|the\s+wrong)\b|\b(?:yes|no)\s+isn['’]t\b"
+    r"|\bno\s+(?:idea|clue|way|answer|comment|opinion|information|data|response|image|picture)\b"
     r"|\bn/a\b"
 )
+_RETRACTION = re.compile(
+    r"\b(?:wait|actually|sorry|correction|rather|on\s+second\s+thoughts?|scratch\s+that|i\s+mean|hmm+|going\s+to\s+say|but\s+it['’]?\s?(?:i?s|was))\b",
+    re.IGNORECASE,
+)
+_HEDGE = re.compile(
+    r"\b(?:maybe|perhaps|possibly|might|may\s+be|could\s+be|undecided|uncertain|depends|sometimes|impossible|no\s+way)\b",
+    re.IGNORECASE,
+)
+_REFUSAL = re.compile(
+    r"\b(?:no|not\s+enough)\s+(?:idea|clue|answer|comment|opinion|information|data|image|picture)s?\b|\bn/?a\b|^\W*(?:the|this|that)\s+(?:correct|right|best|same)\s+(?:one|answer|number|option)\W*$"
+    r"|\b(?:unknown|unclear|unsure|not\s+sure|cannot|can['’]?t|unable|(?:do\s+not|don['’]?t)\s+know)\b",
+    re.IGNORECASE,
+)
+_ANSWER_IS = re.compile(
+    r"(?:(?:so|thus|hence|therefore),?\s+)?(?:the|my)\s+(?:[a-z]+\s+)?answer\s+is:?\s+", re.IGNORECASE
+)
+_DENIAL = re.compile(
+    r"(?:not\s+(?:really|at\s+all|quite)|never|hardly|(?:definitely|certainly|absolutely|of\s+course)\s+not|no\s+way"
+    r"|(?:i\s+)?(?:do\s+not|don['’]t)\s+think\s+so"
+    r"|(?:it|that|this|there|they|he|she)\s+(?:is|are|was|were|does|do|did|has|have)(?:\s+not|n['’]t))\W*",
+    re.IGNORECASE,
+)
+"""Whole answers that say no in other words."""
+_STATEMENT = re.compile(
+    r"\b(?:is|are|was|were|does|do|did|has|have|had|can|will|shows?|contains?|refuted|supported|rejected|confirmed|definitely|absolutely|certainly|indeed|sure"
+    r"|surely|of\s+course|undoubtedly|undeniably|obviously|clearly|exactly|doubt|question|think\s+so|not|both\s+are)\b|['’]s\s"
+    r"|n['’]t\b",
+    re.IGNORECASE,
+)
 _CLAUSES = re.compile(r"[.,;:/!?\n()。，、；：！？]|\b(?:or|and|but)\b|\banswer is\b")
-_BOTH_SIDES = re.compile(r"\b(?:yes(?:\s+nor)?\s+no|no(?:\s+nor)?\s+yes)\b")
+_BOTH_SIDES = re.compile(r"\b(?:yes(?:\s+n?or)?\s+no|no(?:\s+n?or)?\s+yes)\b")
+
+
+def is_taken_back(answer: str) -> bool:
+    """Whether an answer corrects itself ("A ... wait, B")."""
+    return _RETRACTION.search(answer) is not None
+
+
+def may_take_side(text: str, side: bool) -> bool:
+    """Whether an answer that states neither yes nor no may mean that side: "It does", "Not at all", "No, wait, yes".
+
+    Both words, a hedge, a refusal and a mere noun ("Norway", "on the right") take none.
+    """
+    text = _ANSWER_IS.sub("", text.strip(), count=1)
+    words = set(re.findall(r"[^\W\d_]+", text.casefold()))
+    if _HEDGE.search(text) is not None or is_refusal(text) or (side and _DENIAL.fullmatch(text.strip())):
+        return False
+    if len({POLARITY[word] for word in words & POLARITY.keys()}) == 2:
+        return is_taken_back(text)
+    return _DENIAL.fullmatch(text.strip()) is not None or _STATEMENT.search(text) is not None
+
+
+def is_refusal(text: str) -> bool:
+    """Whether an answer refuses to answer or answers nothing: "no idea", "I cannot tell", "the correct one"."""
+    return _REFUSAL.search(text) is not None
 
 
 def polarity(text: str) -> bool | None:
@@ -41,6 +96,8 @@ def polarity(text: str) -> bool | None:
     answer word; one that stands alone or ends the answer is, and so are "true" and "false" anywhere, and "yes no" side
     by side. "Not true" and "not yes" are the other side. Never raises; linear in ``len(text)``.
     """
+    if _BOTH_SIDES.search(text.casefold()):
+        return None
     text = _NO_ANSWER.sub("unknown", text.casefold().strip())
     text = _NEGATED.sub(lambda found: "false" if _ALONE[found.group(1) or found.group(2)] else "true", text)
     words = re.findall(r"[^\W\d_]+", text)

@@ -12,7 +12,9 @@ import functools
 import re
 from dataclasses import dataclass, replace
 
+from schemas.answers.dressing import undress
 from schemas.answers.maths import MathsMatch, compare_maths
+from schemas.answers.number_words import SCALES, read_ordinal
 from schemas.answers.numerals import (
     MAX_CHARS,
     TOLERANCE,
@@ -21,10 +23,10 @@ from schemas.answers.numerals import (
     locate_numerals,
     read_numerals,
     same_number,
-    undress,
     with_decimal_point,
     with_digits,
 )
+from schemas.answers.polarity import is_refusal
 from schemas.answers.units import (
     Unit,
     convert,
@@ -45,6 +47,9 @@ _FEET: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(rf"(?<![\d°.'\"]){_INCHES}"), r"\1 in"),
     (re.compile(r"(?<![\d°.'\"])(\d+)'\s?(\d{1,2})(?![\d.'\"])"), r"\1 ft \2 in"),
     (re.compile(r"(?<![\d°.'\"])(\d+(?:\.\d+)?)\s?'(?![\w'\"])"), r"\1 ft"),
+    (re.compile(r"(\d)\s?(dollars?|euros?)\s(?:and\s)?(\d{2})\s*\Z", re.IGNORECASE), r"\1.\3 \2"),
+    (re.compile(r"(\d\s?h(?:rs?)?\s?\d{1,2}\s?)m\b"), r"\1min"),
+    (re.compile(r"(\d\s?(?:h|hrs?|m|min|ft|kg|lb))(?=\d)"), r"\1 "),
     (re.compile(r"(\d\s?(?:ft|feet|foot)\.?,?\s\d{1,2}(?:\.\d+)?)\s*\Z"), r"\1 in"),
 )
 """6'2" is 6 ft 2 in, and so is "6 ft 2"; after degrees the signs are minutes and seconds."""
@@ -53,6 +58,11 @@ _PERCENT = re.compile(r"\bper\s?cent\b", re.IGNORECASE)
 _MATHS_DOLLARS = re.compile(r"\$([^$]*)\$(?!\d)")
 _LETTER_IN_FORMULA = re.compile(r"\$[^$]*\d\s*[A-Za-z][^$]*\$")
 _UPRIGHT = re.compile(r"\\(?:text|mathrm|mbox|circ)")
+_ONE_UNIT = re.compile(r"\b(an?|one|\d+)\s+([A-Za-z]{2,})(\s+and\s+a\s+half)?\b", re.IGNORECASE)
+_HALF_OF = re.compile(rf"\bhalf\s+(?:of\s+)?an?\s+(?=[a-z])(?!(?:{'|'.join(SCALES)})\b)", re.IGNORECASE)
+_AFTER_UNIT = re.compile(
+    r"\s+(?:old|of\s+age|long|wide|tall|high|deep|thick|away|each|in\s+(?:total|length|height|width|all))\Z"
+)
 _GAP = re.compile(r"\s*(?:and\s+)?")
 _NO_UNITS = frozenset(
     ["is", "are", "was", "as", "in", "on", "at", "for", "of", "and", "so", "since", "because", "total"]
@@ -90,12 +100,32 @@ def whole_quantity(text: str) -> Quantity | None:
     """
     if len(text) > MAX_CHARS or (_LETTER_IN_FORMULA.search(text) and not _UPRIGHT.search(text)):
         return None
-    plain = _plain(text).strip().rstrip(".").strip()
+    plain = _AFTER_UNIT.sub("", _plain(text).strip().rstrip(".").strip())
     located = _located(plain)
     if len(located) != 1 or located[0][0].unit is None:
         return None
     quantity, start, end = located[0]
     return quantity if not plain[:start].strip() and not plain[end:].strip() else None
+
+
+def same_exactly(one: Quantity, other: Quantity) -> bool | None:
+    """Whether two quantities with units are exactly the same; None where one has no unit."""
+    if one.unit is None or other.unit is None:
+        return None
+    return convert(one.numeral.value, one.unit, other.unit) == other.numeral.value
+
+
+def quantity_or_number(text: str) -> Quantity | None:
+    """Returns the quantity or the number, perhaps with the word for what is counted, that a short text consists of."""
+    quantity = whole_quantity(text)
+    if quantity is not None or len(text) > MAX_CHARS:
+        return quantity
+    plain = _plain(text).strip().rstrip(".").strip()
+    located = _located(plain)
+    if len(located) != 1 or located[0][1] > 0:
+        return None
+    quantity, _, end = located[0]
+    return quantity if re.fullmatch(r"(?:\s[A-Za-z]{2,}){0,2}", plain[end:]) else None
 
 
 # Many answers are compared with one gold.
@@ -113,15 +143,17 @@ def compare_quantity(predicted: str, gold: str) -> Comparison | None:
         return None
     if len(predicted) > MAX_CHARS:
         return Comparison(False, f"an answer of more than {MAX_CHARS} characters is not a number")
-    predicted = with_decimal_point(with_digits(last_side(predicted)), wanted.numeral)
+    if read_ordinal(predicted) is not None:
+        return Comparison(False, "a place in an order, not a quantity")
+    predicted = with_decimal_point(with_digits(with_ones(last_side(predicted))), wanted.numeral)
     whole = whole_quantity(predicted)
     reading = read_numerals(predicted)
     if whole is None and reading.is_expression:
         return _compare_expression(predicted, gold)
     given = read_quantities(predicted) if whole is None else (whole,)
     if not given:
-        in_words = Comparison(None, "a number in words, perhaps with a unit")
-        return in_words if reading.numerals else Comparison(False, "no number")
+        is_any = bool(reading.numerals) or (any(map(str.isalnum, predicted)) and not is_refusal(predicted))
+        return Comparison(None if is_any else False, "no number, or one in words")
     sames = [_same(quantity, wanted, wanted.unit) for quantity in given]
     if all(sames):
         return Comparison(True, "same quantity")
@@ -131,10 +163,27 @@ def compare_quantity(predicted: str, gold: str) -> Comparison | None:
     return Comparison(False, "another quantity" if len(given) == 1 else "several different numbers")
 
 
+def with_ones(text: str) -> str:
+    """Returns the text with "a second" as 1 second, and "an hour and a half" as 1.5 hours."""
+    return _ONE_UNIT.sub(_as_one, _HALF_OF.sub("half ", text))
+
+
+def _as_one(found: re.Match[str]) -> str:
+    number, name, half = found.groups()
+    if unit_at(name, 0)[0] is None:
+        return found.group()
+    if half:
+        return f"{'1' if number.isalpha() else number}.5 {name}"
+    return f"one {name}" if number.isalpha() else found.group()
+
+
 def _compare_expression(predicted: str, gold: str) -> Comparison:
     """A calculation against a quantity: maths does not look at units, so with another unit nothing is decided."""
     match = compare_maths(gold, predicted)
     letters = [re.sub(r"\\[A-Za-z]+|[^A-Za-z]", "", text) for text in (predicted, gold)]
+    is_angle = "°" in gold or "circ" in gold or "degree" in gold
+    if match is MathsMatch.DIFFERENT and is_angle:
+        return Comparison(None, "a calculation that may be the angle in radians")
     if match in {MathsMatch.EQUAL, MathsMatch.DIFFERENT} and letters[0] in {"", letters[1]}:
         return Comparison(match is MathsMatch.EQUAL, match.value)
     return Comparison(None, "a calculation that may come to the quantity")
@@ -144,15 +193,19 @@ def _same(given: Quantity, wanted: Quantity, unit: Unit) -> bool | None:
     """Whether two quantities are the same, or None where a unit is unknown or a conversion may have been rounded."""
     if given.unit is None:
         same = same_number(given.numeral, wanted.numeral)
+        if not same and given.numeral.scale != wanted.numeral.scale == 1:
+            written = replace(given.numeral, value=given.numeral.value / given.numeral.scale)
+            return None if same_number(written, wanted.numeral) else False
         is_unknown = given.word and given.word.lower() not in _NO_UNITS
         return None if same and is_unknown and not _is_pound(given.word, unit) else same
     if may_be_same_dimension(given.unit, unit):
-        # Of "20 degrees" and 20 °C one doesn't name its scale; equal numbers are as good as a bare number.
-        is_temperature = "temperature" in {given.unit.dimension[0][0], unit.dimension[0][0]}
+        # "20 degrees" for 20 °C is as good as a bare number; whether a gold of 20 degrees is a temperature, none knows.
+        is_temperature = unit.dimension[0][0] == "temperature"
         return True if is_temperature and same_number(given.numeral, wanted.numeral) else None
     value = convert(given.numeral.value, given.unit, unit)
     if value is None:
-        return False
+        is_rate = bool(unit.currencies & given.unit.currencies) and set(given.unit.dimension) < set(unit.dimension)
+        return None if is_rate and same_number(given.numeral, wanted.numeral) else False
     last_place = given.numeral.last_place * given.unit.worth / unit.worth
     if same_number(replace(given.numeral, value=value, last_place=last_place), wanted.numeral):
         return True
@@ -192,7 +245,7 @@ def _located(plain: str) -> list[tuple[Quantity, int, int]]:
 
 def _joined(first: Quantity, second: Quantity) -> Quantity | None:
     """The sum of two quantities side by side, the second in a smaller unit (5 ft 3 in), or None."""
-    if first.unit is None or second.unit is None or first.unit.offset or first.unit.currencies:
+    if first.unit is None or second.unit is None or first.unit.offset:
         return None
     value = convert(second.numeral.value, second.unit, first.unit)
     if value is None or first.unit.worth <= second.unit.worth or not 0 <= value < 1:

@@ -3,14 +3,8 @@
 Each takes the predicted answer and the gold, and returns None where the gold is not of its kind, so that the next rule
 is tried. Where a rule cannot tell, its grade is unscored with the method "judge".
 
-- numbers (Argos Eq. 7-8): 5 % of the gold where both sides are decimal, exact otherwise, fractions too
-  (:func:`schemas.answers.numerals.same_number`). Several different numbers ("3-5", "5 or 6") are wrong. "About 5" is 5;
-  a bound or a denial of the right number ("more than 5", "not 5", "5+") is for the judge. Of a chain of equations
-  ("2 + 3 = 5") the last side counts; "third" is 3, and "none" is 0.
-- numbers with a unit: compared in the gold's unit (:mod:`schemas.answers.units`), however it is spelt; another
-  dimension or currency is wrong. A bare number counts as given in the gold's unit. Where the gold has no unit, the
-  prediction's unit isn't looked at: gold "5" is met by "5 %" and "5 cm". A percentage is met by its value ("80 %" and
-  "0.8" are the same, in both directions), and by its number without the sign, but "2 %" is not "200 %".
+- numbers, quantities, ranges and ratios: :mod:`schemas.answers.number_rules`.
+- decades and centuries: :mod:`schemas.answers.periods`; a year within one is for the judge.
 - dates and times of day: by their fields; ambiguous ones (03/04/2021) are for the judge (:mod:`schemas.answers.dates`).
 - mathematics: by math-verify (:mod:`schemas.answers.maths`).
 - tuples "(5, 6)" and intervals "[1, 3)": in order, exactly, with their brackets. Numbers without brackets in another
@@ -25,39 +19,30 @@ import functools
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from schemas.answers.answer_type import Grade
 from schemas.answers.choices import normalise_text
 from schemas.answers.dates import read_date, same_date
-from schemas.answers.lists import read_list, read_tuple, same_list, same_tuple
+from schemas.answers.lists import may_be_interval, read_assignments, read_list, read_tuple, same_list, same_tuple
+from schemas.answers.maths import MAX_CHARS as MAX_MATHS_CHARS
 from schemas.answers.maths import MathsMatch, compare_maths, is_maths
+from schemas.answers.number_rules import GOLDS_KEPT
 from schemas.answers.number_words import is_number_in_words
-from schemas.answers.numerals import (
-    MAX_CHARS,
-    Numeral,
-    is_qualified,
-    last_side,
-    read_count,
-    read_numerals,
-    same_number,
-    with_decimal_point,
-    with_digits,
-)
-from schemas.answers.quantities import compare_quantity, whole_quantity
+from schemas.answers.numerals import MAX_CHARS, read_numerals, with_digits
+from schemas.answers.periods import holds_year, is_bare_tens, read_period, same_period
+from schemas.answers.quantities import whole_quantity
+from schemas.answers.spans import read_span
 from schemas.answers.wrapping import bare, without_markup
 
 Rule = Callable[[str, str], Grade | None]
 """Grades (predicted, gold), or returns None where the gold is not of the rule's kind. Never raises."""
 
+_PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{4,}|∈|\\in(?![A-Za-z])")
+_AROUND_SIGN = re.compile(r"\s*([<>=+|])\s*")
 _OR = re.compile(r"\bor\b", re.IGNORECASE)
-NO_NUMBER = "no number"
-"""The reason of a grade for an answer in which no number stands."""
-
-# A group of responses is graded against one gold: what is read in it is kept for the next of them.
-GOLDS_KEPT = 256
 _gold_date = functools.lru_cache(GOLDS_KEPT)(read_date)
-_gold_numerals = functools.lru_cache(GOLDS_KEPT)(read_numerals)
+_gold_period = functools.lru_cache(GOLDS_KEPT)(read_period)
+_gold_assignments = functools.lru_cache(GOLDS_KEPT)(read_assignments)
 _gold_list = functools.lru_cache(GOLDS_KEPT)(read_list)
 _gold_is_maths = functools.lru_cache(GOLDS_KEPT)(is_maths)
 
@@ -74,8 +59,10 @@ def grade_by(rules: Sequence[Rule], predicted: str, gold: str) -> Grade:
 
 def method_for(gold: str, is_number: bool = False) -> str:
     """Returns the method that a gold answer calls for, to be named where there is no answer to grade."""
-    if read_date(gold) is not None:
+    if read_date(gold) is not None or (read_period(gold) and not is_bare_tens(gold)):
         return "date"
+    if read_span(gold) is not None:
+        return "numeric"
     if (is_number and read_numerals(gold).single is not None) or whole_quantity(gold) is not None:
         return "numeric"
     if read_list(gold) is not None:
@@ -83,41 +70,22 @@ def method_for(gold: str, is_number: bool = False) -> str:
     return "maths" if is_maths(gold) else "text"
 
 
-def grade_number(predicted: str, gold: str) -> Grade | None:
-    """Numbers by Argos Eq. 7-8; None where the gold is not a single number or an ordinal."""
-    wanted = _gold_numerals(gold).single or read_count(gold)
-    if wanted is None:
+def grade_period(predicted: str, gold: str) -> Grade | None:
+    """Decades and centuries; None where the gold is neither."""
+    wanted = _gold_period(gold)
+    if not wanted or is_bare_tens(gold):
         return None
-    if len(predicted) > MAX_CHARS:
-        return Grade(0.0, "numeric", f"an answer of more than {MAX_CHARS} characters is not a number")
-    predicted = with_decimal_point(last_side(predicted), wanted)
-    counted = read_count(bare(predicted))
-    if counted is not None:
-        return Grade(float(same_number(counted, wanted)), "numeric", "an ordinal, or none")
-    reading = read_numerals(predicted)
-    if reading.is_expression:
-        match = compare_maths(gold, predicted)
-        return Grade(float(match is MathsMatch.EQUAL), "maths", match.value)
-    if reading.single is None:
-        reason = "several different numbers" if reading.numerals else NO_NUMBER
-        return Grade(0.0, "numeric", reason)
-    if same_number(reading.single, wanted):
-        return _stated(predicted, "same number")
-    if same_number(_unscaled(reading.single), _unscaled(wanted)):
-        return Grade(None, "judge", "the same number but for a word like million")
-    return Grade(0.0, "numeric", "another number")
-
-
-def _unscaled(numeral: Numeral) -> Numeral:
-    """The number as its digits alone would read."""
-    return replace(numeral, value=numeral.value / numeral.scale, scale=1)
-
-
-def _stated(predicted: str, reason: str) -> Grade:
-    """Right, unless the words deny the number or make it a bound."""
-    if is_qualified(predicted):
-        return Grade(None, "judge", "a bound or a denial, not the number itself")
-    return Grade(1.0, "numeric", reason)
+    words = bare(predicted) if len(predicted) <= MAX_CHARS else ""
+    given, year = read_period(words), read_numerals(words).single
+    if given:
+        same = same_period(given, wanted)
+    elif year is not None and year.value.denominator == 1:
+        same = None if holds_year(wanted, int(year.value)) else False
+    else:
+        return _compare_words(predicted, gold)
+    if same is None:
+        return Grade(None, "judge", "may be of the same years")
+    return Grade(float(same), "date", "same years" if same else "other years, or one of them")
 
 
 def grade_date(predicted: str, gold: str) -> Grade | None:
@@ -134,25 +102,26 @@ def grade_date(predicted: str, gold: str) -> Grade | None:
     return Grade(float(same), "date", "same date or time" if same else "another date or time")
 
 
-def grade_quantity(predicted: str, gold: str) -> Grade | None:
-    """A number with a unit by Eq. 7-8, in the gold's unit; None where the gold isn't one."""
-    compared = compare_quantity(bare(predicted), gold)
-    if compared is None or compared.same is None:
-        return None if compared is None else Grade(None, "judge", compared.reason)
-    return _stated(predicted, compared.reason) if compared.same else Grade(0.0, "numeric", compared.reason)
-
-
 def grade_maths(predicted: str, gold: str) -> Grade | None:
     """Formulas by math-verify; None where the gold isn't one."""
     if not _gold_is_maths(gold):
         return None
     words = bare(predicted)
     match = compare_maths(gold, with_digits(words) if is_number_in_words(words) else predicted)
+    if match is MathsMatch.ROUNDED or (match is MathsMatch.PREDICTION_UNREADABLE and _is_prose(words)):
+        return Grade(None, "judge", match.value)
+    if match is MathsMatch.DIFFERENT and "pi" in gold and ("°" in predicted or "circ" in predicted):
+        return Grade(None, "judge", "an angle in degrees")
+    if match is MathsMatch.DIFFERENT and "matrix}" in gold and "matrix}" not in predicted:
+        return Grade(None, "judge", "a vector may be written as a tuple")
     if match is not MathsMatch.GOLD_UNREADABLE:
         return Grade(float(match is MathsMatch.EQUAL), "maths", match.value)
-    if predicted.strip() == gold.strip():
-        return Grade(1.0, "text", "same text")
-    return Grade(None, "judge", match.value)
+    return None
+
+
+def _is_prose(text: str) -> bool:
+    """Whether words, and not only symbols, are what maths cannot read: they may name the gold."""
+    return len(text) <= MAX_MATHS_CHARS and _PROSE.search(text) is not None
 
 
 def grade_tuple(predicted: str, gold: str) -> Grade | None:
@@ -160,6 +129,8 @@ def grade_tuple(predicted: str, gold: str) -> Grade | None:
     wanted, given = read_tuple(gold), read_tuple(bare(predicted))
     if wanted is None or (given is None and not wanted.brackets):
         return None
+    if given is None and [numeral.value for numeral in read_numerals(predicted).numerals] == [*wanted.values]:
+        return Grade(None, "judge", "the same numbers in the same order")
     same = same_tuple(given, wanted)
     if same is None:
         return Grade(None, "judge", "the same numbers in another order or other brackets")
@@ -170,7 +141,25 @@ def grade_list(predicted: str, gold: str) -> Grade | None:
     """Lists; None where the gold isn't one or two lists may still mean the same."""
     listed = _gold_list(gold)
     same = None if listed is None else same_list(bare(predicted), listed)
+    if same and may_be_interval(bare(predicted), gold):
+        return Grade(None, "judge", "the items of the set, or the ends of an interval")
     return None if same is None else Grade(float(same), "list", "same items" if same else "not the same items")
+
+
+def grade_assignments(predicted: str, gold: str) -> Grade | None:
+    """Values of several names, by name; values without names are for the judge. None where the gold is no such list."""
+    wanted = _gold_assignments(gold)
+    if wanted is None:
+        return None
+    given = read_assignments(bare(predicted), 1)
+    if given is not None and given.keys() < wanted.keys():
+        return Grade(0.0, "maths", "the values of some names")
+    if given is None or given.keys() != wanted.keys():
+        return _compare_words(predicted, gold)
+    matches = {compare_maths(wanted[name], given[name]) for name in wanted}
+    if matches <= {MathsMatch.EQUAL, MathsMatch.DIFFERENT}:
+        return Grade(float(matches == {MathsMatch.EQUAL}), "maths", "the values of each name")
+    return Grade(None, "judge", "the values of several names")
 
 
 def grade_sequence(predicted: str, gold: str) -> Grade | None:
@@ -187,8 +176,8 @@ def _compare_words(predicted: str, gold: str) -> Grade:
         return Grade(1.0, "text", "same text")
     if len(predicted) > MAX_CHARS:
         return Grade(None, "judge", "a long text that may mean the same")
-    wanted = normalise_text(without_markup(gold))
-    plain = without_markup(predicted)
+    gold, plain = (_AROUND_SIGN.sub(r"\1", without_markup(text)) for text in (gold, predicted))
+    wanted = normalise_text(gold)
     if wanted and wanted in {normalise_text(bare(plain)), normalise_text(plain)}:
         return Grade(1.0, "text", "same text")
     alternatives = {normalise_text(bare(part)) for part in _OR.split(plain)} if not _OR.search(gold) else set[str]()

@@ -2,7 +2,7 @@
 
 A small table of SI, customary and currency units with exact fractions as factors; a unit that is not in it is unknown,
 never guessed. Symbols are case-sensitive where case matters (``mW``, ``MW``). Left out because they mean several
-things: gallons and pints (US or UK), pounds (mass or money), bytes (1000 or 1024), coulombs and farads (``C`` and ``F``
+things: gallons and pints (US or UK), pounds (mass or money), coulombs and farads (``C`` and ``F``
 are read as temperatures).
 """
 
@@ -14,8 +14,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-_POWERS = {"k": 3, "h": 2, "d": -1, "c": -2, "m": -3, "μ": -6, "u": -6, "n": -9, "M": 6, "G": 9}
-_POWER_WORDS = {"kilo": 3, "centi": -2, "milli": -3, "micro": -6, "nano": -9, "mega": 6, "giga": 9, "hecto": 2}
+_POWERS = {"k": 3, "h": 2, "d": -1, "c": -2, "m": -3, "μ": -6, "u": -6, "n": -9, "M": 6, "G": 9, "T": 12}
+_POWER_WORDS = {
+    "kilo": 3,
+    "centi": -2,
+    "milli": -3,
+    "micro": -6,
+    "nano": -9,
+    "mega": 6,
+    "giga": 9,
+    "tera": 12,
+    "hecto": 2,
+}
 # symbols; words; dimension in base units; factor of the symbol to them; prefixes that are in use
 _SI = """
 m; metre meter; m; 1; k d c m μ u n
@@ -32,6 +42,10 @@ Hz; hertz; s-1; 1; k M G
 Pa; pascal; kg m-1 s-2; 1; h k M
 Wh; ; kg m2 s-2; 3600; k M
 cal; calorie; kg m2 s-2; 4184/1000; k
+mol; mole; mol; 1; m μ n k
+B; byte; byte; 1; k M G T
+bit; bit; bit; 1; k M G
+bps; ; bit s-1; 1; k M G
 """
 _OTHER = """
 in inch inches; m; 254/10000
@@ -50,7 +64,8 @@ year years yr yrs; month; 12
 cc; m3; 1/1000000
 Km; m; 1000
 Cm; m; 1/100
-Kg; kg; 1
+Kg kilo kilos; kg; 1
+KB; byte; 1000
 Nm; kg m2 s-2; 1
 ha hectare hectares; m2; 10000
 acre acres; m2; 40468564224/10000000
@@ -76,8 +91,8 @@ S$ SGD; SGD
 € EUR euro euros; EUR
 £ GBP; GBP
 ¥; JPY CNY
-JPY yen; JPY
-CNY RMB yuan; CNY
+JPY yen 円; JPY
+CNY RMB yuan 元 块; CNY
 ₹ INR Rs rupee rupees; INR
 RM MYR ringgit; MYR
 CHF franc francs; CHF
@@ -89,13 +104,13 @@ _DOUBTFUL = (
 )
 """Dimensions between which a quantity may still be the same, so that only a judge can tell."""
 
-_NAME = r"(?:°\s?[CF]\b|°|%|US\$|[ACS]\$|[$€£¥₹]|[A-Za-zμΩ]+)"
+_NAME = r"(?:°\s?[CF]\b|°|%|US\$|[ACS]\$|[$€£¥₹]|[A-Za-zμΩ]+|[元块円])"
 _FACTOR = re.compile(
-    rf"(?P<shape>(?:square|sq|cubic|cu)\b\.?)?\s{{0,2}}(?P<name>{_NAME})\.?(?:\^?(?P<power>-?[1-3])(?!\d))?",
+    rf"(?P<shape>(?:square|sq|cubic|cu)\b\.?)?\s{{0,2}}(?P<name>{_NAME})\.?(?:\^?(?P<power>-?[1-3])(?!\d)|\s(?P<raised>squared|cubed)\b)?",
     re.IGNORECASE,
 )
-_PER = re.compile(r"\s?(?:/|per\b)\s?", re.IGNORECASE)
-_TIMES = re.compile(r"[·⋅*]")
+_PER = re.compile(r"\s{0,2}(?:/|per\b|an?\s(?=(?:second|minute|hour|day|week|month|year)\b))\s?", re.IGNORECASE)
+_TIMES = re.compile(r"[·⋅*]|\s(?=[A-Za-z]+\^?-\d)")
 _BEFORE_UNIT = re.compile(r"[ ]{0,2}-?")
 _WORD_FOLLOWS = re.compile(r"\s*[A-Za-z]")
 
@@ -174,8 +189,17 @@ def _factor_at(plain: str, at: int) -> tuple[Unit | None, str, int] | None:
     if unit is None or (name.lower() == "in" and _WORD_FOLLOWS.match(plain, end)):
         return None, name, match.end("name")
     shape = (match.group("shape") or "").lower()
-    power = int(match.group("power") or 1) * (2 if shape.startswith("sq") else 3 if shape.startswith("cu") else 1)
+    power = int(match.group("power") or {"squared": 2, "cubed": 3}.get((match.group("raised") or "").lower(), 1))
+    if name == "ms" and power < 0:  # "m s^-2" without its blank
+        return _metres_per_second(power), "", end
+    power *= 2 if shape.startswith("sq") else 3 if shape.startswith("cu") else 1
     return _times(Unit((), Fraction(1)), unit, power) if power != 1 else unit, "", end
+
+
+def _metres_per_second(power: int) -> Unit:
+    """m · s^power."""
+    table, _ = _tables()
+    return _times(table["m"], table["s"], power)
 
 
 def _times(one: Unit, other: Unit, power: int) -> Unit:

@@ -7,6 +7,9 @@ taken away only as a whole and only in front, so that a denial ("La respuesta no
 from __future__ import annotations
 
 import re
+import unicodedata
+
+from schemas.answers.cjk_numerals import with_arabic_digits
 
 _COMMAND = (
     r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|math(?:bf|rm|it|sf|tt)|mbox|boldsymbol|bm|emph|underline|boxed|fbox)\s*\{"
@@ -32,6 +35,8 @@ _ENCLOSED = tuple(
 _LETTER_IN_FORMULA = re.compile(r"\d\s*[A-Za-z](?![A-Za-z])")
 _STOP = re.compile(r"(?<=[^.\s])\s*[.。．]\Z")
 _MAX_LAYERS = 4
+_FULLWIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20}
+_MAX_NUMERAL_CHARS = 2000
 
 _IS = r"\s*(?:is|was|would\s+be|should\s+be|must\s+be|will\s+be)(?:\s*:)?|\s*[:：]"
 _ADJECTIVES = r"(?:(?:final|correct|best|right|most\s+likely|only)\s+){0,2}"
@@ -75,6 +80,14 @@ _LEADS = (
     ),
 )
 _TAIL = re.compile(r"(?<=\S)\s*(?:です|である|입니다|이다|です。|选项|選項|是正确的|是对的|が正解)\Z")
+
+
+def legible(text: str) -> str:
+    """Returns the text without invisible characters, with plain ones for fullwidth ones and digits for CJK numerals."""
+    if text.isascii():
+        return text
+    plain = "".join([char for char in text.translate(_FULLWIDTH) if unicodedata.category(char) != "Cf"])
+    return with_arabic_digits(plain) if len(plain) <= _MAX_NUMERAL_CHARS else plain
 
 
 def without_markup(text: str) -> str:

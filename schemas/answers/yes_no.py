@@ -3,7 +3,7 @@
 from schemas.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
 from schemas.answers.choices import normalise_text
 from schemas.answers.numerals import MAX_CHARS
-from schemas.answers.polarity import POLARITY, polarity
+from schemas.answers.polarity import POLARITY, may_take_side, polarity
 from schemas.answers.wrapping import unled, without_markup
 from schemas.text import excerpt, folded
 
@@ -26,9 +26,12 @@ def grade_polar(predicted: str, gold: str) -> Grade:
     if len(predicted) > MAX_CHARS:
         return Grade(0.0, NAME, f"an answer of more than {MAX_CHARS} characters is neither yes nor no")
     stated = polarity(unled(without_markup(predicted).replace("**", "")))
+    wanted = POLARITY[normalise_text(gold)]
+    if stated is None and may_take_side(predicted, wanted):
+        return Grade(None, "judge", "states a side in other words than yes and no")
     if stated is None:
         return Grade(0.0, NAME, "states neither or both of yes and no")
-    right = stated == POLARITY[normalise_text(gold)]
+    right = stated == wanted
     return Grade(float(right), NAME, "same side" if right else "other side")
 
 

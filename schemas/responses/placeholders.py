@@ -1,4 +1,4 @@
-"""Media placeholders and chat-template tokens in text that somebody else wrote.
+"""Media placeholders and special tokens in text that somebody else wrote.
 
 A placeholder such as ``<image 2>`` either marks the medium's place in the message and is removed, or it is a word of a
 sentence ("is it larger in <image 2>?") and is replaced by what a reader would say: "picture 2". If it were kept, the
@@ -8,12 +8,9 @@ next program would take it for one more image.
 import re
 from itertools import count
 
-PLACEHOLDER = re.compile(r"<(image|video)\s*(\d{0,4})>|\[(image|img)\s*(\d{0,4})\]", re.IGNORECASE)
-TEMPLATE_TOKEN = re.compile(
-    r"<\|(?:im_start|im_end|begin_of_text|end_of_text|eot_id|vision_start|vision_end|image_pad|video_pad)\|>"
-    r"|\[/?INST\]|</?s>",
-    re.IGNORECASE,
-)
+from schemas.control_text import TOKEN, without_end
+
+PLACEHOLDER = re.compile(r"<\|?(image|video)[\s_]*(\d{0,4})\|?>|\[(image|img)[\s_]*(\d{0,4})\]", re.IGNORECASE)
 
 _RUN = re.compile(rf"(?:{PLACEHOLDER.pattern})(?:\s*(?:{PLACEHOLDER.pattern}))*", re.IGNORECASE)
 _SENTENCE_END = ".?!:;"
@@ -31,22 +28,35 @@ _AUXILIARY = re.compile(
     r"[ \t]*(?:is|are|was|were|has|have)\b(?![ \t]+(?:there|it|this|that|these|those|he|she|they|any)\b)"
 )
 _NEAR_CHARS = 80
-_TEMPLATE_RUN = re.compile(rf"(?:{TEMPLATE_TOKEN.pattern})+", re.IGNORECASE)
-_REMNANT = re.compile(rf"{PLACEHOLDER.pattern}|{TEMPLATE_TOKEN.pattern}", re.IGNORECASE)
+_GLM_BOX = re.compile(
+    r"(<answer\s*>\s*)<\|begin_of_box\|>([^<]{0,4000})<\|end_of_box\|>(\s*</answer\s*>)", re.IGNORECASE
+)
+_TOKEN_RUN = re.compile(rf"(?:{TOKEN.pattern})+")
+_REMNANTS = (PLACEHOLDER, TOKEN)
 
 
 def has_remnants(text: str) -> bool:
-    """Whether a placeholder or a token of a chat template stands in the text."""
-    return _REMNANT.search(text) is not None
+    """Whether a placeholder or a special token (:mod:`schemas.control_text`) stands in the text."""
+    return any(remnant.search(text) for remnant in _REMNANTS)
 
 
 def without_remnants(text: str, media_count: int = 1) -> str:
-    """Returns the text without placeholders (:func:`without_placeholders`) and tokens of chat templates.
+    """Returns the text without placeholders (:func:`without_placeholders`) and special tokens.
 
     Where removing one forms another from the text around it, a blank breaks that one up, so that none is left.
     """
-    text = _TEMPLATE_RUN.sub(_gap, without_placeholders(text, media_count))
-    return _REMNANT.sub(lambda found: f"{found.group()[0]} {found.group()[1:]}", text)
+    text = _TOKEN_RUN.sub(_gap, without_placeholders(text, media_count))
+    while has_remnants(text):
+        for remnant in _REMNANTS:
+            text = remnant.sub(lambda found: f"{found.group()[0]} {found.group()[1:]}", text)
+    return text
+
+
+def as_written(text: str, media_count: int = 1) -> str:
+    """Returns a model's reply as the text that it is: without the tokens that end it and the marks of a boxed answer of
+    GLM's in an answer section, with placeholders in words. Other special tokens stay, for the form to refuse."""
+    text = _GLM_BOX.sub(r"\1\2\3", without_end(text))
+    return without_placeholders(text, media_count)
 
 
 def without_placeholders(text: str, media_count: int = 1) -> str:

@@ -12,24 +12,28 @@ import re
 from dataclasses import dataclass
 
 from schemas.responses.response import parse_points
-from schemas.responses.tags import parse_number, unescape
+from schemas.responses.tags import parse_number, scan_tags, unescape
 
 _COORDS_TAG = re.compile(
     r"<(points|tracks)\b[^<>]{0,200}?\bcoords\s*=\s*[\"'“”]([^<>\"'“”]*)[\"'“”][^<>]*>([^<]*)", re.I
 )
 _CUT_TAG = re.compile(r"<(?:points?|tracks)\b[^<>]*\Z", re.I)
 _GROUPS = re.compile(r"[;:,\t\n]")
+_TAG = re.compile(r"<points?(?=[\s/>])", re.I)
+_AXIS = re.compile(r"[xy][0-9]{0,4}", re.I)
 _MAX_NONE_CHARS = 200
 _NOWHERE = r"(?:image|picture|photo|video|frame|scene|clip)"
+_REST = r"\b(?:(?!\b(?:but|except|only|than|besides|apart|however)\b)[^.!?\[({<])*"
 _NONE = re.compile(
-    r"(?:there (?:is|are|were) (?:none|no\b[^.!?]*|nothing\b[^.!?]*|not any\b[^.!?]*)"
-    r"|there (?:isn't|aren't) any\b[^.!?]*"
+    rf"(?:there (?:is|are|were) (?:none|(?:no|nothing|not any|not an?|0|zero){_REST})"
+    rf"|there (?:isn't|aren't) (?:any|an?){_REST}"
+    rf"|the {_NOWHERE} (?:does not|doesn't) (?:contain|show|have|include) (?:any|an?){_REST}"
     r"|none(?: found| detected| visible)?|no points?|nothing"
     r"|no (?:[\w-]+ ){0,4}(?:detected|found|available|visible|present)(?: in the \w+)?"
     r"|(?:this|that|it|they)(?: is not|'s not| isn't| are not| aren't)(?: present| visible| shown)?"
     rf" in (?:the|this) {_NOWHERE}"
-    r"|(?:i )?(?:do not|don't|cannot|can't) see any\b[^.!?]*"
-    r"|counting\b[^.!?<]* shows a total of 0)[.!]?",
+    rf"|(?:i )?(?:do not|don't|cannot|can't) see (?:any|an?){_REST}"
+    r"|counting\b[^.!?<]* shows a total of 0|0|zero)[.!]?",
     re.IGNORECASE,
 )
 
@@ -76,11 +80,12 @@ def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
     Linear in ``len(text)``.
 
     Raises:
-        UnparsablePointing: neither points nor a clear "none", a reply that ends within a tag, or a Molmo 2 coordinate
-            list that is not an anchor and triples.
+        UnparsablePointing: neither points nor a clear "none", a reply that ends within a tag, a tag that is malformed
+            or has an x without its y, or a Molmo 2 coordinate list that is not an anchor and triples.
     """
     if cut := _CUT_TAG.search(text):
         raise UnparsablePointing(f"the reply ends within a tag: {cut[0][:80]!r}")
+    _check_tags(text)
     with_coords = tuple(point for tag in _COORDS_TAG.finditer(text) for point in _read_coords(tag))
     points = with_coords or tuple(RawPoint(p.label, p.x, p.y) for p in parse_points(text))
     if points:
@@ -89,6 +94,17 @@ def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
     if says_none(statement):
         return NoPoints(statement)
     raise UnparsablePointing(f"no points and no clear 'none' in {statement[:80]!r}")
+
+
+def _check_tags(text: str) -> None:
+    """Raises UnparsablePointing for point tags that would be read in part only."""
+    tags = [tag for tag in scan_tags(text) if tag.name != "box"]
+    if len(tags) < len(_TAG.findall(text)):
+        raise UnparsablePointing(f"a malformed tag in {text.strip()[:80]!r}")
+    for tag in tags:
+        axes = [name for name, _ in tag.attributes if _AXIS.fullmatch(name)]
+        if len(axes) != 2 * len(parse_points(text[tag.start : tag.end])):
+            raise UnparsablePointing(f"a number without its partner in {text[tag.start : tag.end][:80]!r}")
 
 
 def _read_coords(tag: re.Match[str]) -> list[RawPoint]:

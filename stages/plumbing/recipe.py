@@ -145,6 +145,17 @@ def max_kept(stage: Stage, settings: Any) -> int | None:
     return stage.max_kept(settings if stage.settings is None else section_of(settings, stage.settings))
 
 
+def unchecked(recipe: Recipe, settings: Any, models: ModelsSettings, kept: Mapping[str, int]) -> tuple[str, ...]:
+    """What the stages of a run with that config did not look for in what they kept, a sentence each; ``kept`` is by
+    the stage's name."""
+    found = []
+    for stage in recipe.stages:
+        if stage.unchecked is not None and (count := kept.get(stage.name, 0)):
+            section = None if stage.settings is None else section_of(settings, stage.settings)
+            found.append(stage.unchecked(section, models, count))
+    return tuple(filter(None, found))
+
+
 def section_of(settings: Any, kind: type) -> Any:
     """The first section of the config that is of the class ``kind``; its defaults where the config has none."""
     values = (getattr(settings, each.name) for each in fields(settings)) if is_dataclass(settings) else ()

@@ -64,6 +64,8 @@ class Stage:
         for_target: it does something only in a run that is to end with an exact number of rows.
         scores: the names of the verdicts that it adds to traces.
         failures: those of its reasons that say that it could not do its work. Where they are many, the run has failed.
+        unchecked: what it did not look for in the records that it kept, given its settings, the models and their
+            number: a sentence for people, or nothing.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Stage:
     for_target: bool = False
     scores: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
+    unchecked: Callable[[Any, ModelsSettings, int], str] | None = None
 
     @property
     def is_sample(self) -> bool:

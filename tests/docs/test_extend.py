@@ -258,8 +258,11 @@ def test_a_pointer_of_a_family_of_ones_own_is_asked_and_read_in_its_way(folder: 
     assert "unparsable_reply" not in {row["reason"] for row in rows(run, "rejected")}
     image = MediaRef("input:line.png", "image", "s", "p", "d", 400, 100, 1, 1)
     family = family_of("spotter:SPOTTER")
-    assert family.points("(0.5, 0.5) (0, 1)", "dog", image, 0) == (Point("dog", 200, 50, 0), Point("dog", 0, 100, 0))
-    assert family.points("()", "dog", image, 0) == ()
+    assert family.points("(0.5, 0.5) (0, 1)", "dog", image, 0).found == (
+        Point("dog", 200, 50, 0),
+        Point("dog", 0, 100, 0),
+    )
+    assert family.points("()", "dog", image, 0).found == ()
 
 
 def test_a_family_that_is_not_there_is_refused_in_one_line(ran: dict[str, Ran]) -> None:

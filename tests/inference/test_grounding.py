@@ -11,18 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from inference.families.base import Family
+from inference.families.plain import PLAIN
 from inference.grounding import (
     BadReply,
     Mask,
-    boxes_of_reply,
+    Reading,
     encode_mask,
     json_object,
     masks_of_reply,
-    points_of_reply,
+    points_in_px,
 )
 from schemas.coordinates import CoordinateFrame
 from schemas.geometry import Point
 from schemas.records import MediaRef
+from schemas.responses.pointing import RawPoint
 
 MEDIUM = MediaRef("input:a.png", "image", "a" * 64, "b" * 64, "0" * 16, 1000, 1000, 1, 100)
 
@@ -45,7 +48,7 @@ POINTS = [
 
 @pytest.mark.parametrize(("frame", "text", "expected"), POINTS)
 def test_points(frame: CoordinateFrame, text: str, expected: list[tuple[float, float]]) -> None:
-    found = points_of_reply(text, "red dog", frame, medium(), 1)
+    found = Family("own", frame).points(text, "red dog", medium(), 1).found
     assert [(point.x, point.y) for point in found] == [pytest.approx(pair) for pair in expected]
     assert {(point.label, point.media_index) for point in found} <= {("red dog", 1)}
 
@@ -62,14 +65,12 @@ def test_points(frame: CoordinateFrame, text: str, expected: list[tuple[float, f
 )
 def test_points_of_the_wrong_form(frame: CoordinateFrame, text: str) -> None:
     with pytest.raises(BadReply):
-        points_of_reply(text, "dog", frame, medium(), 0)
+        Family("own", frame).points(text, "dog", medium(), 0)
 
 
 def test_points_on_a_picture_too_thin_for_the_frame() -> None:
     with pytest.raises(BadReply):
-        points_of_reply(
-            '<point x="1" y="1" alt="x">x</point>', "dog", CoordinateFrame.QWEN25_RESIZED_PX, medium(5, 2000), 0
-        )
+        points_in_px([RawPoint("x", 1, 1)], "dog", CoordinateFrame.QWEN25_RESIZED_PX, medium(5, 2000), 0)
 
 
 BOXES = [
@@ -85,7 +86,7 @@ BOXES = [
 
 @pytest.mark.parametrize(("frame", "rows", "expected"), BOXES)
 def test_boxes(frame: CoordinateFrame, rows: list, expected: list[tuple[float, ...]]) -> None:
-    found = boxes_of_reply(json.dumps({"boxes": rows}), "dog", frame, medium(), 2)
+    found = Family("own", frame, any_corners=True).boxes(json.dumps({"boxes": rows}), "dog", medium(), 2).found
     assert [(box.x1, box.y1, box.x2, box.y2) for box in found] == [pytest.approx(box) for box in expected]
     assert {(box.label, box.media_index) for box in found} <= {("dog", 2)}
 
@@ -93,7 +94,6 @@ def test_boxes(frame: CoordinateFrame, rows: list, expected: list[tuple[float, .
 BAD_BOXES = {
     "no JSON": "no boxes here",
     "no boxes": "{}",
-    "a list": "[[1, 2, 3, 4]]",
     "null": '{"boxes": null}',
     "a mapping": '{"boxes": {}}',
     "a text": '{"boxes": ""}',
@@ -114,7 +114,7 @@ BAD_BOXES = {
 @pytest.mark.parametrize("case", BAD_BOXES)
 def test_boxes_of_the_wrong_form(case: str) -> None:
     with pytest.raises(BadReply):
-        boxes_of_reply(BAD_BOXES[case], "dog", CoordinateFrame.PX, medium(), 0)
+        PLAIN.boxes(BAD_BOXES[case], "dog", medium(), 0)
 
 
 MASKS = arrays.arrays(bool, st.tuples(st.integers(1, 12), st.integers(1, 12)))
@@ -264,7 +264,7 @@ def test_any_text_is_an_object_or_a_bad_reply(text: str) -> None:
 @given(JSON)
 def test_any_json_is_boxes_or_a_bad_reply(value: object) -> None:
     try:
-        found = boxes_of_reply(json.dumps({"boxes": value}), "dog", CoordinateFrame.PX, medium(), 0)
+        found = PLAIN.boxes(json.dumps({"boxes": value}), "dog", medium(), 0).found
     except BadReply:
         return
     assert all(0 <= box.x1 <= box.x2 <= 400 and 0 <= box.y1 <= box.y2 <= 200 for box in found)
@@ -283,4 +283,4 @@ def test_any_json_is_masks_or_a_bad_reply(value: object, where: str) -> None:
 
 def test_points_keep_the_label_that_was_asked_for() -> None:
     reply = '<point x="1" y="2" alt="cat">cat</point>'
-    assert points_of_reply(reply, "dog", CoordinateFrame.PX, medium(), 0) == (Point("dog", 1.0, 2.0, 0),)
+    assert PLAIN.points(reply, "dog", medium(), 0) == Reading((Point("dog", 1.0, 2.0, 0),), "cat")

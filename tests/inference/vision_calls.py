@@ -12,7 +12,8 @@ import torch
 
 from inference.endpoint import open_endpoint
 from inference.endpoints.transformers_models import TransformersEndpoint
-from inference.grounding import Mask, boxes_of_reply
+from inference.families.base import Family
+from inference.grounding import Mask
 from inference.request import Reply, Request, Sampling
 from inference.settings import EndpointSettings
 from prompts.loader import RenderedPrompt, load_prompt
@@ -88,7 +89,7 @@ async def together(endpoint: TransformersEndpoint, prompts: Sequence[RenderedPro
 
 
 def boxes_px(text: str, picture: MediaRef, frame: CoordinateFrame = CoordinateFrame.PX) -> np.ndarray:
-    boxes = boxes_of_reply(text, "x", frame, picture, 0)
+    boxes = Family("own", frame, any_corners=True).boxes(text, "x", picture, 0).found
     return np.array([[box.x1, box.y1, box.x2, box.y2] for box in boxes]).reshape(-1, 4)
 
 

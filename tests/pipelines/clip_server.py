@@ -11,8 +11,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
+import av
 import cv2
 import numpy as np
 
@@ -20,11 +22,28 @@ from inference.grounding import encode_mask
 
 COLOURS = {"red": (200, 30, 30), "blue": (30, 30, 200), "green": (30, 160, 30)}
 GREY = (150, 150, 150)
+WIDTH, HEIGHT, FRAMES, HZ = 160, 120, 24, 10
 _MARK = re.compile(r"^(\d+)\. (.+?) \(([\d.]+), ([\d.]+)\) in frame (\d+) \(([\d.]+) s\)$", re.MULTILINE)
 _ANCHORED = re.compile(
     r'<points x1="([\d.]+)" y1="([\d.]+)" alt="([^"]+)">[^<]*</points> in (frame (\d+) \(([\d.]+) s\))'
 )
 _SPAN = re.compile(r"((?:the )?\w+ square moves to the (?:left|right)) (from ([\d.]+) s to ([\d.]+) s)")
+
+
+def write_clip(path: Path, container: str = "mp4", codec: str = "libx264") -> None:
+    """A red square that moves to the right, and from the middle on a blue one that stands still."""
+    with av.open(str(path), "w", format=container) as out:
+        stream = out.add_stream(codec, rate=HZ)
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        if codec == "libx264":
+            stream.options = {"crf": "1"}
+        for number in range(FRAMES):
+            pixels = np.full((HEIGHT, WIDTH, 3), GREY, np.uint8)
+            pixels[20:40, 10 + 4 * number : 30 + 4 * number] = COLOURS["red"]
+            if number >= FRAMES // 2:
+                pixels[80:104, 120:144] = COLOURS["blue"]
+            out.mux(stream.encode(av.VideoFrame.from_ndarray(pixels)))
+        out.mux(stream.encode(None))
 
 
 def find(picture: np.ndarray, phrase: str) -> tuple[int, int, int, int] | None:

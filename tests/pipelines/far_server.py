@@ -32,6 +32,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("content-length", str(len(data)))
         self.send_header("connection", "close")
+        if self.server.retry_after and status != 200:
+            self.send_header("retry-after", self.server.retry_after)
         self.end_headers()
         self.wfile.write(data)
         self.close_connection = True
@@ -67,12 +69,19 @@ def said(status: int, message: str, code: str = "") -> tuple[int, dict[str, Any]
 
 @contextmanager
 def serving(
-    answer: Answer, listed: tuple[int, dict[str, Any]] = LISTED, port: int = 0, kind: type[Handler] = Handler
+    answer: Answer,
+    listed: tuple[int, dict[str, Any]] = LISTED,
+    port: int = 0,
+    kind: type[Handler] = Handler,
+    retry_after: str = "",
 ) -> Iterator[Any]:
-    """A server on this machine; ``url`` is its base URL and ``seen`` the chat requests."""
+    """A server on this machine; ``url`` is its base URL and ``seen`` the chat requests. ``retry_after`` is a header of
+    all that is not answered.
+    """
     with Http(("127.0.0.1", port), kind) as http:
         server: Any = http
         server.answer, server.listed, server.seen, server.counting = answer, listed, [], threading.Lock()
+        server.retry_after = retry_after
         server.url = f"http://127.0.0.1:{http.server_port}/v1"
         thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()

@@ -58,7 +58,12 @@ LINES: list[tuple[dict[str, Any] | bytes, str, str | None, str]] = [
     ({"id": "up", "media": "../a.png"}, "up", "media_not_allowed", ALLOWED),
     ({"id": "absolute", "media": "/etc/hostname"}, "absolute", "media_not_allowed", ALLOWED),
     ({"id": "url", "media": "https://example.org/a.png"}, "url", "media_not_allowed", ALLOWED),
-    ({"id": "link", "media": "link.png", "question": "How many are there?"}, "link", None, ""),
+    (
+        {"id": "link", "media": "link.png", "question": "How many are there?"},
+        "link",
+        "media_not_allowed",
+        "a link that leaves",
+    ),
     ({"id": "upright", "media": "turned.jpg", "boxes": [BOX | {"bbox": [0, 0, 80, 160]}]}, "upright", None, ""),
     ({"id": "lying", "media": "turned.jpg", "boxes": [BOX]}, "lying", "invalid_boxes", "outside the 80x160 image"),
     ({"id": "cmyk", "media": "cmyk.jpg"}, "cmyk", None, ""),

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import av
 import cv2
 import numpy as np
 import pytest
 
-from .clip_server import COLOURS, GREY, ClipWorld, find, serving
+from .clip_server import FRAMES, HEIGHT, HZ, WIDTH, ClipWorld, find, serving, write_clip
 
-WIDTH, HEIGHT, FRAMES, HZ = 160, 120, 24, 10
 ROLES = ("policy", "teacher", "pointer", "judge", "detector", "segmenter")
 
 
@@ -23,22 +21,6 @@ class ClipRun:
 
     ran: Any
     world: ClipWorld
-
-
-def write_clip(path: Path, container: str = "mp4", codec: str = "libx264") -> None:
-    """A red square that moves to the right, and from the middle on a blue one that stands still."""
-    with av.open(str(path), "w", format=container) as out:
-        stream = out.add_stream(codec, rate=HZ)
-        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
-        if codec == "libx264":
-            stream.options = {"crf": "1"}
-        for number in range(FRAMES):
-            pixels = np.full((HEIGHT, WIDTH, 3), GREY, np.uint8)
-            pixels[20:40, 10 + 4 * number : 30 + 4 * number] = COLOURS["red"]
-            if number >= FRAMES // 2:
-                pixels[80:104, 120:144] = COLOURS["blue"]
-            out.mux(stream.encode(av.VideoFrame.from_ndarray(pixels)))
-        out.mux(stream.encode(None))
 
 
 @pytest.fixture(scope="module")

@@ -107,8 +107,8 @@ def script(text: str, sample: int) -> str:
         said = text.split("BEGIN")[1].split("END")[0].lower()
         decision = "think" if "needs reasoning" in said else "direct" if "directly" in said else "neither"
         return json.dumps({"reason": "so it says", "decision": decision})
-    if "show that its writer knew" in text:
-        return json.dumps({"reason": "as it says", "knew": "settled long ago" in text})
+    if "something that its reader does not have?" in text:
+        return json.dumps({"reason": "as it says", "leaks": "yes" if "settled long ago" in text else "no"})
     if "Ask the same in the same language" in text:
         told = "Who owns the tray?" if name == "owner" else "What fits the tray?"
         return json.dumps({"reason": "as few words as possible", "question": told})

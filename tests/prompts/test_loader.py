@@ -73,6 +73,7 @@ JUDGES = {
     "judge_reference.v2": ('"verdict": "identical"', '"verdict": "contradicts"'),
     "judge_frame.v2": ('"shown": "yes"', '"shown": "no"'),
     "judge_segment.v2": ('"shown": "yes"', '"shown": "no"'),
+    "judge_leak.v2": ('"leaks": "no"', '"leaks": "yes"'),
     "judge_decision.v1": ('"decision": "think"', '"decision": "neither"'),
     "rubric_judge.v3": ('"score": 1', '"score": null'),
     "plan_scorers.v2": ('"name": "spatial"', '"name": "reasoning"'),

@@ -183,3 +183,27 @@ def test_a_response_that_is_too_long_is_not_read() -> None:
     long = fits.replace("I see", "I see,")
     assert fault(long) == "the response has 200,001 characters, and at most 200,000 are read"
     assert parse_response(long).answer is None
+
+
+CONTROL = ["<|endoftext|>", "<start_of_turn>", "<IMG_CONTEXT>", "<image_1>", "<image>", "</s>", "[INST]", "<loc0123>"]
+CONTROL += ["\x00", "\x1b[31m", "\u202e", "\ufffd", "\ud83d", "\ufeff", "<｜end▁of▁sentence｜>"]
+
+
+@pytest.mark.parametrize("written", CONTROL, ids=ascii)
+@pytest.mark.parametrize("form", [GROUNDED_FORM, TEXTUAL_FORM, BOXED_FORM, DIRECT_FORM])
+def test_control_text_is_malformed(written: str, form: Form) -> None:
+    assert fault(response("Two squares are yellow."), form) is None
+    assert fault(response(f"Two squares {written} are yellow."), form) is not None
+    assert fault(response("Two squares are yellow.", f"2{written}"), form) is not None
+    assert fault(f"<judge>Look {written}</judge><think>Two.</think>\\boxed{{2}}", JUDGED_FORM) is not None
+
+
+@pytest.mark.parametrize("written", ["a <b> c", "x < y > z", "<br>", "vector<int>", "<|x|>", "P(A|B)", "\u200d", "<T>"])
+def test_code_and_mathematics_are_well_formed(written: str) -> None:
+    assert fault(response(f"Two squares, {written}, are yellow.")) is None
+
+
+def test_the_marks_of_a_boxed_answer_are_well_formed_behind_the_reasoning_alone() -> None:
+    boxed = "<|begin_of_box|>2<|end_of_box|>"
+    assert fault(response("Two squares are yellow.", boxed)) is None
+    assert fault(response(f"Two squares are yellow: {boxed}.")) is not None

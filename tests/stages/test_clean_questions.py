@@ -155,3 +155,22 @@ def test_the_stage(check_stage: Callable[..., None], make_draft: Callable[..., D
         rejected=[("b", "clean", "invalid_record"), ("c", "clean", "question_too_long")],
         show=lambda draft: (draft.id, draft.question.question),
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("How many\u202e dogs?<|endoftext|>", "How many dogs?"),
+        ("<start_of_turn>user\nHow many dogs?<end_of_turn>", "How many dogs?"),
+        ("What does <br> do, and is a <b> c?", "What does <br> do, and is a <b> c?"),
+        ("<IMG_CONTEXT>How many?", "How many?"),
+    ],
+)
+def test_control_text_goes(text: str, read: str) -> None:
+    assert clean_text(text) == read
+
+
+def test_hidden_characters_leave_choices_and_answer_alike(make_draft: Callable[..., Draft]) -> None:
+    draft = make_draft("q", answer="\u200ecat", choices=("\u200ecat", "dog\ufeff"), answer_type="mcq")
+    question = clean(draft, CleanSettings()).question
+    assert (question.answer, question.choices) == ("cat", ("cat", "dog"))

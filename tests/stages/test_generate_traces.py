@@ -185,6 +185,19 @@ def test_traces_are_told_apart_by_their_index_and_equal_completions_read_once(mo
     assert len(asked) == 3 + len(completions)
 
 
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        ("<think>A dog.</think><answer>2</answer><|im_end|>\n", "<think>A dog.</think><answer>2</answer>"),
+        ("<think><image_1> shows a dog.</think>", "<think>picture 1 shows a dog.</think>"),
+        ("<think>A.</think><answer><|begin_of_box|>2<|end_of_box|></answer>", "<think>A.</think><answer>2</answer>"),
+        ("<think>A.<|im_end|> B.</think>", "<think>A.<|im_end|> B.</think>"),
+    ],
+)
+def test_special_tokens_within_a_reply_stay_for_the_form_to_refuse(reply: str, text: str) -> None:
+    assert as_trace(0, Completion(reply)).text == text
+
+
 def test_what_was_cut_off_is_no_trace(make_draft: Callable[..., Draft]) -> None:
     """Not even one whose answer was closed before; the others keep the numbers of their samples."""
     cut, whole = Completion("<think>a</think><answer>3</answer> So", finish_reason="length"), Completion("b")

@@ -145,6 +145,19 @@ def test_a_second_signal_does_not_cut_the_saving_short(
     assert saved_steps(stopped.output) == [1]
 
 
+def test_a_closed_terminal_ends_a_training_unless_it_was_to_outlive_it() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        with Stops(), pytest.raises(Stopped, match="SIGHUP"):
+            os.kill(os.getpid(), signal.SIGHUP)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup has it
+        with Stops():
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_signals_are_noted_while_they_are_held_back() -> None:
     with Stops() as stops:
         stops.hold()

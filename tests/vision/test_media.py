@@ -132,16 +132,67 @@ def test_the_kind_of_a_file_by_its_beginning(store: MediaStore, tmp_path: Path) 
         store.kind_of("input:../secret.txt")
 
 
-def test_links_are_followed(store: MediaStore, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "b.png").write_bytes(png(3))
-    (tmp_path / "data" / "out").symlink_to(tmp_path / "elsewhere")
+def test_links_are_followed_within_the_data_folder(store: MediaStore, tmp_path: Path) -> None:
     (tmp_path / "data" / "in.png").symlink_to(tmp_path / "data" / "images" / "a b.png")
     (tmp_path / "data" / "ring").symlink_to(tmp_path / "data" / "ring")
-    assert store.open_bytes("input:out/b.png") == png(3)
     with pytest.raises(MediaMissing):
         store.open_bytes("input:ring")
     assert store.open_bytes("input:in.png") == png(7)
+
+
+@pytest.mark.parametrize("through", ["out.png", "out/b.png", "twice.png", "next.png", "gone.png", "relative.png"])
+def test_a_link_that_leaves_the_data_folder_is_refused(store: MediaStore, tmp_path: Path, through: str) -> None:
+    """Also by a folder, by way of another link, to a folder whose name begins alike, and to nothing."""
+    data = tmp_path / "data"
+    for folder in ("elsewhere", "data2"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "b.png").write_bytes(png(3))
+    (data / "out.png").symlink_to(tmp_path / "elsewhere" / "b.png")
+    (data / "out").symlink_to(tmp_path / "elsewhere")
+    (data / "twice.png").symlink_to("out.png")
+    (data / "next.png").symlink_to(tmp_path / "data2" / "b.png")
+    (data / "gone.png").symlink_to(tmp_path / "nowhere.png")
+    (data / "relative.png").symlink_to("../elsewhere/b.png")
+    for read in (store.open_bytes, store.kind_of):
+        with pytest.raises(MediaNotAllowed, match=r"is a link that leaves the data folder: copy its target there, or"):
+            read(f"input:{through}")
+
+
+def test_the_data_folder_may_be_a_link(store: MediaStore, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("data")
+    linked = MediaStore(str(tmp_path / "link"), store.run_root)
+    assert linked.open_bytes("input:images/a b.png") == png(7)
+
+
+def snapshot(hub: Path, name: str) -> Path:
+    """A data set in the Hub's cache, with a folder ``images`` whose files are links; its revision's folder."""
+    revision = hub / name / "snapshots" / "0123abc"
+    (revision / "images").mkdir(parents=True)
+    (hub / name / "blobs").mkdir()
+    (hub / name / "blobs" / "f00").write_bytes(png(3))
+    (revision / "images" / "b.png").symlink_to("../../../blobs/f00")
+    return revision
+
+
+def test_a_snapshot_of_the_hub_is_a_folder_of_links(tmp_path: Path) -> None:
+    revision = snapshot(tmp_path, "datasets--me--mine")
+    for root, uri in ((revision, "input:images/b.png"), (revision / "images", "input:b.png")):
+        assert MediaStore(str(root), str(tmp_path / "run")).open_bytes(uri) == png(3)
+
+
+@pytest.mark.parametrize(
+    "target", ["../../other/blobs/f00", "../../../blobs/f00", "../../blobs/deep/f00", "../other/a.png", "../../token"]
+)
+def test_a_link_from_a_snapshot_to_anything_else_is_refused(tmp_path: Path, target: str) -> None:
+    """Another data set's files, another revision's, and what stands beside the blobs or below them."""
+    revision = snapshot(tmp_path, "mine")
+    snapshot(tmp_path, "other")
+    for file in ("blobs/f00", "mine/blobs/deep/f00", "mine/snapshots/other/a.png", "mine/token"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_bytes(png(4))
+    (revision / "c.png").symlink_to(Path("..") / target if target.startswith("../../other") else target)
+    with pytest.raises(MediaNotAllowed, match="is a link that leaves the data folder"):
+        MediaStore(str(revision), str(tmp_path / "run")).open_bytes("input:c.png")
 
 
 @pytest.mark.parametrize("uri", ["input:no.png", "input:images", "input:images/a b.png/x", "input:" + "a" * 300])
@@ -153,8 +204,11 @@ def test_missing_files(store: MediaStore, uri: str) -> None:
 def test_a_link_to_a_device_of_the_system_is_refused(store: MediaStore, tmp_path: Path) -> None:
     """It says that it is a plain file, and cannot be read."""
     (tmp_path / "data" / "mem.png").symlink_to("/proc/self/mem")
-    with pytest.raises(MediaNotAllowed, match=r"'input:mem\.png' cannot be read: Input/output error"):
+    with pytest.raises(MediaNotAllowed, match=r"'input:mem\.png' is a link that leaves the data folder"):
         store.open_bytes("input:mem.png")
+    system = MediaStore("/proc/self", store.run_root)
+    with pytest.raises(MediaNotAllowed, match=r"'input:mem' cannot be read: Input/output error"):
+        system.open_bytes("input:mem")
 
 
 def test_too_large_is_found_before_reading(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from inference.endpoints.classical import HANDLERS
-from inference.grounding import boxes_of_reply, json_object, masks_of_reply, points_of_reply
+from inference.families.plain import PLAIN
+from inference.grounding import json_object, masks_of_reply
 from prompts.loader import RenderedPrompt, load_prompt
 from rewards.rubrics import candidates_of_reply, scores_of_reply
-from schemas.coordinates import CoordinateFrame
 from schemas.messages import MediaPart, media_part
 from schemas.records import MediaRef
 from schemas.responses.response import parse_response
@@ -93,7 +93,7 @@ def test_propose_does_not_read_the_answer(engine, medium) -> None:
 def test_point(engine, medium, entity) -> None:
     picture = medium(scene())
     answered = engine("pointer", show("point.v1", picture, entity=entity))
-    points = points_of_reply(answered.text, entity, CoordinateFrame.PX, picture, 0)
+    points = PLAIN.points(answered.text, entity, picture, 0).found
     labels = [entity] if entity in SHAPES else list(SHAPES)
     assert len(points) == sum(len(SHAPES[label]) for label in labels)
     assert all(any(inside(point.x, point.y, label) for label in labels) for point in points)
@@ -103,7 +103,7 @@ def test_point(engine, medium, entity) -> None:
 def test_point_at_nothing(engine, medium, entity) -> None:
     picture = medium(scene())
     answered = engine("pointer", show("point.v1", picture, entity=entity))
-    assert points_of_reply(answered.text, entity, CoordinateFrame.PX, picture, 0) == ()
+    assert PLAIN.points(answered.text, entity, picture, 0).found == ()
 
 
 def test_trace_takes_the_coordinates_of_the_marks(engine, medium) -> None:
@@ -126,7 +126,7 @@ def test_trace_does_not_take_a_mark_that_is_off(engine, medium) -> None:
 def test_detect_and_segment(engine, medium, label) -> None:
     picture = medium(scene())
     detected = engine("detector", show("detect.v1", picture, label=label))
-    boxes = boxes_of_reply(detected.text, label, CoordinateFrame.PX, picture, 0)
+    boxes = PLAIN.boxes(detected.text, label, picture, 0).found
     found = sorted((box.x1, box.y1, box.x2, box.y2) for box in boxes)
     assert found == [pytest.approx(box, abs=2) for box in sorted(SHAPES[label])]
     listed = json.dumps([[box.x1, box.y1, box.x2, box.y2] for box in boxes])

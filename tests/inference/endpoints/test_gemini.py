@@ -11,7 +11,7 @@ import pytest
 
 from inference.endpoints.gemini import MAX_CANDIDATES, MAX_REQUEST_BYTES, GeminiEndpoint, reply_of
 from inference.errors import CallError, Failure
-from inference.grounding import boxes_of_reply
+from inference.families.base import Family
 from inference.request import Completion, Continuation, Reply, Request, Sampling
 from inference.settings import EndpointSettings
 from prompts.loader import RenderedPrompt, load_prompt
@@ -280,7 +280,7 @@ def test_boxes_land_at_the_right_pixels(server, ask) -> None:
     server.say('{"boxes": [[100, 200, 500, 900]]}')
     text = ask(prompt=load_prompt("detect.v1").render({"original": []}, label="cat")).completions[0].text
     medium = MediaRef("input:a.png", "image", "a", "a", "0" * 16, 400, 200, 1, 1)
-    (box,) = boxes_of_reply(text, "cat", CoordinateFrame.GEMINI, medium, 0)
+    (box,) = Family("own", CoordinateFrame.GEMINI).boxes(text, "cat", medium, 0).found
     assert (box.x1, box.y1, box.x2, box.y2) == (80.0, 20.0, 360.0, 100.0)
 
 

@@ -9,7 +9,9 @@ import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from inference.endpoints.keys import NO_KEY, api_key, scrub
 from inference.settings import EndpointSettings
@@ -144,6 +146,62 @@ def test_an_escaped_key_is_scrubbed(key: str, written: Callable[[str], str]) -> 
     assert text.startswith("before ") and text.endswith(" after")
     assert "***" in text
     assert len(text) <= len("before  after") + len(repr({"body": [b"***"]}))
+
+
+WAYS: tuple[Callable[[str], str], ...] = (
+    str,
+    lambda char: f"%{ord(char):02X}",
+    lambda char: f"%25{ord(char):02x}",
+    lambda char: f"\\u{ord(char):04x}",
+    lambda char: f"\\\\u{ord(char):04X}",
+    lambda char: f"\\U{ord(char):08x}",
+    lambda char: f"\\u{{{ord(char):x}}}",
+    lambda char: f"\\x{ord(char):02x}",
+    lambda char: f"\\{ord(char):03o}",
+    lambda char: f"&#{ord(char)};",
+    lambda char: f"&#{ord(char):05};",
+    lambda char: f"&#x{ord(char):x};",
+    lambda char: f"&#X{ord(char):04X};",
+    lambda char: f"&amp;#{ord(char)};",
+)
+KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=3, max_size=60).map("sk-{}".format)
+
+
+def assert_scrubbed(text: str, written: str) -> None:
+    """Nothing is left of the key as it was ``written`` but what may escape its first character."""
+    assert text.startswith("before ") and text.endswith(" after")
+    left = text.removeprefix("before ").removesuffix(" after")
+    assert left.endswith("***") or left.startswith("***"), written
+    assert len(left) <= len("***") + 2
+
+
+@hypothesis.given(KEYS, st.data())
+def test_a_key_written_letter_by_letter_is_scrubbed(key: str, data: st.DataObject) -> None:
+    """Each of its characters in a way of its own; runs of backslashes are one unit, and any way of writing doubles or
+    halves them."""
+    key = key.replace("\\", "/")
+    written = "".join(data.draw(st.sampled_from(WAYS))(char) for char in key)
+    assert_scrubbed(scrub(f"before {written} after", key), written)
+
+
+@hypothesis.given(KEYS, st.sampled_from(WAYS[1:]))
+def test_a_key_written_in_one_way_is_scrubbed(key: str, way: Callable[[str], str]) -> None:
+    written = "".join(map(way, key))
+    assert_scrubbed(scrub(f"before {written} after", key), written)
+
+
+@hypothesis.given(KEYS, st.sampled_from(["", " ", ":", "-", ", "]), st.sampled_from(["", "0x", "\\x"]), st.booleans())
+def test_a_key_in_hexadecimal_is_scrubbed(key: str, between: str, before: str, upper: bool) -> None:
+    codes = [f"{ord(char):02X}" if upper else f"{ord(char):02x}" for char in key]
+    written = between.join(before + code for code in codes)
+    assert_scrubbed(scrub(f"before {written} after", key), written)
+
+
+@hypothesis.given(st.text(), KEYS)
+def test_a_text_without_the_key_is_left(text: str, key: str) -> None:
+    text = text.translate({ord(sign): None for sign in "%&\\0123456789"})
+    if not set(key) & set(text):
+        assert scrub(text, key) == text
 
 
 @pytest.mark.parametrize("key", [KEY, SIGNS, "secret"])

@@ -119,6 +119,7 @@ def test_a_garbled_response_is_sent_again(server, ask) -> None:
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": 3}, {"prompt_tokens": None, "completion_tokens": None}])
 def test_missing_usage_is_estimated_and_told_of_once(server, ask, usage, text_prompt, caplog) -> None:
     """Limits and budgets would take such a server's replies for free."""
+    caplog.set_level("WARNING")
     for text in ("fine, thank you", "well"):
         server.raw({**message(content=text), "usage": usage})
     reply = ask(n=2, samples_per_request=1)

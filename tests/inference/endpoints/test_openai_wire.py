@@ -1,7 +1,9 @@
 """The OpenAI-compatible endpoint and a network that breaks, hangs, lies or redirects; and where the key goes."""
 
 import asyncio
+import socket
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -209,6 +211,41 @@ def test_the_key_is_in_no_failed_check(server, use, keyed) -> None:
     with pytest.raises(CallError) as caught:
         use(lambda endpoint: endpoint.check(), **keyed)
     check_clean(caught.value)
+
+
+@pytest.fixture(params=["its models", "a reply"])
+def asked_for(request: pytest.FixtureRequest, text_prompt) -> Callable[[OpenAIEndpoint], Awaitable[Any]]:
+    """The two things that a server is asked for."""
+    sent = Request(text_prompt(), Sampling(), (0,))
+    return (lambda endpoint: endpoint.check()) if request.param == "its models" else lambda e: e.generate(sent)
+
+
+def test_a_closed_port_is_a_server_that_cannot_be_reached(use, asked_for) -> None:
+    with socket.socket() as closed:  # bound, so that nobody else gets the port, and not listening
+        closed.bind(("127.0.0.1", 0))
+        base_url = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
+        with pytest.raises(CallError) as caught:
+            use(asked_for, base_url=base_url, max_retries=0)
+    assert (caught.value.failure, caught.value.unreachable) == (Failure.CONNECTION, True)
+
+
+def test_a_port_where_nobody_picks_up_is_a_server_that_cannot_be_reached(use, asked_for) -> None:
+    """A full queue of connections that nobody accepts: the system leaves the next one without an answer."""
+    with socket.socket() as busy, socket.socket() as first:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen(0)
+        first.connect(busy.getsockname())
+        base_url = f"http://127.0.0.1:{busy.getsockname()[1]}/v1"
+        with pytest.raises(CallError) as caught:
+            use(asked_for, base_url=base_url, connect_timeout_s=0.2, max_retries=0)
+    assert (caught.value.failure, caught.value.unreachable) == (Failure.TIMEOUT, True)
+
+
+def test_a_server_that_says_nothing_has_been_reached(server, use, asked_for) -> None:
+    server.takes_s = 30.0
+    with pytest.raises(CallError) as caught:
+        use(asked_for, read_timeout_s=0.1, timeout_s=60.0, max_retries=0)
+    assert (caught.value.failure, caught.value.unreachable) == (Failure.TIMEOUT, False)
 
 
 def test_an_endpoint_made_on_no_loop_works_on_the_one_it_is_used_on(server, endpoint_settings, text_prompt) -> None:

@@ -1,11 +1,13 @@
 """What every family shares: how it asks, and from a reply to pixels."""
 
+from dataclasses import replace
+
 import pytest
 
 from inference.families.base import Family, after_thinking
 from inference.families.labels import MAX_LABEL_CHARS
 from inference.families.registry import FAMILIES, family_of
-from inference.grounding import BadReply, RawBox
+from inference.grounding import BadReply, RawBox, Reading
 from schemas.coordinates import CoordinateFrame
 from schemas.geometry import Box, Point
 from schemas.messages import MediaPart, TextPart
@@ -57,7 +59,7 @@ def test_our_own_form_is_asked_for_in_the_order_of_the_frame(frame: CoordinateFr
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_none_and_nonsense_are_told_apart(name: str) -> None:
-    assert family_of(name).points("There are none.", "dog", IMAGE, 0) == ()
+    assert family_of(name).points("There are none.", "dog", IMAGE, 0) == Reading(())
     for read in (family_of(name).points, family_of(name).boxes):
         with pytest.raises(BadReply):
             read("I would rather not say.", "dog", IMAGE, 0)
@@ -71,17 +73,28 @@ def test_a_family_may_read_replies_in_its_own_way() -> None:
         return [RawBox((float(a), float(b), float(c), float(d))) for a, b, c, d in map(str.split, text.split(";"))]
 
     own = Family("own", CoordinateFrame.UNIT, read_points=points, read_boxes=boxes)
-    assert own.points("0.5 0.5;1 0", "dog", IMAGE, 0) == (Point("dog", 280.0, 140.0, 0), Point("dog", 560.0, 0.0, 0))
-    assert own.points("", "dog", IMAGE, 0) == ()
-    assert own.boxes("0 0 0.5 1", "dog", IMAGE, 0) == (Box("dog", 0.0, 0.0, 280.0, 280.0, media_index=0),)
+    assert own.points("0.5 0.5;1 0", "dog", IMAGE, 0).found == (
+        Point("dog", 280.0, 140.0, 0),
+        Point("dog", 560.0, 0.0, 0),
+    )
+    assert own.points("", "dog", IMAGE, 0) == Reading(())
+    assert own.boxes("0 0 0.5 1", "dog", IMAGE, 0).found == (Box("dog", 0.0, 0.0, 280.0, 280.0, media_index=0),)
     with pytest.raises(BadReply, match="lies outside"):
         own.points("2 0", "dog", IMAGE, 0)
+
+
+def test_prose_is_read_where_a_family_says_so() -> None:
+    own = Family("own", CoordinateFrame.PX)
+    with pytest.raises(BadReply):
+        own.points("The dog is at (12, 34).", "dog", IMAGE, 0)
+    found = replace(own, reads_prose=True).points("The dog is at (12, 34).", "dog", IMAGE, 0)
+    assert found == Reading((Point("dog", 12.0, 34.0, 0),))
 
 
 def test_a_family_that_cannot_point_gives_the_middles_of_its_boxes() -> None:
     own = Family("own", CoordinateFrame.PX, point_prompt="")
     reply = '{"boxes": [[0, 0, 10, 20], [0, 0, 10, 20], [20, 20, 30, 30]]}'
-    assert own.points(reply, "dog", IMAGE, 2) == (Point("dog", 5.0, 10.0, 2), Point("dog", 25.0, 25.0, 2))
+    assert own.points(reply, "dog", IMAGE, 2).found == (Point("dog", 5.0, 10.0, 2), Point("dog", 25.0, 25.0, 2))
     assert asked(own, "dog")[0] == asked(own, "dog")[1]
 
 

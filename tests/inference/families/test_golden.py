@@ -17,6 +17,7 @@ from schemas.records import MediaRef
 
 DATA = Path(__file__).parent / "data"
 MIN_REPLIES = 8
+MAX_CUT_CHARS = 300
 
 
 def cases(name: str) -> list[dict[str, Any]]:
@@ -40,9 +41,11 @@ def test_golden(name: str, case: dict[str, Any]) -> None:
         with pytest.raises(BadReply, match=case["bad"]):
             read(case["reply"], case["label"], image, 3)
         return
-    found = read(case["reply"], case["label"], image, 3)
+    reading = read(case["reply"], case["label"], image, 3)
+    found = reading.found
     assert [numbers(one) for one in found] == [pytest.approx(tuple(px)) for px in case["px"]]
     assert {(one.label, one.media_index) for one in found} <= {(case["label"], 3)}
+    assert reading.called == case.get("called", "")
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -52,3 +55,25 @@ def test_there_are_enough_of_each_family(name: str) -> None:
     assert len({case["case"] for case in read}) == len(read)
     kinds = {("bad" if "bad" in case else "none" if not case["px"] else "found") for case in read}
     assert kinds == {"bad", "none", "found"}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_reply_that_is_cut_gives_no_other_place(name: str) -> None:
+    """Every beginning of a reply is refused, or gives places of the whole reply: its first items.
+
+    But for thinking whose end is what tells it from a reply, and for other things that come before the one asked for.
+    """
+    family = family_of(name)
+    for case in cases(name):
+        if not case.get("px") or "think" in case["case"] or len(case["reply"]) > MAX_CUT_CHARS:
+            continue
+        image = MediaRef("input:a.png", "image", "s", "p", "d", *case["size"], 1, 1)
+        read = family.points if case["ask"] == "points" else family.boxes
+        whole = {numbers(one) for one in read(case["reply"], case["label"], image, 3).found}
+        for end in range(len(case["reply"])):
+            try:
+                part = read(case["reply"][:end], case["label"], image, 3)
+            except BadReply:
+                continue
+            if not part.called:
+                assert {numbers(one) for one in part.found} <= whole, case["reply"][:end]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.families.json_reply import box_reader, json_items, json_values, key, keys, label_of, point_reader
+from inference.families.json_reply import box_reader, coordinates, json_items, json_values, key, label_of, point_reader
 from inference.grounding import BadReply
 from schemas.responses.pointing import NoPoints
 
@@ -50,6 +50,7 @@ def test_json_in_a_text(text: str, values: Any) -> None:
         ('{"boxes": []}', []),
         ("There is no a.", []),
         ("see [1]: [] it is", []),
+        (json.dumps([[ONE], [TWO]]), [ONE, TWO]),
     ],
 )
 def test_items(text: str, items: list[Any]) -> None:
@@ -67,6 +68,8 @@ def test_items(text: str, items: list[Any]) -> None:
         json.dumps([ONE, {"label": "b"}]),
         f"{json.dumps([ONE])} {json.dumps([TWO])}",
         f"[] or {json.dumps([TWO])}",
+        "[[1, 2, 3, 4]]",
+        '{"bbox_2d": [1, 2, 3, 4], "bbox_2d": [5, 6, 7, 8]}',
     ],
 )
 def test_texts_that_are_no_answer(text: str) -> None:
@@ -89,11 +92,40 @@ def test_a_row_of_something_else(row: str) -> None:
 
 def test_a_coordinate_that_is_missing() -> None:
     with pytest.raises(BadReply):
-        point_reader(keys("x", "y"))('{"x": 0.5}')
-    assert isinstance(point_reader(keys("x", "y"))("[]"), NoPoints)
+        point_reader(coordinates(2))('{"x": 0.5}')
+    assert isinstance(point_reader(coordinates(2))("[]"), NoPoints)
 
 
-@pytest.mark.parametrize(("item", "label"), [(ONE, "a"), (TWO, ""), ({"label": 3}, ""), ([1], "")])
+@pytest.mark.parametrize(
+    ("item", "count", "y_first", "row"),
+    [
+        ({"x": 1, "y": 2}, 2, False, [1, 2]),
+        ({"y": 2, "x": 1}, 2, True, [2, 1]),
+        ({"point": [1, 2], "x": 9, "y": 9}, 2, False, [1, 2]),
+        ({"point": {"x": 1, "y": 2}}, 2, True, [2, 1]),
+        ({"x": 1, "y": 2, "radius": 3}, 2, False, [1, 2]),
+        ({"x": 1, "y": 2, "width": 3, "height": 4}, 2, False, None),
+        ({"x": 1, "y": 2, "width": 3, "height": 4}, 4, False, [1, 2, 4, 6]),
+        ({"x": 1, "y": 2, "w": 3, "h": 4}, 4, True, [2, 1, 6, 4]),
+        ({"x1": 1, "y1": 2, "x2": 3, "y2": 4}, 4, False, [1, 2, 3, 4]),
+        ({"xmin": 1, "ymin": 2, "xmax": 3, "ymax": 4}, 4, True, [2, 1, 4, 3]),
+        ({"left": 1, "top": 2, "right": 3, "bottom": 4}, 4, False, [1, 2, 3, 4]),
+        ({"x_min": 1, "y_min": 2, "x_max": 3}, 4, False, None),
+        ({"x": 1, "y": 2}, 4, False, None),
+        ([1, "2"], 2, False, [1, "2"]),
+        (["0", 0.5], 2, False, ["0", 0.5]),
+        ([1, "2px"], 2, False, None),
+        ([1, 2, 3], 2, False, None),
+        ("1, 2", 2, False, None),
+    ],
+)
+def test_coordinates_of_an_item(item: Any, count: int, y_first: bool, row: object) -> None:
+    assert coordinates(count, "point", y_first=y_first)(item) == row
+
+
+@pytest.mark.parametrize(
+    ("item", "label"), [(ONE, "a"), (TWO, ""), ({"label": 3, "name": "b"}, "b"), ({"class": "c"}, "c"), ([1], "")]
+)
 def test_labels(item: Any, label: str) -> None:
     assert label_of(item) == label
 

@@ -46,7 +46,7 @@ def test_what_families_cannot_do() -> None:
 
 
 def test_a_model_of_no_known_family_is_told_our_own_form() -> None:
-    assert family_of(DEFAULT) == Family("plain", CoordinateFrame.PX, decimals=1, any_corners=True)
+    assert family_of(DEFAULT) == Family("plain", CoordinateFrame.PX, decimals=1, reads_prose=True, any_corners=True)
 
 
 def test_the_families_that_are_trained_by_their_checkpoints_name() -> None:

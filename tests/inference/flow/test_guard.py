@@ -164,3 +164,107 @@ def test_a_stop_is_found_in_the_text_that_a_runner_hands_on(resumable: bool) -> 
     assert found is not None
     assert (found.message, found.resumable) == (stop.message, resumable)
     assert stop_in("the run stops: soon") is None
+
+
+def asks(seconds: float, **fields: Any) -> CallError:
+    return CallError(Failure.RATE_LIMITED, "HTTP 429: slow down", status=429, retry_after_s=seconds, **fields)
+
+
+def test_a_wait_that_a_server_asks_for_is_shown_at_once_and_bounded(tmp_path: Path) -> None:
+    """After it there is one more try; where that is refused too, the run stops."""
+
+    async def main() -> None:
+        guard = guard_of(tmp_path, there, outage_timeout_s=3.0)
+        guard.tried(1, asks(3600))
+        pausing = asyncio.ensure_future(guard.pause(asks(3600), 600.0))
+        await asyncio.sleep(0.1)
+        [shown] = waiting(str(tmp_path))
+        assert "waiting 0 s (at most 3) for endpoint far (judge)" in shown
+        assert shown.endswith("rate_limited: HTTP 429: slow down (it asks to wait 3600 s)")
+        await asyncio.wait_for(pausing, 10)
+        guard.tried(1, asks(3600))
+        with pytest.raises(RunStopped, match=r"away for 3 s: .*it asks to wait 3600 s") as stopped:
+            await guard.pause(asks(3600), 600.0)
+        assert stopped.value.resumable
+
+    asyncio.run(main())
+
+
+def test_one_call_that_is_asked_to_wait_fails_where_others_are_answered(tmp_path: Path) -> None:
+    """It may ask for more than its server ever gives: a run that stopped for it would never end."""
+
+    async def main() -> None:
+        guard = guard_of(tmp_path, there, outage_timeout_s=0.2)
+        guard.ended(None)
+        for _ in range(2):
+            guard.tried(1, asks(5))
+            await guard.pause(asks(5), 5.0)
+            guard.tried(1, asks(5))
+            with pytest.raises(CallError):
+                await guard.pause(asks(5), 5.0)
+            assert not await guard.is_away(asks(5))
+            guard.ended(asks(5))
+        for call in range(CALLS_BEHIND):
+            guard.tried(call, asks(5))
+        assert await guard.is_away(asks(5))
+
+    asyncio.run(main())
+
+
+def test_an_answer_ends_the_time_that_is_bounded(tmp_path: Path) -> None:
+    async def main() -> None:
+        guard = guard_of(tmp_path, there, outage_timeout_s=4.0)
+        for _ in range(3):
+            guard.tried(1, asks(3.0))
+            pausing = asyncio.ensure_future(guard.pause(asks(3.0), 3.0))
+            await asyncio.sleep(0)
+            assert waiting(str(tmp_path))
+            guard.tried(2, None)
+            assert not waiting(str(tmp_path))
+            await asyncio.sleep(0)
+            pausing.cancel()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("seconds", "fails"), [(0.01, False), (3600.0, True)])
+def test_where_no_server_is_waited_for_a_long_wait_fails_the_call(seconds: float, fails: bool, tmp_path: Path) -> None:
+    guard = guard_of(tmp_path, there, outage_timeout_s=0.0)
+    if fails:
+        with pytest.raises(CallError, match="asks to wait 3600 s"):
+            asyncio.run(guard.pause(asks(seconds), 600.0))
+    else:
+        asyncio.run(guard.pause(asks(seconds), seconds))
+    assert not asyncio.run(guard.is_away(asks(seconds)))
+
+
+@pytest.mark.parametrize("error", [asks(3600), REFUSED])
+def test_a_call_that_waits_is_stopped_with_the_run(error: CallError, tmp_path: Path) -> None:
+    async def main() -> None:
+        guard = guard_of(tmp_path, there)
+        pausing = asyncio.ensure_future(guard.pause(error, 600.0))
+        await asyncio.sleep(0.05)
+        guard.end()
+        with pytest.raises(RunStopped):
+            await asyncio.wait_for(pausing, 5)
+
+    asyncio.run(main())
+
+
+def test_a_server_that_asks_to_wait_at_the_start_is_waited_for(tmp_path: Path) -> None:
+    left = [asks(0.3), asks(0.3, unreachable=True)]
+
+    async def soon() -> str:
+        if left:
+            raise left.pop()
+        return "serves m"
+
+    asyncio.run(guard_of(tmp_path, soon).look())
+    assert not waiting(str(tmp_path))
+
+    async def never() -> str:
+        raise asks(0.3)
+
+    with pytest.raises(RunStopped, match="away for 1 s: rate_limited") as stopped:
+        asyncio.run(guard_of(tmp_path, never, outage_timeout_s=1.0).look())
+    assert stopped.value.resumable

@@ -215,7 +215,7 @@ def test_validate_lists_the_prompts_that_this_config_sends(
 
 
 def test_validate_says_who_checks_whom(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert validate(data, "--set", "roles.pointer=edges", "--set", "roles.segmenter=") == 0
+    assert validate(data, "--set", "roles.pointer=edges", "--set", "roles.segmenter=") == 2  # it cannot point
     notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note: ")]
     assert "note: detector and pointer are one model: it checks its own points (lineage.self_checked)" in notes
     assert "note: no segmenter: points are checked against the boxes of the detector" in notes

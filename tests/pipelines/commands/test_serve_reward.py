@@ -67,7 +67,7 @@ class Served:
         return self.process.returncode, said
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it(number: int, write: Any) -> None:
     found = write(argos(2))
     served = Served("--config", str(found.config), "--data", str(found.run))

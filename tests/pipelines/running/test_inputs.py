@@ -299,13 +299,14 @@ def test_a_folder_that_datasets_cannot_read(asked: Path) -> None:
 def test_a_folder_of_links_is_the_root_of_its_media(here: Path) -> None:
     """A snapshot from the hub: every name a link to a file named by its hash."""
     (here / "blobs").mkdir()
-    (here / "snapshot").mkdir()
+    revision = here / "snapshots/0123abc"
+    revision.mkdir(parents=True)
     for name, content in {"records.jsonl": b'{"id": "a"}\n', "a.png": b"png"}.items():
         (here / "blobs" / sha256_bytes(content)).write_bytes(content)
-        (here / "snapshot" / name).symlink_to(Path("../blobs") / sha256_bytes(content))
-    for name in ("snapshot", "snapshot/records.jsonl"):
+        (revision / name).symlink_to(Path("../../blobs") / sha256_bytes(content))
+    for name in ("snapshots/0123abc", "snapshots/0123abc/records.jsonl"):
         found = find_input(str(here / name))
-        assert found.media_root == str(here / "snapshot")
+        assert found.media_root == str(revision)
         store = MediaStore(found.media_root, str(here / "run"))
         assert store.open_bytes("input:a.png") == b"png"
         with pytest.raises(MediaNotAllowed):

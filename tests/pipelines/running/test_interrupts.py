@@ -1,4 +1,12 @@
-from pipelines.running.interrupts import is_interrupt
+"""What counts as being stopped, and the signals that stop."""
+
+import os
+import signal
+
+import pytest
+
+from pipelines.running import interrupts
+from pipelines.running.interrupts import STOP_SIGNALS, is_interrupt, stopped_like_an_interrupt
 
 
 def raised_for(first: BaseException, *, cause: bool) -> BaseException:
@@ -29,3 +37,40 @@ def test_a_chain_that_leads_back_into_itself() -> None:
 def test_other_errors_are_none() -> None:
     assert not is_interrupt(RuntimeError("KeyboardInterrupt"))
     assert not is_interrupt(raised_for(ValueError("bad"), cause=True))
+
+
+@pytest.mark.parametrize("number", STOP_SIGNALS)
+def test_a_signal_stops_like_an_interrupt(number: int) -> None:
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        with pytest.raises(KeyboardInterrupt), stopped_like_an_interrupt():
+            os.kill(os.getpid(), number)
+        assert signal.getsignal(number) is signal.SIG_DFL
+    finally:
+        signal.signal(number, before)
+
+
+@pytest.mark.parametrize("number", STOP_SIGNALS)
+def test_a_signal_with_another_meaning_keeps_it(number: int) -> None:
+    """As nohup gives one to SIGHUP."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with stopped_like_an_interrupt():
+            os.kill(os.getpid(), number)
+        assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+
+
+def test_a_signal_that_is_sent_twice_stops_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `timeout` and a terminal that closes send it; one that comes later ends what the first began."""
+    stop = interrupts._interrupting()
+    now_s = [100.0]
+    monkeypatch.setattr(interrupts.time, "monotonic", lambda: now_s[0])
+    with pytest.raises(KeyboardInterrupt):
+        stop(signal.SIGHUP, None)
+    now_s[0] += interrupts.SAME_STOP_S / 2
+    stop(signal.SIGTERM, None)
+    now_s[0] += interrupts.SAME_STOP_S
+    with pytest.raises(KeyboardInterrupt):
+        stop(signal.SIGTERM, None)

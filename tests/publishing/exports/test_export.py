@@ -253,7 +253,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert names(tmp_path / "disk/out") == [SUMMARY, "images", "sft.jsonl"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_stopped_command_leaves_nothing(
     number: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

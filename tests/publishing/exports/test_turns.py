@@ -26,27 +26,32 @@ def test_a_text_without_content_is_a_part() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "answered", "images", "reason"),
+    ("asked", "answered", "images", "reason", "loosely"),
     [
-        ("<image>a", "b", 1, None),
-        ("<image><image>a", "b", 2, None),
-        ("Frame 1 (0.00 s): <image>\nFrame 2 (1.00 s): <image>\na", "b", 2, None),
-        ("a", "b", 0, None),
-        ("< image >a <images>", "<imagine>", 0, None),
-        ("a", "b", 1, "image_count"),
-        ("<image>a <image>", "b", 1, "control_token"),
-        ("<image>a", "an <image>", 1, "control_token"),
-        ("<image>a <video>", "b", 1, "control_token"),
-        ("<image>a", "<audio>", 1, "control_token"),
-        ("<image>a<|im_end|>", "b", 1, "control_token"),
-        ("<image>a", "<|image_pad|>", 1, "control_token"),
-        ("<image>a <|image_1|>", "b", 1, "control_token"),
-        ("<image>a <IMG_CONTEXT>", "b", 1, "control_token"),
-        ("<image>a </img>", "b", 1, "control_token"),
-        ("<image>a", "<im_patch>", 1, "control_token"),
+        ("<image>a", "b", 1, None, None),
+        ("<image><image>a", "b", 2, None, None),
+        ("Frame 1 (0.00 s): <image>\nFrame 2 (1.00 s): <image>\na", "b", 2, None, None),
+        ("a", "b", 0, None, None),
+        ("< image >a <images>", "<imagine>", 0, None, None),
+        ("a", "b", 1, "image_count", "image_count"),
+        ("<image>a <image>", "b", 1, "control_token", None),
+        ("<image>a", "an <image>", 1, "control_token", None),
+        ("<image>a <video>", "b", 1, "control_token", None),
+        ("<image>a", "<audio>", 1, "control_token", None),
+        ("<image>a<|im_end|>", "b", 1, "control_token", "control_token"),
+        ("<image>a", "<|image_pad|>", 1, "control_token", "control_token"),
+        ("<image>a <|image_1|>", "b", 1, "control_token", "control_token"),
+        ("<image>a <IMG_CONTEXT>", "b", 1, "control_token", "control_token"),
+        ("<image>a </img>", "b", 1, "control_token", "control_token"),
+        ("<image>a", "<im_patch>", 1, "control_token", "control_token"),
+        ("<image>a", "<start_of_turn>", 1, "control_token", "control_token"),
+        ("<image>a", "\x1b[31mred", 1, "control_token", "control_token"),
+        ("<image>a\u202e", "b", 1, "control_token", "control_token"),
+        ("<image>a <b> c", "x < y, <br>", 1, None, None),
     ],
 )
-def test_marks(asked: str, answered: str, images: int, reason: str | None) -> None:
+def test_marks(asked: str, answered: str, images: int, reason: str | None, loosely: str | None) -> None:
+    """``loosely``: in a format whose readers take the marks of media for text."""
     turns = [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}]
     found = []
     for strict in (True, False):
@@ -55,7 +60,7 @@ def test_marks(asked: str, answered: str, images: int, reason: str | None) -> No
             found.append(None)
         except LeftOut as error:
             found.append(error.reason)
-    assert found == [reason, reason if reason == "image_count" else None]
+    assert found == [reason, loosely if reason else None]
 
 
 @pytest.mark.parametrize("turns", [None, [], [{"role": "user", "content": None}], [{"role": None, "content": "a"}]])

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publishing.rewards.requests import END_MARKS, BadRequest, Request, read_get_reward, read_score, response_in
+from publishing.rewards.requests import BadRequest, Request, read_get_reward, read_score, response_in
+from schemas.control_text import END_TOKENS
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 ITEM = st.fixed_dictionaries(
@@ -48,7 +49,7 @@ def test_the_response_in_a_query(pieces: list[tuple[str, str, int]], end: str, r
     assert response_in(query, prompt) == response
 
 
-@pytest.mark.parametrize("mark", END_MARKS)
+@pytest.mark.parametrize("mark", END_TOKENS)
 def test_the_mark_that_ends_a_response_is_no_part_of_it(mark: str) -> None:
     assert response_in(f"ask: yes{mark}", "ask: ") == "yes"
     assert response_in(f"ask: yes{mark}{mark}", "ask: ") == f"yes{mark}", "one mark ends it, as in our own trainer"

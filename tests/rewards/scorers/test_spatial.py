@@ -580,6 +580,14 @@ def test_without_a_segmenter_boxes_stand_for_masks(score, scripted) -> None:
     assert [role for role, _, _ in caller.asked] == ["detector"]
 
 
+def test_what_the_detector_calls_it_is_in_the_evidence(score, scripted) -> None:
+    caller = scripted(detector=['{"boxes": [{"label": "puppy", "box": [10, 10, 20, 30]}]}'])
+    verdict = score(caller, Point("dog", 15, 20), served=Served(frozenset({"detector"})))
+    assert verdict.value == 1.0
+    assert "no segmenter; the detector calls it 'puppy'" in verdict.reason
+    assert "calls it 'puppy'" in json.loads(verdict.evidence[0])["note"]
+
+
 def test_without_a_segmenter_a_pointer_does_not_stand_in(score, scripted) -> None:
     caller = scripted(detector=["no idea"])
     verdict = score(caller, Point("dog", 10, 29), served=Served(frozenset({"detector", "pointer"})))

@@ -70,7 +70,8 @@ def test_normalise_text(text: str, expected: str) -> None:
     ],
 )
 def test_named_options(predicted: str, choices: tuple[str, ...], indices: set[int]) -> None:
-    assert named_options(predicted, choices) == Named(frozenset(indices))
+    named = named_options(predicted, choices)
+    assert (named.indices, named.is_mention) == (frozenset(indices), False)
 
 
 def test_a_mention_is_marked() -> None:

@@ -1,0 +1,81 @@
+"""What a run that is stopped waits for before it ends: replies that are on their way, which are paid for."""
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+from inference.runtime import end_process, runtime
+from inference.settings import ModelsSettings
+from schemas.text import say
+
+LAST_REPLIES_S = 20.0
+"""How long they are waited for. Kubernetes and Slurm kill 30 s after they have sent SIGTERM."""
+SILENT_S = 1.0
+"""Workers that have nothing under way end sooner, and nobody has to hear of it."""
+CLOSE_S = 2.0
+STOP_FILE = "stop"
+LOOK_EVERY_S = 0.1
+
+
+def await_last_replies(models: ModelsSettings) -> None:
+    """Let this process send nothing more, and wait for what is on its way."""
+    if runtime().drain(models, 0.0):
+        _tell()
+        runtime().drain(models, LAST_REPLIES_S)
+
+
+def await_workers(folder: Path) -> None:
+    """As :func:`await_last_replies`, for the worker processes that have a :class:`LastReplies` in the folder."""
+    (folder / STOP_FILE).touch()
+    began_s, is_told = time.monotonic(), False
+    while any(_is_alive(path) for path in folder.glob("[0-9]*")):
+        waited_s = time.monotonic() - began_s
+        if waited_s > LAST_REPLIES_S + CLOSE_S:
+            return
+        if waited_s > SILENT_S and not is_told:
+            is_told = True
+            _tell()
+        time.sleep(LOOK_EVERY_S)
+
+
+def _tell() -> None:
+    with contextlib.suppress(OSError):  # a terminal that was closed, which is a reason to be stopped
+        say(
+            f"beam: stopping; waiting up to {LAST_REPLIES_S:.0f} s for replies that are on their way "
+            "(Ctrl-C ends at once)",
+            file=sys.stderr,
+        )
+
+
+def _is_alive(path: Path) -> bool:
+    """Whether the process that the file is named by runs."""
+    try:
+        os.kill(int(path.name), 0)
+    except ProcessLookupError:
+        return False
+    return path.exists()
+
+
+class LastReplies:
+    """In a worker: notes in the folder that this process has not ended yet, until its last replies have come."""
+
+    def __init__(self, folder: Path) -> None:
+        self._stop, self._mine = folder / STOP_FILE, folder / str(os.getpid())
+        self._ending: threading.Thread | None = None
+        with contextlib.suppress(FileNotFoundError):  # the command has ended already
+            self._mine.touch()
+
+    def look(self) -> None:
+        """Begin to wait for them where the run is stopped."""
+        if self._ending is None and self._stop.exists():
+            self._ending = threading.Thread(target=self._end, name="last replies", daemon=True)
+            self._ending.start()
+
+    def _end(self) -> None:
+        try:
+            end_process(LAST_REPLIES_S)
+        finally:
+            self._mine.unlink(missing_ok=True)

@@ -1,0 +1,87 @@
+"""Chinese and Japanese numerals in answers, as digits: 三个 is 3个, 一百二十 is 120, 2.5万 is 25000, 第二 is 2nd.
+
+A numeral counts only where it is one: it ends the text, or something that is counted follows it (三只猫). In other
+words (三角形, 一样) it stays as it is, and so does what may be one of two numbers (三四个: three or four).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from fractions import Fraction
+
+_DIGITS = "〇零一二三四五六七八九两兩壹贰叁肆伍陆柒捌玖貳參陸"
+_TENS = "十百千拾佰仟"
+_MYRIADS = "万萬亿億"
+_COUNTED = (
+    "个個只隻条條本人张張次元円圆圓块塊岁歲年月日号號头頭匹台辆輛朵棵件位名支枝杯瓶盒层層间間点點分秒米度倍つ枚回"
+)
+_NUMERAL = re.compile(
+    rf"(?P<ordinal>第)?(?:(?P<written>\d+(?:\.\d+)?)\s?(?P<scale>[{_MYRIADS}千]+)|(?P<numeral>[{_DIGITS}{_TENS}{_MYRIADS}]+))"
+    rf"(?=$|[^\w]|[{_COUNTED}]|の|点[{_DIGITS}])"
+    rf"(?:点(?P<decimals>[{_DIGITS}]+))?"
+)
+_SHARE = re.compile(rf"([{_DIGITS}{_TENS}{_MYRIADS}]+)分之([{_DIGITS}{_TENS}{_MYRIADS}]+)")
+
+
+def with_arabic_digits(text: str) -> str:
+    """Returns the text with its CJK numerals as digits; other text unchanged. Never raises; linear in ``len(text)``."""
+    if text.isascii():
+        return text
+    return _NUMERAL.sub(_as_digits, _SHARE.sub(_as_share, text))
+
+
+def value_of_numeral(numeral: str) -> int | None:
+    """Returns the value of a numeral: 一百二十, 两万五千, 二〇二一; None for what is not one number (三四)."""
+    if all(char in _DIGITS for char in numeral):
+        is_one = len(numeral) == 1 or len(numeral) == 4 or any(char in "〇零" for char in numeral)
+        return int("".join(str(_worth(char)) for char in numeral)) if is_one else None
+    total = section = digit = 0
+    smallest, is_digit = 10**9, False
+    for char in numeral:
+        worth = _worth(char)
+        if char in _DIGITS:
+            if is_digit and digit:
+                return None
+            digit, is_digit = worth, True
+        elif char in _TENS:
+            section += max(digit, 0 if is_digit else 1) * worth
+            digit, is_digit, smallest = 0, False, worth
+        else:
+            total = (total + max(section + digit, 1)) * worth if total < worth else total + (section + digit) * worth
+            section, digit, is_digit, smallest = 0, 0, False, worth
+    # 一百二 is 120: a last digit without a zero before it counts the next smaller unit.
+    if digit and smallest > 10 and numeral[-2] not in "零〇":
+        digit *= smallest // 10
+    return total + section + digit
+
+
+def _worth(char: str) -> int:
+    return 2 if char == "两" else int(unicodedata.numeric(char))
+
+
+def _as_digits(found: re.Match[str]) -> str:
+    part = found.groupdict()
+    if part["written"]:
+        value = Fraction(part["written"])
+        for char in part["scale"]:
+            value *= _worth(char)
+        return str(value.numerator) if value.denominator == 1 else found.group()
+    whole = value_of_numeral(part["numeral"])
+    if whole is None:
+        return found.group()
+    if part["decimals"]:
+        return f"{whole}.{''.join(str(_worth(char)) for char in part['decimals'])}"
+    return f"{whole}{_suffix(whole)}" if part["ordinal"] else str(whole)
+
+
+def _as_share(found: re.Match[str]) -> str:
+    """百分之二十 is 20 %, 三分之二 is 2/3."""
+    below, above = (value_of_numeral(text) for text in found.groups())
+    if below is None or above is None or not below:
+        return found.group()
+    return f"{above}%" if found.group(1) == "百" else f"{above}/{below}"
+
+
+def _suffix(number: int) -> str:
+    return {1: "st", 2: "nd", 3: "rd"}.get(0 if 10 < number % 100 < 20 else number % 10, "th")

@@ -1,0 +1,74 @@
+"""Numbers as they are dressed in answers: signs, superscripts, LaTeX, powers of ten, separators and short scales.
+
+:func:`undress` writes them plainly, before numbers and quantities are read.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+
+_SUPERSCRIPT = re.compile(r"([⁺⁻]?)([⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
+_SIGNS = str.maketrans(
+    dict.fromkeys("−‐‑‒–—﹣－", "-") | {"⁄": "/", "∕": "/", "”": '"', "“": '"'} | dict.fromkeys("’′´", "'")
+)
+SIGNED: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"\b(?:minus|negative)\s+(?=[$€£¥₹]?[.\d])", re.I), "-"),
+    (re.compile(r"^\s*([-+])\s+(?=[.\d])"), r"\1"),
+)
+_TIMES = r"(?:[x×*·⋅∙✕]|\\times|\\cdot)"
+_RAISED = r"(?:\^|\*\*)\s?[({]?\s?([-+]?\d{1,2})(?!\d)\s?[)}]?"
+_SHORT_SCALES = (
+    ("[kK]", "thousand"),
+    ("(?:[mM]|mn|mln)", "million"),
+    ("(?:[bB]|bn)", "billion"),
+    ("(?:T|tn)", "trillion"),
+)
+"""After an amount of money."""
+_ATTACHED_SCALES = (("[kK]", "thousand"), ("(?:M|mn|mln)", "million"), ("(?:B|bn)", "billion"), ("tn", "trillion"))
+"""After any number, without a blank and outside formulas; "5m" and "5 K" are rather metres and kelvins."""
+
+
+def _european(found: re.Match[str]) -> str:
+    """A number whose thousands are separated by points, and its decimals by a comma."""
+    return ".".join([found.group(1).replace(".", ""), *found.groups()[1:]])
+
+
+_DRESSING: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"(?<![\w.])(\d+) and a half\b", re.I), r"\1.5"),
+    (re.compile(r"\{,\}"), ","),
+    (re.compile(r"\\[,;:! ]"), ""),
+    (re.compile(r"\\(?:text|mathrm|mathbf|textbf|number|mbox)\s*\{([^{}]*)\}"), r"\1"),
+    (re.compile(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})"), "°"),
+    (re.compile(r"\\[dt]?frac\s*\{?\s*(\d{1,15})\s*\}?\s*\{\s*(\d{1,15})\s*\}"), r" \1/\2 "),
+    (re.compile(r"\\(?:left|right|displaystyle|textdollar|quad)(?![A-Za-z])"), ""),
+    (re.compile(r"\\([$%#&])"), r"\1"),
+    (re.compile(r"\\[()\[\]]"), " "),
+    (re.compile(r"(?<!\d)\*\*|\*\*(?![-\d({])"), " "),
+    *SIGNED,
+    (re.compile(rf"(\d)\s?{_TIMES}\s?10\s?{_RAISED}"), r"\1e\2"),
+    (re.compile(rf"(?<![\d.\w)^}}*×/+-])(?<![*×/+-]\s)10\s?{_RAISED}(?!\s?[*×/+-])"), r"1e\1"),
+    (re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d{1,2})(?![\d,.])"), _european),
+    (re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3}){2,12})(?![\d,.])"), _european),
+    (re.compile(r"(€\s?-?\d{1,3})\.(\d{3})(?![\d.,])"), r"\1\2"),
+    (re.compile(r"(?<![\d.,])(\d{1,3})\.(\d{3})(\s?(?:€|EUR|euros?)(?!\w))"), r"\1\2\3"),
+    *((re.compile(rf"([$€£¥₹]\s?-?\d[\d,.]*){short}\b(?![^$]*\$)"), rf"\1 {word}") for short, word in _SHORT_SCALES),
+    *(
+        (re.compile(rf"(?<![\w.,])(\d[\d,]*(?:\.\d+)?){short}(?![\w°]|\s*[-+*/^=(]\s*\w|[^$]*\$)"), rf"\1 {word}")
+        for short, word in _ATTACHED_SCALES
+    ),
+)
+
+
+def undress(text: str) -> str:
+    """Returns the text with signs, superscripts (as ``^n``), compatibility forms and LaTeX around digits made plain.
+
+    Units and currencies are kept. Linear for text within ``MAX_CHARS``.
+    """
+    text = _SUPERSCRIPT.sub(lambda found: "^" + unicodedata.normalize("NFKC", found.group()), text)
+    text = re.sub(r"([¼-¾⅐-⅞])", r" \1", text)
+    text = unicodedata.normalize("NFKC", text).translate(_SIGNS)
+    for pattern, replacement in _DRESSING:
+        text = pattern.sub(replacement, text)
+    return text

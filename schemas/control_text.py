@@ -1,0 +1,107 @@
+"""Text that is more than text: special tokens of models, and characters that control what shows them.
+
+A tokenizer makes of ``<|im_end|>`` in a text the token that ends a turn, and a loader takes ``<image>`` for the place
+of an image. A terminal obeys ESC, a bidirectional mark reorders what a reader sees, and U+FFFD is what is left of a
+character that was decoded wrongly. None of them may reach text that a model learns from. This is the one list of them:
+the form of a response (:mod:`rewards.form`), cleaning, exports, labels and quotations go by it.
+
+A token is listed with the family whose tokenizer has it: the special tokens of its ``tokenizer_config.json`` and what
+its chat template writes. ``{n}`` is a number. Of the tokens with bars (``<|…|>``) a pattern takes those of families
+that are not listed, too. What our own traces are written in is no control text: ``<think>``, ``<answer>``, ``<judge>``,
+``<points>`` and ``<box>``, which are tokens of some models (Qwen3, InternVL, MiniCPM-V); nor are tool calls
+(``<tool_call>``), whose marks are text of a trajectory.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+_CHATML = "<|endoftext|> <|im_start|> <|im_end|>"
+_GROUNDED = "<img> </img> <ref> </ref> <quad> </quad>"
+_FAMILIES = {
+    "loaders": """<image> </image> <image_{n}> <image{n}> <video> </video> <video_{n}> <video{n}> <audio> </audio>
+        <audio_{n}>""",
+    "qwen": f"""{_CHATML} {_GROUNDED} <|object_ref_start|> <|object_ref_end|> <|box_start|> <|box_end|> <|quad_start|>
+        <|quad_end|> <|vision_start|> <|vision_end|> <|vision_pad|> <|image_pad|> <|video_pad|> <|fim_prefix|>
+        <|fim_middle|> <|fim_suffix|> <|fim_pad|> <|repo_name|> <|file_sep|>""",
+    "gemma": """<pad> <bos> <eos> <unk> <mask> <2mass> [@BOS@] <unused{n}> <start_of_turn> <end_of_turn>
+        <start_of_image> <end_of_image> <image_soft_token> <start_of_audio> <end_of_audio> <audio_soft_token> <|turn>
+        <turn|> <|channel> <channel|> <|image> <image|>""",
+    "paligemma": "<loc{n}> <seg{n}>",
+    "llama": """<s> </s> <unk> [INST] [/INST] <<SYS>> <</SYS>> <|begin_of_text|> <|end_of_text|> <|start_header_id|>
+        <|end_header_id|> <|eot_id|> <|eom_id|> <|python_tag|> <|finetune_right_pad_id|> <|reserved_special_token_{n}|>
+        <|image|> <|header_start|> <|header_end|> <|eot|> <|image_start|> <|image_end|> <|patch|>""",
+    "llava": "<im_start> <im_end> <im_patch> <image_placeholder>",
+    "mistral": """<s> </s> <unk> <pad> <SPECIAL_{n}> [INST] [/INST] [IMG] [IMG_BREAK] [IMG_END] [TOOL_CALLS]
+        [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_RESULTS] [/TOOL_RESULTS] [TOOL_CONTENT] [SYSTEM_PROMPT]
+        [/SYSTEM_PROMPT] [BEGIN_AUDIO] [PREFIX] [MIDDLE] [SUFFIX]""",
+    "internvl": f"""{_CHATML} {_GROUNDED} <IMG_CONTEXT> <|action_start|> <|action_end|> <|interpreter|> <|plugin|> <s>
+        </s> <unk>""",
+    "glm": """<|endoftext|> [MASK] [gMASK] [sMASK] <sop> <eop> <|system|> <|user|> <|assistant|> <|observation|>
+        <|begin_of_image|> <|end_of_image|> <|begin_of_video|> <|end_of_video|> <|begin_of_audio|> <|end_of_audio|>
+        <|image|> <|video|> <|begin_of_box|> <|end_of_box|>""",
+    "molmo": f"""{_CHATML} <im_start> <im_end> <im_patch> <im_col> <im_low> <low_res_im_start> <frame_start> <frame_end>
+        <|image|> <|video|>""",
+    "moondream": "<|endoftext|> <|md_reserved_{n}|>",
+    "kimi": """[BOS] [EOS] [EOT] [UNK] [PAD] <|im_end|> <|im_user|> <|im_assistant|> <|im_system|> <|im_middle|>
+        <|media_start|> <|media_begin|> <|media_content|> <|media_pad|> <|media_end|> [start_header_id] [end_header_id]
+        ◁think▷ ◁/think▷""",
+    "deepseek": """<｜begin▁of▁sentence｜> <｜end▁of▁sentence｜> <｜▁pad▁｜> <｜User｜> <｜Assistant｜> <|User|>
+        <|Assistant|> <|ref|> <|/ref|> <|det|> <|/det|> <|grounding|> <image_placeholder>""",
+    "phi": """<|endoftext|> <|system|> <|user|> <|assistant|> <|end|> <|image_{n}|> <|audio_{n}|> <|placeholder{n}|>
+        <|im_sep|> <|endofprompt|>""",
+    "minicpm": f"{_CHATML} {_GROUNDED} <image> </image> <image_id> </image_id> <slice> </slice> <unk>",
+    "t5": "<extra_id_{n}>",
+}
+FAMILY_TOKENS: Mapping[str, tuple[str, ...]] = {family: tuple(tokens.split()) for family, tokens in _FAMILIES.items()}
+"""Special tokens by the family that they come from; "loaders" are the marks at which training code splits a text for
+its media. A number may have a blank before it (``<image 1>``)."""
+_ENDS = """<|im_end|> <|endoftext|> <|end_of_text|> <|eot_id|> <|eot|> <|end|> <|user|> <end_of_turn> <turn|> </s> <eos>
+    [EOS] <｜end▁of▁sentence｜>"""
+END_TOKENS = tuple(_ENDS.split())
+"""The tokens that end a response."""
+
+
+def _pattern(tokens: Iterable[str]) -> str:
+    """What finds them, the longest first."""
+    ordered = sorted(set(tokens), key=lambda token: (-len(token), token))
+    return "|".join(re.escape(token).replace(r"\{n\}", r"\s?\d{1,4}") for token in ordered)
+
+
+_BARRED = r"<[|｜]/?[A-Za-z_▁][\w▁/.:-]{1,63}[|｜]>"
+TOKEN = re.compile(rf"{_BARRED}|{_pattern(token for tokens in FAMILY_TOKENS.values() for token in tokens)}")
+"""A special token. ``<|x|>`` (a norm) and ``<|>`` (an operator) are none; ``<b>`` and other HTML is none, but for the
+few elements that are spelt as a token is: ``<s>``, ``<img>``, ``<mask>``, ``<video>``, ``<audio>``, ``<image>``."""
+DAMAGE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufff9-\ufffd\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]")
+"""A control character but tab and line end, half a character, none at all, or one that was decoded wrongly (U+FFFD):
+the text is not what it was."""
+_HIDDEN = (
+    "[\u061c\u200e\u200f\u202a-\u202e\u2060\u2066-\u206f\ufeff]"  # bidirectional marks, joiners of words, byte order
+    "|(?<![\u0e00-\u109f\u1780-\u17ff])\u200b"  # no blank, but in Thai, Lao, Burmese and Khmer, where it parts words
+    "|(?<![\U0001f3f4\U000e0020-\U000e007f])[\U000e0000-\U000e007f]+"  # tags, but behind a flag
+)
+HIDDEN = re.compile(_HIDDEN)
+"""A character that nobody sees and that changes how others are shown or read. Joiners in words and emoji are none."""
+_CONTROL = re.compile(f"{TOKEN.pattern}|{DAMAGE.pattern}|{_HIDDEN}")
+
+
+def find_control(text: str) -> str | None:
+    """Returns the first special token of a text, or the first control character as ``U+001B``; None without any."""
+    found = _CONTROL.search(text)
+    if found is None:
+        return None
+    return found.group() if len(found.group()) > 1 and found.group()[0] in "<[◁" else f"U+{ord(found.group()[0]):04X}"
+
+
+def without_hidden(text: str) -> str:
+    """Returns the text without the characters of :data:`HIDDEN`."""
+    before = None
+    while before != text:  # a character may be hidden only once another is gone
+        before, text = text, HIDDEN.sub("", text)
+    return text
+
+
+def without_end(text: str) -> str:
+    """Returns a response without the token that ends it, which some servers leave in its text, and without the blanks
+    around that."""
+    bare = text.rstrip()
+    return next((bare[: -len(token)].rstrip() for token in END_TOKENS if bare.endswith(token)), text)
