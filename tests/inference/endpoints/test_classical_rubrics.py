@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from inference.grounding import json_object
 from prompts.loader import load_prompt
 from schemas.messages import media_part
 
@@ -32,7 +31,7 @@ def judged(engine, medium):
             mark="0123456789abcdef",
             rubrics=json.dumps([{"id": name} for name in RUBRICS]),
         )
-        return tuple(each["score"] for each in json_object(engine("judge", prompt).text)["scores"])
+        return tuple(each["score"] for each in json.loads(engine("judge", prompt).text)["scores"])
 
     return score
 
@@ -82,5 +81,5 @@ def test_pictures_that_are_not_read_leave_only_rubrics_of_text(engine, medium) -
         mark="0123456789abcdef",
         rubrics=json.dumps([{"id": name} for name in RUBRICS]),
     )
-    found = [each["applicable"] for each in json_object(engine("judge", prompt).text)["scores"]]
+    found = [each["applicable"] for each in json.loads(engine("judge", prompt).text)["scores"]]
     assert found == [False, False, True, False]

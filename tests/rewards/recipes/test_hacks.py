@@ -115,7 +115,7 @@ def boxed(*boxes: tuple[str, Sequence[float]], think: str = "", answer: str = "2
     return f"<think>I find {tags}. {think}</think><answer>{answer}</answer>"
 
 
-GOLD = (Box("yellow square", *map(float, FIRST)), Box("yellow square", *map(float, SECOND)))
+GOLD = tuple(Box("yellow square", x1, y1, x2, y2) for x1, y1, x2, y2 in (FIRST, SECOND))
 GRID = [("yellow square", (x, y, x + 30, y + 30)) for x in (20, 200) for y in (0, 20, 50)]
 GROUNDED = {
     "no box": "<think>I find two yellow squares.</think><answer>2</answer>",
