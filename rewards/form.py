@@ -46,10 +46,10 @@ BOXED_FORM = Form(boxes=True)
 TEXTUAL_FORM = Form()
 """Reasoning in words alone."""
 JUDGED_FORM = Form(reasoning=False, judged=True)
-"""A judgement, then reasoning in words alone, which is empty for a simple question (SAIL-RL's traces)."""
+"""A judgement, then reasoning in words alone, which is empty for a simple question (SAIL-RL)."""
 DIRECT_FORM = Form(points=True, boxes=True, reasoning=False)
-"""The sections alone, of which the reasoning may be empty (SAIL-RL's simple questions, CodeDance): what else a response
-holds earns nothing there."""
+"""The sections alone, of which the reasoning may be empty (CodeDance): what else a response holds earns nothing
+there."""
 FORMS = {POINTS: GROUNDED_FORM, JUDGE: JUDGED_FORM, BOXES: BOXED_FORM, TEXTUAL: TEXTUAL_FORM}
 """What a trace must look like that was asked for in a form, by the form's name."""
 
@@ -69,6 +69,7 @@ _EXPLAINS = re.compile(r"\b(?:because|since|therefore|hence|thus)\b|\w[.;!?]\s+\
 MAX_ANSWERS, MAX_LABELS = 16, 64
 """How many different answers a response may put forward in boxes, and how many labels it may point at."""
 _ANSWER = re.compile(r"<answer\s*>(.*)</answer\s*>", re.DOTALL | re.IGNORECASE)
+_THOUGHT_ENDS = re.compile(r"</think\s*>", re.IGNORECASE)
 _STATED = re.compile(r"\banswer\s*(?:is|must be|would be|[:=])\s*([^.;:\n]{1,80})", re.IGNORECASE)
 _BOX_MARKS = re.compile(r"</?boxed>|<\|(?:begin|end)_of_box\|>|\\+boxed|[${}*]")
 _GLM_BOX = re.compile(r"<\|(?:begin|end)_of_box\|>")
@@ -162,6 +163,9 @@ def _answers(text: str, response: Response, question: Question, form: Form) -> s
     """There is one answer, and whatever else is put forward as one agrees with it."""
     if answer_type_named(question.answer_type).is_boxes:
         return None
+    behind = _behind_the_thought(text) if form.judged else ""
+    if _EXPLAINS.search(behind.replace(response.answer or "", " ")) and not _EXPLAINS.search(question.answer):
+        return "more than the answer stands behind the think section"
     section = _ANSWER.search(text)
     boxed = all_boxed(section.group(1)) if section is not None else ()
     if section is not None and boxed and _beside_boxes(section.group(1), boxed):
@@ -174,8 +178,13 @@ def _answers(text: str, response: Response, question: Question, form: Form) -> s
     for stated in put_forward:
         if grade_answer(stated, question.answer, question.answer_type, question.choices).value == 0:
             return f"another answer is put forward: {stated!r:.60}"
-    said = contradiction(prose_of(response.think or ""), question)
+    said = contradiction(prose_of(response.think or ""), question) or contradiction(prose_of(behind), question)
     return None if said is None else f"the reasoning concludes otherwise: {said!r:.120}"
+
+
+def _behind_the_thought(text: str) -> str:
+    """What follows the think section, in whose place a judged response has its box."""
+    return text[max((end.end() for end in _THOUGHT_ENDS.finditer(text)), default=0) :]
 
 
 def _beside_boxes(section: str, boxed: Sequence[str]) -> str:

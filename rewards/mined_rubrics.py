@@ -10,7 +10,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
 from rewards.curriculum import CurriculumSettings
-from rewards.rubrics import EASY, RubricSettings
+from rewards.rubrics import RubricSettings, empty_stratum
 from schemas.intervals import CONFIDENCE, wilson
 from schemas.records import Call, Rubric
 
@@ -121,12 +121,7 @@ def missing_stratum(rubrics: Mapping[str, Any]) -> str:
 
     ``rubrics`` is the content of ``rubrics.json``.
     """
-    kept = {rubric["stratum"] for rubric in rubrics["rubrics"] if rubric["kept"]}
-    if len(kept) != 1:
-        return ""
-    if kept == {EASY}:
-        return "No hard rubric was kept: a curriculum (RuCL) stays with the easy ones, which have the whole weight."
-    return "No easy rubric was kept: the hard ones have the whole weight in a curriculum (RuCL) from the first step on."
+    return empty_stratum({rubric["stratum"] for rubric in rubrics["rubrics"] if rubric["kept"]})
 
 
 def _written(interval: Interval | None) -> Interval | None:

@@ -1,7 +1,7 @@
 """Rubrics (RuCL §3.2): judged with applicability apart from score, then filtered and stratified by the figures."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
@@ -135,3 +135,12 @@ def stratify(rubrics: tuple[Rubric, ...], settings: RubricSettings) -> tuple[Rub
         for rubric in rubrics
         if rubric.pass_rate is not None and rubric.applicability >= settings.min_applicability
     )
+
+
+def empty_stratum(strata: Collection[str]) -> str:
+    """Returns what a curriculum on rubrics of these strata lacks, in one sentence; "" with both, and with none."""
+    if len({*strata}) != 1:
+        return ""
+    if EASY in strata:
+        return "No hard rubric was kept: a curriculum (RuCL) stays with the easy ones, which have the whole weight."
+    return "No easy rubric was kept: the hard ones have the whole weight in a curriculum (RuCL) from the first step on."

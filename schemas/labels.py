@@ -45,6 +45,7 @@ EXCLUSIVE = tuple(
 """Attributes by kind, of which an object has one."""
 _ATTRIBUTES = frozenset[str]().union(*EXCLUSIVE)
 _TOKEN = re.compile(TOKEN.pattern, re.IGNORECASE)
+_LISTS = re.compile(r"[,;/|、，]|\b(?:and|or)\b")
 
 
 def singular(word: str) -> str:
@@ -144,6 +145,31 @@ def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> b
         if noun in words or (own and own <= words) or (words & _GENERAL and (not own or own & words)):
             return True
     return False
+
+
+def names_alike(label: str, other: str) -> bool | None:
+    """Returns whether a label can name the object that the other one names, as far as words tell; None where they do
+    not.
+
+    It can where both have the same noun, where it has no word that the other lacks, or only further attributes, and no
+    attribute of one contradicts the other's. A blank label, and one that names an object in general ("item"),
+    contradicts nothing. What names no object (:func:`label_fault`) names none that is named otherwise. Words of
+    different nouns may be synonyms, and a label with several nouns or attributes of one kind may say too much: None.
+    """
+    label, other = plain_label(label), plain_label(other)
+    if label == other or not label or not other:
+        return True
+    if label_fault(label) is not None or label_fault(other) is not None:
+        return False
+    own, others = (frozenset(words_of(each)) - _GENERAL for each in (label, other))
+    if not own or not others:
+        return True
+    if _excludes(others & _ATTRIBUTES, own):
+        return False
+    if _LISTS.search(label) or any(len(own & kind) > 1 for kind in EXCLUSIVE):
+        return None
+    is_alike = own <= others or _noun(label) == _noun(other) or (others <= own and own - others <= _ATTRIBUTES)
+    return True if is_alike else None
 
 
 def _contradicts(text: str, noun: str, own: frozenset[str]) -> bool:

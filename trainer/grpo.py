@@ -32,7 +32,7 @@ from trainer.model import VisionLanguageModel, load_model
 from trainer.optimiser import NotFinite, Optimiser
 from trainer.plan import Part, parts_of, read_plan, said_of
 from trainer.policy import Scores, score
-from trainer.reward import Reward, Scored, check_judge, check_recipe, reads_text
+from trainer.reward import Reward, Scored, check_judge, check_recipe, note_strata, reads_text
 from trainer.rollouts import make_sampler
 from trainer.sample import Sample
 from trainer.sampling import Rollout, Sampler
@@ -133,7 +133,7 @@ def _parts(settings: TrainerSettings, data: Path, shards: Shards) -> tuple[Part,
     most = max(map(len, shards.streams), default=1)
     if most > settings.grpo.prompts_per_step:
         raise ConfigError(f"grpo.prompts_per_step must be at least {most}: a row is asked in {most} streams")
-    told = [check_judge(settings.reward, shards), *notes]
+    told = [check_judge(settings.reward, shards), note_strata(settings.reward, shards), *notes]
     if detected := shards.count_detected():
         told.append(f"{counted(detected, 'row')} of {len(shards)} with a detector's boxes for gold ones")
     for note in filter(None, told):

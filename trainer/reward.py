@@ -13,6 +13,7 @@ import asyncio
 import hashlib
 import itertools
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from inference.settings import ModelsSettings
 from rewards.case import Case, case_of
 from rewards.locating import ObjectMasks, served_by
 from rewards.recipes.base import Earned, Judged, Memory
+from rewards.rubrics import empty_stratum
 from schemas.config import ConfigError
 from schemas.records import FrameRef, MediaRef, Question, Verdict
 from schemas.responses.response import MAX_RESPONSE_CHARS
@@ -129,6 +131,18 @@ def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
     if found == len(shards):
         raise ConfigError(f"{said}, and no judge reads them: set reward.roles.judge to an endpoint that does")
     return f"{said} left out, for no judge reads them: set reward.roles.judge to an endpoint that does"
+
+
+def note_strata(settings: RewardSettings, shards: Shards) -> str | None:
+    """What to know of rows whose rubrics leave a stratum empty, where the recipe rewards by them; None without any."""
+    if "rubrics" not in settings.make_recipe().needs:
+        return None
+    single = Counter(strata for strata in shards.strata if len(strata) == 1)
+    if not single:
+        return None
+    [(strata, found)] = single.most_common(1)
+    whose = "" if found == len(shards) else f"{found} of {counted(len(shards), 'row')}: "
+    return f"{whose}{empty_stratum(strata)}"
 
 
 class Reward:

@@ -135,6 +135,13 @@ class Shards:
         """How many rows have a detector's boxes for gold ones."""
         return sum(source == "detector" for source in self._rows[BOXES_SOURCE]) if self._has(BOXES_SOURCE) else 0
 
+    @property
+    def strata(self) -> list[frozenset[str]]:
+        """The strata of each row's rubrics; none for a row without rubrics."""
+        if not self._has("rubrics"):
+            return [frozenset()] * len(self)
+        return [frozenset(rubric["stratum"] for rubric in rubrics or ()) for rubrics in self._rows["rubrics"]]
+
     def _has(self, column: str) -> bool:
         return column in self._rows.column_names
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from inference.endpoints import classical_dual_stream, classical_judged
 from inference.endpoints.classical_crop_and_answer import answer_with_crops, attempt_with_boxes, is_one_image
-from inference.endpoints.classical_judge import candidate_rubrics, judge_answer, judge_reasoning, judge_rubrics
+from inference.endpoints.classical_judge import judge_answer, judge_label, judge_reasoning
+from inference.endpoints.classical_rubrics import candidate_rubrics, judge_rubrics
 from inference.endpoints.classical_sight import (
     Scene,
     attempt,
@@ -34,7 +35,7 @@ from prompts.loader import RenderedPrompt
 from vision.media import MediaStore
 from vision.recent import Recent
 
-ENGINE_REVISION = "4"
+ENGINE_REVISION = "5"
 _SCENES_KEPT = 256
 
 Handler = Callable[[RenderedPrompt, Scene, np.random.Generator, float], str]
@@ -49,6 +50,7 @@ HANDLERS: dict[str, dict[str, Handler]] = {
         "attempt_with_boxes": attempt_with_boxes,
         "answer_with_crops": answer_with_crops,
         "judge_answer": judge_answer,
+        "judge_label": judge_label,
         "judge_reasoning": judge_reasoning,
         "rubric_candidates": candidate_rubrics,
         "rubric_judge": judge_rubrics,

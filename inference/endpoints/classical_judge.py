@@ -1,55 +1,20 @@
-"""The embedded engine as judge: only what arithmetic on text and pixels can decide; the rest is not applicable.
-
-Its rubrics are the foundational ones that RuCL's Table 1 names as presence, target, answer type and conclusion, and
-grounding and the form of the response; coherence of the steps is proposed too, and declared not applicable, since the
-engine cannot judge it.
-"""
+"""The embedded engine as judge: only what arithmetic on text and pixels can decide; the rest is not applicable."""
 
 import json
 
 import numpy as np
 
-from inference.endpoints.classical_sight import CANNOT_READ, Scene, question_of, read_scene
+from inference.endpoints.classical_sight import CANNOT_READ, Scene, question_of
 from inference.errors import CallError, Failure
 from prompts.loader import RenderedPrompt
 from schemas.answers.numerals import read_numerals
 from schemas.answers.polarity import polarity
-from schemas.geometry import Point
+from schemas.labels import plain_label
 from schemas.records import Question
 from schemas.responses.conclusions import conclusions
-from schemas.responses.response import Response, parse_response
-from vision.classical.labels import read_label
-from vision.classical.query import CountQuery, nouns_of
-
-RUBRICS = (
-    (
-        "presence",
-        "Everything that is pointed at is in the picture.",
-        "1 when each label names a visible object, else 0.",
-    ),
-    ("target", "The points are on the kind of thing asked about.", "1 when each label fits the question, else 0."),
-    (
-        "answer_type",
-        "The final answer has the form that the question asks for.",
-        "1 when a number where a number is asked for, and yes or no likewise, else 0.",
-    ),
-    (
-        "one_final_part",
-        "Reasoning and final part stand apart in the form that was asked for.",
-        "1 when there is one final part behind the reasoning and nothing after it, else 0.",
-    ),
-    (
-        "conclusion",
-        "The final answer agrees with the things pointed at.",
-        "1 when a count equals the number of points, else 0.",
-    ),
-    ("grounding", "Each point lies on the object that it names.", "1 when all points do, else 0."),
-    (
-        "coherence",
-        "Each step follows from the one before.",
-        "1 when no step is missing or contradicts another, else 0.",
-    ),
-)
+from schemas.responses.response import parse_response
+from vision.classical.labels import COLOURS, KINDS, read_label
+from vision.classical.query import CountQuery
 
 
 def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
@@ -59,17 +24,22 @@ def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generato
     return json.dumps({"reason": "the candidate abstains", "same": False})
 
 
+def answered(question: str, predicted: str) -> Question:
+    """The question with the response's own answer for the gold one, of the type that its words have."""
+    number, side = read_numerals(predicted).single, polarity(predicted)
+    kind, plain = ("bool", "yes" if side else "no") if side is not None else ("text", predicted)
+    kind = "numeric" if side is None and number is not None else kind
+    return Question("", "", "", (), question, plain, kind)
+
+
 def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """For a counting question, whether the answer is the number of places pointed at or boxed, unless there are none
     and the reasoning concludes in words; else whether it says in so many words that it is the answer; otherwise it
     cannot judge.
     """
     reasoning, predicted = prompt.variable("reasoning"), prompt.variable("predicted")
-    number, side = read_numerals(predicted).single, polarity(predicted)
-    kind, plain = ("bool", "yes" if side else "no") if side is not None else ("text", predicted)
-    kind = "numeric" if side is None and number is not None else kind
-    asked = Question("", "", "", (), prompt.variable("question"), plain, kind)
-    stated, response = conclusions(reasoning, asked), parse_response(reasoning)
+    number, response = read_numerals(predicted).single, parse_response(reasoning)
+    stated = conclusions(reasoning, answered(prompt.variable("question"), predicted))
     places = {(point.x, point.y) for point in response.points} | {box.centre for box in response.boxes}
     if isinstance(question_of(prompt), CountQuery) and number is not None and (places or not stated):
         supports = "yes" if number.value == len(places) else "no"
@@ -80,80 +50,15 @@ def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gener
     return json.dumps({"reason": f"the reasoning says: {stated[-1].said}", "supports": supports})
 
 
-def candidate_rubrics(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """The engine's own rubrics."""
-    limit = int(prompt.variable("max_rubrics"))
-    rows = [{"id": name, "description": text, "criteria": criteria} for name, text, criteria in RUBRICS[:limit]]
-    return json.dumps({"rubrics": rows})
-
-
-def judge_rubrics(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Applicability and score of each rubric that was asked about; unknown ones are not applicable."""
-    response = parse_response(prompt.variable("attempt"))
-    scores = []
-    for rubric in json.loads(prompt.variable("rubrics")):
-        value = _score(rubric["id"], prompt, scene, response)
-        scores.append(
-            {
-                "id": rubric["id"],
-                "applicable": value is not None,
-                "rationale": "beyond this engine" if value is None else "by arithmetic on points and pixels",
-                "score": None if value is None else int(value),
-            }
-        )
-    return json.dumps({"scores": scores})
-
-
-def _score(rubric: str, prompt: RenderedPrompt, scene: Scene, response: Response) -> bool | None:
-    """Whether the rubric is met; None when it does not apply or this engine cannot tell."""
-    if rubric == "one_final_part":
-        return response.has_format
-    if rubric == "answer_type":
-        return _has_kind(response.answer, prompt.variable("answer"))
-    query = question_of(prompt)
-    if query is None or scene.shapes is None:
-        return None
-    reads = response.answer is not None and response.answer != CANNOT_READ
-    match rubric:
-        case "presence" | "target" | "grounding" if not response.points:
-            return False  # what points at nothing leaves out what these look at
-        case "presence":
-            return all(_on_object(point, scene, anywhere=True) for point in response.points)
-        case "grounding":
-            return all(_on_object(point, scene, anywhere=False) for point in response.points)
-        case "target":
-            reading = read_scene(prompt, scene, scene.shapes)
-            wanted = {shape.label for shape in reading.evidence} if reading else set()
-            return all(_fits(point.label, prompt) or point.label in wanted for point in response.points)
-        case "conclusion":
-            if not isinstance(query, CountQuery):
-                return None
-            return reads and response.answer == str(len(set(response.points)))
-    return None
-
-
-def _has_kind(answer: str | None, gold: str) -> bool | None:
-    """Whether an answer is a number or a yes or no, as the gold one is; None where the gold one is neither."""
-    said = "" if answer is None else answer
-    if read_numerals(gold).single is not None:
-        return read_numerals(said).single is not None
-    return None if polarity(gold) is None else polarity(said) is not None
-
-
-def _fits(label: str, prompt: RenderedPrompt) -> bool:
-    query, noun = question_of(prompt), read_label(label)
-    if query is None or noun is None:
-        return False
-    colours, kinds = noun.colours or ("",), noun.kinds or ("",)
-    return any(asked.allows(colours[0], kinds[0]) for asked in nouns_of(query))
-
-
-def _on_object(point: Point, scene: Scene, anywhere: bool) -> bool:
-    """Whether an object of the point's label is in the image, and, unless ``anywhere``, under the point."""
-    noun = read_label(point.label)
-    for shape in scene.shapes or ():
-        x1, y1, x2, y2 = shape.box_px
-        under = anywhere or (x1 <= point.x < x2 and y1 <= point.y < y2)
-        if noun is not None and noun.matches(shape) and under:
-            return True
-    return False
+def judge_label(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """Whether some object bears both names, and the label no two colours. Raises CallError for words that the engine
+    does not know.
+    """
+    label, gold = prompt.variable("label"), prompt.variable("gold")
+    one, other = read_label(plain_label(label)), read_label(plain_label(gold))
+    if one is None or other is None:
+        unknown = label if one is None else gold
+        raise CallError(Failure.UNKNOWN_LABEL, f"the embedded engine does not know {unknown!r:.60}")
+    both = any(one.allows(colour, kind) and other.allows(colour, kind) for colour in COLOURS for kind in KINDS)
+    same = both and len(one.colours) < 2  # what names several colours names one of them for each object
+    return json.dumps({"reason": "by its own words for colours and shapes", "same": same})

@@ -12,13 +12,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from inference.endpoints.classical_judge import answered
 from inference.endpoints.classical_sight import CANNOT_READ, Scene, question_of, read_scene
 from inference.errors import CallError, Failure
 from prompts.loader import RenderedPrompt
 from schemas.answers.grading import grade_answer
-from schemas.answers.numerals import read_numerals
 from schemas.answers.polarity import polarity
-from schemas.records import Question
 from schemas.responses.conclusions import conclusions
 from vision.classical.answer import Reading, answer, relevant_labels
 from vision.classical.labels import read_label
@@ -177,12 +176,7 @@ def judge_grounding(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Genera
 def judge_think_consistency(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """Whether the answer is what the reasoning says that it concludes. Raises CallError where it says nothing so."""
     predicted = prompt.variable("predicted")
-    number, side = read_numerals(predicted).single, polarity(predicted)
-    kind, plain = ("bool", "yes" if side else "no") if side is not None else ("text", predicted)
-    kind = "numeric" if side is None and number is not None else kind
-    stated = conclusions(
-        prompt.variable("reasoning"), Question("", "", "", (), prompt.variable("question"), plain, kind)
-    )
+    stated = conclusions(prompt.variable("reasoning"), answered(prompt.variable("question"), predicted))
     if not stated:
         raise _beyond("reasoning that states no conclusion")
     return json.dumps({"reason": f"it says: {stated[-1].said}", "supported": all(each.right for each in stated)})

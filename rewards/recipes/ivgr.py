@@ -18,7 +18,7 @@ from rewards.form import BOXED_FORM, TEXTUAL_FORM, Form
 from rewards.recipes.base import Earned, Judged, Memory, Recipe, Reference, verdict_of, verdicts_of
 from rewards.registry import scorers_named
 from rewards.scorer import Scorer
-from rewards.scorers import boxes, consistency, format, outcome
+from rewards.scorers import boxes, boxes_named, consistency, format, outcome
 from rewards.scorers.consistency import MIN_BOX_SCORE, consistency_scorer, is_reference
 from schemas.config import OneOf, settings
 from schemas.records import Question, Verdict
@@ -42,6 +42,9 @@ class IvgrSettings:
         float | None, "ask in both orders of the texts, and leave unscored what differs by more; left out: one order"
     ] = None
     boxes: Annotated[str, _BOX_FORM, "the form of the box reward"] = "bidirectional"
+    labels: Annotated[
+        bool, "a box under a name that its gold box cannot have is not on it; false: positions alone, as in Eq. 2"
+    ] = True
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class Ivgr(Recipe):
     A response of no known stream is unscored. Without gold boxes a question has no reference, and its textual
     responses no consistency reward (App. B); so it is for a question that is asked in words alone, which has no
     grounded responses and never had any.
+
+    Deviation, which ``settings.labels`` turns off: the labels of boxes count (:mod:`rewards.scorers.boxes_named`).
     """
 
     name: ClassVar[str] = "ivgr"
@@ -66,7 +71,8 @@ class Ivgr(Recipe):
     @property
     def runs(self) -> Sequence[Scorer]:
         """See :class:`rewards.recipes.base.Recipe`."""
-        return scorers_named(outcome.NAME, format.NAME, consistency.NAME)
+        named = (boxes_named.SCORER,) if self.settings.labels else ()
+        return (*scorers_named(outcome.NAME, format.NAME, consistency.NAME), *named)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """See :class:`rewards.recipes.base.Recipe`."""
@@ -78,7 +84,7 @@ class Ivgr(Recipe):
             [index for index, case in enumerate(cases) if case.context.stream == stream]
             for stream in (GROUNDED, TEXTUAL)
         )
-        for index, placed in zip(grounded, self._boxes([cases[index] for index in grounded]), strict=True):
+        for index, placed in zip(grounded, await self._boxes([cases[index] for index in grounded]), strict=True):
             earned[index] = self._of(grounded_stream, (*shared[index], placed))
         kept = memory.references.get(cases[0].question.id) if cases else None
         best = _better(kept, *(self._reference(cases[index].text, earned[index]) for index in grounded))
@@ -108,8 +114,10 @@ class Ivgr(Recipe):
     def _of(self, stream: Stream, verdicts: tuple[Verdict, ...]) -> Earned:
         return Earned(stream(verdicts, self.settings.weights), verdicts)
 
-    def _boxes(self, cases: Sequence[Case]) -> tuple[Verdict, ...]:
+    async def _boxes(self, cases: Sequence[Case]) -> tuple[Verdict, ...]:
         """Eq. 2 for responses to one question, all at once."""
+        if self.settings.labels:
+            return await boxes_named.score_named_group(cases, self.settings.boxes)
         gold = cases[0].question.gold_boxes or () if cases else ()
         return boxes.score_group([case.boxes for case in cases], gold, self.settings.boxes)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal
 
 from rewards.aggregate import AdditiveSettings, CascadeSettings, additive, cascading
-from rewards.case import Case
-from rewards.form import DIRECT_FORM
+from rewards.case import SIMPLE, Case
+from rewards.form import JUDGED_FORM
 from rewards.recipes.base import Earned, Memory, Recipe, verdict_of, verdicts_of
 from rewards.registry import scorers_named
 from rewards.scorer import Scorer
@@ -31,6 +31,12 @@ class SailRl(Recipe):
 
     In the cascading form the judge is not asked where the product is 0 already: not whether the choice to think was
     right where the answer is wrong, and not about the thinking where that choice was wrong.
+
+    R_format is 1 for a response of the form that the paper trains (§3.4): a judge section, a think section in words
+    alone, which is empty in a direct answer, and the answer in a box (:data:`rewards.form.JUDGED_FORM`). Deviation: the
+    paper compares what the judge section decides with the label, and not with what the response then does. A response
+    that rightly decides to answer a simple question directly and thinks all the same has an R_think of 0 here: saying
+    so must not pay without doing so.
     """
 
     name: ClassVar[str] = "sail_rl"
@@ -51,12 +57,14 @@ class SailRl(Recipe):
         return list(await asyncio.gather(*map(self._one, cases)))
 
     async def _one(self, case: Case) -> Earned:
-        case = replace(case, form=DIRECT_FORM)
+        case = replace(case, form=JUDGED_FORM)
         verdicts = await verdicts_of(scorers_named(outcome.NAME, format.NAME), case)
         case = replace(case, outcome=verdicts[0])
         for scorer in (judging.SCORER, thinking.SCORER):
             if self.settings.form == "cascading" and any(factor.value == 0 for factor in _factors(verdicts)):
                 verdicts += (Verdict(scorer.name, None, "the product is 0 without it"),)
+            elif scorer is thinking.SCORER and _thinks_after_all(case, verdicts[-1]):
+                verdicts += (Verdict(scorer.name, 0.0, "it decides to answer directly, and thinks all the same"),)
             else:
                 verdicts += (await verdict_of(scorer, case),)
         if self.settings.form == "additive":
@@ -67,3 +75,8 @@ class SailRl(Recipe):
 def _factors(verdicts: tuple[Verdict, ...]) -> list[Verdict]:
     """The factors of Eq. 1's product among them."""
     return [verdict for verdict in verdicts if verdict.name != format.NAME]
+
+
+def _thinks_after_all(case: Case, decision: Verdict) -> bool:
+    """Whether a response thinks that has decided, rightly, not to."""
+    return decision.value == 1 and case.context.complexity == SIMPLE and bool((case.response.think or "").strip())

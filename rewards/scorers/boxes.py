@@ -1,8 +1,9 @@
 """The box reward: do the predicted boxes lie on the gold boxes (iVGR §3.2, Eq. 2)?
 
 For every box the best IoU with any box of the other side is taken; the mean over the gold boxes is the recall, the
-mean over the predicted ones the precision. Labels are not compared: Eq. 2 speaks of positions only, and a response
-names its objects in its own words.
+mean over the predicted ones the precision. Labels are not compared: Eq. 2 speaks of positions only. A caller that does
+compare them (:mod:`rewards.scorers.boxes_named`) gives the ``names``: a box under a name that its gold box cannot have
+does not overlap it.
 
 Deviations from Eq. 2, which leaves these cases open or pays for more boxes there:
 
@@ -10,9 +11,10 @@ Deviations from Eq. 2, which leaves these cases open or pays for more boxes ther
 - boxes on different media never overlap; boxes without area, with corners in the wrong order or with coordinates that
   are not finite (or absurdly large) overlap nothing, and count as boxes;
 - edges are exclusive: a box from 10 to 20 is 10 pixels wide;
-- B is a set, and near-duplicates in it are one box: of predicted boxes with the same nearest gold box that overlap by
-  an IoU of :data:`SAME_BOX_IOU` or more, in one step or over others of them, the worst counts. Copies of a good box do
-  not hide bad ones, several tries at one object do not pay, and the order of writing does not matter;
+- B is a set, and near-duplicates in it are one box: of predicted boxes with the same nearest gold box that overlap each
+  other or all of them this gold box by an IoU of :data:`SAME_BOX_IOU` or more, in one step or over others of them, the
+  worst counts, in its place or by its name. Copies of a good box do not hide bad ones, several tries at one object do
+  not pay, and the order of writing does not matter;
 - more different boxes than :func:`max_boxes` score 0, whatever they hit.
 """
 
@@ -35,6 +37,10 @@ _MAX_AREA = 1e300  # so that no sum of two areas overflows
 
 Values = NDArray[np.float64]
 Place = tuple[int, float, float, float, float]
+Named = tuple[Place, str]
+"""A box as (place, label); of the same place under two labels there are two."""
+Names = Callable[[str, str], bool]
+"""Whether the label of a box can name what a gold box's label does."""
 
 
 def _bidirectional(recall: Values, precision: Values) -> Values:
@@ -65,27 +71,35 @@ def max_boxes(gold: Sequence[Box]) -> int:
     return max(MIN_BOXES_ALLOWED, BOXES_PER_GOLD * len(gold))
 
 
-def match_group(responses: Sequence[tuple[Box, ...]], gold: Sequence[Box]) -> tuple[Values, Values]:
+def match_group(
+    responses: Sequence[tuple[Box, ...]], gold: Sequence[Box], names: Names | None = None
+) -> tuple[Values, Values]:
     """Returns recall and precision of each response, both (G,) in [0, 1]: the two sums of iVGR Eq. 2.
 
-    Both are 0 for a response without boxes or with too many.
+    Both are 0 for a response without boxes or with too many. With ``names`` labels count, without they do not.
 
     Raises:
         ValueError: there is no gold box.
     """
     if not gold:
         raise ValueError("without gold boxes there is nothing to match")
-    limit, wanted = max_boxes(gold), _columns(_places(gold))
-    sets = map(_places, responses)
-    matched = [_match(places, wanted) if 0 < len(places) <= limit else (0.0, 0.0) for places in sets]
+    limit, wanted = max_boxes(gold), _named(gold, names is not None)
+    columns = _columns([place for place, _ in wanted])
+    matched = list[tuple[float, float]]()
+    for boxes in responses:
+        given = _named(boxes, names is not None)
+        is_read = 0 < len({place for place, _ in given}) <= limit
+        matched.append(_match(given, wanted, columns, names) if is_read else (0.0, 0.0))
     recall, precision = np.array(matched).reshape(-1, 2).T
     return recall, precision
 
 
 def score_group(
-    responses: Sequence[tuple[Box, ...]], gold: tuple[Box, ...], form: str = "bidirectional"
+    responses: Sequence[tuple[Box, ...]], gold: tuple[Box, ...], form: str = "bidirectional", names: Names | None = None
 ) -> tuple[Verdict, ...]:
     """Returns one verdict per response of a group, in their order; see the module for the degenerate cases.
+
+    With ``names`` labels count, without they do not.
 
     Raises:
         ValueError: ``form`` is not one of :data:`FORMS`.
@@ -94,7 +108,7 @@ def score_group(
         raise ValueError(f"unknown form {form!r} of the box reward; there are {', '.join(FORMS)}")
     if not gold:
         return (Verdict(NAME, None, "no gold boxes"),) * len(responses)
-    recall, precision = match_group(responses, gold)
+    recall, precision = match_group(responses, gold, names)
     scores = FORMS[form](recall, precision).tolist()
     limit, of = max_boxes(gold), f"{len(gold)} gold boxes ({form})"
     return tuple(
@@ -125,22 +139,38 @@ def _places(boxes: Iterable[Box]) -> set[Place]:
     return {(box.media_index, box.x1, box.y1, box.x2, box.y2) for box in boxes}
 
 
-def _match(predicted: set[Place], gold: Values) -> tuple[float, float]:
-    """Recall and precision of one response with boxes, on the columns of the gold boxes."""
-    columns = _columns(predicted)
-    overlap = _iou(columns, gold)
-    counted = overlap[_distinct(columns, overlap)]
+def _named(boxes: Iterable[Box], by_label: bool) -> list[Named]:
+    """The boxes as a set in a fixed order; without ``by_label`` labels do not tell them apart."""
+    named = {((box.media_index, box.x1, box.y1, box.x2, box.y2), box.label if by_label else "") for box in boxes}
+    return sorted(named)
+
+
+def _match(given: Sequence[Named], wanted: Sequence[Named], gold: Values, names: Names | None) -> tuple[float, float]:
+    """Recall and precision of one response with boxes; ``gold`` are the columns of those that are ``wanted``."""
+    columns = _columns([place for place, _ in given])
+    placed = _iou(columns, gold)
+    overlap = placed
+    if names is not None:
+        can = np.zeros(placed.shape, bool)
+        for n, g in np.argwhere(placed > 0).tolist():
+            can[n, g] = names(given[n][1], wanted[g][1])
+        overlap = placed * can
+    counted = overlap[_distinct(columns, placed, overlap)]
     return float(counted.max(axis=0).mean()), float(counted.max(axis=1).mean())
 
 
-def _distinct(columns: Values, overlap: Values) -> NDArray[np.intp]:
+def _distinct(columns: Values, placed: Values, overlap: Values) -> NDArray[np.intp]:
     """Which of the predicted boxes count: of near-duplicates, and of those linked by others, the worst.
 
-    ``overlap`` has the IoU of each with each gold box, (m, n). A box that lies nearer to another gold box is another
-    object's, however much the two overlap.
+    ``placed`` has the IoU of each with each gold box, (m, n), and ``overlap`` the same where names allow it, else 0. A
+    box that lies nearer to another gold box, by place and name, is another object's, however much the two overlap.
+    Boxes that all lie on their gold box are linked even where they overlap each other by less: else a better box among
+    them would link them, and lower the score.
     """
-    nearest, best, count = overlap.argmax(axis=1), overlap.max(axis=1), len(overlap)
-    linked = (_iou(columns, columns) >= SAME_BOX_IOU) & (nearest[:, None] == nearest) | np.eye(count, dtype=bool)
+    nearest, best, count = (placed + overlap).argmax(axis=1), overlap.max(axis=1), len(overlap)
+    on_it = placed[np.arange(count), nearest] >= SAME_BOX_IOU
+    near = (_iou(columns, columns) >= SAME_BOX_IOU) | (on_it[:, None] & on_it)
+    linked = near & (nearest[:, None] == nearest) | np.eye(count, dtype=bool)
     if np.count_nonzero(linked) == count:
         return np.arange(count)
     cluster, before = np.arange(count), None
@@ -150,12 +180,12 @@ def _distinct(columns: Values, overlap: Values) -> NDArray[np.intp]:
     return worst_first[np.unique(cluster[worst_first], return_index=True)[1]]
 
 
-def _columns(places: set[Place]) -> Values:
-    """The boxes in a fixed order as (6, n): the medium, x1, y1, x2, y2 and the area in square pixels.
+def _columns(places: Sequence[Place]) -> Values:
+    """The boxes in their order as (6, n): the medium, x1, y1, x2, y2 and the area in square pixels.
 
     What is no box is a point with area 1: its overlap with anything is 0, and no union is ever 0.
     """
-    columns = np.array([(*place, 0.0) for place in sorted(places)]).T.copy()
+    columns = np.array([(*place, 0.0) for place in places]).T.copy()
     with np.errstate(all="ignore"):
         width, height = np.maximum(columns[3:5] - columns[1:3], 0)
         areas = width * height

@@ -174,5 +174,7 @@ def test_the_embedded_engine_makes_rows_with_rubrics(tmp_path: Path, run_rucl: C
     ran.check_balance(120)
     rows = ran.rows("rl")
     assert len(rows) == 120
-    assert {rubric["id"] for rubric in rows[0]["rubrics"]} == {"answer_type", "one_final_part"}
+    strata = {rubric["id"]: rubric["stratum"] for rubric in rows[0]["rubrics"]}
+    assert {*strata} == {"presence", "target", "answer_type", "one_final_part", "conclusion", "grounding"}
+    assert {strata["grounding"], strata["one_final_part"]} == {"hard", "easy"}, "a curriculum has both"
     assert rows[0]["prompt"][0]["content"].count("points") == 0, "RuCL's responses need not point"

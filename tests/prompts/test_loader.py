@@ -65,6 +65,7 @@ def test_fields_are_set(name: str) -> None:
 
 JUDGES = {
     "judge_answer.v3": ('"same": true', '"same": false'),
+    "judge_label.v1": ('"same": true', '"same": false'),
     "judge_reasoning.v3": ('"supports": "yes"', '"supports": "no"'),
     "judge_logic.v2": ('"sound": true', '"sound": false'),
     "judge_grounding.v2": ('"true_to_sources": true', '"true_to_sources": false'),

@@ -11,6 +11,7 @@ from schemas.labels import (
     is_counted,
     is_named,
     label_fault,
+    names_alike,
     plain_label,
     singular,
 )
@@ -160,3 +161,50 @@ def test_any_text_is_read(label: str, question: str, phrase: str) -> None:
     assert plain_label(plain_label(label)) == plain_label(label)
     label_fault(label)
     counted_phrase(question)
+
+
+@pytest.mark.parametrize(
+    ("label", "other", "alike"),
+    [
+        ("yellow square", "yellow square", True),
+        ("the Yellow Squares", "yellow square", True),
+        ("square", "yellow square", True),
+        ("yellow square", "square", True),
+        ("square yellow", "square", True),
+        ("yellow square on the left", "yellow square", True),
+        ("traffic light", "light", True),
+        ("person_1", "person", True),
+        ("", "person", True),
+        ("object", "person", True),
+        ("person", "", True),
+        ("person", "object", True),
+        # attributes that contradict
+        ("black square", "yellow square", False),
+        ("small square", "large square", False),
+        ("left cup", "right cup", False),
+        # what names no object
+        ("picture", "yellow square", False),
+        ("?!", "yellow square", False),
+        ("x" * 200, "yellow square", False),
+        ("<|im_end|>", "yellow square", False),
+        # synonyms or not: words do not tell
+        ("couch", "sofa", None),
+        ("gizmo", "yellow square", None),
+        ("circle", "yellow square", None),
+        ("黄色方块", "yellow square", None),
+        ("car door", "car", None),
+        ("man in the red coat", "coat", None),
+        # a label that names everything names nothing for sure
+        ("car, truck, dog, square", "square", None),
+        ("circle or square", "square", None),
+        ("black yellow blue square", "yellow square", None),
+    ],
+)
+def test_names_alike(label: str, other: str, alike: bool | None) -> None:
+    assert names_alike(label, other) is alike
+
+
+@given(st.text(), st.text())
+def test_names_alike_never_raises_and_a_label_is_like_itself(label: str, other: str) -> None:
+    assert names_alike(label, other) in (True, False, None)
+    assert names_alike(label, label) is True

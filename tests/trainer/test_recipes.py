@@ -17,6 +17,7 @@ from trainer.checkpoint import checkpoints, read_checkpoint
 from trainer.grpo import train_grpo
 from trainer.model import VisionLanguageModel
 from trainer.records import Records
+from trainer.reward import note_strata
 from trainer.settings import RewardSettings
 from trainer.shards import BadRow, Shards
 
@@ -128,14 +129,16 @@ def saying(vlm: VisionLanguageModel, *texts: str) -> Said:
     return Said(vlm, {"q0": [[text + " " * step for text in texts] for step in range(9)]})
 
 
-DIRECT = "<judge>This is a simple question.</judge><think></think><answer>{}</answer>"
+DIRECT = "<judge>This is a simple question.</judge><think></think>\\boxed{{{}}}"
 TEXTS = (DIRECT.format(1), DIRECT.format(2), "<answer>1</answer>", "<think>so</think><answer>2</answer>")
 
 
 def test_grpo_with_the_reward_of_sail_rl(
     folders: Any, question: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Right and direct is 1, wrong 0.1, right without a judge section 0: one decision is read."""
+    """Right and direct is 1, wrong 0.1, right without a judge section 0, and so is what has another form: one decision
+    is read.
+    """
     monkeypatch.setattr(grpo, "make_sampler", lambda vlm, *_: saying(vlm, *TEXTS))
     data = question(complexity="simple")
     with judging((200, '{"reason": "it says so", "decision": "direct"}')) as judge:
@@ -144,8 +147,8 @@ def test_grpo_with_the_reward_of_sail_rl(
         train_grpo(settings, data, tmp_path / "out")
         assert len(judge.bodies) == 1
     (line,) = metrics_of(tmp_path / "out")
-    assert line["reward"] == pytest.approx((1.0 + 0.1 + 0.0 + 0.1) / 4)
-    assert (line["outcome"], line["judging"], line["thinking"], line["format"]) == (0.5, 0.5, 1.0, 0.75)
+    assert line["reward"] == pytest.approx((1.0 + 0.1 + 0.0 + 0.0) / 4)
+    assert (line["outcome"], line["judging"], line["thinking"], line["format"]) == (0.5, 0.5, 1.0, 0.5)
     assert "spatial" not in line
 
 
@@ -180,6 +183,26 @@ def test_grpo_keeps_where_the_curriculum_of_rucl_stands(
             later.rmdir()
         train_grpo(settings, data, tmp_path / "whole")
         assert [line["reward"] for line in metrics_of(tmp_path / "whole")] == pytest.approx(rewards)
+
+
+EASY, HARD = RUBRICS[:1], RUBRICS[1:]
+
+
+@pytest.mark.parametrize(
+    ("rows", "recipe", "said"),
+    [
+        ([RUBRICS], "rucl", None),
+        ([EASY, EASY], "rucl", "No hard rubric was kept"),
+        ([EASY, RUBRICS, EASY], "rucl", "2 of 3 rows: No hard rubric was kept"),
+        ([HARD], "rucl", "No easy rubric was kept"),
+        ([[]], "rucl", None),
+        ([EASY], "argos", None),
+    ],
+)
+def test_an_empty_stratum_is_told_of_at_the_start(rows: Any, recipe: str, said: str | None, shards: Any) -> None:
+    found = shards(*({"rubrics": rubrics} for rubrics in rows))
+    note = note_strata(RewardSettings(recipe=recipe, options={"ramp_steps": 4} if recipe == "rucl" else {}), found)
+    assert (note is None) if said is None else note is not None and note.startswith(said)
 
 
 def test_what_was_learned_stands_in_the_checkpoint(

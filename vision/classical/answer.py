@@ -46,7 +46,7 @@ def answer(
     among the choices.
     """
     seen = list(shapes)
-    walls = panels or ((0.0, 0.0, float(image_size[0]), float(image_size[1])),)
+    walls = walls_of(image_size, panels)
     match query:
         case CountQuery():
             reading = _count(query.noun, query.touch, seen, walls)
@@ -57,6 +57,11 @@ def answer(
         case AttributeQuery():
             reading = _attribute(query, seen)
     return None if reading is None else _as_choice(reading, query.choices)
+
+
+def walls_of(image_size: tuple[int, int], panels: tuple[Box, ...]) -> tuple[Box, ...]:
+    """The boxes whose walls can be touched: the panels, or without any the whole image."""
+    return panels or ((0.0, 0.0, float(image_size[0]), float(image_size[1])),)
 
 
 def relevant_labels(query: Query, shapes: Sequence[Shape]) -> tuple[str, ...]:
@@ -83,8 +88,8 @@ def _touching(touch: Touch | None) -> str:
     return f" {'not ' if touch.negated else ''}touching {where}"
 
 
-def _matching(noun: Noun, touch: Touch | None, shapes: list[Shape], walls: tuple[Box, ...]) -> tuple[Shape, ...] | None:
-    """The shapes of a noun that touch as asked; None when one lies in no box."""
+def matching(noun: Noun, touch: Touch | None, shapes: list[Shape], walls: tuple[Box, ...]) -> tuple[Shape, ...] | None:
+    """The shapes of a noun that touch as asked one of the `walls`; None when one lies in none of these boxes."""
     found = [shape for shape in shapes if noun.matches(shape)]
     if touch is None:
         return tuple(found)
@@ -93,7 +98,7 @@ def _matching(noun: Noun, touch: Touch | None, shapes: list[Shape], walls: tuple
 
 
 def _count(noun: Noun, touch: Touch | None, shapes: list[Shape], walls: tuple[Box, ...]) -> Reading | None:
-    found = _matching(noun, touch, shapes, walls)
+    found = matching(noun, touch, shapes, walls)
     if found is None:
         return None
     verb = "is" if len(found) == 1 else "are"
@@ -102,7 +107,7 @@ def _count(noun: Noun, touch: Touch | None, shapes: list[Shape], walls: tuple[Bo
 
 
 def _objects(query: ObjectStatement, shapes: list[Shape], walls: tuple[Box, ...]) -> Reading | None:
-    found = _matching(query.noun, query.touch, shapes, walls)
+    found = matching(query.noun, query.touch, shapes, walls)
     if found is None:
         return None
     holds = query.amount.holds(len(found), len(found))

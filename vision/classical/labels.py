@@ -68,6 +68,14 @@ class Noun:
         """Whether a shape of that colour and kind is one of these."""
         return (not self.colours or colour in self.colours) and (not self.kinds or kind in self.kinds)
 
+    def overlaps(self, other: "Noun") -> bool:
+        """Whether a shape could be one of both: "square" and "black or blue block"."""
+        return _share(self.colours, other.colours) and _share(self.kinds, other.kinds)
+
+    def covers(self, other: "Noun") -> bool:
+        """Whether all that the other picks out are of this noun too: "square" covers "black square"."""
+        return _holds(self.colours, other.colours) and _holds(self.kinds, other.kinds)
+
     @property
     def is_general(self) -> bool:
         """Whether the noun stands for whatever there is: "items", "blocks"."""
@@ -77,6 +85,14 @@ class Noun:
     def phrase(self) -> str:
         """The noun phrase in the singular: "blue or black circle"."""
         return f"{' or '.join(self.colours)} {self.word}".strip()
+
+
+def _share(own: tuple[str, ...], others: tuple[str, ...]) -> bool:
+    return not own or not others or not set(own).isdisjoint(others)
+
+
+def _holds(own: tuple[str, ...], others: tuple[str, ...]) -> bool:
+    return not own or (bool(others) and set(own) >= set(others))
 
 
 def singular(word: str) -> str:

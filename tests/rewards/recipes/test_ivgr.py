@@ -135,6 +135,42 @@ def test_weights_form_threshold_and_orders(run, group) -> None:
     assert (textual.reward, len(caller.asked)) == (pytest.approx(2.85), 2)
 
 
+NAMED = (Box("yellow square", 0, 0, 10, 10),)
+UNDER = '<think>here <box alt="{}">[0,0,10,10]</box></think><answer>2</answer>'
+
+
+@pytest.mark.parametrize(
+    ("label", "judge", "named", "asked"),
+    [
+        ("yellow square", None, 3.0, 0),
+        ("square", None, 3.0, 0),
+        ("picture", None, 2.0, 0),
+        ("blue square", None, 2.0, 0),
+        ("gizmo", False, 2.0, 1),
+        ("黄色方块", True, 3.0, 1),
+    ],
+)
+def test_labels_count_unless_the_settings_say_otherwise(run, group, label, judge, named, asked) -> None:
+    replies = () if judge is None else (json.dumps({"reason": "", "same": judge}),)
+    caller, cases = group(("grounded", UNDER.format(label)), judge=replies, gold=NAMED)
+    assert run(RECIPE.score(cases, Memory()))[0].reward == pytest.approx(named)
+    assert len(caller.asked) == asked
+    caller, cases = group(("grounded", UNDER.format(label)), gold=NAMED)
+    assert run(Ivgr(IvgrSettings(labels=False)).score(cases, Memory()))[0].reward == 3.0
+    assert caller.asked == []
+
+
+def test_a_judge_that_fails_on_a_label_leaves_the_response_unscored(run, group) -> None:
+    _, cases = group(("grounded", UNDER.format("gizmo")), ("grounded", UNDER.format("")), judge=("?",), gold=NAMED)
+    assert [earned.reward for earned in run(RECIPE.score(cases, Memory()))] == [None, 3.0]
+
+
+def test_what_it_asks_is_looked_at_before_training() -> None:
+    asked = {prompt for scorer in RECIPE.runs for asks in scorer.asks for prompt in asks.prompts}
+    plain = {prompt for each in Ivgr(IvgrSettings(labels=False)).runs for asks in each.asks for prompt in asks.prompts}
+    assert asked - plain == {"judge_label.v1"}
+
+
 def learned(run, group, memory: Memory, *texts: str, stream: str = "grounded") -> dict[str, Reference]:
     _, cases = group(*((stream, text) for text in texts))
     earned = run(RECIPE.score(cases, memory))

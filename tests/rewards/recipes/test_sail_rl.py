@@ -11,8 +11,8 @@ from rewards.recipes.sail_rl import SailRl, SailRlSettings
 from schemas.config import build
 
 JUDGED = Served(frozenset({"judge"}))
-THINKS = "<judge>Reasoning is needed.</judge><think>one, two</think><answer>{}</answer>"
-DIRECT = "<judge>This is a simple question.</judge><think></think><answer>{}</answer>"
+THINKS = "<judge>Reasoning is needed.</judge><think>one, two</think>\\boxed{{{}}}"
+DIRECT = "<judge>This is a simple question.</judge><think></think>\\boxed{{{}}}"
 PAPER, SUM = SailRl(SailRlSettings()), SailRl(SailRlSettings("additive"))
 FIELDS = ("sound", "true_to_sources", "supported")
 THINK, ANSWER_DIRECTLY = (json.dumps({"reason": "", "decision": decision}) for decision in ("think", "direct"))
@@ -32,15 +32,81 @@ CASES = [
     # the product is 0 whatever the rest is worth: the judge is not asked
     ("a wrong answer", THINKS.format(3), "complex", [], 0.1),
     ("a wrong direct answer", DIRECT.format(3), "simple", [], 0.1),
-    ("no judge section", "<think>so</think><answer>2</answer>", "complex", [], 0.1),
+    ("no judge section", "<think>so</think><answer>2</answer>", "complex", [], 0.0),
     # nor about the thinking
     ("thinking about a simple question", THINKS.format(2), "simple", [THINK], 0.1),
     ("a lucky guess", DIRECT.format(2), "complex", [ANSWER_DIRECTLY], 0.1),
     # 0.9 * 1 * 1 * 1 + 0.1: a right direct answer has no thinking to judge
     ("a right direct answer", DIRECT.format(2), "simple", [ANSWER_DIRECTLY], 1.0),
-    # it chose to think and did not
-    ("no thinking after all", "<judge>think</judge><answer>2</answer>", "complex", [THINK], 0.0),
-    ("bad form", THINKS.format(2) + " so 2", "complex", says(True, True, True), 0.9),
+    (
+        "a right direct answer, its thinking blank",
+        DIRECT.replace("<think>", "<think>\n\n").format(2),
+        "simple",
+        [ANSWER_DIRECTLY],
+        1.0,
+    ),
+    # it chose to think and did not: the form is as asked, the thinking is worth 0
+    ("no thinking after all", THINKS.replace("one, two", "").format(2), "complex", [THINK], 0.1),
+    # and the reverse
+    ("thinking after all", THINKS.format(2), "simple", [ANSWER_DIRECTLY], 0.1),
+    # R_format is 0, and the product pays
+    (
+        "an answer section",
+        THINKS.replace("\\boxed{{{}}}", "<answer>{}</answer>").format(2),
+        "complex",
+        says(True, True, True),
+        0.9,
+    ),
+    (
+        "a box in an answer section",
+        THINKS.replace("\\boxed{{{}}}", "<answer>\\boxed{{{}}}</answer>").format(2),
+        "complex",
+        says(True, True, True),
+        0.9,
+    ),
+    (
+        "a point",
+        THINKS.replace("one,", '<points x1="1" y1="1" alt="dog">dog</points>').format(2),
+        "complex",
+        says(True, True, True),
+        0.9,
+    ),
+    (
+        "a box",
+        THINKS.replace("one,", '<box alt="dog">[1,1,9,9]</box>').format(2),
+        "complex",
+        says(True, True, True),
+        0.9,
+    ),
+    (
+        "coordinates in words",
+        THINKS.replace("one,", "one at x = 120, y = 40,").format(2),
+        "complex",
+        says(True, True, True),
+        0.9,
+    ),
+    ("no think section", DIRECT.replace("<think></think>", "").format(2), "simple", [ANSWER_DIRECTLY], 0.9),
+    (
+        "the answer in the judge section",
+        DIRECT.replace("question.", "question, the answer is 2.").format(2),
+        "simple",
+        [ANSWER_DIRECTLY],
+        0.9,
+    ),
+    (
+        "reasoning behind the thought",
+        DIRECT.replace("\\boxed", "Two, since I see one and one. \\boxed").format(2),
+        "simple",
+        [ANSWER_DIRECTLY],
+        0.9,
+    ),
+    (
+        "another answer behind the thought",
+        DIRECT.replace("\\boxed", "The answer is 3. \\boxed").format(2),
+        "simple",
+        [ANSWER_DIRECTLY],
+        0.9,
+    ),
     # nobody knows whether it was right to think
     ("no label", THINKS.format(2), None, says(True, True, True)[1:], None),
     # what the judge failed on makes the product unknown
