@@ -54,7 +54,7 @@ def test_mistakes_are_user_errors(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("x", "answer", "spatial", "score"),
-    [(18, "3", 1.0, 1.0), (150, "3", 2 / 3, None), (18, "4", None, 0.0)],
+    [(18, "3", 1.0, 1.0), (150, "3", 5 / 9, None), (18, "4", None, 0.0)],
     ids=["right", "one point off its object", "wrong answer"],
 )
 def test_one_response(x: int, answer: str, spatial: float | None, score: float | None, squares: Path) -> None:

@@ -172,7 +172,7 @@ def test_a_detector_that_cannot_be_served_is_no_verdict(
     reward.close()
     [found] = score(qwen3, row_of(), said(BLUE, "3"), roles=roles)
     assert (found.reward, found.outcome) == (None, 1.0)
-    assert [verdict.name for verdict in found.verdicts if verdict.failed] == ["spatial", "counting"]
+    assert [verdict.name for verdict in found.verdicts if verdict.failed] == ["spatial"]
 
 
 def test_free_text_without_a_judge_is_unscored(qwen3: VisionLanguageModel, row_of: Any, score: Any) -> None:
