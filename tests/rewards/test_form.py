@@ -183,3 +183,10 @@ def test_a_response_that_is_too_long_is_not_read() -> None:
     long = fits.replace("I see", "I see,")
     assert fault(long) == "the response has 200,001 characters, and at most 200,000 are read"
     assert parse_response(long).answer is None
+
+
+@pytest.mark.parametrize("label", ["one red cup", "two red cups", "1st red cup"])
+def test_a_number_in_a_label_is_no_conclusion(label: str) -> None:
+    points = [f'<points x1="{x}" y1="2" alt="{label}">{label}</points>' for x in (1, 9)]
+    asked = Question("q", "", "", (), "How many red cups are there?", "2", "numeric")
+    assert fault(response(f"I find {points[0]} and {points[1]}. So there are 2."), question=asked) is None
