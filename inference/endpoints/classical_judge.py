@@ -9,6 +9,7 @@ import json
 
 import numpy as np
 
+from inference.endpoints.classical_prose import judged
 from inference.endpoints.classical_sight import CANNOT_READ, Scene, question_of, read_scene
 from inference.errors import CallError, Failure
 from prompts.loader import RenderedPrompt
@@ -18,7 +19,7 @@ from schemas.geometry import Point
 from schemas.records import Question
 from schemas.responses.conclusions import conclusions
 from schemas.responses.response import Response, parse_response
-from vision.classical.labels import read_label
+from vision.classical.names import read_name
 from vision.classical.query import CountQuery, nouns_of
 
 RUBRICS = (
@@ -60,24 +61,29 @@ def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generato
 
 
 def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """For a counting question, whether the answer is the number of places pointed at or boxed, unless there are none
-    and the reasoning concludes in words; else whether it says in so many words that it is the answer; otherwise it
-    cannot judge.
+    """Whether the reasoning's words go with what it points at and with the answer
+    (:mod:`inference.endpoints.classical_prose`); for a counting question also whether the answer is the number of
+    places pointed at or boxed, unless there are none and the reasoning concludes in words.
     """
     reasoning, predicted = prompt.variable("reasoning"), prompt.variable("predicted")
     number, side = read_numerals(predicted).single, polarity(predicted)
     kind, plain = ("bool", "yes" if side else "no") if side is not None else ("text", predicted)
     kind = "numeric" if side is None and number is not None else kind
     asked = Question("", "", "", (), prompt.variable("question"), plain, kind)
-    stated, response = conclusions(reasoning, asked), parse_response(reasoning)
+    response = parse_response(reasoning)
     places = {(point.x, point.y) for point in response.points} | {box.centre for box in response.boxes}
-    if isinstance(question_of(prompt), CountQuery) and number is not None and (places or not stated):
-        supports = "yes" if number.value == len(places) else "no"
-        return json.dumps({"reason": f"{len(places)} places for the answer {predicted}", "supports": supports})
-    if not stated:
-        return json.dumps({"reason": "no conclusion is stated", "supports": "cannot_judge"})
-    supports = "yes" if all(each.right for each in stated) else "no"
-    return json.dumps({"reason": f"the reasoning says: {stated[-1].said}", "supports": supports})
+    counts = isinstance(question_of(prompt), CountQuery) and number is not None
+    if counts and number is not None and number.value != len(places) and (places or not conclusions(reasoning, asked)):
+        return _supports(False, f"{len(places)} places for the answer {predicted}")
+    read = judged(reasoning, asked)
+    if counts and read.supports:
+        return _supports(True, f"{len(places)} places for the answer {predicted}")
+    return _supports(read.supports, read.reason)
+
+
+def _supports(value: bool | None, reason: str) -> str:
+    said = "cannot_judge" if value is None else "yes" if value else "no"
+    return json.dumps({"reason": reason[:200], "supports": said})
 
 
 def candidate_rubrics(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
@@ -141,19 +147,21 @@ def _has_kind(answer: str | None, gold: str) -> bool | None:
 
 
 def _fits(label: str, prompt: RenderedPrompt) -> bool:
-    query, noun = question_of(prompt), read_label(label)
-    if query is None or noun is None:
+    query, name = question_of(prompt), read_name(label)
+    if query is None or name is None:
         return False
+    noun = name.noun
     colours, kinds = noun.colours or ("",), noun.kinds or ("",)
     return any(asked.allows(colours[0], kinds[0]) for asked in nouns_of(query))
 
 
 def _on_object(point: Point, scene: Scene, anywhere: bool) -> bool:
     """Whether an object of the point's label is in the image, and, unless ``anywhere``, under the point."""
-    noun = read_label(point.label)
-    for shape in scene.shapes or ():
-        x1, y1, x2, y2 = shape.box_px
-        under = anywhere or (x1 <= point.x < x2 and y1 <= point.y < y2)
-        if noun is not None and noun.matches(shape) and under:
+    name, shapes = read_name(point.label), scene.shapes or []
+    if name is None:
+        return False
+    for index in name.among([shape.label for shape in shapes], [shape.box_px for shape in shapes], scene.panels):
+        x1, y1, x2, y2 = shapes[index].box_px
+        if anywhere or (x1 <= point.x < x2 and y1 <= point.y < y2):
             return True
     return False
