@@ -14,6 +14,7 @@ from schemas.answers.grading import grade_answer
 from schemas.answers.registry import answer_type_named
 from schemas.answers.wrapping import unled
 from schemas.control_text import find_control
+from schemas.labels import plain_label
 from schemas.question_text import BOXES, JUDGE, POINTS, TEXTUAL
 from schemas.records import Question
 from schemas.responses.boxed import all_boxed
@@ -178,7 +179,8 @@ def _answers(text: str, response: Response, question: Question, form: Form) -> s
     for stated in put_forward:
         if grade_answer(stated, question.answer, question.answer_type, question.choices).value == 0:
             return f"another answer is put forward: {stated!r:.60}"
-    said = contradiction(prose_of(response.think or ""), question) or contradiction(prose_of(behind), question)
+    thought = "".join(_prose(response.think or "", plain=True))
+    said = contradiction(thought, question) or contradiction(prose_of(behind), question)
     return None if said is None else f"the reasoning concludes otherwise: {said!r:.120}"
 
 
@@ -223,10 +225,12 @@ def prose_of(text: str) -> str:
     return "".join(_prose(text))
 
 
-def _prose(text: str) -> Iterator[str]:
+def _prose(text: str, plain: bool = False) -> Iterator[str]:
+    """The text in parts; ``plain`` labels have no number in front ("one cup"), which counts nothing in prose."""
     done = 0
     for tag in scan_tags(text):
         yield text[done : tag.start]
-        yield next((box.label for box in parse_boxes(text[tag.start : tag.end])), tag.label)
+        label = next((box.label for box in parse_boxes(text[tag.start : tag.end])), tag.label)
+        yield plain_label(label) if plain else label
         done = tag.end
     yield text[done:]

@@ -16,10 +16,14 @@ _ENDS = re.compile(
     "touching|inside|under|over|near|behind|between"
 )
 _LEADING = re.compile(
-    r"(?:(?:the|an?|all|these|those|this|that|each|every|some|one|another|other|first|second|third|fourth|fifth|last)\s+)+"
-    r"(?=\S)"
+    r"(?:(?:(?:one|all|both|some|each|any) of|the|an?|all|both|"
+    r"these|those|this|that|each|every|some|any|one|single|another|other|\d{1,2}(?:st|nd|rd|th)|"
+    r"first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|last)\s+)+(?=\S)"
 )
-_INSTANCE = re.compile(r"\s+#?\d{1,3}$")
+_HOW_MANY = re.compile(
+    r"(?:the\s+)?(?:\d{1,2}|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\s+(?=\S.*(?<!s)s$)"
+)
+_INSTANCE = re.compile(r"\s+(?:(?:#|no\.? ?|number |nr\.? ?)?\d{1,3}|\((?:#|no\.? ?)?\d{1,3}\))$")
 _SKIPPED = frozenset(
     {"the", "a", "an", "all", "these", "those", "this", "that", "different", "total", "or", "and", "of"}
 )
@@ -66,15 +70,17 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 def plain_label(label: str) -> str:
-    """Returns a label as it is looked for: in lower case, blanks made single, without quotes, articles and ordinals in
-    front, and without a full stop or the number of an instance behind.
+    """Returns a label as it is looked for: in lower case, blanks made single, without quotes, articles, ordinals and
+    (before a plural) numbers in front, and without a full stop or the number of an instance behind.
     """
     plain = unicodedata.normalize("NFKC", label).casefold()
     if not _TOKEN.search(plain):  # which has to stay one, to be told
         plain = plain.replace("_", " ").replace("-", " ")
     plain = " ".join(plain.split()).strip(" \"'“”‘’.,;:")
     label = _INSTANCE.sub("", plain) or plain
-    return label[lead.end() :] if (lead := _LEADING.match(label)) is not None else label
+    for lead in (_LEADING, _HOW_MANY, _LEADING):
+        label = label[found.end() :] if (found := lead.match(label)) is not None else label
+    return label
 
 
 def label_fault(label: str) -> str | None:

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 
+from inference.endpoints.classical_prose import judged
 from inference.endpoints.classical_sight import CANNOT_READ, Scene, question_of
 from inference.errors import CallError, Failure
 from prompts.loader import RenderedPrompt
@@ -33,21 +34,26 @@ def answered(question: str, predicted: str) -> Question:
 
 
 def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """For a counting question, whether the answer is the number of places pointed at or boxed, unless there are none
-    and the reasoning concludes in words; else whether it says in so many words that it is the answer; otherwise it
-    cannot judge.
+    """Whether the reasoning's words go with what it points at and with the answer
+    (:mod:`inference.endpoints.classical_prose`); for a counting question also whether the answer is the number of
+    places pointed at or boxed, unless there are none and the reasoning concludes in words.
     """
     reasoning, predicted = prompt.variable("reasoning"), prompt.variable("predicted")
+    asked = answered(prompt.variable("question"), predicted)
     number, response = read_numerals(predicted).single, parse_response(reasoning)
-    stated = conclusions(reasoning, answered(prompt.variable("question"), predicted))
     places = {(point.x, point.y) for point in response.points} | {box.centre for box in response.boxes}
-    if isinstance(question_of(prompt), CountQuery) and number is not None and (places or not stated):
-        supports = "yes" if number.value == len(places) else "no"
-        return json.dumps({"reason": f"{len(places)} places for the answer {predicted}", "supports": supports})
-    if not stated:
-        return json.dumps({"reason": "no conclusion is stated", "supports": "cannot_judge"})
-    supports = "yes" if all(each.right for each in stated) else "no"
-    return json.dumps({"reason": f"the reasoning says: {stated[-1].said}", "supports": supports})
+    counts = isinstance(question_of(prompt), CountQuery) and number is not None
+    if counts and number is not None and number.value != len(places) and (places or not conclusions(reasoning, asked)):
+        return _supports(False, f"{len(places)} places for the answer {predicted}")
+    read = judged(reasoning, asked)
+    if counts and read.supports:
+        return _supports(True, f"{len(places)} places for the answer {predicted}")
+    return _supports(read.supports, read.reason)
+
+
+def _supports(value: bool | None, reason: str) -> str:
+    said = "cannot_judge" if value is None else "yes" if value else "no"
+    return json.dumps({"reason": reason[:200], "supports": said})
 
 
 def judge_label(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:

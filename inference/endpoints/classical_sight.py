@@ -20,9 +20,9 @@ from schemas.responses.response import format_point
 from vision.classical.answer import Reading, answer, relevant_labels
 from vision.classical.by_colour import find_shapes
 from vision.classical.by_edges import Detection, detect_all
-from vision.classical.labels import read_label
 from vision.classical.language import read_question
 from vision.classical.layout import find_panels
+from vision.classical.names import read_name
 from vision.classical.query import Query
 from vision.classical.segment import segment
 from vision.classical.shapes import Box, Shape
@@ -123,10 +123,11 @@ def propose(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _st
 
 def point_at(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
     """A point on every object of the class asked for."""
-    noun, shapes = read_label(prompt.variable("entity")), scene.seen_as(rng, strength)
-    if noun is None or shapes is None:
+    name, shapes = read_name(prompt.variable("entity")), scene.seen_as(rng, strength)
+    if name is None or shapes is None:
         return "There are none."
-    found = [shape for shape in shapes if noun.matches(shape)]
+    named = name.among([shape.label for shape in shapes], [shape.box_px for shape in shapes], scene.panels)
+    found = [shapes[index] for index in named]
     points = (format_point(Point(prompt.variable("entity"), *shape.point_px)) for shape in found)
     return "\n".join(points) or "There are none."
 
@@ -156,11 +157,13 @@ def trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, streng
 
 def detect_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """The boxes of a class by outline fitting."""
-    noun = read_label(prompt.variable("label"))
-    if noun is None:
+    name = read_name(prompt.variable("label"))
+    if name is None:
         message = f"the embedded detector does not know {prompt.variable('label')!r}"
         raise CallError(Failure.UNKNOWN_LABEL, message)
-    boxes = [found.box_px for found in scene.detections if noun.allows(*found.label.split(" ", 1))]
+    boxes_px = [found.box_px for found in scene.detections]
+    named = name.among([found.label for found in scene.detections], boxes_px, scene.panels)
+    boxes = [boxes_px[index] for index in named]
     return json.dumps({"boxes": [[round(value, 2) for value in box] for box in boxes]})
 
 

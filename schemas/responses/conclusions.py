@@ -44,11 +44,11 @@ _BE = (
     r"(?P<not{0}>n't|\s+not|\s+never)?"
 )
 _STATEMENT = re.compile(
-    rf"\b{_SUBJECT}(?:'s)?\s+"
+    rf"\b(?<!what ){_SUBJECT}(?:'s)?\s+"
     r"(?P<cannot>cannot|can't|can not|must not|does not|doesn't|do not|did not|didn't|isn't|is not)?\s*"
     rf"(?:be\s+|{_BE.format(1)}\s+)?{_ADVERBS}"
     rf"(?:(?P<true>{_TRUE})|(?P<false>false|incorrect|wrong|inaccurate|invalid|untrue)|(?P<fails>fails)"
-    r"|(?P<holds>holds?|matches|match|fits|fit|agrees|agree|applies|apply|stands|describes))\b",
+    r"|(?P<holds>holds?|matches|match|fits|fit|agrees|agree|applies|apply|stands|describes(?![^.;\n]{0,40}\b(?:incorrect|inaccurate|wrong|false|bad))))\b",
     re.IGNORECASE,
 )
 _PRONOUN = re.compile(

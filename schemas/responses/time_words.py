@@ -37,6 +37,7 @@ _STAMP = re.compile(rf"{_CLOCK}|{_DECIMAL}", re.IGNORECASE)
 _DURING = re.compile(r"\b(?:for|within|every|another|takes?|took|last(?:s|ed|ing))\s+(?:\w+\s+|~)?$", re.IGNORECASE)
 _LASTING = re.compile(r"[ -](?:later|earlier|long|ago|apart|per|each)\b", re.IGNORECASE)
 _TIMES, _LINKS = ("stated", "clock", "time"), ("to", "dash", "until")
+_NUMBERS = (*_TIMES, "number")
 
 
 class Stated(NamedTuple):
@@ -86,6 +87,13 @@ def read_statements(text: str) -> list[Stated]:
     return found
 
 
+def _is_below_zero(kind: str, match: re.Match[str], tokens: list[_Token]) -> bool:
+    """Whether a dash right before this number is its sign, and not that of a range: no clip has a time below 0."""
+    if kind not in _NUMBERS or not tokens or tokens[-1].kind != "dash" or tokens[-1].end != match.start():
+        return False
+    return len(tokens) < 2 or tokens[-2].kind not in (*_NUMBERS, "frame", "close", "right")
+
+
 def _tokens(text: str) -> list[_Token]:
     """The tokens outside of tags, fillers left out; a tag, like any run of other words, is one ``other``."""
     tokens: list[_Token] = []
@@ -93,7 +101,9 @@ def _tokens(text: str) -> list[_Token]:
     for start, end in [*((tag.start, tag.end) for tag in scan_tags(text)), (len(text), len(text))]:
         for match in _LEX.finditer(text, done, start):
             kind = (match.lastgroup or "").rstrip("2")
-            if kind != "filler" and (kind != "other" or not tokens or tokens[-1].kind != "other"):
+            if _is_below_zero(kind, match, tokens):
+                tokens[-1] = _Token("other", tokens[-1].start, match.end(), 0.0, False, False)
+            elif kind != "filler" and (kind != "other" or not tokens or tokens[-1].kind != "other"):
                 tokens.append(_token(kind, match))
         tokens.append(_Token("other", start, end, 0.0, False, False))
         done = end

@@ -8,7 +8,7 @@ loses nothing.
 
 A number is a time only with a unit, ``t=`` or a colon. A single time is a moment only where the text says so (``at``,
 ``@``, ``t=``, ``mark``, square brackets): "3 seconds" and "for 3 to 5 seconds" are durations. A lone ``F3`` needs a
-time or square brackets. Text inside point and box tags is not read.
+time or square brackets. What has a minus sign is no time. Text inside point and box tags is not read.
 """
 
 from __future__ import annotations

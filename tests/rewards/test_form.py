@@ -207,3 +207,10 @@ def test_the_marks_of_a_boxed_answer_are_well_formed_behind_the_reasoning_alone(
     boxed = "<|begin_of_box|>2<|end_of_box|>"
     assert fault(response("Two squares are yellow.", boxed)) is None
     assert fault(response(f"Two squares are yellow: {boxed}.")) is not None
+
+
+@pytest.mark.parametrize("label", ["one red cup", "two red cups", "1st red cup"])
+def test_a_number_in_a_label_is_no_conclusion(label: str) -> None:
+    points = [f'<points x1="{x}" y1="2" alt="{label}">{label}</points>' for x in (1, 9)]
+    asked = Question("q", "", "", (), "How many red cups are there?", "2", "numeric")
+    assert fault(response(f"I find {points[0]} and {points[1]}. So there are 2."), question=asked) is None

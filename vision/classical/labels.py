@@ -41,7 +41,10 @@ _KIND_WORDS: dict[str, tuple[str, ...]] = (
         "disc": ("circle",),
         "disk": ("circle",),
         "dot": ("circle",),
+        "ball": ("circle",),
         "block": ("square", "rectangle"),
+        "tile": ("square", "rectangle"),
+        "cube": ("square",),
         "bar": ("rectangle", "square"),
         "rhombus": ("diamond",),
     }
@@ -114,7 +117,9 @@ def kind_word(word: str) -> tuple[str, ...] | None:
 
 
 def read_label(text: str) -> Noun | None:
-    """Read a class label: "yellow square", "circles", "blue object"; None when a word is not known."""
+    """Read a class label: "yellow square", "circles", "blue object", "triangle that is blue"; None when a word is not
+    known.
+    """
     colours: list[str] = []
     words = text.lower().split()
     if not words or len(words) > 12:

@@ -109,7 +109,7 @@ POINTS = (
         ("How many yellow squares are there?", "none at all", "0", 1.0),
         ("What is the man doing?", POINTS, "2", None),
         ("How many yellow squares are there?", POINTS, "two", 1.0),
-        ("What is the man doing?", "He rides. So the answer is riding.", "riding", 1.0),
+        ("What is the man doing?", "The man is riding. So the answer is riding.", "riding", 1.0),
         ("Is there a square?", "I see one. So the answer is no.", "yes", 0.0),
         ("Is there a square?", "I see one.", "yes", None),
     ],

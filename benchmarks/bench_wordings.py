@@ -1,0 +1,201 @@
+"""How many right traces the verifier loses for their wording, and how many it passes whose words contradict themselves.
+
+    python benchmarks/bench_wordings.py [--list NAME] [--per-clean 4] [--per-fault 2] [--labels 2]
+        [--seed 1] [--cases FILE]
+
+Questions about the shapes of data/sample, of its records and made of its boxes, are answered in the wordings of
+``wordings/*.yaml``: points, counts and answer are right by the boxes, and of a fault the words are not. Each response
+goes through ``gt.verify`` with the embedded engine in every role. A trace passes with a score of ``verify.min_score``
+or more and nothing that failed.
+"""
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from wordings.labels import labelled
+from wordings.scenes import Posed, posed
+
+import groundtrace as gt
+from schemas.records import Trace
+
+HERE = Path(__file__).resolve().parent
+SAMPLE = HERE.parent / "data" / "sample"
+LISTS = {
+    "first": ("clean.yaml", "faults.yaml"),
+    "unseen": ("unseen_clean.yaml", "unseen_faults.yaml"),
+    "later": ("later_clean.yaml", "later_faults.yaml"),
+    "last": ("last_clean.yaml", "last_faults.yaml"),
+    "fresh": ("fresh_clean.yaml", "fresh_faults.yaml"),
+}
+MIN_SCORE = 0.7
+LOST_BELOW = 0.01
+Z = 1.96
+
+
+@dataclass(frozen=True)
+class Written:
+    """A response to verify: of which kind it is, and the wording that it was made of."""
+
+    kind: str
+    is_clean: bool
+    wording: str
+    posed: Posed
+    text: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What became of a response: whether it passed, and the verdict that stopped it."""
+
+    written: Written
+    passed: bool
+    why: str
+
+    @property
+    def is_wrong(self) -> bool:
+        """A right trace that was lost, or a fault that passed."""
+        return self.passed != self.written.is_clean
+
+
+def wilson(part: int, whole: int) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson 1927)."""
+    if not whole:
+        return 0.0, 1.0
+    share = part / whole
+    middle = share + Z * Z / (2 * whole)
+    half = Z * (share * (1 - share) / whole + Z * Z / (4 * whole * whole)) ** 0.5
+    return max(0.0, (middle - half) / (1 + Z * Z / whole)), min(1.0, (middle + half) / (1 + Z * Z / whole))
+
+
+def written(path: Path, is_clean: bool, per_wording: int, families: dict[str, list[Posed]]) -> Iterator[Written]:
+    """Each wording of the list on ``per_wording`` questions of its family whose slots it can fill."""
+    turn: Counter[str] = Counter()
+    for family, kinds in yaml.safe_load(path.read_text("utf-8")).items():
+        for kind, wordings in kinds.items():
+            for wording in wordings:
+                made = 0
+                for _ in range(len(families[family])):
+                    asked = families[family][turn[family] % len(families[family])]
+                    turn[family] += 1
+                    try:
+                        text = asked.trace(wording)
+                    except KeyError:
+                        continue
+                    yield Written(f"{family}: {kind}", is_clean, wording, asked, text)
+                    made += 1
+                    if made == per_wording:
+                        break
+
+
+def names(per_form: int, families: dict[str, list[Posed]]) -> Iterator[Written]:
+    """Each form of a true label, up to ``per_form`` times."""
+    made: Counter[str] = Counter()
+    for asked in families["count"]:
+        for kind, form, reasoning in labelled(asked):
+            if made[form] < per_form:
+                made[form] += 1
+                text = f"<think>{reasoning}</think><answer>{asked.answer}</answer>"
+                yield Written(f"label: {kind}", True, form, asked, text)
+
+
+def verified(each: Written, cache: str) -> Ended:
+    """The response through ``gt.verify``."""
+    asked = each.posed
+    trace = gt.verify(
+        asked.question,
+        each.text,
+        [asked.image],
+        asked.answer,
+        answer_type=asked.answer_type,
+        entities=asked.entities,
+        cache=cache,
+    )
+    return Ended(each, *_ended(trace))
+
+
+def _ended(trace: Trace) -> tuple[bool, str]:
+    low = [f"{v.name} {v.value:g}: {v.reason}" for v in trace.verdicts if v.value is not None and v.value < MIN_SCORE]
+    failed = [f"{verdict.name} failed: {verdict.reason}" for verdict in trace.verdicts if verdict.failed]
+    passed = trace.score is not None and trace.score >= MIN_SCORE and not failed and not low
+    return passed, "; ".join([*low, *failed]) or f"score {trace.score}"
+
+
+def report(ended: list[Ended]) -> None:
+    """A line for each kind, with the interval of its share, then each wording that ended wrongly once."""
+    by_kind: dict[tuple[bool, str], list[Ended]] = defaultdict(list)
+    for each in ended:
+        by_kind[(each.written.is_clean, each.written.kind)].append(each)
+    for is_clean in (True, False):
+        print(f"\n{'lost of the right' if is_clean else 'passed of the faults'}")
+        for (clean, kind), group in by_kind.items():
+            if clean == is_clean:
+                wrong = sum(each.is_wrong for each in group)
+                low, high = wilson(wrong, len(group))
+                print(f"  {kind:48} {wrong:4} of {len(group):4}  {wrong / len(group):7.1%}  [{low:.1%}, {high:.1%}]")
+    shown = set()
+    for each in ended:
+        if each.is_wrong and each.written.wording not in shown:
+            shown.add(each.written.wording)
+            print(f"\n[{each.written.kind}] {each.written.posed.question} (gold {each.written.posed.answer})")
+            print(f"  {each.written.text}\n  {each.why if each.written.is_clean else 'passed'}")
+
+
+def main() -> None:
+    """Verify all, print the tables and the JSON line; exit code 1 where a fault passes or too much right is lost."""
+    parser = argparse.ArgumentParser(description="Right and wrong reasoning in many wordings through gt.verify.")
+    parser.add_argument("--list", choices=LISTS, default="first", help="which list of wordings")
+    parser.add_argument("--per-clean", type=int, default=4, help="how many questions for each right wording")
+    parser.add_argument("--per-fault", type=int, default=2, help="how many questions for each wrong wording")
+    parser.add_argument("--labels", type=int, default=2, help="how many traces for each true label, about")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cases", type=Path, help="a file for every trace and its end, one JSON object a line")
+    arguments = parser.parse_args()
+    started = time.perf_counter()
+    families = posed(SAMPLE, random.Random(arguments.seed))
+    for questions in families.values():
+        random.Random(arguments.seed).shuffle(questions)
+    clean, faults = LISTS[arguments.list]
+    todo = list(written(HERE / "wordings" / clean, True, arguments.per_clean, families))
+    todo += names(arguments.labels, families) if arguments.list == "first" else ()
+    todo += written(HERE / "wordings" / faults, False, arguments.per_fault, families)
+    with tempfile.TemporaryDirectory(prefix="bench-") as cache:
+        ended = [verified(each, cache) for each in todo]
+    report(ended)
+    if arguments.cases:
+        lines = [
+            {"kind": e.written.kind, "clean": e.written.is_clean, "passed": e.passed, "why": e.why}
+            | {"question": e.written.posed.question, "gold": e.written.posed.answer, "text": e.written.text}
+            for e in ended
+        ]
+        arguments.cases.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), "utf-8")
+    right = [each for each in ended if each.written.is_clean]
+    wrong = [each for each in ended if not each.written.is_clean]
+    lost, passed = sum(e.is_wrong for e in right), sum(e.is_wrong for e in wrong)
+    line = {
+        "name": f"wordings ({arguments.list})",
+        "ratio": round(lost / len(right), 4),
+        "unit": "right traces lost",
+        "clean": len(right),
+        "clean_wordings": len({each.written.wording for each in right}),
+        "lost": lost,
+        "lost_interval": [round(bound, 4) for bound in wilson(lost, len(right))],
+        "faults": len(wrong),
+        "fault_kinds": len({each.written.kind for each in wrong}),
+        "passed": passed,
+        "passed_interval": [round(bound, 4) for bound in wilson(passed, len(wrong))],
+    }
+    print(json.dumps(line | {"wall_s": round(time.perf_counter() - started, 1)}))
+    sys.exit(lost >= LOST_BELOW * len(right) or passed > 0)
+
+
+if __name__ == "__main__":
+    main()
