@@ -358,7 +358,7 @@ def test_where_others_were_cut_off_the_best_is_found_and_the_reply_named(
             second_and_fourth(drafts("off", BAD, WRONG, BAD, BAD)),
         ],
         [("good", 1, [0.0, 1.0], FULL)],
-        [("off", "low_grounding", "best score 0.67, but spatial below 1", "k3")],
+        [("off", "low_grounding", "best score 0.64, but spatial below 1", "k3")],
         show=kept_as,
         show_rejected=rejected_as,
     )
