@@ -5,17 +5,14 @@ import json
 import numpy as np
 
 from inference.endpoints.classical_prose import judged
-from inference.endpoints.classical_sight import CANNOT_READ, Scene, question_of
+from inference.endpoints.classical_sight import CANNOT_READ, Scene
 from inference.errors import CallError, Failure
 from prompts.loader import RenderedPrompt
 from schemas.answers.numerals import read_numerals
 from schemas.answers.polarity import polarity
 from schemas.labels import plain_label
 from schemas.records import Question
-from schemas.responses.conclusions import conclusions
-from schemas.responses.response import parse_response
 from vision.classical.labels import COLOURS, KINDS, read_label
-from vision.classical.query import CountQuery
 
 
 def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
@@ -35,25 +32,12 @@ def answered(question: str, predicted: str) -> Question:
 
 def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """Whether the reasoning's words go with what it points at and with the answer
-    (:mod:`inference.endpoints.classical_prose`); for a counting question also whether the answer is the number of
-    places pointed at or boxed, unless there are none and the reasoning concludes in words.
+    (:mod:`inference.endpoints.classical_prose`). Whether the places are as many as the answer is not its to say: the
+    check of the points tells, and a reward in which a right point cost the reasoning would teach not to look.
     """
-    reasoning, predicted = prompt.variable("reasoning"), prompt.variable("predicted")
-    asked = answered(prompt.variable("question"), predicted)
-    number, response = read_numerals(predicted).single, parse_response(reasoning)
-    places = {(point.x, point.y) for point in response.points} | {box.centre for box in response.boxes}
-    counts = isinstance(question_of(prompt), CountQuery) and number is not None
-    if counts and number is not None and number.value != len(places) and (places or not conclusions(reasoning, asked)):
-        return _supports(False, f"{len(places)} places for the answer {predicted}")
-    read = judged(reasoning, asked)
-    if counts and read.supports:
-        return _supports(True, f"{len(places)} places for the answer {predicted}")
-    return _supports(read.supports, read.reason)
-
-
-def _supports(value: bool | None, reason: str) -> str:
-    said = "cannot_judge" if value is None else "yes" if value else "no"
-    return json.dumps({"reason": reason[:200], "supports": said})
+    read = judged(prompt.variable("reasoning"), answered(prompt.variable("question"), prompt.variable("predicted")))
+    supports = "cannot_judge" if read.supports is None else "yes" if read.supports else "no"
+    return json.dumps({"reason": read.reason[:200], "supports": supports})
 
 
 def judge_label(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:

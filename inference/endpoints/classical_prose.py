@@ -102,16 +102,19 @@ def judged(reasoning: str, question: Question) -> Judged:
         return Judged(True, f"the reasoning says: {concluded[-1].strip()}")
     if reader.labels and _is_shown(text, question, reader.labels.total()):
         return Judged(True, "it answers by what it points at")
-    return Judged(None, "no conclusion is stated, and nothing is pointed at that shows the answer")
+    said = "no conclusion is stated, and nothing is pointed at that shows the answer"
+    counts = read_numerals(question.answer).single is not None and counted_phrase(question.question) is not None
+    return Judged(False if counts and not reader.labels else None, said)
 
 
 def _is_shown(text: str, question: Question, places: int) -> bool:
-    """Whether the answer is a yes or a no, the number of places of what is counted, or in the reasoning's own words."""
+    """Whether the answer is a yes or a no, a count of what is pointed at (how many places there are, the check of the
+    points tells), or in the reasoning's own words."""
     answer, number = question.answer, read_numerals(question.answer).single
     if polarity(answer) is not None:
         return True
-    if number is not None and counted_phrase(question.question) is not None and number.value == places:
-        return True
+    if number is not None and counted_phrase(question.question) is not None:
+        return places > 0
     return bool(words_of(answer)) and frozenset(words_of(answer)) <= frozenset(words_of(text))
 
 

@@ -328,10 +328,10 @@ def test_times_in_one_of_several_clips_cannot_be_checked(run, scripted, case, qu
         (
             "2",
             (*PLACES, Point("gizmo", 300.0, 80.0)),
-            {"outcome": 1.0, "spatial": 2 / 3, "counting": 1.0, "reasoning": 0.0},
-            5 / 9,
+            {"outcome": 1.0, "spatial": 2 / 3, "counting": 1.0, "reasoning": 1.0},
+            8 / 9,
         ),
-        ("2", PLACES[:1], {"outcome": 1.0, "spatial": 0.75, "counting": 0.5, "reasoning": 0.0}, 1.75 / 3),
+        ("2", PLACES[:1], {"outcome": 1.0, "spatial": 0.75, "counting": 0.5, "reasoning": 1.0}, 2.75 / 3),
         ("3", PLACES, {"outcome": 0.0}, 0.0),
     ],
 )
@@ -478,3 +478,22 @@ def test_a_point_with_a_label_that_nothing_can_serve_never_raises_the_score(
         return scored.score
 
     assert score(*points, *added) <= score(*points)
+
+
+def test_with_the_embedded_judge_too_each_target_found_raises_the_score_and_a_wrong_point_lowers_it(
+    with_models, case
+) -> None:
+    """Its word on the reasoning must not depend on how many places are pointed at."""
+    known = {"entities": ("yellow square",), "pointable": ("yellow square",)}
+    wrong = Point("yellow square", 120.0, 90.0)
+
+    def scored(*points: Point) -> float:
+        tags = "".join(f'<points x1="{p.x:g}" y1="{p.y:g}" alt="{p.label}">{p.label}</points> ' for p in points)
+        given = {"text": f"<think>I see {tags}. So there are 2.</think><answer>2</answer>", "points": points}
+        found = with_models(lambda models: verify(case(caller=models, served=ALL, **known, **given), GateSettings()))
+        assert found.score is not None
+        return found.score
+
+    ways = [(wrong,), (), (PLACES[0], wrong, replace(wrong, x=130.0)), (PLACES[0], wrong), PLACES[:1], PLACES]
+    scores = [scored(*points) for points in ways]
+    assert scores == sorted(set(scores)), scores

@@ -308,7 +308,7 @@ def test_the_embedded_verifier(
         [
             ("two of three", "low_grounding", "best score 0.85, but spatial below 1", "k0"),
             ("twice", "low_grounding", "best score 0.94, but spatial below 1", "k0"),
-            ("one more that nothing can serve", "low_grounding", "best score 0.58, but spatial below 1", "k0"),
+            ("one more that nothing can serve", "low_grounding", "best score 0.92, but spatial below 1", "k0"),
             ("another conclusion", "malformed", malformed, "k0"),
             ("a second answer", "malformed", malformed, "k0"),
             ("a box", "malformed", malformed, "k0"),
@@ -316,7 +316,7 @@ def test_the_embedded_verifier(
             ("off", "low_grounding", f"{few}, but spatial below 1", "k1"),
             ("wrong", "wrong_answer", "no trace of 2 is right", "k0"),
             ("no answer", "wrong_answer", "no trace of 1 is right", "k0"),
-            ("count", "low_grounding", "best score 0.61, but spatial below 1", "k0"),
+            ("count", "low_grounding", "best score 0.94, but spatial below 1", "k0"),
             ("pointless", "low_grounding", "best score 0.33, but spatial below 1", "k0"),
             ("no such thing", "low_grounding", f"{few}, but spatial below 1", "k0"),
             ("free text", "unverifiable", "outcome could not be checked", "k0"),

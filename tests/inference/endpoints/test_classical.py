@@ -148,7 +148,7 @@ def test_detector_and_pointer_see_by_different_algorithms() -> None:
 POINTS = '<points x1="45" y1="35" alt="yellow square">yellow square</points>'
 
 
-@pytest.mark.parametrize(("predicted", "supports"), [("1", "yes"), ("2", "no"), ("one", "yes"), ("²", "cannot_judge")])
+@pytest.mark.parametrize(("predicted", "supports"), [("1", "yes"), ("2", "yes"), ("one", "yes"), ("²", "cannot_judge")])
 def test_judge_reasoning(engine, medium, predicted, supports) -> None:
     judged = {"question": COUNT, "reasoning": POINTS, "predicted": predicted, "mark": "0123456789abcdef"}
     prompt = show("judge_reasoning.v3", medium(scene()), **judged)
