@@ -56,21 +56,26 @@ def scrub(text: str, key: str) -> str:
     """The text without the key, which some servers echo. Too short a key would scrub ordinary words and is left.
 
     The key is found with each of its characters as it is or as JSON, Python, HTML, a URL or Markdown would escape it,
-    in hexadecimal, and within base64, as Basic authorisation has it. A text that begins or ends in the middle of the
-    key was cut there and loses that part too. Scrub before cutting: that leaves least to guess.
+    in hexadecimal, and within base64, as Basic authorisation has it; in any case, from its end to its start, and
+    broken by blanks or line ends. Encodings of an encoding are not looked for. A text that begins or ends in the
+    middle of the key was cut there and loses that part too. Scrub before cutting: that leaves least to guess.
     """
     if len(key) < _MIN_SECRET_CHARS:
         return text
     for form in _forms(key):
-        if any(hint in text for hint in form.hints):
+        if not form.hints or any(hint in text for hint in form.hints):
             text = form.pattern.sub(_SCRUBBED, text)
     return _without_cut_key(text, key)
 
 
+_BREAK = r"[\s\u00ad\u200b-\u200d\u2060]{0,4}"
+"""What may stand between two characters of a key that a server wraps or hides."""
+
+
 @dataclass(frozen=True)
 class _Form:
-    """A way to write the key. Where it is written so, one of the ``hints`` is in the text; they are quick to look
-    for."""
+    """A way to write the key. Where it is written so, one of the ``hints`` is in the text, if there are any; they are
+    quick to look for."""
 
     hints: tuple[str, ...]
     pattern: re.Pattern[str]
@@ -89,6 +94,9 @@ def _forms(key: str) -> tuple[_Form, ...]:
             # A letter before and after it may hold some bits of the key beside others.
             pattern = re.compile(f"[\\w+/-]?{_escaped(text)}[\\w+/-]?", re.ASCII)
             forms[text] = _Form((_longest_plain(text),), pattern)
+    for text in {key, key[::-1], *(name for name in forms if name not in ("plain", "hexadecimal"))}:
+        flags = re.IGNORECASE if text in (key, key[::-1]) else 0
+        forms[f"broken {text}"] = _Form((), re.compile(_BREAK.join(map(re.escape, text)), flags))
     return tuple(forms.values())
 
 

@@ -57,6 +57,7 @@ def _completion(choice: Any, key: str) -> Completion:
     text, refusal = field_of(message, "content") or "", field_of(message, "refusal")
     reasoning = field_of(message, "reasoning_content") or field_of(message, "reasoning") or ""
     finish_reason = field_of(choice, "finish_reason") or "stop"
+    finish_reason = "length" if finish_reason == "max_tokens" else finish_reason  # as some servers have it
     if not isinstance(message, dict) or not all(isinstance(part, str) for part in (text, reasoning, finish_reason)):
         raise CallError(Failure.GARBLED, f"a choice of another form: {scrub(repr(choice), key):.120}")
     finish_reason = scrub(storable(finish_reason), key)[:MAX_FINISH_REASON_CHARS]

@@ -358,6 +358,8 @@ def _id_of(number: int, reference: Any) -> str:
 def _read_scores(settings: Settings, found: Mapping[str, Any], count: int) -> list[Any]:
     """The scores of an answer. Raises RewardRefused for an answer that does not fit."""
     answered = found.get("scores")
+    if "error" in found:
+        raise RewardRefused(f"{settings.url} answered an error beside its scores: {found['error']!r:.200}")
     if not isinstance(answered, list) or len(answered) != count:
         raise RewardRefused(f"{settings.url} did not answer {count} scores: is it a server of beam serve-reward?")
     for score in answered:
@@ -377,7 +379,12 @@ def _is_score(score: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(float(value))
+    except OverflowError:  # a whole number that no float holds
+        return False
 
 
 def _reward(settings: Settings, score: Mapping[str, Any]) -> float:
@@ -437,7 +444,7 @@ def _post(settings: Settings, path: str, body: bytes, limit_s: float) -> Mapping
         headers["Authorization"] = f"Bearer {settings.token}"
     status, retry_after, data = _exchange(settings.url, "POST", path, body, headers, limit_s)
     try:
-        found = json.loads(data)
+        found = json.loads(data, object_pairs_hook=_named_once)
     except (ValueError, RecursionError):
         found = None
     if status == 200 and isinstance(found, dict):
@@ -448,6 +455,14 @@ def _post(settings: Settings, path: str, body: bytes, limit_s: float) -> Mapping
     if status in AGAIN or status in (200, 500):
         raise _Again(said, _after_s(retry_after), is_defect=status in (200, 500))
     raise RewardRefused(f"{settings.url}: {said}")
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object whose names differ: which of two values is meant nobody knows."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name twice")
+    return found
 
 
 def _after_s(text: str | None) -> float:

@@ -236,3 +236,26 @@ def test_what_a_server_sends_does_not_make_scrubbing_slow(key: str, noise: str) 
     began_s = time.process_time()
     scrub(text, key)
     assert time.process_time() - began_s < 5
+
+
+def wrapped(text: str, width: int, end: str = "\n") -> str:
+    return end.join(text[at : at + width] for at in range(0, len(text), width))
+
+
+BROKEN = {
+    "in another case": lambda key: key.swapcase(),
+    "in capitals": lambda key: key.upper(),
+    "from its end": lambda key: key[::-1],
+    "over lines": lambda key: wrapped(key, 7),
+    "over lines and indented": lambda key: wrapped(key, 5, "\r\n  "),
+    "with a sign of no width": lambda key: "\u200b".join(key),
+    "in base64 over lines": lambda key: wrapped(base64.b64encode(key.encode()).decode(), 12),
+}
+
+
+@pytest.mark.parametrize("write", BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("key", ["sk-Proj_Zq7/Xv9+Kw2LmN4pRtY8", "AIzaSyA-1234567890abcdefghijk"])
+def test_a_key_that_is_broken_or_turned_is_scrubbed(write, key: str) -> None:
+    found = scrub(f"the key {write(key)} is wrong", key)
+    assert found.startswith("the key ") and found.endswith(" is wrong")
+    assert write(key) not in found and "***" in found

@@ -133,6 +133,8 @@ REFUSED = {
     "too few": (says(200, {"scores": [score()]}), "did not answer 4 scores"),
     "of other rows": (says(200, {"scores": [score()] * 4}), "answered for 'q' where 'q-0' was asked"),
     "NaN": (says(200, {"scores": [score(reward=math.nan)] * 4}), "what is no score"),
+    "a number that no float holds": (says(200, {"scores": [score(reward=10**400)] * 4}), "what is no score"),
+    "an error beside scores": (says(200, {"scores": [score()] * 4, "error": {"type": "x"}}), "an error beside"),
     "a text": (says(200, {"scores": [score(reward="1")] * 4}), "what is no score"),
     "true": (says(200, {"scores": [score(reward=True)] * 4}), "what is no score"),
     "no reward": (says(200, {"scores": [{"id": "q-0", "outcome": 1.0, "verdicts": {}}] * 4}), "what is no score"),
