@@ -10,6 +10,7 @@ The first few of each stay in any case: a share of a handful means nothing. Thos
 that the outcome depends on the set of questions alone.
 """
 
+import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -49,6 +50,17 @@ def key_of(draft: Draft) -> AnswerKey:
     kind, answer = closed_answer(draft.question) or ("", "")
     row = RewardedQuestion(draft.question, draft.entities, draft.pointable)
     return kind, answer, row.has_nothing_to_look_at
+
+
+def written_key(draft: Draft) -> str:
+    """:func:`key_of` as a text, which every runner writes and groups alike."""
+    return json.dumps(key_of(draft))
+
+
+def read_key(written: str) -> AnswerKey:
+    """The key that :func:`written_key` wrote."""
+    kind, answer, absent = json.loads(written)
+    return kind, answer, absent
 
 
 def quotas_of(counts: Mapping[AnswerKey, int], settings: AnswerSettings) -> dict[AnswerKey, int]:
@@ -105,14 +117,14 @@ class _Cap(beam.DoFn):
     def __init__(self, settings: AnswerSettings) -> None:
         self._settings = settings
 
-    def process(self, draft: Draft, quotas: dict[AnswerKey, int], last: dict[AnswerKey, str]) -> Iterator[object]:
+    def process(self, draft: Draft, quotas: dict[str, int], last: dict[str, str]) -> Iterator[object]:
         """Emit the draft where its id hashes within its key's quota, else a rejection."""
         count_in(STAGE.name)
-        key = key_of(draft)
+        key = written_key(draft)
         if key not in quotas or order_key(draft.id) <= last.get(key, ""):
             yield kept_output(STAGE, draft)
             return
-        kind, answer, absent = key
+        kind, answer, absent = read_key(key)
         what = f"{kind} questions with the answer {answer!r}" if kind else "questions"
         if absent:
             what += " that have nothing to look at"
@@ -120,7 +132,12 @@ class _Cap(beam.DoFn):
         yield rejected_output(STAGE.rejected(draft, Reject(OVER_QUOTA, said), draft.calls))
 
 
-def _last_kept(group: tuple[AnswerKey, Iterable[str]], quotas: dict[AnswerKey, int]) -> tuple[AnswerKey, str]:
+def _quotas(counts: Iterable[tuple[str, int]], settings: AnswerSettings) -> dict[str, int]:
+    found = quotas_of({read_key(key): number for key, number in counts}, settings)
+    return {json.dumps(key): number for key, number in found.items()}
+
+
+def _last_kept(group: tuple[str, Iterable[str]], quotas: dict[str, int]) -> tuple[str, str]:
     key, hashes = group
     kept = sorted(hashes)[: quotas[key]]
     return key, kept[-1] if kept else ""
@@ -146,18 +163,18 @@ class CapAnswers(DraftStage):
         """``kept`` and ``rejected``."""
         settings = self.settings
         keyed: Any = drafts | "KeyByAnswer" >> beam.Map(
-            lambda draft: (key_of(draft), order_key(draft.id))
-        ).with_output_types(tuple[AnswerKey, str])
+            lambda draft: (written_key(draft), order_key(draft.id))
+        ).with_output_types(tuple[str, str])
         quotas = AsSingleton(
             keyed
             | "Count" >> beam.combiners.Count.PerKey()
-            | "Counts" >> beam.combiners.ToDict()
-            | "Quotas" >> beam.Map(lambda counts: quotas_of(counts, settings))
+            | "Counts" >> beam.combiners.ToList()
+            | "Quotas" >> beam.Map(_quotas, settings).with_output_types(dict[str, int])
         )
         last: Any = (
             keyed
             | "OverQuota" >> beam.Filter(lambda pair, quotas: pair[0] in quotas, quotas)
             | "ByAnswer" >> beam.GroupByKey()
-            | "LastKept" >> beam.Map(_last_kept, quotas)
+            | "LastKept" >> beam.Map(_last_kept, quotas).with_output_types(tuple[str, str])
         )
         return apply(drafts, "Cap", _Cap(settings), quotas, AsDict(last))

@@ -43,7 +43,7 @@ def clip_run(
         roles = "".join(f'{role} = "seeing"\n' for role in ROLES)
         (home / "config.toml").write_text(f"allow_self_judging = true\n{endpoint}[roles]\n{roles}", "utf-8")
         settings = ["trace.n=3", "split.sft_ratio=1.0", "dedup.near=false", "video.max_frames=8"]
-        words = [word for setting in settings for word in ("--set", setting)]
+        words = [word for setting in (*settings, "leak.ask=none") for word in ("--set", setting)]
         ran = run_beam(data, home / "run", "--config", str(home / "config.toml"), *words)
     assert ran.code == 0, ran.err
     return ClipRun(ran, world)

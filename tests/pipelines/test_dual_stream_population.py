@@ -35,6 +35,7 @@ def run(source: Path, output: Path, url: str, roles: tuple[str, ...], **more: An
     far = {"kind": "openai", "model": "m", "base_url": url, "max_retries": 0, "frame": "px", "max_concurrency": 8}
     options = {f"endpoints.far.{name}": value for name, value in far.items()} | {"allow_embedded": "true"} | more
     options |= {f"roles.{role}": "far" for role in roles}
+    options |= {"rl.max_same_answer": 1, "rl.max_absent": 1}  # the sheets ask for few answers
     words = [word for name, value in options.items() for word in ("--set", f"{name}={value}")]
     assert cli.main(["run", "dual_stream", "--input", str(source), "--output", str(output), *words]) == 0
     read = {side: sorted((output / side).glob("*.parquet")) for side in ("sft", "rl", "rejected")}

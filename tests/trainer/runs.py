@@ -216,7 +216,7 @@ def judging(*script: tuple[int, str]) -> Iterator[Judge]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            self._send(200, {"data": [{"id": "judge"}, {"id": "m"}]})
+            self._send(200, {"data": [{"id": name} for name in ("judge", "m", "j")]})
 
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["content-length"])))

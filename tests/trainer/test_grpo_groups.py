@@ -87,7 +87,7 @@ def test_right_answers_that_point_differently_teach(collected: Any) -> None:
     assert [group.row.id for group in kept] == ["q0"]
     assert not any(group.is_mixed for group in sampled)
     rewards = sorted({scored.reward for group in sampled for scored in group.scored})
-    assert rewards == [0.0, 0.5, 1.0]
+    assert rewards == [0.475, 0.5, 1.0]
     assert {scored.outcome for group in sampled for scored in group.scored} == {1.0}
 
 

@@ -181,7 +181,8 @@ def test_validate_says_what_is_there_and_writes_nothing(
     assert lines[3] == "read 4 of 4 records: 4 can be used"
     assert lines[4].startswith("one record as its row asks it (")
     prompts = next(line for line in lines if line.startswith("prompts: "))
-    sent = ("answer_after_reasoning.v1", "attempt.v1", "detect.v2", "judge_answer.v3", "judge_reasoning.v3", "point.v1")
+    sent = ("answer_after_reasoning.v1", "attempt.v1", "detect.v2", "judge_answer.v3", "judge_leak.v2")
+    sent += ("judge_reasoning.v3", "point.v1")
     sent += ("propose.v2", "repair.v2", "rubric_candidates.v3", "rubric_judge.v3", "segment.v1", "segment_points.v1")
     assert prompts == f"prompts: {', '.join((*sent, 'trace.v1'))}"
     assert lines[lines.index(prompts) + 1 :] == [
