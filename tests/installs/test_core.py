@@ -109,7 +109,7 @@ def reward_server(core: Installed, *words: str) -> Iterator[HTTPConnection]:
 def test_core_serve_reward(core: Installed) -> None:
     core.run("beam", "export", "demo", "--format", "trl", "--output", "to-score", "--family", "qwen3-vl")
     [row, *_] = pq.read_table(core.home / "to-score/rl.parquet").to_pylist()
-    answers = (json.loads(row[COLUMN])["answer"], "not that")
+    answers = (json.loads(row[COLUMN])["answer"], "77")
     items = [
         {"reference": row[COLUMN], "response": f"<think>I look.</think><answer>{each}</answer>"} for each in answers
     ]

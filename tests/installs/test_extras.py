@@ -87,6 +87,7 @@ def test_extra_video(with_extra: WithExtra, tmp_path: Path) -> None:
             allow_self_judging="true",
             split__sft_ratio="1.0",
             trace__n="3",
+            leak__ask="none",
             **roles,
         )
         video.run("beam", "run", "grounded_cot", "--input", tmp_path / "data", "--output", "run", *far)
@@ -131,7 +132,7 @@ import pyarrow.parquet as pq
 from groundtrace.rewards.trl import reward_funcs
 from trl import GRPOConfig, GRPOTrainer
 [row, *_] = pq.read_table(sys.argv[1]).to_pylist()
-texts = [f"<think>I look.</think><answer>{answer}</answer>" for answer in (row["answer"], "not that")]
+texts = [f"<think>I look.</think><answer>{answer}</answer>" for answer in (row["answer"], "77")]
 completions = [[{"role": "assistant", "content": text}] for text in texts]
 [reward] = reward_funcs(sys.argv[2])
 print(json.dumps(reward(completions=completions, groundtrace=[row["groundtrace"]] * 2)))
