@@ -96,6 +96,11 @@ class CallError(Exception):
         """Whether the same request may be sent again."""
         return self.failure in RETRYABLE
 
+    @property
+    def asks_to_wait(self) -> bool:
+        """Whether the server asked for a wait: "Retry-After: 0" asks for none."""
+        return bool(self.retry_after_s)
+
 
 NOT_SENT = Reply((), NOTHING)
 """The ``partial`` of a request that never left this machine."""

@@ -108,7 +108,7 @@ class Guard:
             self._unreachable += 1
             self._calls.add(call)
             self._last = error
-        elif error is not None and error.retry_after_s is not None:
+        elif error is not None and error.asks_to_wait:
             if self._away:
                 self._come()  # it is there, though it answers nobody
             self._calls.add(call)
@@ -133,7 +133,7 @@ class Guard:
             if error.status in _AT_ONCE or not self._has_answered() or self._refused >= REFUSED_IN_A_ROW:
                 self._refuse(error)
         elif error.failure not in _UNSENT:
-            if error.retry_after_s is not None:
+            if error.asks_to_wait:
                 self._patience.forget()  # whoever is asked to wait next has waited for nothing yet
             self._failed_calls += 1
             if self._failed_calls >= NEVER_ANSWERED and not self._has_answered():
@@ -181,7 +181,7 @@ class Guard:
         asking to wait.
         """
         error = await self._checked(CHECK_RETRIES)
-        while error is not None and error.retry_after_s is not None and self._patience.limit_s:
+        while error is not None and error.asks_to_wait and self._patience.limit_s:
             try:
                 await self.pause(error, FIRST_PROBE_S)
             except CallError:  # others are answered
@@ -225,10 +225,10 @@ class Guard:
         the run sees it, and it raises :class:`RunStopped` when that takes too long. Raises the error where nobody is to
         wait for a server, and where it asks this call alone.
         """
-        if error.retry_after_s is None:
+        if not error.asks_to_wait:
             await self._sleep(wait_s)
         elif not self._patience.limit_s:
-            if error.retry_after_s > MAX_WAIT_S:
+            if wait_s > MAX_WAIT_S:
                 raise error
             await self._sleep(wait_s)
         else:
@@ -238,7 +238,7 @@ class Guard:
                 self._give_up(error)
             if left_s <= 0:
                 raise error
-            await self._sleep(min(left_s, max(wait_s, error.retry_after_s)), told=error)
+            await self._sleep(min(left_s, max(wait_s, error.retry_after_s or 0.0)), told=error)
 
     def _asks_everybody(self) -> bool:
         return len(self._calls) >= CALLS_BEHIND or not self._has_answered()
@@ -262,7 +262,7 @@ class Guard:
         if not self._patience.limit_s:
             return False
         if not error.unreachable:
-            return error.retry_after_s is not None and self._asks_everybody()
+            return error.asks_to_wait and self._asks_everybody()
         if not self._away and self._unreachable:
             await self._look_again()
         return self._away

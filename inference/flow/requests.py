@@ -125,7 +125,7 @@ class Flow:
             except CallError as error:  # tries at a server that is away don't count
                 if guard is None or not await guard.is_away(error):
                     raise
-                if error.retry_after_s is not None:
+                if error.asks_to_wait:
                     await guard.pause(error, MAX_PROBE_S)
             else:
                 return _retried(joined([*failed, reply]), len(failed))

@@ -83,12 +83,13 @@ def test_it_says_what_it_cannot_read(engine, medium, name: str) -> None:
     ("reasoning", "supports"),
     [
         ('<box alt="a">[1,1,9,9]</box> <box alt="a">[20,1,29,9]</box>', "yes"),
-        ('<box alt="a">[1,1,9,9]</box>', "no"),
+        ('<box alt="a">[1,1,9,9]</box>', "yes"),  # how many boxes there are is the boxes' check
+        ('<box alt="a">[1,1,9,9]</box> So there is 1 yellow square.', "no"),
         ("Looking over the whole picture, there are 2 yellow squares.", "yes"),
         ("Looking over the whole picture, there are 3 yellow squares.", "no"),
         ("I see some.", "no"),
     ],
 )
-def test_the_judge_counts_boxes_or_takes_the_words(engine, medium, reasoning: str, supports: str) -> None:
+def test_the_judge_takes_what_is_boxed_or_the_words(engine, medium, reasoning: str, supports: str) -> None:
     prompt = asked("judge_reasoning.v3", medium(scene()), reasoning=reasoning, predicted="2", mark="m")
     assert json.loads(engine("judge", prompt).text)["supports"] == supports

@@ -105,7 +105,8 @@ POINTS = (
     ("asked", "reasoning", "predicted", "value"),
     [
         ("How many yellow squares are there?", POINTS, "2", 1.0),
-        ("How many yellow squares are there?", POINTS, "3", 0.0),
+        ("How many yellow squares are there?", POINTS, "3", 1.0),  # how many places there are is the points' check
+        ("How many yellow squares are there?", f"{POINTS} So there are 2.", "3", 0.0),
         ("How many yellow squares are there?", "none at all", "0", 1.0),
         ("What is the man doing?", POINTS, "2", None),
         ("How many yellow squares are there?", POINTS, "two", 1.0),
@@ -114,7 +115,7 @@ POINTS = (
         ("Is there a square?", "I see one.", "yes", None),
     ],
 )
-def test_the_embedded_judge_counts_points_and_reads_conclusions(
+def test_the_embedded_judge_reads_conclusions_and_counts_no_places(
     with_models, question, asked, reasoning, predicted, value
 ) -> None:
     verdict = with_models(lambda models: score_reasoning(question(question=asked), reasoning, predicted, models))
