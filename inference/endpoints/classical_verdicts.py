@@ -32,6 +32,8 @@ _WHAT_IS_SAID = re.compile(
 _SPEAKS_FOR = re.compile(
     r"\b(?:speaks?|argues?|points?|evidence|counts?|decides?) (?P<how>for|against|in favou?r of) (?:the|this|that|it)\b"
 )
+_COMPARED = re.compile(r"(?<=\bwith )(?:there (?:being|having been)|the (?:claim|idea|view|fact) that)\b.*")
+"""What something is compared with; a negation in there turns nothing: "that agrees with there being none"."""
 _SAMENESS = words("sameness")
 _FINAL = _SAMENESS | words("final_verdicts")
 
@@ -51,6 +53,7 @@ def side_of_statement(clause: str) -> bool | None:
     A clause takes a side where it is about the statement, "it" or "this", ends with the verdict, or holds nothing else.
     Each negation turns it. Raises BothSidesError.
     """
+    clause = _COMPARED.sub("it", clause)
     words = _words(clause)
     alone = {*words} - _FILLS_VERDICT
     bare = {word for word in alone if word in _SIDES}
