@@ -70,7 +70,10 @@ def on_page_markdown(markdown: str, page: "Page", config: "MkDocsConfig", files:
 
 
 def with_bars(html: str) -> str:
-    r"""The page with ``\\|`` in tables shown as ``|``, as in the repository: Python-Markdown keeps the backslash in code."""
+    r"""The page with ``\\|`` in tables shown as ``|``, as in the repository.
+
+    Python-Markdown keeps the backslash within code.
+    """
     return _CELL.sub(lambda cell: cell.group().replace(r"\|", "|"), html)
 
 
