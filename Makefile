@@ -1,4 +1,4 @@
-# make setup · make demo · make demo-recipes · make test · make lint · make bench · make learn — each sets up first what it needs.
+# make setup · make demo · make demo-recipes · make test · make lint · make bench · make learn · make docs — each sets up first what it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
 RECIPES := judge_think_answer dual_stream rubric_curriculum crop_and_answer
 
-.PHONY: setup demo demo-recipes test lint bench learn test-browser test-dataflow test-installs test-loaders test-stores test-trl test-vllm setup-vllm setup-spark test-spark test-spark-full setup-flink test-flink setup-prism test-prism test-engines-full clean
+.PHONY: setup demo demo-recipes test lint bench learn docs test-browser test-dataflow test-installs test-loaders test-stores test-trl test-vllm setup-vllm setup-spark test-spark test-spark-full setup-flink test-flink setup-prism test-prism test-engines-full clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -40,6 +40,14 @@ bench: $(VENV)/.trl
 
 learn: $(VENV)/.all  ## what verified data is worth: one seed of three arms, GRPO and its control; about 20 minutes on 2 cores
 	$(BIN)/python benchmarks/learning/learn.py
+
+.venv-docs/.all: docs/requirements.txt constraints.txt
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -r docs/requirements.txt
+	touch $@
+
+docs: .venv-docs/.all  ## README.md and docs/ as a site with search, in build/site; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
 
 $(VENV)/.trl: $(VENV)/.all
 	$(PIP) -e '.[train,trl]'
@@ -104,4 +112,4 @@ test-engines-full: setup-flink setup-prism  ## both, and every recipe on them
 	$(BIN)/python -m pytest -m 'flink or prism' tests/engines
 
 clean:
-	rm -rf $(VENV) .venv-loaders .venv-vllm .engines runs build dist *.egg-info
+	rm -rf $(VENV) .venv-docs .venv-loaders .venv-vllm .engines runs build dist *.egg-info

@@ -1,119 +1,70 @@
-"""README's examples run as they stand, over a run of the bundled sample."""
+"""README.md is short, and its own-data steps work; tests/docs has the tests of all pages, README among them."""
 
-import os
 import re
+import shutil
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from pipelines.commands import cli
-from pipelines.commands.dispatch import COMMANDS
 from pipelines.grounded_cot import Settings
-from pipelines.running.loading import bundled_names
+from pipelines.running.endings import ending_of
+from pipelines.running.errors import ConservationError, RunPaused
 from schemas.config import load_config
-from trainer.cli import make_parser as make_trainer_parser
-from trainer.settings import TrainerSettings
+from schemas.errors import UserError
 
-ROOT = Path(__file__).resolve().parents[1]
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-BLOCKS = BLOCK.findall((ROOT / "README.md").read_text("utf-8"))
+from .docs.pages import ROOT, blocks, commands
 
-
-def blocks(language: str) -> list[str]:
-    return [text for found, text in BLOCKS if found == language]
+README = ROOT / "README.md"
+MAX_WORDS = 1200
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which ``runs/demo`` is what ``make demo`` leaves."""
-    folder = tmp_path_factory.mktemp("readme")
-    arguments = ["--input", str(ROOT / "data/sample"), "--output", str(folder / "runs/demo")]
-    assert cli.main(["run", str(ROOT / "pipelines/grounded_cot.py"), *arguments]) == 0
-    (folder / "data").symlink_to(ROOT / "data")
-    return folder
+def test_it_is_short() -> None:
+    assert len(README.read_text("utf-8").split()) <= MAX_WORDS
 
 
-@pytest.mark.parametrize("query", blocks("sql"))
-def test_sql(demo: Path, query: str) -> None:
-    rows = duckdb.sql(query.replace("runs/demo", str(demo / "runs/demo"))).fetchall()
-    assert rows
+def test_its_figures_are_those_of_the_page() -> None:
+    """Every number of README's table of figures is also in docs/figures.md."""
+    _, _, below = README.read_text("utf-8").partition("## Measured")
+    numbers = set(re.findall(r"\d[\d.,]*\d|\d", below.partition("\nThese figures")[0])) - {"2"}
+    page = (ROOT / "docs/figures.md").read_text("utf-8")
+    assert len(numbers) > 15
+    assert sorted(number for number in numbers if number not in page) == []
 
 
-def executed(demo: Path, says: str) -> dict:
-    """The names that README's one Python example with these words leaves."""
-    [code] = [code for code in blocks("python") if says in code]
-    names: dict = {}
-    before = Path.cwd()
-    os.chdir(demo)
-    try:
-        exec(code, names)
-    finally:
-        os.chdir(before)
-    return names
+def exit_codes(page: Path) -> list[str]:
+    return re.findall(r"^\| (\d+) \|", page.read_text("utf-8"), re.MULTILINE)
 
 
-def test_looking_at_rows(demo: Path) -> None:
-    names = executed(demo, "load_dataset")
-    assert names["picture"].size == (400, 100)
-    assert "<image>" in names["question"]
-    assert "<answer>" in names["trace"]
+def test_its_exit_codes_are_those_of_the_page() -> None:
+    assert exit_codes(README) == exit_codes(ROOT / "docs/running.md")
+    ends = (KeyboardInterrupt(), UserError("x"), ConservationError("x"), RunPaused("x"), OSError(28, "No space left"))
+    assert exit_codes(README) == ["0", *map(str, sorted({ending_of(end).code for end in ends}))]
 
 
-def test_the_library(demo: Path) -> None:
-    names = executed(demo, "import groundtrace")
-    assert names["rows"].num_rows == names["opened"].summary.counts.sft > 0
+@pytest.fixture
+def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with README's table and images of the names in it."""
+    monkeypatch.chdir(tmp_path)
+    [table] = blocks(README, "csv")
+    image = next((ROOT / "data/sample/images").iterdir())
+    (tmp_path / "my-photos").mkdir()
+    (tmp_path / "my-photos/questions.csv").write_text(table, "utf-8")
+    for name in ("IMG_0001.jpg", "street, east.png"):
+        assert name in table
+        shutil.copy(image, tmp_path / "my-photos" / name)
+    return tmp_path
 
 
-def test_every_python_example_is_run() -> None:
-    assert len(blocks("python")) == 2
-
-
-def configured(folder: Path, number: int) -> Settings:
-    """The settings of README's config of that number."""
-    (folder / "my.toml").write_text(blocks("toml")[number], "utf-8")
-    return load_config(Settings, str(folder / "my.toml"))
-
-
-def test_config(tmp_path: Path) -> None:
-    settings = configured(tmp_path, 0)
-    assert settings.roles["teacher"] == "strong"
-    assert settings.roles["segmenter"] == ""
-    assert settings.difficulty.low == 0.2
-
-
-def test_config_of_a_detector(tmp_path: Path) -> None:
-    settings = configured(tmp_path, 1)
-    kinds = [settings.endpoints[settings.roles[role]].kind for role in ("detector", "segmenter", "teacher")]
-    assert kinds == ["transformers", "transformers", "classical"]
-    assert settings.endpoints["boxes"].threshold == 0.3
-
-
-def test_config_of_the_trainer(tmp_path: Path) -> None:
-    (tmp_path / "my.toml").write_text(blocks("toml")[2], "utf-8")
-    settings = load_config(TrainerSettings, str(tmp_path / "my.toml"))
-    assert (settings.grpo.clip_high, settings.reward.roles["detector"]) == (0.28, "edges")
-
-
-def test_there_is_something_to_test() -> None:
-    assert len(blocks("sql")) >= 3
-    assert (len(blocks("python")), len(blocks("toml"))) == (2, 3)
-
-
-def lines_of(command: str) -> list[str]:
-    return [line for text in blocks("bash") for line in text.splitlines() if line.startswith(f"{command} ")]
-
-
-@pytest.mark.parametrize("line", lines_of("trainer"))
-def test_commands_are_ones_that_trainer_knows(line: str) -> None:
-    assert make_trainer_parser().parse_args(line.split()[1:]).command in ("sft", "grpo", "eval", "export")
-
-
-@pytest.mark.parametrize("line", lines_of("beam"))
-def test_commands_are_ones_that_beam_knows(line: str) -> None:
-    arguments = re.sub(r"\s+#.*", "", line).split(" -- ")[0]
-    quoted = re.findall(r'"[^"]*"|\S+', arguments)[1:]
-    parsed = cli.make_parser().parse_args([part.strip('"') for part in quoted])
-    assert parsed.command in COMMANDS
-    if parsed.command in ("run", "preview", "validate"):
-        assert (ROOT / parsed.pipeline).is_file() or parsed.pipeline in bundled_names()
+def test_own_data(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    init, validate = (line.split()[1:] for line in commands(README, "beam")[:2])
+    assert (init[0], validate[0]) == ("init", "validate")
+    assert cli.main(init) == 0
+    assert cli.main(validate) == 0
+    assert "2 can be used" in capsys.readouterr().out
+    config = photos / "my.toml"
+    before, _, roles = config.read_text("utf-8").partition("# [endpoints.")
+    config.write_text(before + re.sub(r"^# ", "", f"# [endpoints.{roles}", flags=re.MULTILINE), "utf-8")
+    settings = load_config(Settings, str(config))
+    assert settings.endpoints["qwen"].model in README.read_text("utf-8")
+    assert settings.roles["teacher"] == settings.roles["detector"] == "qwen"

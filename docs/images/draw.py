@@ -1,7 +1,8 @@
-"""Draws the two images of README.md: `python docs/images/draw.py [CHROMIUM]`, some 20 s.
+"""Draws the images of README.md and docs/recipes/grounded_cot.md: `python docs/images/draw.py [CHROMIUM]`, some 20 s.
 
-``dag.svg`` is the DAG that ``pipelines/grounded_cot.py`` wires, read from Beam's own graph. ``record.png`` is a record
-of a run over data/sample: its question, the overlay, the trace and its verdicts, photographed by Chromium.
+``dag.svg`` is the DAG that ``pipelines/grounded_cot.py`` wires, read from Beam's own graph. The other two are
+screenshots, by Chromium, of one run over data/sample: ``report.png`` shows parts of its report.html, ``record.png``
+shows a record with its question, overlay, trace and verdicts.
 """
 
 import base64
@@ -18,6 +19,7 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.pipeline import PipelineVisitor
+from PIL import Image
 
 import groundtrace as gt
 from pipelines.running.plan import RunArguments, make_plan, wire
@@ -26,6 +28,11 @@ from stages.plumbing.stage import DraftStage, Stage
 HERE = Path(__file__).parent
 SAMPLE = HERE.parents[1] / "data/sample"
 RECORD = "nlvr-dev-255-1-0-s"
+HIDDEN = (
+    *(".facts", ".warn", "nav", ".toggle", "#marks", ".note", "section:not(#funnel, #sft)"),
+    "article:not(:first-of-type)",
+)
+"""What ``report.png`` leaves out of the report, as CSS selectors."""
 COLUMNS, WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN = 6, 136, 54, 28, 58, 24
 
 LEGEND = (
@@ -163,16 +170,31 @@ span {{ display: inline-block; background: #dafbe1; border-radius: 10px; padding
 <img src="data:image/png;base64,{overlay}"><code>{trace}</code>{verdicts}"""
 
 
+def excerpt(report: str) -> str:
+    """The report without what ``HIDDEN`` selects: the counts, the funnel and one SFT row."""
+    style = f"{', '.join(HIDDEN)} {{ display: none }} main {{ padding: 1rem }} .flow {{ padding: 0 }}"
+    return report.replace("</head>", f"<style>{style}</style></head>", 1)
+
+
+def screenshot(chromium: str, page: str, size: tuple[int, int], image: Path) -> None:
+    """Write a page, rendered at ``size`` in pixels, as a PNG of at most 256 colours."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "page.html").write_text(page, "utf-8")
+        asked = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={size[0]},{size[1]}"]
+        asked.append(f"--screenshot={folder}/page.png")
+        subprocess.run([chromium, *asked, f"file://{folder}/page.html"], check=True, capture_output=True)
+        Image.open(f"{folder}/page.png").convert("RGB").quantize(256).save(image, optimize=True)
+
+
 def draw(chromium: str) -> None:
-    """Write both images."""
+    """Write the three images."""
     (HERE / "dag.svg").write_text(svg(*graph("grounded_cot")), "utf-8")
     with tempfile.TemporaryDirectory() as folder:
-        run = gt.run("grounded_cot", str(SAMPLE), f"{folder}/run")
+        run = gt.run("grounded_cot", str(SAMPLE), f"{folder}/demo")
         [row] = [row for row in run.sft.to_pylist() if row["id"] == RECORD]
-        Path(folder, "record.html").write_text(page(row), "utf-8")
-        asked = ["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=800,476"]
-        asked.append(f"--screenshot={HERE / 'record.png'}")
-        subprocess.run([chromium, *asked, f"file://{folder}/record.html"], check=True, capture_output=True)
+        screenshot(chromium, page(row), (800, 476), HERE / "record.png")
+        report = Path(folder, "demo/report.html").read_text("utf-8")
+        screenshot(chromium, excerpt(report), (1000, 1190), HERE / "report.png")
 
 
 if __name__ == "__main__":

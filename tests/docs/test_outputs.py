@@ -1,0 +1,66 @@
+"""The queries and the Python of docs/outputs.md and docs/running.md run as they are, over the bundled sample."""
+
+import os
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from pipelines.commands import cli
+
+from .pages import ROOT, blocks
+
+OUTPUTS, RUNNING = ROOT / "docs/outputs.md", ROOT / "docs/running.md"
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which ``runs/demo`` is what ``make demo`` leaves."""
+    folder = tmp_path_factory.mktemp("outputs")
+    arguments = ["--input", str(ROOT / "data/sample"), "--output", str(folder / "runs/demo")]
+    assert cli.main(["run", str(ROOT / "pipelines/grounded_cot.py"), *arguments]) == 0
+    (folder / "data").symlink_to(ROOT / "data")
+    return folder
+
+
+def executed(folder: Path, code: str) -> dict:
+    """The names that the code leaves when it runs in the folder."""
+    names: dict = {}
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        exec(code, names)
+    finally:
+        os.chdir(before)
+    return names
+
+
+@pytest.mark.parametrize("query", blocks(OUTPUTS, "sql"))
+def test_sql(demo: Path, query: str) -> None:
+    rows = duckdb.sql(query.replace("runs/demo", str(demo / "runs/demo"))).fetchall()
+    assert rows
+
+
+def test_there_are_queries() -> None:
+    assert len(blocks(OUTPUTS, "sql")) >= 3
+
+
+def test_looking_at_rows(demo: Path) -> None:
+    [code] = blocks(OUTPUTS, "python")
+    names = executed(demo, code)
+    assert names["image"].size == (400, 100)
+    assert "<image>" in names["question"]
+    assert "<answer>" in names["trace"]
+
+
+def test_the_library(demo: Path) -> None:
+    [code] = blocks(RUNNING, "python")
+    names = executed(demo, code)
+    assert names["rows"].num_rows == names["opened"].summary.counts.sft > 0
+
+
+def test_the_folder_is_the_one_that_is_drawn(demo: Path) -> None:
+    [drawn] = blocks(OUTPUTS, "")
+    left = {path.name for path in (demo / "runs/demo").iterdir() if not path.name.startswith(".")}
+    for name in left - {"input.json"}:
+        assert name in drawn
