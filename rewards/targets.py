@@ -71,14 +71,14 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
     question = case.question
     if targets.counted:
         words = counted_words(question.question) or frozenset()
-        return names_only(point.label, words) or await _lies_on(targets.counted, point, case)
+        return names_only(point.label, words) or await lies_on(targets.counted, point, case)
     texts = (question.question, question.answer, *(question.choices or ()))
     entities = case.entities or ()
     own = own_words(point.label)
     exact = [entity for entity in entities if own < own_words(entity)]
     if exact and await _is_there(exact, point, case):
-        return await _lies_on(entities, point, case)
-    return is_named(point.label, texts, entities) or await _lies_on(entities, point, case)
+        return await lies_on(entities, point, case)
+    return is_named(point.label, texts, entities) or await lies_on(entities, point, case)
 
 
 def is_a_count(case: Case) -> bool:
@@ -110,7 +110,8 @@ async def _is_there(phrases: Iterable[str], point: Point, case: Case) -> bool:
     return False
 
 
-async def _lies_on(phrases: Iterable[str], point: Point, case: Case) -> bool:
+async def lies_on(phrases: Iterable[str], point: Point, case: Case) -> bool:
+    """Whether a point lies on an instance of one of the phrases. Raises CallError and BadReply."""
     medium = case.question.media[point.media_index]
     x, y = on_pixels(point.x, medium.width), on_pixels(point.y, medium.height)
     for phrase in phrases:

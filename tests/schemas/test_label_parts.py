@@ -35,10 +35,10 @@ def test_the_parts_of_a_label(label: str, phrase: str, thing: str) -> None:
     assert (noun_phrase_of(label), thing_of(label)) == (phrase, thing)
 
 
-WORDS = st.sampled_from(
-    ["the", "a", "two", "second", "all", "of", "cup", "cups", "box", "in", "on", "left", "from", "top", "2", "#3", "1."]
-    + ["(1", "of", "3)", "s", "largest", "that", "is", "seen", "here", "x", "one", "pair"]
-)
+WORDS = st.sampled_from([
+    "the", "a", "two", "second", "all", "of", "cup", "cups", "box", "in", "on", "left", "from", "top", "2", "#3", "1.",
+    "(1", "3)", "s", "largest", "that", "is", "seen", "here", "x", "one", "pair",
+])  # fmt: skip
 
 
 @given(st.lists(WORDS, max_size=9).map(" ".join))

@@ -52,8 +52,8 @@ _COLOURED = re.compile(
     r"((?: (?:a|the|or|and|color|colour|colored|coloured|fill|filling|"
     rf"gray|violet|magenta|{'|'.join(COLOURS)}))+)$"
 )
-_SIZES = dict.fromkeys(("small", "tiny", "little", "smaller", "mini", "miniature"), -1)
-_SIZES |= dict.fromkeys(("large", "big", "larger", "bigger", "huge", "giant"), 1)
+_SIZES: dict[str, int] = dict.fromkeys(["small", "tiny", "little", "smaller", "mini", "miniature"], -1)
+_SIZES |= dict.fromkeys(["large", "big", "larger", "bigger", "huge", "giant"], 1)
 _EXTREMES = {"smallest": -1, "tiniest": -1, "largest": 1, "biggest": 1}
 _FORMS = {"round": "circle", "circular": "circle", "triangular": "triangle", "rectangular": "rectangle"}
 """Adjectives of shape, by the noun that a thing of that shape could be called by."""
