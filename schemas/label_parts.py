@@ -20,18 +20,19 @@ _ORDINALS = "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|la
 _IMAGE = "image|picture|photo|photograph|scene|frame|screenshot|view"
 
 _IN_FRONT = re.compile(
-    r"(?:(?:(?:one|all|both|some|each|any|several|many|few) of|(?:an?|the)?\s*(?:pair|couple|group|set|trio|bunch) of|"
+    r"(?:(?:(?:one|all|both|some|each|any|several|many|few|pair|couple|group|set|trio|bunch|collection|cluster|number|"
+    r"total|row|series) of|"
     r"the|an?|all|both|these|those|this|that|each|every|some|any|one|single|several|multiple|another|other|more|"
-    rf"additional|only|sole|counted|\d{{1,2}}(?:st|nd|rd|th)|{_ORDINALS})\s+)+(?=\S)"
+    rf"additional|further|same|only|sole|counted|\d{{1,2}}(?:st|nd|rd|th)|{_ORDINALS})\s+)+(?=\S)"
 )
-_ARTICLE = re.compile(r"(?:the|an?)\s+(?=\S)")
+_ARTICLE = re.compile(r"(?:the|an?|of (?:the|these|those|all))\s+(?=\S)")
 _RANK = re.compile(
     rf"(?:{_ORDINALS}|\d{{1,2}}(?:st|nd|rd|th))\s+(?:.*\bfrom\b|(?!west|east|rest|guest|chest|forest)"
     r"[a-z]+(?:est|most)\b)"
 )
 _HOW_MANY = re.compile(rf"(?:the\s+)?(?:\d{{1,2}}|{_NUMBERS})\s+(?=\S)")
 _NUMBER = re.compile(
-    r"(?:(?:(?:object|item|thing|instance|number|no\.?|nr\.?)\s*)?[#(]?\d{1,3}\s?[.):]\s+|#\s?\d{1,3}\s+|\d{1,3}\s?[x×]\s+)"
+    r"(?:(?:(?:object|item|thing|instance|number|no\.?|nr\.?)\s*)?[#(]?\d{1,3}\s?[.):]\s+|(?:number|no\.?|nr\.?|#)\s?\d{1,3}\s+|\d{1,3}\s?[x×]\s+)"
     r"(?=\S)"
 )
 _INSTANCE = re.compile(
@@ -46,7 +47,8 @@ _BEHIND = re.compile(
 )
 
 RELATIONS = split_words(
-    "in on at to above over below under underneath beneath by near nearest close closest next beside between among "
+    "in on at to atop alongside adjoining above over below under underneath beneath by "
+    "near nearest close closest next beside between among "
     "amid behind inside outside within from against along around across opposite adjacent touching resting standing "
     "sitting lying hanging leaning located placed positioned situated"
 )
@@ -67,9 +69,12 @@ SELECTING = split_words(
 """Words before a noun that say which of several things, by place, order, size beside the others or selection."""
 _ASIDE = re.compile(r"\s*[,;:(\[]\s*")
 _FROM_A_SIDE = re.compile(
-    rf"(?:{_ORDINALS}|\d{{1,2}}(?:st|nd|rd|th))\s+from\s+(?:the\s+)?(?:left|right|top|bottom)\s+(?=\S)"
+    rf"^(?:{_ORDINALS}|\d{{1,2}}(?:st|nd|rd|th))\s+from\s+(?:the\s+)?(?:left|right|top|bottom)\s+(?=\S)"
 )
-_ONE_OF = re.compile(rf"\s+(?:one\s+)?of\s+(?:the|all|these|those)\s+(?:(?:{_NUMBERS}|\d{{1,2}})\s+)?(?=\S)")
+_ONE_OF = re.compile(
+    r"((?:\w+ )*\w+)(?:(?<=est)|(?<=most)|\s+one)\s+of\s+(?:the|all|these|those)\s+"
+    rf"(?:(?:{_NUMBERS}|\d{{1,2}})\s+)?(?=\S)"
+)
 
 
 def without_counts(label: str) -> str:
@@ -98,8 +103,8 @@ def noun_phrase_of(label: str) -> str:
     own, *asides = _ASIDE.split(_FROM_A_SIDE.sub("", label, count=1))
     if not all(_says_which(aside.rstrip(")] ").split()) for aside in asides):
         return label
-    if (one_of := _ONE_OF.search(own)) and all(word in SELECTING for word in own[: one_of.start()].split()):
-        own = f"{own[: one_of.start()]} {own[one_of.end() :]}"  # "largest of the two squares"
+    if (one_of := _ONE_OF.match(own)) and all(word in SELECTING for word in one_of.group(1).split()):
+        own = f"{one_of.group(1)} {own[one_of.end() :]}"  # "largest of the two squares"
     return " ".join(_before_relation(own.split())) or label
 
 
@@ -135,7 +140,7 @@ def _begins_relation(words: Sequence[str], index: int) -> bool:
     if words[index] == "of":
         behind = [word for word in words[index + 1 :] if word not in ("the", "that", "this")]
         return bool(behind) and (behind[0] in SELECTING or behind[0] in _HOLDERS)
-    return words[index] in RELATIONS
+    return words[index] in RELATIONS or words[index + 1 : index + 2] == ["than"]
 
 
 def _is_selecting(words: Sequence[str], index: int) -> bool:
@@ -144,4 +149,5 @@ def _is_selecting(words: Sequence[str], index: int) -> bool:
 
 def _says_which(words: Sequence[str]) -> bool:
     """Whether a phrase behind a comma or in brackets says which thing is meant: "left box", "above the circle"."""
-    return not words or words[0] in RELATIONS or words[0] in SELECTING or words[0] in ("the", "of")
+    first = next((word for word in words if word not in ("the", "of")), "")
+    return not first or first in RELATIONS or first in SELECTING

@@ -4,15 +4,19 @@
 checked by the objects' boxes is: the ends of the image, the rank from a side, the panel, the size beside that of the
 others. Everything else that says which object is meant, such as "on the left", "upper", "in the corner" or "next to a
 circle", is taken as it is given; where it narrows what the rest is said of ("topmost block of the left tower"), the
-rest is, too. A name with another word is not read.
+rest is, too.
+
+A name with unknown words is read where it has a colour and a shape side by side ("yet another blue square"), and the
+other words neither deny, nor place something else beside these ("edge of the blue square"), nor name another colour or
+shape. A noun alone needs words that are known: "teal square" may be a colour.
 """
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schemas.label_parts import thing_of
+from schemas.label_parts import RELATIONS, thing_of
 from schemas.labels import GENERAL
 from vision.classical.labels import COLOURS, Noun, colour_word, kind_word, read_label, singular
 from vision.classical.shapes import Box
@@ -35,12 +39,13 @@ _RANK_OF_SIDE = re.compile(
 )
 _RANK_OF_END = re.compile(rf" ({'|'.join(_RANKS)}) (left|right|top|bottom|high|low)(?: ?most|est) ")
 _END_BEHIND = re.compile(
-    r" (?:(?:on|at|to|in) )?(?:the )?(?:far|very|extreme|farthest|furthest|outermost|closest|nearest)(?: (?:to|on|at))?"
+    r" (?:(?:that|which) (?:is|are|lies) )?(?:(?:on|at|to|in) )?(?:the )?"
+    r"(?:far|very|extreme|farthest|furthest|outermost|closest|nearest)(?: (?:to|on|at))?"
     r"(?: the)? (left|right|top|bottom)(?: (?:side|edge|end))?$"
 )
 _END_BEFORE = re.compile(
     r"(?:^|(?<= ))(?:(left|right|top|bottom|upper|lower) ?most|(?:far|very|most|extreme) (left|right|top|bottom)|"
-    r"(high|low)est) "
+    r"(high|low)est)(?: |$)"
 )
 _OF_ALL = re.compile(r"(?<=est|ost)(?: one)? of (?:the|all|these|those)(?: (?:two|three|four|five|\d))?(?= )")
 _SOMEWHERE = re.compile(
@@ -48,7 +53,7 @@ _SOMEWHERE = re.compile(
     r"|in (?:the|this) (?:whole )?(?:image|picture)|here|there)$"
 )
 _COLOURED = re.compile(
-    r" (?:that is|that are|which is|which are|in|of|with)"
+    r" (?:that is|that are|which is|which are|whose colou?r is|in|of|with)"
     r"((?: (?:a|the|or|and|color|colour|colored|coloured|fill|filling|"
     rf"gray|violet|magenta|{'|'.join(COLOURS)}))+)$"
 )
@@ -63,6 +68,12 @@ _SAID_FREELY = frozenset([
     "colour", "colored", "coloured", "shaped", "bright", "light", "dark", "pale", "deep", "vivid", "a", "an", "the",
     "or", "and",
 ])  # fmt: skip
+_AGAINST = frozenset(
+    ["not", "no", "non", "never", "without", "neither", "nor", "except", "but", "besides", "unlike", "of"]
+)
+"""Words before a name that deny it, or say that something of it is meant."""
+_LISTED = frozenset({"or", "and"})
+_TOKEN = re.compile(r"[^\W\d_]+|\d+")
 _MARKS = re.compile(r"[^\w\s]")
 _OTHER_SIZE = 1.25
 _PX = 2.0
@@ -117,25 +128,90 @@ def _is_other_size(side_px: float, other_px: float) -> bool:
 
 
 def read_name(text: str) -> Name | None:
-    """Returns what a name of an object picks out; None where a word is not known, beside those that say which object is
-    meant by its relation to others.
-    """
+    """Returns what a name of an object picks out; None where nothing tells."""
     if len(text) > MAX_CHARS:
         return None
+    text = text.lower()
     whole = _read(text)
     if whole is not None:
         return whole
-    thing = thing_of(text.lower())
-    return None if thing == text.lower() else _read(thing)
+    thing = thing_of(text)
+    noun = _loose_noun(text) if thing == text else _noun_of(thing) or _loose_noun(text)
+    if noun is None:
+        return None
+    panel, rest = _panel(_plain(text))
+    return Name(noun, panel=panel, size=_first(_SIZES, rest.split()))
+
+
+def _noun_of(thing: str) -> Noun | None:
+    read = _read(thing)
+    return None if read is None else read.noun
+
+
+def _loose_noun(text: str) -> Noun | None:
+    """The noun of a name with unknown words, by its first colour and what is right behind it."""
+    words = _TOKEN.findall(text)
+    start = next((n for n, word in enumerate(words) if colour_word(word) is not None), len(words))
+    middle = next((n for n in range(start, len(words)) if not _is_attribute(words[n])), len(words))
+    end = next((n for n in range(middle, len(words)) if _kinds(words[n]) is None), len(words))
+    before, behind = words[:start], words[end:]
+    if end == middle or any(word in RELATIONS or word in _AGAINST or _kinds(word) for word in before):
+        return None
+    other = next((n for n, word in enumerate(behind) if colour_word(word) is not None or _kinds(word)), None)
+    if other is not None and not any(_places(behind, n) for n in range(other)):
+        return None
+    attributes = [word for word in words[start:middle] if colour_word(word) is not None]
+    noun = _noun([*attributes, *words[middle:end]])
+    return noun if noun is not None and noun.kinds else None  # "star-like blue object" claims a shape
+
+
+def _is_attribute(word: str) -> bool:
+    return colour_word(word) is not None or word in _SAID_FREELY or word in _SIZES or word in _EXTREMES
+
+
+def _kinds(word: str) -> tuple[str, ...] | None:
+    """The shapes that a noun names; () for whatever there is, None for a word that is no noun of shapes."""
+    return () if singular(word) in GENERAL | {"one"} else kind_word(word)
+
+
+def _places(words: Sequence[str], index: int) -> bool:
+    """Whether a word begins what is said of the place beside other things: "near", "supporting", "that touches"."""
+    word, previous = words[index], words[index - 1] if index else ""
+    is_verb = previous in ("that", "which") and word.endswith("s") and word not in ("is", "was", "has")
+    return (word in RELATIONS and word not in ("in", "to")) or word.endswith("ing") or is_verb
+
+
+def _plain(text: str) -> str:
+    return _OF_ALL.sub("", " " + " ".join(_MARKS.sub(" ", text).split()))
+
+
+def _panel(rest: str) -> tuple[int | None, str]:
+    """The panel that a name speaks of, and the name without it."""
+    found = _PANEL.search(rest)
+    if found is None:
+        return None, rest
+    return _PANELS[found.group(1) or found.group(2)], rest[: found.start()] + rest[found.end() :]
+
+
+def _first(values: Mapping[str, int], words: Sequence[str]) -> int:
+    return next((values[word] for word in words if word in values), 0)
 
 
 def _read(text: str) -> Name | None:
-    rest = " " + " ".join(_MARKS.sub(" ", text.lower()).split())
-    rest = _OF_ALL.sub("", rest)
-    panel = end = None
-    rank = 1
-    if found := _PANEL.search(rest):
-        panel, rest = _PANELS[found.group(1) or found.group(2)], rest[: found.start()] + rest[found.end() :]
+    panel, rest = _panel(_plain(text))
+    rank, end, rest = _end(rest)
+    words = _COLOURED.sub(r"\1", rest).split()
+    others = _SIZES.keys() | _EXTREMES.keys() | _SAID_FREELY
+    if sum(colour_word(word) is not None for word in words) > 1 and _LISTED.isdisjoint(words):
+        return None  # "blue square (the black one)"
+    noun = _noun([_FORMS.get(word, word) for word in words if word not in others])
+    size, extreme = _first(_SIZES, words), _first(_EXTREMES, words)
+    return None if noun is None else Name(noun, end, panel, size, rank, extreme)
+
+
+def _end(rest: str) -> tuple[int, tuple[int, int] | None, str]:
+    """The rank and the end of the image that a name speaks of, and the name without them."""
+    end, rank = None, 1
     if found := _RANK_OF_SIDE.search(rest):
         rank, end = _RANKS[found.group(1)], _ENDS[found.group(3)]
         rest = rest[: found.start()] + found["between"] + rest[found.end() :]
@@ -148,12 +224,7 @@ def _read(text: str) -> Name | None:
     if end is None and (found := _END_BEFORE.search(rest)):
         end = _ENDS[_SIDES[next(side for side in found.groups() if side)]]
         rest = rest[: found.start()] + rest[found.end() :]
-    words = _COLOURED.sub(r"\1", rest).split()
-    size = next((_SIZES[word] for word in words if word in _SIZES), 0)
-    extreme = next((_EXTREMES[word] for word in words if word in _EXTREMES), 0)
-    others = _SIZES.keys() | _EXTREMES.keys() | _SAID_FREELY
-    noun = _noun([_FORMS.get(word, word) for word in words if word not in others])
-    return None if noun is None else Name(noun, end, panel, size, rank, extreme)
+    return rank, end, rest
 
 
 def _noun(words: Sequence[str]) -> Noun | None:
@@ -164,7 +235,7 @@ def _noun(words: Sequence[str]) -> Noun | None:
         return read_label(" ".join(colours))
     if singular(nouns[-1]) == "box" and colours and "grey" not in colours and "gray" not in colours:
         nouns[-1] = "square"  # the grey boxes are what holds the objects
-    known = [() if singular(noun) in GENERAL | {"one"} else kind_word(noun) for noun in nouns]
+    known = [_kinds(noun) for noun in nouns]
     kinds: tuple[str, ...] = ()
     for each in known:
         if each is None:

@@ -84,6 +84,16 @@ PANELS = ((0.0, 0.0, 100.0, 100.0), (150.0, 0.0, 250.0, 100.0), (300.0, 0.0, 400
         ("blue square all the way on the left", [0, 1]),
         ("circle (above the blue triangle)", [2]),
         ("blue square b", [0, 1]),
+        # unknown words beside a colour and its noun are no claims about these
+        ("yet another blue square", [0, 1]),
+        ("very small blue square", [0, 1]),
+        ("really big black circle", [2]),
+        ("blue square that touches the black circle", [0, 1]),
+        ("blue square supporting a yellow circle", [0, 1]),
+        ("blue square contained in the middle box", [1]),
+        ("blue square (leftmost)", [0]),
+        ("square whose color is blue", [0, 1]),
+        ("blue square2", [0, 1]),
     ],
 )
 def test_what_a_name_picks_out(name: str, among: list[int]) -> None:
@@ -96,7 +106,10 @@ def test_what_a_name_picks_out(name: str, among: list[int]) -> None:
     "name",
     [
         *("", "left", "top corner", "here", "middle", "not a blue square", "gizmo", "tower", "square circle", "box"),
-        *("base of the tower", "dog next to the blue square", "striped blue square", "blue square with dots"),
+        *("base of the tower", "dog next to the blue square", "teal square", "striped square", "blue dog", "blue star"),
+        *("edge of the blue square", "space above a blue square", "all but the blue square", "non-blue square"),
+        *("blue square (the black one)", "blue square and black circle", "yet another blue square that is black"),
+        *("blue dog supporting the blue square", "seen blue square circle", "circle, yet another blue square"),
         *("blue square or purple hexagon or something else", "x" * (MAX_CHARS + 1)),
     ],
 )
