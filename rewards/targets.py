@@ -13,7 +13,7 @@ from rewards.masks import on_pixels
 from schemas.answers.numerals import read_numerals
 from schemas.answers.registry import answer_type_named
 from schemas.geometry import Point
-from schemas.labels import counted_phrase, counted_words, is_counted, is_named, words_of
+from schemas.labels import counted_phrase, counted_words, is_counted, is_named, names_only, own_words
 from schemas.records import Question
 
 
@@ -63,24 +63,22 @@ async def targets_of(case: Case) -> Targets:
 async def is_target(point: Point, case: Case, targets: Targets) -> bool:
     """Whether a point that lies on an object of its label lies on one that the question asks about.
 
-    Of a count: its label has all the words of what is counted, or it lies on an instance of that. Else: question,
-    answer or entities name its label, or it lies on an instance of an entity. Where the label is less exact than an
-    entity ("circle" for "black circle"), and the entity is found, only the latter counts. Raises CallError and
-    BadReply.
+    Of a count: its label has all the words of what is counted, and names nothing else with them, or it lies on an
+    instance of that. Else: question, answer or entities name its label, or it lies on an instance of an entity. Where
+    the label is less exact than an entity ("circle" and "object" for "black circle"), and the entity is found, only the
+    latter counts. Raises CallError and BadReply.
     """
     question = case.question
     if targets.counted:
         words = counted_words(question.question) or frozenset()
-        if words <= frozenset(words_of(point.label)):
-            return True
-        return await _lies_on(targets.counted, point, case)
+        return names_only(point.label, words) or await lies_on(targets.counted, point, case)
     texts = (question.question, question.answer, *(question.choices or ()))
     entities = case.entities or ()
-    own = frozenset(words_of(point.label))
-    exact = [entity for entity in entities if own < frozenset(words_of(entity))]
+    own = own_words(point.label)
+    exact = [entity for entity in entities if own < own_words(entity)]
     if exact and await _is_there(exact, point, case):
-        return await _lies_on(entities, point, case)
-    return is_named(point.label, texts, entities) or await _lies_on(entities, point, case)
+        return await lies_on(entities, point, case)
+    return is_named(point.label, texts, entities) or await lies_on(entities, point, case)
 
 
 def is_a_count(case: Case) -> bool:
@@ -112,7 +110,8 @@ async def _is_there(phrases: Iterable[str], point: Point, case: Case) -> bool:
     return False
 
 
-async def _lies_on(phrases: Iterable[str], point: Point, case: Case) -> bool:
+async def lies_on(phrases: Iterable[str], point: Point, case: Case) -> bool:
+    """Whether a point lies on an instance of one of the phrases. Raises CallError and BadReply."""
     medium = case.question.media[point.media_index]
     x, y = on_pixels(point.x, medium.width), on_pixels(point.y, medium.height)
     for phrase in phrases:

@@ -2,33 +2,35 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from schemas.control_text import TOKEN
+from schemas.label_parts import RELATIONS, SELECTING, noun_phrase_of, split_words, without_counts
 
 MAX_LABEL_CHARS = 120
 """A longer text names no object."""
 
 _WORD = re.compile(r"[^\W_]+")
 _ASKS = re.compile(r"\b(?:how many|number of|count(?: all)?(?: of)?)\s([^?.,;:!\"]{1,120})", re.IGNORECASE)
-_ENDS = re.compile(
-    "are|is|was|were|do|does|did|can|could|have|has|had|there|you|in|on|at|of|to|with|without|that|which|who|from|for|"
-    "touching|inside|under|over|near|behind|between"
+_CLAUSE = re.compile(r"[.,;:?!\"“”]")
+_ENDS = RELATIONS | split_words(
+    "are is was were do does did can could have has had there you of with without that which who for containing "
+    "wearing holding"
 )
-_LEADING = re.compile(
-    r"(?:(?:(?:one|all|both|some|each|any) of|the|an?|all|both|"
-    r"these|those|this|that|each|every|some|any|one|single|another|other|\d{1,2}(?:st|nd|rd|th)|"
-    r"first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|last)\s+)+(?=\S)"
-)
-_HOW_MANY = re.compile(
-    r"(?:the\s+)?(?:\d{1,2}|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\s+(?=\S.*(?<!s)s$)"
-)
-_INSTANCE = re.compile(r"\s+(?:(?:#|no\.? ?|number |nr\.? ?)?\d{1,3}|\((?:#|no\.? ?)?\d{1,3}\))$")
+"""Words with which a noun phrase ends."""
 _SKIPPED = frozenset(
     {"the", "a", "an", "all", "these", "those", "this", "that", "different", "total", "or", "and", "of"}
 )
 _COMPARED = frozenset({"more", "fewer", "less"})
-_GENERAL = frozenset({"object", "item", "thing", "shape", "figure", "instance", "element"})
+GENERAL = frozenset({"object", "item", "thing", "shape", "figure", "instance", "element"})
+"""Nouns of whatever there is."""
+_UNSAID = split_words(
+    "how many much number of count all is are was were there with has have contain hold show exactly only just at "
+    "least most more than any some each every other another no none two three four five six seven eight nine ten "
+    "the a an these those this that different"
+)
+"""Words before a noun that say nothing of what it is."""
+_THAT_IS = split_words("that which who is are of in all both either color colour colored coloured the with")
 _IRREGULAR = {
     "children": "child", "feet": "foot", "geese": "goose", "knives": "knife", "leaves": "leaf", "men": "man",
     "mice": "mouse", "people": "person", "shelves": "shelf", "teeth": "tooth", "wolves": "wolf", "women": "woman",
@@ -70,17 +72,18 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 def plain_label(label: str) -> str:
-    """Returns a label as it is looked for: in lower case, blanks made single, without quotes, articles, ordinals and
-    (before a plural) numbers in front, and without a full stop or the number of an instance behind.
+    """Returns a label as it is looked for: in lower case, blanks made single, without quotes, articles, ordinals,
+    quantities, numbers of instances and a full stop (:func:`schemas.label_parts.without_counts`).
     """
     plain = unicodedata.normalize("NFKC", label).casefold()
     if not _TOKEN.search(plain):  # which has to stay one, to be told
         plain = plain.replace("_", " ").replace("-", " ")
-    plain = " ".join(plain.split()).strip(" \"'“”‘’.,;:")
-    label = _INSTANCE.sub("", plain) or plain
-    for lead in (_LEADING, _HOW_MANY, _LEADING):
-        label = label[found.end() :] if (found := lead.match(label)) is not None else label
-    return label
+    plain = " ".join(plain.split())
+    before = None
+    while plain != before and len(plain) <= MAX_LABEL_CHARS:
+        before = plain
+        plain = without_counts(plain.strip(" \"'“”‘’.,;:"))
+    return plain
 
 
 def label_fault(label: str) -> str | None:
@@ -96,7 +99,7 @@ def label_fault(label: str) -> str | None:
     if _TOKEN.search(label) or any(unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs") for char in label):
         return "a label with control tokens names no object"
     words = frozenset(words_of(label))
-    if words <= _WHOLE_IMAGE | _GENERAL and words & _WHOLE_IMAGE:
+    if words <= _WHOLE_IMAGE | GENERAL and words & _WHOLE_IMAGE:
         return "the label names the whole image"
     return None
 
@@ -112,7 +115,7 @@ def counted_phrase(question: str) -> tuple[str, ...] | None:
         return None
     words: list[str] = []
     for word in (match.group().lower() for match in _WORD.finditer(asked.group(1))):
-        if _ENDS.fullmatch(word) and (words or word != "of"):
+        if word in _ENDS and (words or word != "of"):
             break
         if word not in _SKIPPED:
             words.append(singular(word))
@@ -123,32 +126,51 @@ def counted_words(question: str) -> frozenset[str] | None:
     """Returns the words of :func:`counted_phrase` that tell things apart: none for "How many objects?", which fits
     all."""
     phrase = counted_phrase(question)
-    return None if phrase is None else frozenset(phrase) - _GENERAL
+    return None if phrase is None else frozenset(phrase) - GENERAL
 
 
 def is_counted(label: str, words: frozenset[str]) -> bool:
-    """Returns whether a label names what is counted: one of both phrases has all the words of the other."""
-    own = frozenset(words_of(label)) - _GENERAL
+    """Returns whether a label can name what is counted: one of both phrases has all the words of the other, but for
+    words that say which things are meant ("leftmost square"), and their attributes do not contradict.
+    """
+    own = own_words(label)
+    if _excludes(words & _ATTRIBUTES, own):
+        return False
+    own -= SELECTING - words
     return words <= own or (bool(own) and own <= words)
 
 
-def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> bool:
-    """Returns whether one of the phrases names what the label does, or a text speaks of it.
-
-    A phrase does where one of both has all the words of the other. A text does where it has all the words of the label,
-    or its noun, the last word before "in", "with" and the like; of an object in general ("item"), where it has one of
-    the label's other words or the label has no other. A text whose attributes contradict the label's speaks of
-    something else: "the black circle" is not a yellow circle.
+def names_only(label: str, words: frozenset[str]) -> bool:
+    """Returns whether a label has all the words of what is counted, and does not name other things with them: "black or
+    blue square" is no black square for sure.
     """
-    own = frozenset(words_of(label)) - _GENERAL
-    if any(is_counted(label, frozenset(words_of(phrase)) - _GENERAL) for phrase in phrases if words_of(phrase)):
+    own = own_words(label)
+    others = any(words & kind and own & kind - words for kind in EXCLUSIVE)
+    return words <= own and not others and not _LISTS.search(plain_label(label))
+
+
+def own_words(label: str) -> frozenset[str]:
+    """Returns the words of a label that say what it is: those of its noun phrase, without nouns for whatever there is.
+    None for "object": such a label fits all, and tells nothing apart.
+    """
+    return frozenset(words_of(noun_phrase_of(plain_label(label)))) - GENERAL - {"one"}
+
+
+def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> bool:
+    """Returns whether one of the phrases names what the label does (:func:`is_counted`), or a text speaks of it.
+
+    A text does where it has the label's noun, the last word before "in", "with" and the like, unless its attributes
+    contradict the label's: "the black circle" is not a yellow circle. Of things in general ("items") it speaks by the
+    attributes that they have there: "yellow items" are named by "yellow square", and things without any by labels
+    without any ("object").
+    """
+    own, noun = own_words(label), _noun(plain_label(label))
+    if any(is_counted(label, frozenset(words_of(phrase)) - GENERAL) for phrase in phrases if words_of(phrase)):
         return True
-    noun = _noun(label)
     for text in texts:
-        if _contradicts(text, noun, own):
-            continue
-        words = frozenset(words_of(text))
-        if noun in words or (own and own <= words) or (words & _GENERAL and (not own or own & words)):
+        if noun not in GENERAL and noun in words_of(text) and not _contradicts(text, noun, own):
+            return True
+        if any(own & attributes if attributes else not own for attributes in _general_things(text)):
             return True
     return False
 
@@ -167,7 +189,7 @@ def names_alike(label: str, other: str) -> bool | None:
         return True
     if label_fault(label) is not None or label_fault(other) is not None:
         return False
-    own, others = (frozenset(words_of(each)) - _GENERAL for each in (label, other))
+    own, others = own_words(label), own_words(other)
     if not own or not others:
         return True
     if _excludes(others & _ATTRIBUTES, own):
@@ -176,6 +198,21 @@ def names_alike(label: str, other: str) -> bool | None:
         return None
     is_alike = own <= others or _noun(label) == _noun(other) or (others <= own and own - others <= _ATTRIBUTES)
     return True if is_alike else None
+
+
+def _general_things(text: str) -> Iterator[frozenset[str]]:
+    """For each noun of the text for whatever there is, the attributes that its phrase gives it: "yellow items", "items
+    that are yellow". Nouns with other words before them are left out: nobody knows what "metal things" are.
+    """
+    for clause in _CLAUSE.split(text):
+        words = [singular(match.group().lower()) for match in _WORD.finditer(clause)]
+        for index in (index for index, word in enumerate(words) if word in GENERAL):
+            before = _attributes(words[:index])
+            behind = next((n for n in range(index + 1, len(words)) if words[n] not in _THAT_IS), len(words))
+            said = before | (_leading(words[behind:]) if behind > index + 1 else frozenset())
+            previous = words[index - 1] if index else "the"
+            if said or previous in _UNSAID or previous in SELECTING or previous.isdigit():
+                yield said
 
 
 def _contradicts(text: str, noun: str, own: frozenset[str]) -> bool:
@@ -189,10 +226,19 @@ def _attributes(before: list[str]) -> frozenset[str]:
     """The attributes at the end of the words before a noun: black and blue of "the black or blue"."""
     found: list[str] = []
     for word in reversed(before):
-        if word not in _ATTRIBUTES and word not in ("or", "and"):
+        if not _is_listed(word):
             break
         found.append(word)
-    return frozenset(found)
+    return frozenset(found) & _ATTRIBUTES
+
+
+def _leading(behind: list[str]) -> frozenset[str]:
+    """The attributes with which words begin: black and blue of "black or blue and touch"."""
+    return _attributes(behind[: next((n for n, word in enumerate(behind) if not _is_listed(word)), len(behind))])
+
+
+def _is_listed(word: str) -> bool:
+    return word in _ATTRIBUTES or word in ("or", "and")
 
 
 def _excludes(attributes: frozenset[str], own: frozenset[str]) -> bool:
@@ -203,7 +249,7 @@ def _excludes(attributes: frozenset[str], own: frozenset[str]) -> bool:
 def _noun(label: str) -> str:
     words: list[str] = []
     for word in (match.group().lower() for match in _WORD.finditer(label)):
-        if words and _ENDS.fullmatch(word):
+        if words and word in _ENDS:
             break
         if word not in _SKIPPED:
             words.append(singular(word))

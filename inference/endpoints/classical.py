@@ -35,7 +35,7 @@ from prompts.loader import RenderedPrompt
 from vision.media import MediaStore
 from vision.recent import Recent
 
-ENGINE_REVISION = "5"
+ENGINE_REVISION = "6"
 _SCENES_KEPT = 256
 
 Handler = Callable[[RenderedPrompt, Scene, np.random.Generator, float], str]

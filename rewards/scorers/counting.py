@@ -43,17 +43,18 @@ async def score_counting(case: Case) -> Verdict:
     number = read_numerals(case.answer or "").single
     if words is None or number is None or number.value.denominator != 1:
         return Verdict(NAME, None, "the answer is not a whole number")
-    answer, named = int(number.value), [point for point in case.points if is_counted(point.label, words)]
+    answer, called = int(number.value), {point.label for point in case.points if is_counted(point.label, words)}
     expected = [entity for entity in case.pointable if is_counted(entity, words)]
     phrase = " ".join(counted_phrase(case.question.question) or ())
     labels = [
-        *(point.label for point in named),
+        *dict.fromkeys(point.label for point in case.points if point.label in called),
         *(entity for entity in case.entities or () if is_counted(entity, words)),
     ]
+    sought = (*expected, *([phrase] if words else []))
     try:
-        if not named:
-            # Other words may name the same things: then the points lie on them.
-            named = [p for p in case.points if await _is_on((*expected, *([phrase] if words else [])), p, case)]
+        # Other words may name the same things: then the points lie on them, and beside other names on their own too.
+        on = [point for point in case.points if point.label in called or await _is_on(sought, point, case)]
+        named = [p for p in on if not called or p.label in called or await _is_on([p.label], p, case)]
         if not named:
             return _without_points(answer, expected)
         verdict = _verdict(await _pairings(labels, named, case), answer)

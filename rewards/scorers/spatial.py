@@ -15,8 +15,9 @@ Deviations, so that a response earns by looking at what it was asked about, and 
   a response that points at nothing of what the question speaks of has failed to be checked.
 """
 
+import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from inference.errors import CallError
@@ -27,9 +28,10 @@ from rewards.locating import ObjectMasks
 from rewards.masks import distinct, on_pixels
 from rewards.pointing_score import Pointed, pointing_score
 from rewards.scorer import LOCATABLE, NO_CLIPS, Scorer
-from rewards.targets import Targets, is_a_count, is_target, targets_of
+from rewards.targets import Targets, is_a_count, is_target, lies_on, targets_of
 from schemas.geometry import Point
-from schemas.labels import is_counted, plain_label, words_of
+from schemas.label_parts import thing_of
+from schemas.labels import is_counted, own_words, plain_label
 from schemas.records import Verdict
 
 NAME = "spatial"
@@ -137,10 +139,13 @@ def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[P
     asks for it.
 
     It gives True for a point on one more target, False for one off its object, and None for a neutral one. Nothing
-    tells that the dog of one frame is another dog than that of the next: of a label there are as many targets as are
-    pointed at in the frame with most of them. The check raises CallError and BadReply as :func:`view_point` does.
+    tells that the dog of one frame is another dog than that of the next: of a kind of things there are as many targets
+    as are pointed at in the frame with most of them. Labels are of one kind where their words may name the same things,
+    wherever these are and however many, and where a point of the one lies on an instance of the other. The check raises
+    CallError and BadReply as :func:`view_point` does.
     """
-    seen: dict[frozenset[str], dict[int | None, tuple[Mask, ...]]] = {}
+    seen: dict[str, dict[int | None, tuple[Mask, ...]]] = {}
+    one_by_one = asyncio.Lock()
 
     async def on_target(point: Point) -> bool | None:
         point = replace(point, media_index=media_index)
@@ -149,18 +154,24 @@ def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[P
             return False
         if targets.exist is False or not await is_target(point, case, targets):
             return None
-        frames = seen.setdefault(_kind(point.label, seen), {})
-        most = max(map(len, frames.values()), default=0)
-        frames[point.frame] = distinct((*frames.get(point.frame, ()), mask))
-        return True if len(frames[point.frame]) > most else None
+        async with one_by_one:
+            frames = seen.setdefault(await _kind(point, tuple(seen), case), {})
+            most = max(map(len, frames.values()), default=0)
+            frames[point.frame] = distinct((*frames.get(point.frame, ()), mask))
+            return True if len(frames[point.frame]) > most else None
 
     return on_target
 
 
-def _kind(label: str, kinds: Iterable[frozenset[str]]) -> frozenset[str]:
-    """The words of the label, or those of a kind that names the same: "dog" and "brown dog" may be one animal."""
-    words = frozenset(words_of(label))
-    return next((kind for kind in kinds if is_counted(label, kind)), words)
+async def _kind(point: Point, kinds: Sequence[str], case: Case) -> str:
+    """Which of the kinds the point's object is of, its own where it is of none: "dog" and "brown dog" may be one
+    animal, and so may "dog" and the "animal" that lies there.
+    """
+    own = thing_of(plain_label(point.label))
+    for kind in kinds:
+        if is_counted(own, own_words(kind)) or await lies_on((kind,), point, case):
+            return kind
+    return own
 
 
 def _fault(view: PointView) -> str:

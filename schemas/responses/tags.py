@@ -17,6 +17,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from schemas.label_parts import split_words
+from schemas.labels import names_alike, own_words
+
 _CUT = re.compile(r"<(?=[A-Za-z/])")
 _OPEN = re.compile(r"<(points?|box)(?=[\s/>])", re.IGNORECASE)
 _CLOSE = re.compile(r"</\s*(points?|box)\s*>", re.IGNORECASE)
@@ -45,6 +48,13 @@ _BLANK = " \t\r\n"
 _QUOTE_PAIRS = ('""', "''", "“”", "””", "‘’", "’’", "``")
 _NUMBER = re.compile(r"[-+]?(?:[0-9]{1,20}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})")
 _MAX_COORDINATE = 1e9
+_NO_PHRASE = re.compile(r"[\d.;:!?,]|n['’]t\b")
+_MAX_PHRASE_WORDS = 6
+_SAYS_MORE = split_words(
+    "no not none never nor neither without is are was were there so answer yes true false i "
+    "zero two three four five six seven eight nine ten eleven twelve"
+)
+"""Words with which a text inside a tag counts, denies or concludes."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +77,25 @@ class Tag:
 
     @property
     def label(self) -> str:
-        """The object that the tag names: the inner text, else ``alt``, else ``label`` (Argos figure 10)."""
+        """The object that the tag names: ``alt``, else ``label`` (Argos figure 10), else the inner text.
+
+        All families write the label in both places. A phrase inside that goes with ``alt`` ("the first one") is prose;
+        what says more ("red ball" for "ball"), contradicts it, counts, denies or is longer than a phrase may not hide
+        behind it, and is the label itself.
+        """
         named = dict(self.attributes)
-        return self.inner or named.get("alt") or named.get("label") or ""
+        label = named.get("alt") or named.get("label") or ""
+        if label and (not self.inner or self.inner == label or _is_phrase(self.inner, label)):
+            return label
+        return self.inner or ""
+
+
+def _is_phrase(inner: str, label: str) -> bool:
+    """Whether the text inside a tag is a few words that can name what its label does."""
+    words = inner.lower().split()
+    if _NO_PHRASE.search(inner) or len(words) > _MAX_PHRASE_WORDS or not _SAYS_MORE.isdisjoint(words):
+        return False
+    return names_alike(inner, label) is not False and not own_words(label) < own_words(inner)
 
 
 def scan_tags(text: str) -> list[Tag]:

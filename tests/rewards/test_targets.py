@@ -16,6 +16,7 @@ SHAPES = {
 COUNT = {"question": "How many black circles are there?", "answer_type": "numeric"}
 IS_IT = {"question": "Is there a black circle?", "answer_type": "bool"}
 BLACK = ("black circle",)
+ITEMS = {"question": "Is there a box with 2 items and a black circle?", "answer_type": "bool"}
 
 FOUND = [
     ("a count, its things found by the pointer", COUNT | {"gold": "1", "pointable": BLACK}, Targets(True, 1, BLACK)),
@@ -71,6 +72,19 @@ POINTED = [
     (IS_IT | {"entities": BLACK, "pointable": BLACK}, "wall", ON_WALL, False),
     (IS_IT | {"entities": (*BLACK, "wall"), "pointable": BLACK}, "wall", ON_WALL, True),
     (IS_IT | {"entities": None}, "black circle", ON_BLACK, True),
+    # a label that fits all is right on a target, and neutral on anything else
+    *(
+        (asked | {"gold": gold, "entities": BLACK, "pointable": BLACK}, label, place, place == ON_BLACK)
+        for asked, gold in ((COUNT, "1"), (IS_IT, "yes"), (ITEMS, "yes"))
+        for label in ("object", "shape")
+        for place in (ON_BLACK, ON_YELLOW)
+    ),
+    (ITEMS | {"entities": ("gizmo",), "pointable": ()}, "object", ON_YELLOW, True),  # of items in general
+    # what is counted is named beside the thing itself, or among others
+    (COUNT | {"gold": "1", "pointable": BLACK}, "yellow circle next to the black circle", ON_YELLOW, False),
+    (COUNT | {"gold": "1", "pointable": BLACK}, "black or yellow circle", ON_YELLOW, False),
+    (COUNT | {"gold": "1", "pointable": BLACK}, "black or yellow circle", ON_BLACK, True),
+    (COUNT | {"gold": "1", "pointable": BLACK}, "leftmost black circle", ON_BLACK, True),
 ]
 
 

@@ -12,6 +12,7 @@ from schemas.labels import (
     is_named,
     label_fault,
     names_alike,
+    names_only,
     plain_label,
     singular,
 )
@@ -55,6 +56,28 @@ def test_singular(word: str, one: str) -> None:
         ("cup no. 2", "cup"),
         ("single cup", "cup"),
         ("7", "7"),
+        ("1. cup", "cup"),
+        ("#2 cup", "cup"),
+        ("object 3: cup", "cup"),
+        ("4 x cup", "cup"),
+        ("cup (1 of 3)", "cup"),
+        ("cup 2/3", "cup"),
+        ("cup number two", "cup"),
+        ("cup(s)", "cup"),
+        ("a pair of cups", "cups"),
+        ("several cups", "cups"),
+        ("only cup", "cup"),
+        ("two cups in the left box", "cups in the left box"),
+        ("cup in box 2", "cup in box 2"),
+        ("cup that can be seen in the image", "cup"),
+        ("the cup I counted", "cup"),
+        ("cups in total", "cups"),
+        ("second cup from the left", "second cup from the left"),
+        ("the second largest cup", "second largest cup"),
+        ("second guest", "guest"),
+        ("cup of tea", "cup of tea"),
+        ("3.5 inch floppy", "3.5 inch floppy"),
+        ("two door car", "two door car"),
     ],
 )
 def test_plain_label(label: str, plain: str) -> None:
@@ -130,10 +153,34 @@ def test_the_counted_phrase_keeps_its_order() -> None:
         ("object", {"red", "car"}, False),
         ("circle", set(), True),
         ("", {"square"}, False),
+        ("leftmost square", {"yellow", "square"}, True),
+        ("second square from the left", {"yellow", "square"}, True),
+        ("blue square next to the yellow square", {"yellow", "square"}, False),
+        ("large square", {"small", "square"}, False),
+        ("small square", {"small", "yellow", "square"}, True),
     ],
 )
 def test_a_label_of_what_is_counted(label: str, words: set[str], counted: bool) -> None:
     assert is_counted(label, frozenset(words)) is counted
+
+
+@pytest.mark.parametrize(
+    ("label", "only"),
+    [
+        ("black square", True),
+        ("small black square in the left box", True),
+        ("second black square from the left", True),
+        ("square (black)", True),
+        ("square", False),
+        ("black or blue square", False),
+        ("black square, blue square", False),
+        ("black square/circle", False),
+        ("blue square next to the black square", False),
+        ("object", False),
+    ],
+)
+def test_a_label_that_names_only_what_is_counted(label: str, only: bool) -> None:
+    assert names_only(label, frozenset({"black", "square"})) is only
 
 
 @pytest.mark.parametrize(
@@ -158,6 +205,19 @@ def test_a_label_of_what_is_counted(label: str, words: set[str], counted: bool) 
         ("small black circle", ["Is the black circle large?"], [], True),
         ("left cup", ["What is in the right cup?"], [], False),
         ("white dog", ["Where is the dog?", "black dog"], [], True),
+        # things in general have the attributes of their own phrase, and of no other
+        ("black circle", ["How many items are there? Look at the black square."], [], False),
+        ("yellow circle", ["There is a box with items and a yellow square."], [], False),
+        ("yellow circle", ["There are two items that are yellow."], [], True),
+        ("yellow circle", ["There are two items of yellow color and a box."], [], True),
+        ("blue circle", ["There are two items that are yellow."], [], False),
+        # a general label is named where things in general are, not where some of them are
+        ("object", ["There is a box with 3 items."], [], True),
+        ("shape", ["How many black squares are there?"], [], False),
+        ("object", ["There are two yellow objects."], [], False),
+        ("object", ["Is there a metal object?"], [], False),
+        ("yellow object", ["Is there a yellow square?"], [], False),
+        ("blue square next to the yellow circle", ["Is there a yellow circle?"], [], False),
     ],
 )
 def test_what_a_text_speaks_of(label: str, texts: list[str], phrases: list[str], named: bool) -> None:
@@ -203,6 +263,8 @@ def test_any_text_is_read(label: str, question: str, phrase: str) -> None:
         ("黄色方块", "yellow square", None),
         ("car door", "car", None),
         ("man in the red coat", "coat", None),
+        ("blue square next to the black square", "black square", False),
+        ("second black square from the left", "black square", True),
         # a label that names everything names nothing for sure
         ("car, truck, dog, square", "square", None),
         ("circle or square", "square", None),

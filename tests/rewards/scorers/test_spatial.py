@@ -528,6 +528,39 @@ def test_points_of_a_clip_without_a_vote(run, seeing, case) -> None:
     assert said == [True, None, None, False]
 
 
+DOG, ANIMALS = [(10, 10, 20, 20)], [(10, 10, 20, 20), (50, 10, 60, 20)]
+CLIPS = {
+    "one dog in each of two frames": ([("dog", 15, 1), ("dog", 15, 2)], [True, None]),
+    "by a fuller name": ([("dog", 15, 1), ("brown dog", 15, 2)], [True, None]),
+    "by a shorter name": ([("brown dog", 15, 1), ("dog", 15, 2)], [True, None]),
+    "by its number": ([("dog 1", 15, 1), ("dog 2", 15, 2)], [True, None]),
+    "by an ordinal": ([("first dog", 15, 1), ("the second dog", 15, 2)], [True, None]),
+    "by its places": ([("leftmost dog", 15, 1), ("dog on the right", 15, 2)], [True, None]),
+    "by places that exclude each other": ([("left dog", 15, 1), ("right dog", 15, 2)], [True, None]),
+    "by its kind": ([("dog", 15, 1), ("animal", 15, 2)], [True, None]),
+    "by its kind first": ([("animal", 15, 1), ("dog", 15, 2)], [True, None]),
+    "as an object": ([("dog", 15, 1), ("object", 15, 2)], [True, None]),
+    "twice in one frame": ([("dog", 12, 1), ("dog", 17, 1)], [True, None]),
+    "two animals in one frame, one of them again": (
+        [("dog", 15, 1), ("animal", 55, 1), ("animal", 55, 2)],
+        [True, True, None],
+    ),
+}
+
+
+@pytest.mark.parametrize(("points", "expected"), CLIPS.values(), ids=CLIPS)
+def test_one_object_of_several_frames_counts_once(run, seeing, case, question, points, expected) -> None:
+    named = {"dog": DOG, "brown dog": DOG, "leftmost dog": DOG, "dog on the right": DOG, "left dog": DOG}
+    named |= {"right dog": DOG, "animal": ANIMALS, "object": ANIMALS}
+    frames = tuple(FrameRef(n, n / 2, f"run:f{n}.jpg", f"{n}" * 64, 1) for n in (1, 2))
+    (medium,) = question().media
+    clip = replace(medium, kind="video", frames=frames)
+    asked = {"question": "What does the animal do, the dog?", "entities": ("animal",), "pointable": ("animal",)}
+    given = case(caller=seeing(named), served=DETECTS, media=(clip,), **NAMED | asked)
+    check = point_checker(given, 0, ASKED)
+    assert [run(check(Point(label, x, 15, frame=n))) for label, x, n in points] == expected
+
+
 def test_the_check_of_one_point_fails_with_the_detector(run, scripted, case) -> None:
     check = point_checker(case(caller=scripted(detector=[DOWN[0]]), served=DETECTS, **NAMED), 0, ASKED)
     with pytest.raises(CallError, match="no reply in time"):

@@ -47,7 +47,7 @@ def test_a_tag_is_read_with_its_place() -> None:
     text = 'a <points x1="5" ALT="b &amp; c">d</points> e'
     (tag,) = scan_tags(text)
     assert tag.attributes == (("x1", "5"), ("alt", "b & c"))
-    assert (tag.name, tag.inner, tag.label) == ("points", "d", "d")
+    assert (tag.name, tag.inner, tag.label) == ("points", "d", "b & c")
     assert text[tag.start : tag.end] == '<points x1="5" ALT="b &amp; c">d</points>'
 
 

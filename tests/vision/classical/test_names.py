@@ -42,6 +42,58 @@ PANELS = ((0.0, 0.0, 100.0, 100.0), (150.0, 0.0, 250.0, 100.0), (300.0, 0.0, 400
         ("tiny circle", []),
         ("large circle", [2]),
         ("medium-sized blue triangle", [3]),
+        ("huge blue shape", [0, 3]),
+        # the rank from a side
+        ("second object from the left", [1]),
+        ("second blue object from the right", [1]),
+        ("blue object second from left", [1]),
+        ("second-from-the-top object", [2]),
+        ("third highest object", [0]),
+        ("first blue square from the left", [0]),
+        ("fifth object from the left", [0, 1, 2, 3]),  # there are four: nothing is told
+        # the ends in other words
+        ("blue object closest to the left edge", [0]),
+        ("object nearest the bottom", [3]),
+        ("extreme right object", [3]),
+        ("the most left object", [0]),
+        # panels
+        ("middle box blue square", [1]),
+        ("blue square (right box)", []),
+        ("blue square, left panel", [0]),
+        ("left box's blue square", [0]),
+        ("blue square in box 2", [1]),
+        ("blue square in the first container from the left", [0]),
+        ("blue left square", [0, 1]),
+        # sizes among their kind
+        ("largest blue square", [0]),
+        ("smallest of the blue squares", [1]),
+        # colour and shape in other forms
+        ("square in blue", [0, 1]),
+        ("triangle with blue fill", [3]),
+        ("square of blue color", [0, 1]),
+        ("round black shape", [2]),
+        ("blue triangular item", [3]),
+        ("blue one", [0, 1, 3]),
+        ("bright blue square", [0, 1]),
+        # what says which by other things, or within a part, is taken as it is given
+        ("blue square next to the black circle", [0, 1]),
+        ("blue square directly below a triangle", [0, 1]),
+        ("top blue block of the left tower", [0, 1]),
+        ("topmost blue square of the second stack", [0, 1]),
+        ("isolated blue square in the corner", [0, 1]),
+        ("blue square all the way on the left", [0, 1]),
+        ("circle (above the blue triangle)", [2]),
+        ("blue square b", [0, 1]),
+        # unknown words beside a colour and its noun are no claims about these
+        ("yet another blue square", [0, 1]),
+        ("very small blue square", [0, 1]),
+        ("really big black circle", [2]),
+        ("blue square that touches the black circle", [0, 1]),
+        ("blue square supporting a yellow circle", [0, 1]),
+        ("blue square contained in the middle box", [1]),
+        ("blue square (leftmost)", [0]),
+        ("square whose color is blue", [0, 1]),
+        ("blue square2", [0, 1]),
     ],
 )
 def test_what_a_name_picks_out(name: str, among: list[int]) -> None:
@@ -54,6 +106,10 @@ def test_what_a_name_picks_out(name: str, among: list[int]) -> None:
     "name",
     [
         *("", "left", "top corner", "here", "middle", "not a blue square", "gizmo", "tower", "square circle", "box"),
+        *("base of the tower", "dog next to the blue square", "teal square", "striped square", "blue dog", "blue star"),
+        *("edge of the blue square", "space above a blue square", "all but the blue square", "non-blue square"),
+        *("blue square (the black one)", "blue square and black circle", "yet another blue square that is black"),
+        *("blue dog supporting the blue square", "seen blue square circle", "circle, yet another blue square"),
         *("blue square or purple hexagon or something else", "x" * (MAX_CHARS + 1)),
     ],
 )

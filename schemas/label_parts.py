@@ -1,0 +1,153 @@
+"""The parts of a label: the thing that it names, how many of these are meant, and which.
+
+"The second black square from the left" and "two black squares in the box" name black squares. What says how many
+(:func:`without_counts`) names nothing. What says which (:func:`thing_of`) is places, order, selection and the relation
+to other things: whoever can decide it from the boxes of the things may do so, and for everyone else it is neutral.
+Attributes of the thing itself, such as its colour, are no such words: they say what it is.
+"""
+
+import re
+from collections.abc import Sequence
+
+
+def split_words(text: str) -> frozenset[str]:
+    """Returns the words of a list that blanks part."""
+    return frozenset(text.split())
+
+
+_NUMBERS = "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+_ORDINALS = "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|last"
+_IMAGE = "image|picture|photo|photograph|scene|frame|screenshot|view"
+
+_IN_FRONT = re.compile(
+    r"(?:(?:(?:one|all|both|some|each|any|several|many|few|pair|couple|group|set|trio|bunch|collection|cluster|number|"
+    r"total|row|series) of|"
+    r"the|an?|all|both|these|those|this|that|each|every|some|any|one|single|several|multiple|another|other|more|"
+    rf"additional|further|same|only|sole|counted|\d{{1,2}}(?:st|nd|rd|th)|{_ORDINALS})\s+)+(?=\S)"
+)
+_ARTICLE = re.compile(r"(?:the|an?|of (?:the|these|those|all))\s+(?=\S)")
+_RANK = re.compile(
+    rf"(?:{_ORDINALS}|\d{{1,2}}(?:st|nd|rd|th))\s+(?:.*\bfrom\b|(?!west|east|rest|guest|chest|forest)"
+    r"[a-z]+(?:est|most)\b)"
+)
+_HOW_MANY = re.compile(rf"(?:the\s+)?(?:\d{{1,2}}|{_NUMBERS})\s+(?=\S)")
+_NUMBER = re.compile(
+    r"(?:(?:(?:object|item|thing|instance|number|no\.?|nr\.?)\s*)?[#(]?\d{1,3}\s?[.):]\s+|(?:number|no\.?|nr\.?|#)\s?\d{1,3}\s+|\d{1,3}\s?[x×]\s+)"
+    r"(?=\S)"
+)
+_INSTANCE = re.compile(
+    rf"\s+(?:(?:#|no\.? ?|number |nr\.? ?)?\d{{1,3}}(?:\s?(?:/|of|out of)\s?\d{{1,3}})?|number (?:one|{_NUMBERS})|"
+    r"\((?:#|no\.? ?)?\d{1,3}(?:\s?(?:/|of|out of)\s?\d{1,3})?\))$|(?<=\w)\(e?s\)$"
+)
+_SEEN = "shown|seen|visible|counted|found|displayed|pictured|depicted|present"
+_BEHIND = re.compile(
+    rf"\s+(?:(?:that|which)\s+(?:is|are|can be)\s+(?:{_SEEN})|(?:(?:that|which)\s+)?(?:i|we)\s+(?:can\s+)?"
+    rf"(?:see|count(?:ed)?|find|found)|{_SEEN}|(?:over\s+|right\s+)?(?:here|there)|in total|altogether|"
+    rf"in (?:the|this|that) (?:(?:whole|entire|given) )?(?:{_IMAGE}))$"
+)
+
+RELATIONS = split_words(
+    "in on at to atop alongside adjoining above over below under underneath beneath by "
+    "near nearest close closest next beside between among "
+    "amid behind inside outside within from against along around across opposite adjacent touching resting standing "
+    "sitting lying hanging leaning located placed positioned situated"
+)
+"""Words with which a phrase begins that says where a thing is, behind its noun."""
+_ADVERBS = split_words("directly just immediately right slightly all the way far closely halfway")
+"""Words before such a phrase that belong to it."""
+_HOLDERS = split_words("box panel tower stack pile row column group cluster image picture")
+"""What things are parts of: "of the tower" says where, "of coffee" does not."""
+_SIDES = frozenset({"left", "right", "top", "bottom", "front", "back"})
+SELECTING = split_words(
+    "left right top bottom upper lower middle center centre central front back rear outer inner corner side edge far "
+    "farthest furthest near nearest closest extreme very leftmost rightmost topmost bottommost uppermost lowermost "
+    "frontmost highest lowest outermost innermost most base lone isolated solitary separate individual single matching "
+    "target remaining corresponding relevant next previous final other another additional extra only sole counted "
+    "adjacent neighbouring neighboring small smaller smallest little tiny mini miniature large larger largest big "
+    "bigger biggest huge giant medium mid average sized size"
+) | frozenset(_ORDINALS.split("|"))
+"""Words before a noun that say which of several things, by place, order, size beside the others or selection."""
+_ASIDE = re.compile(r"\s*[,;:(\[]\s*")
+_FROM_A_SIDE = re.compile(
+    rf"^(?:{_ORDINALS}|\d{{1,2}}(?:st|nd|rd|th))\s+from\s+(?:the\s+)?(?:left|right|top|bottom)\s+(?=\S)"
+)
+_ONE_OF = re.compile(
+    r"((?:\w+ )*\w+)(?:(?<=est)|(?<=most)|\s+one)\s+of\s+(?:the|all|these|those)\s+"
+    rf"(?:(?:{_NUMBERS}|\d{{1,2}})\s+)?(?=\S)"
+)
+
+
+def without_counts(label: str) -> str:
+    """Returns a label, in lower case and single blanks, without articles, quantities and numbers of instances around
+    it; "second square from the left" keeps its rank. Idempotent.
+    """
+    before = None
+    while label != before:
+        before = label
+        label = _BEHIND.sub("", label) or label
+        if found := _INSTANCE.search(label):  # "square in box 2" has the number of the box
+            words = label[: found.start()].split()
+            label = label[: found.start()] if _before_relation(words) == words and words else label
+        for lead in (_ARTICLE, _NUMBER, _IN_FRONT, _HOW_MANY):
+            found = None if _RANK.match(label) else lead.match(label)
+            if found is not None and (lead is not _HOW_MANY or _is_plural(label[found.end() :])):
+                label = label[found.end() :]
+    return label
+
+
+def noun_phrase_of(label: str) -> str:
+    """Returns a plain label (:func:`schemas.labels.plain_label`) without the places, relations and asides behind its
+    noun: "small black square in the left box" is "small black square". A label with an aside that says what it is
+    ("square (black)") stays whole.
+    """
+    own, *asides = _ASIDE.split(_FROM_A_SIDE.sub("", label, count=1))
+    if not all(_says_which(aside.rstrip(")] ").split()) for aside in asides):
+        return label
+    if (one_of := _ONE_OF.match(own)) and all(word in SELECTING for word in one_of.group(1).split()):
+        own = f"{one_of.group(1)} {own[one_of.end() :]}"  # "largest of the two squares"
+    return " ".join(_before_relation(own.split())) or label
+
+
+def thing_of(label: str) -> str:
+    """Returns the noun phrase of a plain label without the words before the noun that say which of several things:
+    "small black square b in the left box" is "black square", "man in the red coat" is "man".
+    """
+    words = noun_phrase_of(label).split()
+    if len(words) > 1 and len(words[-1]) == 1:
+        words.pop()  # the letter of an instance
+    head = len(words) - 1
+    kept = [word for index, word in enumerate(words) if index == head or not _is_selecting(words, index)]
+    return " ".join(kept) or label
+
+
+def _is_plural(label: str) -> bool:
+    """Whether the noun of the label ends as a plural does: "two black squares in the box", not "two glass"."""
+    words = _before_relation(_ASIDE.split(label)[0].split())
+    last = words[-1] if words else ""
+    return (last.endswith("s") and not last.endswith("ss")) or last in ("people", "men", "women", "children")
+
+
+def _before_relation(words: Sequence[str]) -> list[str]:
+    cut = next((index for index in range(1, len(words)) if _begins_relation(words, index)), len(words))
+    while cut > 1 and cut < len(words) and words[cut - 1] in _ADVERBS:
+        cut -= 1
+    return list(words[:cut])
+
+
+def _begins_relation(words: Sequence[str], index: int) -> bool:
+    if words[index] in _SIDES:
+        return words[index + 1 : index + 2] == ["of"]
+    if words[index] == "of":
+        behind = [word for word in words[index + 1 :] if word not in ("the", "that", "this")]
+        return bool(behind) and (behind[0] in SELECTING or behind[0] in _HOLDERS)
+    return words[index] in RELATIONS or words[index + 1 : index + 2] == ["than"]
+
+
+def _is_selecting(words: Sequence[str], index: int) -> bool:
+    return words[index] in SELECTING or (words[index] == "hand" and index > 0 and words[index - 1] in _SIDES)
+
+
+def _says_which(words: Sequence[str]) -> bool:
+    """Whether a phrase behind a comma or in brackets says which thing is meant: "left box", "above the circle"."""
+    first = next((word for word in words if word not in ("the", "of")), "")
+    return not first or first in RELATIONS or first in SELECTING
