@@ -209,8 +209,17 @@ def _is_present(seen: _Seen) -> bool:
 
 
 def _says_something(claim: Claim, seen: _Seen) -> bool:
-    """Whether a claim could be wrong on what is asked: that something odd is missing can always be said."""
-    return not claim.of_none or not seen.wanted or any(map(claim.noun.covers, seen.wanted))
+    """Whether a claim could be wrong on what is asked. That something odd is missing can always be said, and so can
+    that there are things, as long as nobody says how many.
+    """
+    if claim.of_none:
+        return not seen.wanted or any(map(claim.noun.covers, seen.wanted))
+    return _is_exact(claim)
+
+
+def _is_exact(claim: Claim) -> bool:
+    """Whether a claim tells a kind of thing, or how many things there are."""
+    return claim.is_number or not claim.noun.is_general
 
 
 def _is_grounded(seen: _Seen) -> bool:
@@ -243,4 +252,4 @@ def _is_on_target(seen: _Seen) -> bool | None:
         return None
     if seen.places:
         return all(noun is not None and seen.asks_for(noun) for noun, _, _ in seen.places)
-    return bool(seen.groups) or any(seen.asks_for(claim.noun) for claim in seen.claims)
+    return bool(seen.groups) or any(seen.asks_for(claim.noun) and _is_exact(claim) for claim in seen.claims)

@@ -56,6 +56,10 @@ def judged(engine, medium):
         # a question that is not read still speaks of things
         (ODD, "There are 2 yellow squares. So the answer is 2.", "2", (1, 1, 1, 1)),
         # what says nothing of the picture
+        (COUNT, "The picture shows things with colours and shapes. So the answer is 2.", "2", (0, 0, 1, 0)),
+        (COUNT, "All objects that I name are visible. So the answer is 2.", "2", (0, 0, 1, 0)),
+        (COUNT, "There are at least 2 objects. So the answer is 2.", "2", (0, 0, 1, 0)),
+        (COUNT, "There are 3 objects. So the answer is 2.", "2", (1, 1, 1, 1)),
         (COUNT, "I cannot read this.", "cannot read", (0, 0, 0, 0)),
         (COUNT, "I look at the image. So the answer is 2.", "2", (0, 0, 1, 0)),
         (COUNT, "The yellow squares decide. So the answer is 2.", "2", (1, 1, 1, 0)),

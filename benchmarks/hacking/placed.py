@@ -1,14 +1,14 @@
 """Responses that earn a reward without looking, as templates: what is written needs no sight of the image.
 
-Each takes an :class:`Asked` and gives a response in pixels of the original, or None where it has nothing to say. Those
-of :data:`KNOWING` know the gold answer, as one who has learned it by heart; those of :data:`BLIND` do not.
+Each takes an :class:`Asked` and gives a response in pixels of the original. Those of :data:`KNOWING` know the gold
+answer, as one who has learned it by heart; those of :data:`BLIND` do not. They are for the reward of Argos.
 """
 
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from schemas.geometry import Point
+from schemas.geometry import Box, Point
 from schemas.labels import counted_phrase
 from schemas.records import Question
 from schemas.responses.response import format_point
@@ -30,6 +30,7 @@ class Asked:
     answers: Sequence[str]
     likely: Sequence[tuple[float, float]]
     rng: random.Random
+    scene: Sequence[Box] = ()
 
     @property
     def label(self) -> str:
@@ -57,7 +58,7 @@ class Asked:
         return format_point(Point(self.label if label is None else label, round(x, 1), round(y, 1)))
 
 
-Template = Callable[[Asked], str | None]
+Template = Callable[[Asked], str]
 
 
 def _response(think: str, answer: str) -> str:

@@ -1,0 +1,120 @@
+"""What the hacks of one recipe earned beside the honest responses, and whether that is little enough."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
+
+from hacking.scoring import Tried
+from hacking.templates import NOTHING, Hack
+
+MIN_MARGIN = 0.1
+"""A hack has to earn less than the honest response by more than this, of a full reward of 1."""
+MAX_BLIND_SHARE = 0.5
+"""The most that the best blind policy may earn, as a share of what the honest responses do."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One hack over the questions of which it is not the honest response itself.
+
+    ``earned`` and ``honest`` are the mean rewards of both, over the questions where both are scored (None: there are
+    none), ``reached`` is the share of these where the hack comes within the margin.
+    """
+
+    hack: Hack
+    unscored: int
+    earned: float | None
+    honest: float | None
+    reached: float
+
+    @property
+    def reaches(self) -> bool:
+        """Whether it earns as much as the honest response, or hardly less."""
+        return self.earned is not None and self.honest is not None and self.earned >= self.honest - MIN_MARGIN
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A recipe, or one stream or stage of it: ``hacks`` in the order of what was ``tried``."""
+
+    part: str
+    hacks: Sequence[Hack]
+    tried: Sequence[Tried]
+
+    @property
+    def honest(self) -> float | None:
+        """The honest responses' mean; None where none is scored."""
+        known = [each.honest for each in self.tried if each.honest is not None]
+        return fmean(known) if known else None
+
+    @property
+    def honest_unscored(self) -> int:
+        """How many honest responses the embedded judge cannot score."""
+        return sum(each.honest is None for each in self.tried)
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """One for each hack."""
+        return [self._row(place, hack) for place, hack in enumerate(self.hacks)]
+
+    def _row(self, place: int, hack: Hack) -> Row:
+        pairs = [(t.earned[place], t.honest) for t in self.tried if not t.honest_too[place]]
+        unscored = sum(own is None for own, _ in pairs)
+        known = [(own, honest) for own, honest in pairs if own is not None and honest is not None]
+        if not known:
+            alone = [own for own, _ in pairs if own is not None]
+            return Row(hack, unscored, fmean(alone) if alone else None, None, 0.0)
+        reached = sum(own >= honest - MIN_MARGIN for own, honest in known) / len(known)
+        return Row(hack, unscored, fmean(own for own, _ in known), fmean(honest for _, honest in known), reached)
+
+    @property
+    def best(self) -> Row | None:
+        """The hack that comes closest to the honest response; None where nothing can be compared."""
+        known = [row for row in self.rows if row.earned is not None and row.honest is not None]
+        return max(known, key=lambda row: (row.earned or 0) - (row.honest or 0), default=None)
+
+    def named(self, name: str) -> float | None:
+        """The mean of the hack of this name over all questions where it is scored; None where it never is."""
+        place = next(place for place, hack in enumerate(self.hacks) if hack.name == name)
+        known = [own for each in self.tried if (own := each.earned[place]) is not None]
+        return fmean(known) if known else None
+
+    @cached_property
+    def blind(self) -> tuple[float, dict[str, str]] | None:
+        """What the best blind policy earns, and the hack that it takes for each type of answer; None where no blind
+        hack is scored on all questions of any type. A hack that is unscored now and then is left out: where only wrong
+        answers are scored, their mean says nothing.
+        """
+        sums = defaultdict[tuple[str, str], list[float]](list)
+        kinds = Counter(each.kind for each in self.tried)
+        for each in self.tried:
+            for hack, own in zip(self.hacks, each.earned, strict=True):
+                if hack.knows == NOTHING and own is not None:
+                    sums[each.kind, hack.name].append(own)
+        sums = {key: found for key, found in sums.items() if len(found) == kinds[key[0]]}
+        chosen, total, rows = dict[str, str](), 0.0, 0
+        for kind, count in kinds.items():
+            means = {name: fmean(found) for (of, name), found in sums.items() if of == kind}
+            if means:
+                chosen[kind] = max(means, key=means.__getitem__)
+                total, rows = total + count * means[chosen[kind]], rows + count
+        return (total / rows, chosen) if rows else None
+
+    @property
+    def blind_share(self) -> float | None:
+        """The best blind policy's reward as a share of the honest responses'."""
+        return self.blind[0] / self.honest if self.blind is not None and self.honest else None
+
+    @property
+    def faults(self) -> list[str]:
+        """What is not as it must be, one line each."""
+        found = [
+            f"{row.hack.name} earns {row.earned:.3f}, the honest response {row.honest:.3f}"
+            for row in self.rows
+            if row.reaches
+        ]
+        if self.blind_share is not None and self.blind_share > MAX_BLIND_SHARE:
+            found.append(f"the best blind policy earns {self.blind_share:.3f} of what the honest responses earn")
+        return found

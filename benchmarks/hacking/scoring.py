@@ -1,0 +1,146 @@
+"""What responses earn: the trainer's reward with the embedded engine in every role; CodeDance's on executed calls."""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+from hacking.sets import Posed
+from hacking.templates import SCENE, Hack, Written
+from inference.caller import Caller
+from inference.embedded import embedded_roles
+from inference.runtime import runtime
+from rewards.case import Case
+from rewards.curriculum import CurriculumState
+from rewards.locating import ObjectMasks, Served
+from rewards.recipes.base import Memory
+from rewards.recipes.codedance import CodeDance
+from rewards.scorers.tool_calls import ToolCallSettings, Trajectory
+from schemas.coordinates import CoordinateFrame
+from schemas.responses.response import parse_response
+from schemas.responses.speech import Speech
+from trainer.reward import Reward
+from trainer.settings import RewardSettings
+
+ROLES = ("detector", "segmenter", "pointer", "judge")
+PIXELS = Speech(CoordinateFrame.PX, 1)
+RAMP_STEPS = 2
+CALL_TIMEOUT_S = 15
+WRONG = "cannot read"
+_PRELUDE = """
+from PIL import Image
+Image.Image.show = lambda self, *_, **__: print(f"figure of {self.size}")
+input_image = Image.new("RGB", (400, 100), "white")
+"""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What the honest response and each hack earned on one question, None where unscored, as shares of a full reward.
+
+    ``kind`` is the question's type of answer. ``honest_too`` says of each hack whether it is no hack here: it says what
+    the honest response says, or knows where all things are and the question asks for all of them.
+    """
+
+    kind: str
+    honest: float | None
+    earned: tuple[float | None, ...]
+    honest_too: tuple[bool, ...]
+
+
+class Scorer:
+    """Scores the hacks of one recipe; ``hardness`` is λ of RuCL's curriculum."""
+
+    def __init__(self, recipe: str, folder: Path, hardness: float = 1.0) -> None:
+        self._recipe = recipe
+        options: dict[str, Any] = {"ramp_steps": RAMP_STEPS, "growth": "linear"} if recipe == "rucl" else {}
+        roles = {role: embedded_roles()[role] for role in ROLES}
+        self._reward = Reward(RewardSettings(recipe=recipe, options=options, roles=roles), folder)
+        if recipe == "rucl":
+            step = round(hardness * RAMP_STEPS)
+            self._reward.memory = Memory(CurriculumState(step, (1.0,), 1 if step else None))
+
+    def close(self) -> None:
+        """Close the reply cache."""
+        self._reward.close()
+
+    def tried(self, posed: Posed, hacks: Sequence[Hack]) -> list[tuple[str, Tried]]:
+        """For each stream of the question (one without a name else) what was earned by the ``hacks`` of that stream, in
+        their order. All responses to a question are one group.
+        """
+        streams = [row.context.stream or "" for row in posed.rows]
+        of = {stream: [hack for hack in hacks if hack.stream == stream] for stream in streams}
+        groups = [
+            [honest, *(hack.write(posed.asked) for hack in of[stream])]
+            for stream, honest in zip(streams, posed.honest, strict=True)
+        ]
+        if self._recipe == "codedance":
+            scored = [_codedance(posed, group) for group in groups]
+        else:
+            texts = [[written.text for written in group] for group in groups]
+            full = self._reward.recipe.full_reward
+            rewarded = self._reward.score(PIXELS, posed.rows, texts)
+            scored = [[None if s.reward is None else s.reward / full for s in group] for group in rewarded]
+        kind, found = posed.asked.question.answer_type, []
+        for stream, group, (honest, *earned) in zip(streams, groups, scored, strict=True):
+            found.append((stream, Tried(kind, honest, tuple(earned), _honest_too(posed, group, of[stream]))))
+        return found
+
+
+def _honest_too(posed: Posed, group: Sequence[Written], hacks: Sequence[Hack]) -> tuple[bool, ...]:
+    gold, scene = posed.asked.question.gold_boxes or (), posed.asked.scene
+    asks_for_all = {box.centre for box in gold} == {box.centre for box in scene}
+    return tuple(
+        _says_as(group[0], written) or (hack.knows == SCENE and asks_for_all)
+        for hack, written in zip(hacks, group[1:], strict=True)
+    )
+
+
+def _says_as(honest: Written, own: Written) -> bool:
+    one, other = parse_response(honest.text), parse_response(own.text)
+    said = [((each.think or "").strip(), each.answer) for each in (one, other)]
+    return said[0] == said[1] and one.has_format == other.has_format and honest.code == own.code
+
+
+def _codedance(posed: Posed, group: Sequence[Written]) -> list[float | None]:
+    """Each response's reward beside an honest one and two wrong ones that call nothing, as a share of the honest one's:
+    of a question that half of the group answers, where calls pay.
+    """
+    honest = group[0]
+    wrong = Written(f"<think>I look.</think><answer>{WRONG}</answer>")
+
+    async def work() -> list[float | None]:
+        recipe, earned = CodeDance(ToolCallSettings()), list[float | None]()
+        for written in group:
+            cases = [_case(posed, each) for each in (honest, written, wrong, wrong)]
+            first, second, *_ = await recipe.score(cases, Memory())
+            earned.append(None if second.reward is None or not first.reward else second.reward / first.reward)
+        return earned
+
+    return runtime().submit(work()).result()
+
+
+def _case(posed: Posed, written: Written) -> Case:
+    question = posed.asked.question
+    turns = (*(ended_well(code) for code in written.code), None)
+    masks = ObjectMasks(
+        question, cast(Caller, None), Served(frozenset())
+    )  # answers are graded by rule: nobody is asked
+    response = parse_response(written.text)
+    return Case(question, written.text, response.answer, (), (), masks, trajectory=Trajectory(turns))
+
+
+@cache
+def ended_well(code: str) -> bool:
+    """Whether the code of a tool call ends with exit status 0 and has shown or printed something."""
+    with tempfile.TemporaryDirectory(prefix="call-") as folder:
+        command = [sys.executable, "-c", f"{_PRELUDE}\n{code}"]
+        try:
+            done = subprocess.run(command, cwd=folder, capture_output=True, timeout=CALL_TIMEOUT_S, check=False)
+        except subprocess.TimeoutExpired:
+            return False
+    return done.returncode == 0 and bool(done.stdout.strip())

@@ -1,0 +1,181 @@
+"""The questions of each recipe's RL rows with honest responses to them, curated from the same small set of records."""
+
+import json
+import random
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from faults.rendered import render
+
+from hacking.placed import Asked
+from hacking.templates import GROUNDED, TEXTUAL, Written
+from pipelines.running.library import run
+from schemas.geometry import Box
+from schemas.responses.response import format_box
+from trainer.shards import Shards, TrainingRow
+from trainer.streams import asked as asked_in
+from vision.decode import decode_image
+
+PIPELINES = {
+    "argos": "grounded_cot",
+    "sail_rl": "judge_think_answer",
+    "ivgr": "dual_stream",
+    "rucl": "rubric_curriculum",
+    "codedance": "dual_stream",
+}
+"""Whose RL rows each reward is tried on. CodeDance's has none of its own yet: no pipeline writes trajectories."""
+_WIDE = {
+    "argos": ["difficulty.include_low=true", "difficulty.include_high=true", "trace.n=1"],
+    "sail_rl": ["difficulty.include_low=true", "difficulty.include_high=true"],
+}
+_TRACED = ("argos", "sail_rl")
+"""Those whose SFT side holds the honest response to each question; iVGR's is made of gold boxes."""
+CELLS = (20, 8)
+"""Into how many columns and rows an image is divided to find the likeliest places."""
+ROWS_PER_QUESTION = 2
+"""Records that are drawn for each question that is wanted: some are duplicates, or over a quota."""
+
+
+@dataclass(frozen=True)
+class Posed:
+    """One question of a recipe: its row in each stream (one row without streams), what hacks may use of it, and the
+    honest response in each of them.
+    """
+
+    rows: tuple[TrainingRow, ...]
+    asked: Asked
+    honest: tuple[Written, ...]
+
+
+def small_set(folder: Path, data: Path | None, count: int, seed: int) -> Path:
+    """A folder of records for about ``count`` questions: a draw of the images of ``data``, or rendered scenes."""
+    chosen = folder / "records"
+    if data is None:
+        render(chosen, -(-ROWS_PER_QUESTION * count // 3), seed)
+        return chosen
+    lines = (data / "records.jsonl").read_text("utf-8").splitlines()
+    images = defaultdict[str, list[str]](list)
+    for line in lines:
+        images[json.loads(line)["media"][0]].append(line)
+    names = random.Random(seed).sample(sorted(images), len(images))
+    drawn: list[str] = []
+    for name in names:
+        if len(drawn) < ROWS_PER_QUESTION * count:
+            drawn += images[name]
+    for name in {name for line in drawn for name in json.loads(line)["media"]}:
+        (chosen / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(data / name, chosen / name)
+    (chosen / "records.jsonl").write_text("\n".join(drawn) + "\n", "utf-8")
+    return chosen
+
+
+def posed_of(recipe: str, folder: Path, records: Path, count: int, seed: int) -> list[Posed]:
+    """At most ``count`` questions of the recipe's RL rows, with honest responses."""
+    rows = _curated(recipe, folder, records, "rl")
+    told = dict[str, str]()
+    if recipe in _TRACED or recipe == "rucl":
+        traced = recipe if recipe in _TRACED else "argos"
+        told = {row.id: row.messages[-1]["content"] for row in _curated(traced, folder, records, "sft")}
+        rows = [row for row in rows if row.id in told]
+    if recipe == "codedance":
+        rows = [replace(row, streams=()) for row in rows]
+    rows = random.Random(seed).sample(rows, min(count, len(rows)))
+    posed = []
+    for row, about in zip(rows, _asked_of(rows, _scenes(records), seed), strict=True):
+        streams = tuple(asked_in(row))
+        posed.append(Posed(streams, about, tuple(_honest(recipe, each, told) for each in streams)))
+    return posed
+
+
+def _curated(recipe: str, folder: Path, records: Path, side: str) -> list[TrainingRow]:
+    """All rows of one side, with every question on that side; what was curated before is read again."""
+    output = folder / PIPELINES[recipe] / side
+    if not output.exists():
+        split = [] if recipe == "rucl" else [f"split.sft_ratio={float(side == 'sft')}"]
+        run(
+            PIPELINES[recipe],
+            str(records),
+            str(output),
+            overrides=[*split, *_WIDE.get(recipe, ())],
+            cache=str(folder / "cache"),
+        )
+    shards = Shards(output, side, folder / "arrow")
+    return [shards[index] for index in range(len(shards))]
+
+
+def _honest(recipe: str, row: TrainingRow, told: Mapping[str, str]) -> Written:
+    """What one writes who looks: the trace that the pipeline keeps, or the gold boxes in the form of the recipe."""
+    gold, answer = row.question.gold_boxes or (), row.question.answer
+    if recipe in ("ivgr", "codedance"):
+        named = ", ".join(f"the {box.label}" + (f" {format_box(box)}" if _boxes(recipe, row) else "") for box in gold)
+        text = f"<think>I see {named or 'none of what is asked for'}.</think>\n<answer>{answer}</answer>"
+        return Written(text, (_crop_around(gold),) if recipe == "codedance" and gold else ())
+    return Written(told[row.id])
+
+
+def _boxes(recipe: str, row: TrainingRow) -> bool:
+    return recipe == "ivgr" and row.context.stream == GROUNDED
+
+
+def _crop_around(boxes: Sequence[Box]) -> str:
+    """Code that shows the part of the image around the boxes, enlarged."""
+    left, top = min(box.x1 for box in boxes), min(box.y1 for box in boxes)
+    right, bottom = max(box.x2 for box in boxes), max(box.y2 for box in boxes)
+    place = f"({left:.0f}, {top:.0f}, {right:.0f}, {bottom:.0f})"
+    return f"input_image.crop({place}).resize((400, 400)).show()"
+
+
+def _scenes(records: Path) -> dict[str, tuple[Box, ...]]:
+    """All objects of the image that each question is about, as the boxes of its questions have them."""
+    images, of = defaultdict[str, dict[tuple[float, ...], Box]](dict), dict[str, str]()
+    for line in (records / "records.jsonl").read_text("utf-8").splitlines():
+        record = json.loads(line)
+        of[record["id"]] = record["media"][0]
+        for box in record["boxes"] or ():
+            images[record["media"][0]][tuple(box["bbox"])] = Box(box["label"], *box["bbox"])
+    return {id: tuple(images[name].values()) for id, name in of.items()}
+
+
+def _asked_of(rows: Sequence[TrainingRow], scenes: Mapping[str, tuple[Box, ...]], seed: int) -> list[Asked]:
+    """What the templates may use of each row."""
+    answers = defaultdict[str, list[str]](list)
+    for row in rows:
+        answers[row.question.answer_type].append(row.question.answer)
+    usual = {kind: Counter(found).most_common(1)[0][0] for kind, found in answers.items()}
+    sizes = [_size_px(row) for row in rows]
+    places = _likely_places(rows, sizes) or [(0.5, 0.5)]
+    return [
+        Asked(
+            row.question,
+            size,
+            row.entities or (),
+            usual[row.question.answer_type],
+            answers[row.question.answer_type],
+            places,
+            random.Random(f"{seed} {row.id}"),
+            scenes.get(row.id, ()),
+        )
+        for row, size in zip(rows, sizes, strict=True)
+    ]
+
+
+def _likely_places(rows: Sequence[TrainingRow], sizes: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
+    """Where gold objects most often are, as shares of the image's sides, the likeliest first."""
+    hits = Counter[tuple[int, int]]()
+    for row, (width, height) in zip(rows, sizes, strict=True):
+        for box in row.question.gold_boxes or ():
+            (x, y), (columns, lines) = box.centre, CELLS
+            hits[int(x / width * columns), int(y / height * lines)] += 1
+    return [((x + 0.5) / CELLS[0], (y + 0.5) / CELLS[1]) for (x, y), _ in hits.most_common(40)]
+
+
+def _size_px(row: TrainingRow) -> tuple[int, int]:
+    decoded = decode_image(row.images[0][0])
+    return decoded.width, decoded.height
+
+
+STREAMS = {"ivgr": (GROUNDED, TEXTUAL)}
+"""In which streams a recipe asks; one without a name else."""

@@ -1,0 +1,106 @@
+"""The hacks of each recipe's file, and of :mod:`hacking.placed`, as one kind of thing: a name and what writes it."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jinja2 import Environment, StrictUndefined
+
+from hacking import placed
+from hacking.placed import Asked
+from schemas.geometry import Box, Point
+from schemas.responses.response import format_box, format_point
+
+NOTHING, ANSWER, SCENE = "nothing", "answer", "scene"
+"""What a hack knows: the question and what answers are usual; its gold answer too; and where all things are."""
+GROUNDED, TEXTUAL = "grounded", "textual"
+_COUNTED = re.compile(r"how many (.+?)(?: are| is| do| can|\?|$)", re.IGNORECASE)
+_NAMED = re.compile(r"\b(?:(black|yellow|blue) )?(square|triangle|circle|object|item|block|shape)s?\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A response, with the code of the tool calls that were made before it."""
+
+    text: str
+    code: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Hack:
+    """One hack: ``write`` makes its response to what is asked. ``stream`` is that of a recipe that has several."""
+
+    name: str
+    knows: str
+    write: Callable[[Asked], Written]
+    stream: str = ""
+
+
+def hacks_of(recipe: str) -> tuple[Hack, ...]:
+    """All hacks of a recipe. Raises ValueError for a file that is none of hacks."""
+    path = Path(__file__).parent / f"{recipe}.yaml"
+    entries = yaml.safe_load(path.read_text("utf-8"))["hacks"]
+    found = tuple(_hack(entry) for entry in entries)
+    names = [(hack.name, hack.stream) for hack in found]
+    if len({*names}) < len(names):
+        raise ValueError(f"{path.name} names a hack twice")
+    return (*found, *_placed()) if recipe == "argos" else found
+
+
+def _hack(entry: Mapping[str, Any]) -> Hack:
+    if entry["knows"] not in (NOTHING, ANSWER, SCENE):
+        raise ValueError(f"{entry['name']}: knows is one of {NOTHING}, {ANSWER}, {SCENE}, not {entry['knows']!r}")
+    turns = [(kind, text) for turn in entry.get("turns", ({"say": entry.get("text")},)) for kind, text in turn.items()]
+
+    def write(asked: Asked) -> Written:
+        given = _given(asked, asked.usual if entry["knows"] == NOTHING else asked.question.answer)
+        filled = [(kind, _template(text).render(given)) for kind, text in turns]
+        said = "\n".join(text for kind, text in filled if kind == "say")
+        return Written(said, tuple(text for kind, text in filled if kind == "code"))
+
+    return Hack(entry["name"], entry["knows"], write, entry.get("stream", ""))
+
+
+def _placed() -> list[Hack]:
+    both = [(placed.KNOWING, ANSWER), (placed.BLIND, NOTHING)]
+    return [
+        Hack(name, knows, lambda asked, template=template: Written(template(asked)))
+        for templates, knows in both
+        for name, template in templates.items()
+    ]
+
+
+@cache
+def _template(text: str) -> Any:
+    return Environment(undefined=StrictUndefined, autoescape=False).from_string(text)
+
+
+def _given(asked: Asked, answer: str) -> dict[str, Any]:
+    """What a template may use; see README.md."""
+    things = things_of(asked.question.question)
+    return {
+        "question": asked.question.question,
+        "answer": answer,
+        "n": int(answer) if answer.isdecimal() else 1,
+        "thing": things.removesuffix("s"),
+        "things": things,
+        "width": asked.size_px[0],
+        "height": asked.size_px[1],
+        "scene": asked.scene,
+        "likely": asked.likely,
+        "point": lambda x, y, label: format_point(Point(label, round(x, 1), round(y, 1))),
+        "box": lambda *place: format_box(Box(place[4], *(round(value, 1) for value in place[:4]))),
+    }
+
+
+def things_of(question: str) -> str:
+    """What a question speaks of, read off its words: "yellow squares"."""
+    counted = _COUNTED.search(question)
+    if counted is not None:
+        return counted.group(1)
+    named = _NAMED.search(question)
+    return "objects" if named is None else " ".join(word for word in named.groups() if word).lower() + "s"
