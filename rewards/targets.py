@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rewards.case import Case
-from rewards.masks import on_pixels
+from rewards.masks import SAME_OBJECT_IOU, on_pixels, overlap_iou
 from schemas.answers.numerals import read_numerals
 from schemas.answers.registry import answer_type_named
 from schemas.geometry import Point
@@ -79,6 +79,30 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
     if exact and await _is_there(exact, point, case):
         return await lies_on(entities, point, case)
     return is_named(point.label, texts, entities) or await lies_on(entities, point, case)
+
+
+def names_target(label: str, case: Case, targets: Targets) -> bool:
+    """Whether the label alone names what the question asks about: "black circle", where that is asked for, and neither
+    "circle" nor "object"."""
+    question = case.question
+    if targets.counted:
+        return names_only(label, counted_words(question.question) or frozenset())
+    own, entities = own_words(label), case.entities or ()
+    texts = (question.question, question.answer, *(question.choices or ()))
+    return is_named(label, texts, entities) and not any(own < own_words(entity) for entity in entities)
+
+
+async def fits_target(point: Point, case: Case, targets: Targets) -> bool:
+    """Whether the label of a point on another object is also that of a target in the image: "object" is, and "blue
+    circle" is not, where black circles are asked for. Raises CallError and BadReply.
+    """
+    place = (point.media_index, point.frame)
+    own = (await case.masks.of(point.label, *place)).masks
+    for phrase in targets.counted or case.entities or ():
+        for target in (await case.masks.of(phrase, *place)).masks:
+            if any(overlap_iou(target, mask) >= SAME_OBJECT_IOU for mask in own):
+                return True
+    return False
 
 
 def is_a_count(case: Case) -> bool:

@@ -8,6 +8,9 @@ Deviations, so that a response earns by looking at what it was asked about, and 
 - a point on its object is right where that object is a target (:mod:`rewards.targets`); each target counts once, in
   however many points, under however many labels, of a clip in however many frames. A point on another object is
   neutral: it neither helps nor hurts. A point off its object is wrong, each of them;
+- a label that does not name the targets ("object", where black circles are asked for) claims all that it is put on:
+  points under such labels that lie on other objects are wrong, or all points under such labels are neutral, whichever
+  earns more. So pointing at everything does not earn what pointing at the targets does;
 - of the right and the wrong ones the value is made by :func:`rewards.pointing_score.pointing_score`, whose first factor
   is Eq. 3; it goes below 0 where all points are wrong, and is 0 for a response that does not point where there are
   targets;
@@ -18,7 +21,7 @@ Deviations, so that a response earns by looking at what it was asked about, and 
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from inference.errors import CallError
 from inference.grounding import BadReply, Mask
@@ -28,7 +31,7 @@ from rewards.locating import ObjectMasks
 from rewards.masks import distinct, on_pixels
 from rewards.pointing_score import Pointed, pointing_score
 from rewards.scorer import LOCATABLE, NO_CLIPS, Scorer
-from rewards.targets import Targets, is_a_count, is_target, lies_on, targets_of
+from rewards.targets import Targets, fits_target, is_a_count, is_target, lies_on, names_target, targets_of
 from schemas.geometry import Point
 from schemas.label_parts import thing_of
 from schemas.labels import is_counted, own_words, plain_label
@@ -91,8 +94,7 @@ async def score_spatial(case: Case) -> Verdict:
     A label that is not detected or cannot be looked for makes its points wrong. A server that does not answer, or not
     in a form that can be read, fails the verdict.
     """
-    views, neutral = list[PointView](), 0
-    right: dict[tuple[int, int | None], list[Mask]] = {}
+    views, tally = list[PointView](), _Tally()
     first = {replace(point, label=plain_label(point.label)): n for n, point in reversed([*enumerate(case.points, 1)])}
     about = "what the question speaks of"
     try:
@@ -103,33 +105,75 @@ async def score_spatial(case: Case) -> Verdict:
             views.append(view)
             if mask is None:
                 continue
-            if await is_target(point, case, targets):
-                right.setdefault((point.media_index, point.frame), []).append(mask)
-            else:
-                neutral += 1
+            await tally.add(point, mask, case, targets)
     except (CallError, BadReply) as error:
         return Verdict(NAME, None, f"{about}: {error}", failed=True)
-    found = sum(len(distinct(masks)) for masks in right.values())
-    return _verdict(case, targets, found, neutral, views)
+    return _verdict(case, targets, tally, views)
 
 
-def _verdict(case: Case, targets: Targets, found: int, neutral: int, views: Sequence[PointView]) -> Verdict:
-    """The verdict on so many distinct targets pointed at, beside the points off their objects."""
+Masks = dict[tuple[int, int | None], list[Mask]]
+"""Masks by medium and frame."""
+
+
+@dataclass
+class _Tally:
+    """What the points of a response lie on.
+
+    Attributes:
+        named: targets, under labels that name them.
+        claimed: targets, under labels that do not ("object").
+        mistaken: other objects, under labels that fit a target too.
+        neutral: how many points lie on other objects.
+    """
+
+    named: Masks = field(default_factory=dict)
+    claimed: Masks = field(default_factory=dict)
+    mistaken: Masks = field(default_factory=dict)
+    neutral: int = 0
+
+    async def add(self, point: Point, mask: Mask, case: Case, targets: Targets) -> None:
+        """Counts a point that lies on an object of its label. Raises CallError and BadReply."""
+        place = point.media_index, point.frame
+        if targets.exist is not False and await is_target(point, case, targets):
+            held = self.named if names_target(point.label, case, targets) else self.claimed
+            held.setdefault(place, []).append(mask)
+            return
+        self.neutral += 1
+        if targets.exist is not False and await fits_target(point, case, targets):
+            self.mistaken.setdefault(place, []).append(mask)
+
+    @property
+    def found(self) -> int:
+        """How many targets are pointed at, under whatever label."""
+        return _count(self.named, self.claimed)
+
+    def readings(self, off: int, number: int | None) -> tuple[Pointed, Pointed]:
+        """What the points come to where labels that do not name the targets claim them, and where they do not."""
+        claim = Pointed.within(self.found, off + _count(self.mistaken), number)
+        return claim, Pointed.within(_count(self.named), off, number)
+
+
+def _count(*masks: Masks) -> int:
+    """How many distinct objects there are."""
+    places = {place for each in masks for place in each}
+    return sum(len(distinct([mask for each in masks for mask in each.get(place, ())])) for place in places)
+
+
+def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointView]) -> Verdict:
+    """The verdict on the points that lie on objects, beside those off their objects."""
     off, evidence = [_fault(view) for view in views if not view.on], tuple(view.evidence for view in views)
-    if targets.exist is False:
-        found, neutral = 0, neutral + found
-    if not found and not off and not targets.exist:
+    if not tally.found and not off and not targets.exist:
         lacking = targets.reason or "nothing to point at"
         return Verdict(NAME, None, lacking, evidence, failed=targets.exist is None)
     if not views:
         return Verdict(NAME, 0.0, "no point, though there is something to point at")
-    pointed = Pointed.within(found, len(off), targets.number)
+    pointed = max(tally.readings(len(off), targets.number), key=lambda each: pointing_score(each, case.pointing))
     of_all = "" if targets.number is None else f" of {targets.number}"
     said = f"{pointed.right}{of_all} targets pointed at, {len(off)} points off their objects{_listed(off)}"
     if pointed.wrong > len(off):
-        said += f"; {pointed.wrong - len(off)} targets more than there are"
-    if neutral:
-        said += f"; {neutral} points on what the question does not ask about"
+        said += f"; {pointed.wrong - len(off)} objects more are pointed at as targets than are targets"
+    elif tally.neutral:
+        said += f"; {tally.neutral} points on what the question does not ask about"
     notes = dict.fromkeys(f"; {view.by}: {view.note}" for view in views if view.by and view.note)
     return Verdict(NAME, pointing_score(pointed, case.pointing), said + "".join(notes), evidence)
 

@@ -369,6 +369,12 @@ def test_a_long_list_of_misses_is_cut(score, scripted) -> None:
         ([("yellow square", 45, 35), ("square", 46, 35), ("square", 120, 35)], 0.375),
         ([("blue square", 335, 25), ("square", 45, 35)], 0.75),
         ([("square", 335, 25)], 0.0),
+        # a label that fits a blue square too claims all that it is put on, or says nothing
+        ([("square", 45, 35), ("square", 215, 65), ("square", 335, 25)], 2 / 3),
+        ([("object", 45, 35), ("thing", 215, 65), ("shape", 335, 25)], 2 / 3),
+        ([("yellow square", 45, 35), ("yellow square", 215, 65), ("square", 335, 25)], 1.0),
+        ([("yellow square", 45, 35), ("square", 215, 65), ("square", 335, 25)], 0.75),
+        ([("square", 45, 35), ("square", 215, 65), ("blue square", 335, 25)], 1.0),
         ([], 0.0),
         ([("green square", 45, 35)], OFF),
         ([("dog", 45, 35)], OFF),
