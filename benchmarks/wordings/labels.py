@@ -87,7 +87,8 @@ def mislabelled(posed: Posed) -> Iterator[tuple[str, str, str]]:
         if len(order) > 1 and abs(shapes[order[0]].at_px[axis] - shapes[order[-1]].at_px[axis]) >= MIN_MARGIN_PX:
             for form in forms:
                 yield "another place", form, _found(shapes, {order[-1]: form.format(thing)}, thing)
-    wrong = next(name for name, left, right in BOXES if not left <= shapes[0].at_px[0] <= right)
+    at = [shape.at_px[0] for shape in shapes]
+    wrong = next(name for name, left, right in BOXES if not left <= at[0] <= right)
     for form in ("{} in the {}", "{} ({})", "{}, {}", "another {} contained in the {}"):
         yield "another box", form, _found(shapes, {0: form.format(thing, wrong)}, thing)
 
