@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
-from wordings.labels import labelled
+from wordings.labels import labelled, mislabelled
 from wordings.scenes import Posed, posed
 
 import groundtrace as gt
@@ -97,14 +97,15 @@ def written(path: Path, is_clean: bool, per_wording: int, families: dict[str, li
 
 
 def names(per_form: int, families: dict[str, list[Posed]]) -> Iterator[Written]:
-    """Each form of a true label, up to ``per_form`` times."""
-    made: Counter[str] = Counter()
-    for asked in families["count"]:
-        for kind, form, reasoning in labelled(asked):
-            if made[form] < per_form:
-                made[form] += 1
-                text = f"<think>{reasoning}</think><answer>{asked.answer}</answer>"
-                yield Written(f"label: {kind}", True, form, asked, text)
+    """Each form of a true and of a false label, up to ``per_form`` times."""
+    for is_clean, made_of in ((True, labelled), (False, mislabelled)):
+        made: Counter[tuple[str, str]] = Counter()
+        for asked in families["count"]:
+            for kind, form, reasoning in made_of(asked):
+                if made[kind, form] < per_form:
+                    made[kind, form] += 1
+                    text = f"<think>{reasoning}</think><answer>{asked.answer}</answer>"
+                    yield Written(f"label: {kind}", is_clean, form, asked, text)
 
 
 def verified(each: Written, cache: str) -> Ended:

@@ -1,4 +1,4 @@
-"""True names of shapes, of many kinds: each on the shapes for which it is true."""
+"""Names of shapes, of many kinds: true ones on the shapes for which they are true, and false ones on one shape."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,12 +10,30 @@ EDGES = (
     (1, 1, ("topmost {}", "highest {}", "uppermost {}")),
     (1, -1, ("lowest {}", "bottommost {}")),
 )
+FALSE_EDGES = (
+    (0, 1, ("leftmost {}", "{} closest to the left edge", "first {} from the left", "{} (leftmost)")),
+    (0, -1, ("rightmost {}", "{} on the far right")),
+    (1, 1, ("topmost {}", "{} at the very top")),
+    (1, -1, ("lowest {}",)),
+)
+FALSE_COLOURS = (
+    *("{colour} {shape}", "{shape} ({colour})", "another {colour} {shape}", "{colour} {shape} next to the {true}"),
+    *("isolated {colour} {shape}", "{colour} one", "two {colour} {shape}s", "{true} that is {colour}", "teal {shape}"),
+)
+FALSE_SHAPES = (
+    *("{colour} {shape}", "{shape}", "{colour} {shape} near the {true}", "{colour} hexagon", "{colour} dog"),
+    *("top {colour} {shape} of the tower", "edge of the {true}", "not a {true}", "star-shaped {colour} object"),
+)
 SIZES = {10.0: ("small {}", "tiny {}"), 20.0: ("medium {}", "medium-sized {}"), 30.0: ("large {}", "big {}")}
 PLAIN = {
+    "unknown words": ("yet another {}", "detected {}", "also a {}", "pure {}", "{} entity", "{} as well"),
+    "selection": ("isolated {}", "the only {}", "{} I counted", "{} (match)", "an additional {}", "1. {}"),
+    "relation": ("{} next to another shape", "{} in the box", "{} that touches something", "{} near the edge"),
     "article": ("the {}", "a {}", "this {}"),
     "ordinal": ("first {}", "1st {}", "{} 1", "{} #1", "{} no. 1", "{} (1)"),
     "other": ("another {}", "one {}", "single {}", "one of the {}s"),
     "case and quotes": ("{Title}", "{UPPER}", "'{}'", "{}."),
+    "part": ("top {} of its tower", "{} at the base of the stack", "{} in its corner", "{} resting on the floor"),
     "in the image": ("{} in the image", "visible {}", "{} here"),
 }
 
@@ -49,6 +67,30 @@ def labelled(posed: Posed) -> Iterator[tuple[str, str, str]]:
             "first {}, second {}",
             _found(shapes, {i: f"{ordinals[i]} {thing}" for i in range(many)}, thing),
         )
+
+
+def mislabelled(posed: Posed) -> Iterator[tuple[str, str, str]]:
+    """(kind of fault, its form, reasoning): for a count of coloured shapes, one shape under a name that is false."""
+    thing, shapes = posed.entities[0], posed.shapes
+    colour, _, shape_name = thing.partition(" ")
+    if not shapes or shape_name in ("", "object") or len(shapes) > 7:
+        return
+    other = "yellow" if colour == "black" else "black"
+    kind = "circle" if shape_name != "circle" else "triangle"
+    for form in FALSE_COLOURS:
+        label = form.format(colour=other, shape=shape_name, true=thing)
+        yield "another colour", form, _found(shapes, {0: label}, thing)
+    for form in FALSE_SHAPES:
+        yield "another shape", form, _found(shapes, {0: form.format(colour=colour, shape=kind, true=thing)}, thing)
+    for axis, sign, forms in FALSE_EDGES:
+        order = sorted(range(len(shapes)), key=lambda i: sign * shapes[i].at_px[axis])
+        if len(order) > 1 and abs(shapes[order[0]].at_px[axis] - shapes[order[-1]].at_px[axis]) >= MIN_MARGIN_PX:
+            for form in forms:
+                yield "another place", form, _found(shapes, {order[-1]: form.format(thing)}, thing)
+    at = [shape.at_px[0] for shape in shapes]
+    wrong = next(name for name, left, right in BOXES if not left <= at[0] <= right)
+    for form in ("{} in the {}", "{} ({})", "{}, {}", "another {} contained in the {}"):
+        yield "another box", form, _found(shapes, {0: form.format(thing, wrong)}, thing)
 
 
 def _placed(shapes: Sequence[Shape], thing: str) -> Iterator[tuple[str, str, str]]:
