@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
 RECIPES := judge_think_answer dual_stream rubric_curriculum crop_and_answer
 
-.PHONY: setup demo demo-recipes test lint bench learn docs test-browser test-dataflow test-installs test-loaders test-stores test-trl test-vllm setup-vllm setup-spark test-spark test-spark-full setup-flink test-flink setup-prism test-prism test-engines-full clean
+.PHONY: setup demo demo-recipes test lint bench learn docs test-browser test-dataflow test-faults test-installs test-loaders test-stores test-trl test-vllm setup-vllm setup-spark test-spark test-spark-full setup-flink test-flink setup-prism test-prism test-engines-full clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -28,7 +28,10 @@ demo-%: $(VENV)/.core
 	$(BIN)/beam run pipelines/$*.py --input data/sample --output runs/demo-$*
 
 test: $(VENV)/.all  ## the fast tests, on three processes: on two cores a fifth of the time is spent waiting
-	$(BIN)/python -m pytest -n 3 --dist loadfile
+	$(BIN)/python -m pytest -n 3 --dist worksteal
+
+test-faults: $(VENV)/.all  ## processes that are killed, servers that go away, memory that must not grow
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m faults
 
 lint: $(VENV)/.all
 	$(BIN)/ruff check .

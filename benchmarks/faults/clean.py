@@ -203,6 +203,16 @@ def _others(right: Right, rng: random.Random) -> str | None:
     return right.write(after=f" {stated} not asked for.")
 
 
+def _further(right: Right, rng: random.Random) -> str | None:
+    """The objects counted, and one more under its own name: a true point on another thing is no fault."""
+    others = [box for box in right.asked.objects if box not in (right.asked.counted or ())]
+    if not right.count or not others:
+        return None
+    box = rng.choice(others)
+    x, y = (box.x1 + box.x2) / 2, box.y1 + 0.6 * (box.y2 - box.y1)
+    return right.write([*right.points, Point(box.label, x, y)])
+
+
 def _corrected(right: Right, rng: random.Random) -> str | None:
     """A wrong thought taken back in so many words before the right one."""
     wrong = wrong_count(right, rng)
@@ -265,6 +275,7 @@ KINDS: dict[str, Plant] = {
     "counts of parts with their sum": _by_region,
     "counts of classes with their sum": _by_class,
     "count of another class": _others,
+    "a further object that was not asked for": _further,
     "counted one by one": _one_by_one,
     "running count": _running,
     "a count of half of them": _half,

@@ -184,12 +184,6 @@ def _invented(on_object: bool) -> Plant:
     return _wrong(move)
 
 
-def _uncounted(right: Right, rng: random.Random) -> Points | None:
-    """The objects counted, and one more with its own label that was not asked for."""
-    others = [b for b in right.asked.objects if b not in (right.asked.counted or ())]
-    return [*right.points, Point((b := rng.choice(others)).label, *_centre(b))] if right.count and others else None
-
-
 def _besides(only_one: bool) -> Plant:
     """Points on their objects, of which the question does not speak."""
 
@@ -268,7 +262,6 @@ KINDS: dict[str, Plant] = {
     "one object in place of three": _doubled(lambda _, p: (p.x, p.y), others=2),
     "a further point on nothing": _extra(_background),
     "a further point on another class": _extra(_other_class),
-    "a further object that was not asked for": _wrong(_uncounted),
     "a hallucinated object on nothing": _invented(on_object=False),
     "a hallucinated object on another": _invented(on_object=True),
     "labels swapped": _wrong(_swapped_pair),

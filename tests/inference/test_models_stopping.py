@@ -14,6 +14,8 @@ from inference.settings import ModelsSettings
 
 from .asking import ask, call
 
+pytestmark = pytest.mark.faults
+
 CALLS, AT_ONCE = 6, 2
 
 

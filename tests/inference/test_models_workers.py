@@ -6,7 +6,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from .workers import Worker, workers
+
+pytestmark = pytest.mark.faults
 
 KEYS = [f"answer {number}" for number in range(500)]
 CLAIM_S = "inference.cache.claims.CLAIM_S"

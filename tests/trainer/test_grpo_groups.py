@@ -191,6 +191,7 @@ def kill_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grpo, "grpo_step", step_then_die)
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("updates", [1, 2])
 def test_killed_and_resumed(
     updates: int, folders: Any, questions: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

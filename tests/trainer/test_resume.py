@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import torch
 
+pytestmark = pytest.mark.faults
+
 STEPS, SAVE_EVERY, KILLED_AFTER = 40, 4, 11
 ROOT = Path(__file__).parents[2]
 CONFIG = f"""

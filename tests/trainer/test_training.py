@@ -77,6 +77,7 @@ ENDS = [
 ]
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize(("error", "code", "said", "how"), ENDS, ids=[type(case[0]).__name__ for case in ENDS])
 def test_what_was_learnt_is_saved_first(
     error: BaseException, code: int, said: str, how: str, run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from inference.cache.replies import CacheEntry, ReplyCache
 from inference.request import Completion
 
+pytestmark = pytest.mark.faults
+
 NAME = "replies.sqlite"
 EXAMPLES = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 REPLIES = {

@@ -67,6 +67,7 @@ class Served:
         return self.process.returncode, said
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it(number: int, write: Any) -> None:
     found = write(argos(2))

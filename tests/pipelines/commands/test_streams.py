@@ -10,6 +10,8 @@ import pytest
 from pipelines.commands import dispatch
 from pipelines.commands.streams import NOBODY_READS
 
+pytestmark = pytest.mark.faults
+
 BEAM = (sys.executable, "-m", "pipelines.commands.cli")
 
 

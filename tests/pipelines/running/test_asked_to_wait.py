@@ -15,6 +15,8 @@ import pytest
 from ..conftest import PIPELINE
 from ..far_server import LISTED, asking, right, said, serving
 
+pytestmark = pytest.mark.faults
+
 RECORDS = 4
 BUSY = said(429, "slow down")
 ASKS = "rate_limited: HTTP 429: slow down (it asks to wait 3600 s)"

@@ -14,6 +14,8 @@ from pipelines.running import manifest, outputs, run, run_folder
 from stages import write_shards
 from stages.plumbing import shard_files
 
+pytestmark = pytest.mark.faults
+
 SAMPLE = Path(__file__).resolve().parents[3] / "data/sample"
 LIMIT, FEW = 40, 6
 KILLED = 9

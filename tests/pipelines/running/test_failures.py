@@ -85,6 +85,7 @@ FAILING = {
 }
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize(("role", "status", "text", "said"), FAILING.values(), ids=FAILING)
 def test_an_endpoint_that_always_fails_ends_the_run(
     role: str, status: int, text: str, said: str, data: Path, tmp_path: Path, run_beam: Callable[..., Any]

@@ -26,6 +26,8 @@ from schemas.config import settings
 from stages.ingest_records import IngestRecords
 from stages.plumbing.recipe import Ends, Recipe
 
+pytestmark = pytest.mark.faults
+
 
 @settings
 class Settings(RunSettings):

@@ -13,6 +13,8 @@ import pytest
 from pipelines.running.errors import RunPaused
 from pipelines.running.run import choose_runner, pipeline_options  # with the modules that declare records
 
+pytestmark = pytest.mark.faults
+
 FLAGS = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 PATIENCE_S = 20.0
 

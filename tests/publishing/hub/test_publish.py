@@ -406,6 +406,7 @@ def test_a_broken_publication_is_continued(hub: StandIn, beam: Beam, run: Path) 
     assert len(hub.repos[REPO].tags) == 1
 
 
+@pytest.mark.faults
 def test_a_killed_publication_is_continued(hub: StandIn, beam: Beam, run: Path, environment: dict[str, str]) -> None:
     seen = []
 
@@ -439,6 +440,7 @@ def test_copies_cannot_be_written(hub: StandIn, beam: Beam, run: Path, tmp_path:
     assert not hub.requests
 
 
+@pytest.mark.faults
 def test_a_stopped_publication_leaves_no_copies(
     hub: StandIn, run: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:

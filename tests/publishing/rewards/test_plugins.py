@@ -400,6 +400,7 @@ def test_a_process_that_is_forked_after_the_first_score(write: Write) -> None:
     assert done.stdout.split() == ["1.0"] * 3, done.stderr
 
 
+@pytest.mark.faults
 def test_several_processes_share_a_folder(write: Write, tmp_path: Path) -> None:
     """As verl's workers do: all begin at once, on a folder that is not there yet."""
     found = write("argos")
