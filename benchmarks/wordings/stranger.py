@@ -186,7 +186,7 @@ def scenes_of(kind: str, record_id: str, image: Path, things: list[Thing], rng: 
                         f"Is there a {name} in the image? Answer yes or no.",
                         kind[7:],
                         "bool",
-                        [name],
+                        [name] if kind == "exists_yes" else [],
                         chosen if kind == "exists_yes" else [],
                         thing=name,
                         colour=name.split()[0],
@@ -421,7 +421,7 @@ def fields(scene: Scene, style: str, rng: random.Random) -> dict[str, Callable[[
 
 
 def fill(text: str, values: dict[str, Callable[[], str]]) -> str:
-    return re.sub(r"\{([a-z_]+\d?)\}", lambda m: values[m[1]](), text)
+    return re.sub(r"\{([a-z][a-z_0-9]*)\}", lambda m: values[m[1]](), text)
 
 
 @dataclass(frozen=True)
