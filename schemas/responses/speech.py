@@ -82,9 +82,7 @@ def _rewrite(
         try:
             size = _size_of(sizes, place)
             if points:
-                new = format_points_tag(tag.label, [pair((point.x, point.y), size) for point in points])
-                if is_lenient and tag.inner is None and not written.endswith("/>"):
-                    new = new[: new.index(">") + 1]  # left open, as it was written: the form is wrong
+                new = format_points_tag(tag.label, [pair((point.x, point.y), size) for point in points], tag.is_open)
             elif boxes:
                 box = boxes[0]
                 new = format_box_tag(box.label, corners((box.x1, box.y1, box.x2, box.y2), size))
