@@ -6,7 +6,8 @@
 Questions about the shapes of data/sample, of its records and made of its boxes, are answered in the wordings of
 ``wordings/*.yaml``: points, counts and answer are right by the boxes, and of a fault the words are not. Each response
 goes through ``gt.verify`` with the embedded engine in every role. A trace passes with a score of ``verify.min_score``
-or more and nothing that failed.
+or more, no verdict below its floor, nothing that failed, and no phrase of the list of leaks. The list ``stranger`` has
+scenes of its own (:mod:`wordings.stranger`); ``--records`` names another folder of NLVR records for them.
 """
 
 import argparse
@@ -23,9 +24,14 @@ from pathlib import Path
 import yaml
 from wordings.labels import labelled, mislabelled
 from wordings.scenes import Posed, posed
+from wordings.stranger import cases, load
+from wordings.stranger_scenes import Scene, images
 
 import groundtrace as gt
-from schemas.records import Trace
+from rewards.form import prose_of
+from rewards.leaks import find_leak
+from schemas.records import Question, Trace
+from stages.verify_traces import VerifySettings
 
 HERE = Path(__file__).resolve().parent
 SAMPLE = HERE.parent / "data" / "sample"
@@ -35,8 +41,10 @@ LISTS = {
     "later": ("later_clean.yaml", "later_faults.yaml"),
     "last": ("last_clean.yaml", "last_faults.yaml"),
     "fresh": ("fresh_clean.yaml", "fresh_faults.yaml"),
+    "stranger": ("stranger_clean.yaml", "stranger_faults.yaml"),
 }
-MIN_SCORE = 0.7
+MIN_SCORE = VerifySettings().min_score
+FLOORS = VerifySettings().floors
 LOST_BELOW = 0.01
 Z = 1.96
 
@@ -48,7 +56,7 @@ class Written:
     kind: str
     is_clean: bool
     wording: str
-    posed: Posed
+    posed: Posed | Scene
     text: str
 
 
@@ -120,11 +128,24 @@ def verified(each: Written, cache: str) -> Ended:
         entities=asked.entities,
         cache=cache,
     )
-    return Ended(each, *_ended(trace))
+    question = Question("q", "", "", (), asked.question, asked.answer, asked.answer_type)
+    leak = find_leak(prose_of(each.text), question)
+    return Ended(each, *((False, f"leak: {leak!r}") if leak is not None else _ended(trace)))
+
+
+def strangers(clean: Path, faults: Path, per_clean: int, per_fault: int, records: Path) -> Iterator[Written]:
+    """The stranger's traces, each wording on so many images."""
+    known = images(records)
+    for path, is_clean, number in ((clean, True, per_clean), (faults, False, per_fault)):
+        for case in cases(load(path), known, number):
+            yield Written(case.kind, is_clean, case.name, case.scene, case.response)
 
 
 def _ended(trace: Trace) -> tuple[bool, str]:
-    low = [f"{v.name} {v.value:g}: {v.reason}" for v in trace.verdicts if v.value is not None and v.value < MIN_SCORE]
+    least = {verdict.name: max(MIN_SCORE, FLOORS.get(verdict.name, 0.0)) for verdict in trace.verdicts}
+    low = [
+        f"{v.name} {v.value:g}: {v.reason}" for v in trace.verdicts if v.value is not None and v.value < least[v.name]
+    ]
     failed = [f"{verdict.name} failed: {verdict.reason}" for verdict in trace.verdicts if verdict.failed]
     passed = trace.score is not None and trace.score >= MIN_SCORE and not failed and not low
     return passed, "; ".join([*low, *failed]) or f"score {trace.score}"
@@ -158,6 +179,7 @@ def main() -> None:
     parser.add_argument("--per-fault", type=int, default=2, help="how many questions for each wrong wording")
     parser.add_argument("--labels", type=int, default=2, help="how many traces for each true label, about")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--records", type=Path, default=SAMPLE, help="stranger: the folder with records.jsonl")
     parser.add_argument("--cases", type=Path, help="a file for every trace and its end, one JSON object a line")
     arguments = parser.parse_args()
     started = time.perf_counter()
@@ -165,9 +187,13 @@ def main() -> None:
     for questions in families.values():
         random.Random(arguments.seed).shuffle(questions)
     clean, faults = LISTS[arguments.list]
-    todo = list(written(HERE / "wordings" / clean, True, arguments.per_clean, families))
-    todo += names(arguments.labels, families) if arguments.list == "first" else ()
-    todo += written(HERE / "wordings" / faults, False, arguments.per_fault, families)
+    right, wrong = HERE / "wordings" / clean, HERE / "wordings" / faults
+    if arguments.list == "stranger":
+        todo = list(strangers(right, wrong, arguments.per_clean, arguments.per_fault, arguments.records))
+    else:
+        todo = list(written(right, True, arguments.per_clean, families))
+        todo += names(arguments.labels, families) if arguments.list == "first" else ()
+        todo += written(wrong, False, arguments.per_fault, families)
     with tempfile.TemporaryDirectory(prefix="bench-") as cache:
         ended = [verified(each, cache) for each in todo]
     report(ended)
@@ -178,24 +204,24 @@ def main() -> None:
             for e in ended
         ]
         arguments.cases.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), "utf-8")
-    right = [each for each in ended if each.written.is_clean]
-    wrong = [each for each in ended if not each.written.is_clean]
-    lost, passed = sum(e.is_wrong for e in right), sum(e.is_wrong for e in wrong)
+    kept = [each for each in ended if each.written.is_clean]
+    planted = [each for each in ended if not each.written.is_clean]
+    lost, passed = sum(e.is_wrong for e in kept), sum(e.is_wrong for e in planted)
     line = {
         "name": f"wordings ({arguments.list})",
-        "ratio": round(lost / len(right), 4),
+        "ratio": round(lost / len(kept), 4),
         "unit": "right traces lost",
-        "clean": len(right),
-        "clean_wordings": len({each.written.wording for each in right}),
+        "clean": len(kept),
+        "clean_wordings": len({each.written.wording for each in kept}),
         "lost": lost,
-        "lost_interval": [round(bound, 4) for bound in wilson(lost, len(right))],
-        "faults": len(wrong),
-        "fault_kinds": len({each.written.kind for each in wrong}),
+        "lost_interval": [round(bound, 4) for bound in wilson(lost, len(kept))],
+        "faults": len(planted),
+        "fault_kinds": len({each.written.kind for each in planted}),
         "passed": passed,
-        "passed_interval": [round(bound, 4) for bound in wilson(passed, len(wrong))],
+        "passed_interval": [round(bound, 4) for bound in wilson(passed, len(planted))],
     }
     print(json.dumps(line | {"wall_s": round(time.perf_counter() - started, 1)}))
-    sys.exit(lost >= LOST_BELOW * len(right) or passed > 0)
+    sys.exit(lost >= LOST_BELOW * len(kept) or passed > 0)
 
 
 if __name__ == "__main__":

@@ -67,21 +67,27 @@ def _pattern(tokens: Iterable[str]) -> str:
     return "|".join(re.escape(token).replace(r"\{n\}", r"\s?\d{1,4}") for token in ordered)
 
 
-_BARRED = r"<[|｜]/?[A-Za-z_▁][\w▁/.:-]{1,63}[|｜]>"
+_BARRED = r"[<＜][|｜]/?[A-Za-z_▁][\w▁/.:-]{1,63}[|｜][>＞]"
 TOKEN = re.compile(rf"{_BARRED}|{_pattern(token for tokens in FAMILY_TOKENS.values() for token in tokens)}")
 """A special token. ``<|x|>`` (a norm) and ``<|>`` (an operator) are none; ``<b>`` and other HTML is none, but for the
 few elements that are spelt as a token is: ``<s>``, ``<img>``, ``<mask>``, ``<video>``, ``<audio>``, ``<image>``."""
 DAMAGE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufff9-\ufffd\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]")
 """A control character but tab and line end, half a character, none at all, or one that was decoded wrongly (U+FFFD):
 the text is not what it was."""
+_GARBLED = (
+    r"(?<!\S)▁(?=[^\W\d_])|[ĠĊ]{2,}"  # blanks and line ends as SentencePiece and byte-level BPE write them
+    "|[\u0300-\u036f]{3,}"  # a letter under so many marks that nobody can read it
+)
 _HIDDEN = (
     "[\u061c\u200e\u200f\u202a-\u202e\u2060\u2066-\u206f\ufeff]"  # bidirectional marks, joiners of words, byte order
     "|(?<![\u0e00-\u109f\u1780-\u17ff])\u200b"  # no blank, but in Thai, Lao, Burmese and Khmer, where it parts words
     "|(?<![\U0001f3f4\U000e0020-\U000e007f])[\U000e0000-\U000e007f]+"  # tags, but behind a flag
+    "|(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]+"  # variants, but of CJK
+    "|(?<=[\ufe00-\ufe0f\U000e0100-\U000e01ef])[\ufe00-\ufe0f\U000e0100-\U000e01ef]+"  # or of a variant
 )
 HIDDEN = re.compile(_HIDDEN)
 """A character that nobody sees and that changes how others are shown or read. Joiners in words and emoji are none."""
-_CONTROL = re.compile(f"{TOKEN.pattern}|{DAMAGE.pattern}|{_HIDDEN}")
+_CONTROL = re.compile(f"{TOKEN.pattern}|{DAMAGE.pattern}|{_HIDDEN}|{_GARBLED}")
 
 
 def find_control(text: str) -> str | None:
@@ -89,7 +95,7 @@ def find_control(text: str) -> str | None:
     found = _CONTROL.search(text)
     if found is None:
         return None
-    return found.group() if len(found.group()) > 1 and found.group()[0] in "<[◁" else f"U+{ord(found.group()[0]):04X}"
+    return found.group() if len(found.group()) > 1 and found.group()[0] in "<＜[◁" else f"U+{ord(found.group()[0]):04X}"
 
 
 def without_hidden(text: str) -> str:

@@ -34,6 +34,7 @@ from schemas.records import Question
 from schemas.responses.conclusions import conclusions, contradiction
 from schemas.responses.response import parse_boxes, parse_points
 from schemas.responses.stated_counts import stated_counts
+from vision.classical.labels import colour_word
 
 _ELSE = words("other_things")
 
@@ -64,6 +65,26 @@ _PART = re.compile(
 _NO_DOUBT = re.compile(
     r"\bof no (?:interest|importance|relevance|concern|consequence)\b|"
     r"\b(?:no|without(?: any| a)?|not any) (?:objections?|doubts?|exceptions?|problems?|mistakes?|errors?|question)\b"
+)
+_VERDICT_ON = re.compile(
+    r"\b(?:the|this|that) (?:\w+ )?(?:statement|claim|sentence|caption|assertion|proposition|description|condition|"
+    r"requirement) (?:is|was|can|cannot|could|will|has been|turns out|proves|remains)\b(?: not)? "
+    r"(?!(?:about|that|whether|to|of|for|asking|saying|this|simple|simply|there|be tested|be checked)\b)"
+)
+"""A verdict on the statement, in whichever words."""
+_WHICH_PART = (
+    r"left|right|middle|cent(?:er|re)|central|first|second|third|last|other|remaining|next|top|bottom|upper|lower"
+)
+_PART_OF_IMAGE = re.compile(
+    r"\b(?:in|on|within|inside|for|from|at) (?:the|this|that)(?: \w+)? ?"
+    rf"(?:{_WHICH_PART}|others|latter|former)\b"
+    rf"|\b(?:{_WHICH_PART})(?:[- ]\w+)? (?:box|panel|section|region|part|area|tower|half|side|one)(?:e?s)?\b"
+)
+_IS_NONE_OF = re.compile(r"\b(?:it|this|that|which|they|these|those) (?:is|are)(?: \w+)? not\b|\bnot being\b")
+_PAINTED = re.compile(
+    r"\b(?:painted|colou?red|tinted|shaded|filled(?: in)?(?: with)?|(?:rendered|drawn|shown|printed) in"
+    r"|(?:it|this|that|(?:its|the|their) (?:colou?r|fill|filling|hue|shade)) (?:is|appears|looks)) (?:\w+ly )?"
+    r"(?P<colour>[a-z]+)\b"
 )
 _FAILS_TO = re.compile(r"\b(?:fails?|failed|failing) to\b")
 _ABSENT = re.compile(
@@ -137,6 +158,7 @@ class _Reader:
             if (key, x, y) not in places:
                 places.add((key, x, y))
                 self.labels[key] += 1
+        self._sentence = ""
         self.agreeing: list[str] = []
         self.unread: str | None = None
 
@@ -149,7 +171,8 @@ class _Reader:
             plain = sentence
             if HYPOTHETICAL.search(sentence):
                 plain = sentence.rpartition(" but ")[2] if " but " in sentence else ""
-            fault = self._claims(plain)
+            self._sentence = plain
+            fault = self._claims(plain) or self._recoloured(plain)
             for clause in clauses(plain):
                 fault = fault or self._clause(clause)
             if fault is not None and fault.startswith(_TAKEN_BACK):
@@ -178,6 +201,9 @@ class _Reader:
         if side is not None:
             self.agreeing += [said] if side == self._side else []
             return None if side == self._side else f"it says: {said}"
+        if self._side is not None and _VERDICT_ON.search(clause):
+            self.unread = self.unread or f"its verdict cannot be told: {said!r:.80}"
+            return None
         if (
             self._number == 0
             and [n.value for n in read_numerals(clause).numerals] == [0]
@@ -196,6 +222,8 @@ class _Reader:
                 and (not _ELSE & {*words} or "other than" in clause)
                 and not STATEMENTS & {*words}
             ):
+                if self._is_of_a_part(label, clause) or self._is_of_another(label, clause):
+                    return None
                 if self.labels[label] or (not self.labels and self._side is True) or (self._number or 0) > 0:
                     return f"it denies what it points at: {clause.strip()}"
                 self.agreeing += [clause.strip()] if self._side is False or self._number == 0 else []
@@ -218,6 +246,28 @@ class _Reader:
         if not denied and not known & {*words} and not _PLACED & {*words} and not self._names_a_thing(words):
             self.unread = self.unread or f"what it denies cannot be told: {clause.strip()!r:.80}"
         return None
+
+    def _is_of_a_part(self, label: str, clause: str) -> bool:
+        """Whether what is denied is denied of a part of the image alone; no place is looked up."""
+        part = _PART_OF_IMAGE.search(clause)
+        return part is not None and not {*words_of(part.group())} & {*label.split()}
+
+    def _is_of_another(self, label: str, clause: str) -> bool:
+        """Whether what is called not to be the thing is something else that the sentence names before."""
+        denied, before = {*label.split()}, self._sentence.partition(clause)[0]
+        named = words_of(before)
+        return _IS_NONE_OF.search(clause) is not None and any(
+            not denied <= {*other.split()} and {*other.split()} <= {*named} for other in self.labels
+        )
+
+    def _recoloured(self, sentence: str) -> str | None:
+        """Another colour than the answer in which the thing is said to be."""
+        colour = colour_word(self._question.answer.strip().casefold())
+        if colour is None or NEGATIONS & {*re.findall(r"[^\W\d_]+", sentence)}:
+            return None
+        said = (colour_word(match["colour"]) for match in _PAINTED.finditer(sentence))
+        other = next((each for each in said if each is not None and each != colour), None)
+        return None if other is None else f"it says another colour: {sentence.strip()}"
 
     def _names_a_thing(self, words: Sequence[str]) -> bool:
         named = {*words_of(" ".join(words))}

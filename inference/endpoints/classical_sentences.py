@@ -5,6 +5,7 @@ sentence is about the question's things, a number or the statement. What it does
 the judge says that it cannot judge.
 """
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -12,7 +13,7 @@ from fractions import Fraction
 from inference.endpoints.classical_vocabulary import DOUBT, PARTICLES, is_known, is_wordlike, is_worthless, words
 from schemas.answers.numerals import read_numerals
 from schemas.answers.polarity import polarity
-from schemas.labels import plain_label, words_of
+from schemas.labels import counted_phrase, plain_label, words_of
 from schemas.records import Question
 from schemas.responses.response import parse_boxes
 from schemas.responses.tags import scan_tags
@@ -20,7 +21,8 @@ from vision.classical.labels import kind_word
 
 HYPOTHETICAL = re.compile(
     r"\b(?:if|whether|unless|suppose|supposing|had (?:there|it)|at first|initially|first impression|might|could|may|"
-    r"one would|ob|wenn)\b"
+    r"one would|would (?:have to|need|require|take)|(?:for|to make) (?:the|this|that) \w+ (?:to be|to hold|true|false)|"
+    r"ob|wenn)\b"
 )
 _NUMBER = r"(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten)"
 _OPEN_NUMBERS = re.compile(
@@ -30,7 +32,8 @@ _BLANK = re.compile(r":\s*(?:\.\.\.|…)|(?:^|[.\n])\s*(?:\.\.\.|…)")
 _ROUGH = re.compile(
     r"\b(?:about|around|some|circa|etwa|ungefähr|environ) \d|\bgive or take\b"
     r"|\bma(?:de|k\w+) (?:(?:this|these|it|that|them|all|everything) )*up\b"
-    r"|\b(?:left|leave|leaving) (?:it |them |one )?out\b|\b(?:must|should) be (?:excluded|ignored|removed|skipped)\b"
+    r"|\b(?:left|leave|leaving) (?:it |them |one )?out\b(?![^.;]{0,60}\bnot\b)"
+    r"|\b(?:must|should) be (?:excluded|ignored|removed|skipped)\b"
     r"|\b(?:need|require|want)\w* .{0,40}\bto (?:answer|tell|say|decide|see)\b"
 )
 _BAD_PAIR = re.compile(r"\b(?:the|an|a) (?:of|to|at|for|in|on|by|and|or|it|is|are|the|a)\b")
@@ -48,12 +51,24 @@ _COULD_SEE = re.compile(rf"\b(i|we|one|it) could {_SEEING}")
 _UNABLE = re.compile(rf" (?:was|am|were|is|are) (?:unable|not able) to {_SEEING}")
 _CANNOT, _WILL_NOT = re.compile(r"\bcan['’]t\b", re.IGNORECASE), re.compile(r"\bwon['’]t\b", re.IGNORECASE)
 _APOSTROPHE = re.compile(r"(?<=\w)n['’]t\b")
+_ABBREVIATED = re.compile(r"\b(?:i\. ?e\.|e\. ?g\.|z\. ?b\.|d\. ?h\.|u\. ?a\.|p\. ?ex\.|c\.-à-d\.)", re.IGNORECASE)
+_I_HAVE = re.compile(r"\bj['’]ai\b", re.IGNORECASE)
 MAX_REPEATS = 4
 """How often the same words may follow on themselves."""
 _MAX_PERIOD = 14
 _MAX_PARTICLES = 6
 _MAX_MARKS = 4
 STATEMENTS = words("statements")
+_OF_OTHERS = words("of_others")
+_ELSEWHERE = frozenset({"whatever", "regardless", "irrelevant"})
+"""Words that make reasoning worthless, but where they are said of things that the question does not ask about."""
+_FLIPS = re.compile(r"\b(?:wait|no,? wait|actually|scratch that|correction|hmm)\b")
+MAX_FLIPS = 2
+"""How often a number may be taken back for another one."""
+_UNPOINTED = re.compile(
+    r"\b(?:plus|and|with|besides) (?:at least |perhaps )?(?:one|two|three|another|a (?:second|third|further)|\d+)"
+    r"(?: (?:more|others?|further|extra|additional|hidden))+\b[^§]*$"
+)
 
 NEGATIONS = words("negations")
 
@@ -63,7 +78,10 @@ def unreadable(reasoning: str, question: Question) -> str | None:
     text = spelled("".join(parts_of(reasoning, " § ")).replace("*", " "))
     own = {*words_of(question.question), *words_of(question.answer)}
     own |= {*_TOKEN.findall(f"{question.question} {question.answer}".casefold())}
+    counts = counted_phrase(question.question) is not None
     for sentence in SENTENCE.findall(text):
+        if counts and _UNPOINTED.search(sentence):
+            return f"it counts what it does not point at: {sentence.strip()!r:.80}"
         is_open = sentence.rstrip().endswith("?") or HYPOTHETICAL.search(sentence) is not None
         lacking = _beyond(_TOKEN.findall(sentence), own, is_open)
         words = {*_TOKEN.findall(sentence)}
@@ -71,6 +89,9 @@ def unreadable(reasoning: str, question: Question) -> str | None:
             return lacking
         if is_open and not sentence.rstrip().endswith("?") and DOUBT & words and not _resolved(sentence):
             return f"it is left open: {sentence.strip()!r:.80}"
+    flips = _flips(text)
+    if flips is not None:
+        return flips
     if _BLANK.search(text) or _ROUGH.search(text) or _OPEN_NUMBERS.search(re.sub(r"[^.\n]*\?", " ", text)):
         return "it leaves something open"
     tokens = _TOKEN.findall(text)
@@ -87,7 +108,9 @@ def _beyond(tokens: Sequence[str], own: set[str], is_open: bool) -> str | None:
             known += word == "§" or word[0].isdigit()
         elif word in own:
             known += 1
-        elif is_worthless(word) or (word in DOUBT and not is_open):
+        elif (is_worthless(word) and not (word in _ELSEWHERE and _OF_OTHERS & {*tokens})) or (
+            word in DOUBT and not is_open
+        ):
             return f"it rests on {word!r}"
         elif word in DOUBT or is_known(word):
             known += 1
@@ -109,6 +132,17 @@ def _beyond(tokens: Sequence[str], own: set[str], is_open: bool) -> str | None:
     if unknown and (len(unknown) > 1 or known < 3 or not anchored):
         return f"the words {', '.join(tokens[place] for place in unknown)!r:.80} are beyond it"
     return None
+
+
+def _flips(text: str) -> str | None:
+    """Whether a number is taken back for another one time and again: "wait, 5. No, wait, 6. No, wait, 5."."""
+    said: list[Fraction] = []
+    for sentence in SENTENCE.findall(text):
+        numbers = read_numerals(sentence).numerals
+        if numbers and _FLIPS.search(sentence):
+            said.append(numbers[-1].value)
+    changes = sum(before != after for before, after in itertools.pairwise(said))
+    return "it does not make up its mind" if changes > MAX_FLIPS else None
 
 
 def _resolved(sentence: str) -> bool:
@@ -171,7 +205,9 @@ def ends_on_another(text: str, question: Question) -> str | None:
 
 
 def spelled(text: str) -> str:
-    """Returns the text in lower case, with "not" for "n't"."""
+    """Returns the text in lower case, with "not" for "n't" and without the stops of "i.e."."""
+    text = _ABBREVIATED.sub(lambda found: found.group().replace(".", "").lower(), text)
+    text = _I_HAVE.sub("je", text)
     text = _APOSTROPHE.sub(" not", _CANNOT.sub("can not", _WILL_NOT.sub("will not", text))).casefold()
     return _COULD_SEE.sub(r"\1 can ", _UNABLE.sub(" can not ", text))
 

@@ -37,6 +37,8 @@ _COMPARED = re.compile(r"(?<=\bwith )(?:there (?:being|having been)|the (?:claim
 _SAMENESS = words("sameness")
 _FINAL = _SAMENESS | words("final_verdicts")
 
+_RIGHT_IDIOM = re.compile(r"\b(?:spot[- ]on|on the mark|on the money|dead right|bang on)\b")
+_WRONG_IDIOM = re.compile(r"\b(?:(?:wide of|off|far from) the (?:mark|truth)|off base|dead wrong|wide of it)\b")
 _OBJECT_IT = re.compile(r"\b(?:this|that|it)\b(?: up| out)?\W*$")
 
 
@@ -54,6 +56,7 @@ def side_of_statement(clause: str) -> bool | None:
     Each negation turns it. Raises BothSidesError.
     """
     clause = _COMPARED.sub("it", clause)
+    clause = _WRONG_IDIOM.sub("wrong", _RIGHT_IDIOM.sub("right", clause))
     words = _words(clause)
     alone = {*words} - _FILLS_VERDICT
     bare = {word for word in alone if word in _SIDES}

@@ -41,10 +41,10 @@ PARTICLES = words("particles")
 
 
 _WORTHLESS = re.compile(
-    r"(?:guess|inven(?:t|ció)|fabricat|random|arbitrar|pretend|imagin|hallucinat|fak(?:e|ing)|ficti|bogus|dummy|"
+    r"(?:guess|inven(?:t(?!or)|ció)|fabricat|random|arbitrar|pretend|imagin|hallucinat|fak(?:e|ing)|ficti|bogus|dummy|"
     r"placeholder|lorem|todo|tbd|apolog|sorry|unable|unfortunat|refus|declin|assist|help|impossib|imposib|blurr|unclear|"
     r"unsure|uncertain|unknown|unreadable|illegible|indetermin|ambiguous|hesitat|undecided|whatever|regardless|irrelevan|"
-    r"unseen|blind|assum|presum|gambl|bluff|cheat|copied|omitt|insert|erfund|erfinde|geraten|rate$|leider|"
+    r"unseen|blind|assum|plausib|concoct|conjur|contriv|improvis|presum|gambl|bluff|cheat|copied|omitt|insert|erfund|erfinde|geraten|rate$|leider|"
     r"entschuldig|unmöglich|zufäll|inventé|désolé|hasard|lo siento|azar|language|model$|ai$|chatbot|ja?ilbreak)",
     re.IGNORECASE,
 )
@@ -84,5 +84,5 @@ def _stems(word: str) -> list[tuple[str, bool]]:
                 stems.append((stem[:-1], plural))
     for ending in ("er", "est"):
         if word.endswith(ending):
-            stems.append((word[: -len(ending)], True))
+            stems += [(word[: -len(ending)], True), (word[: -len(ending)] + "e", True)]
     return stems

@@ -31,8 +31,10 @@ _ANSWER = re.compile(
     r"\b(?:final |correct |right |my |the |overall )*answer\s*"
     rf"(?:(?:is|was|must be|has to be|should be|would be|will be|equals)\b|'s\b|[:=])\s*{_ADVERBS}(?P<x>{_CLAUSE})"
     r"|(?:答案|答え)\s*(?:应该是|应为|是|为|は|：|:)\s*(?P<zh>[^。，；\n]{1,40})"
-    r"|\b(?:la respuesta(?: correcta)? es|la réponse(?: correcte)? est|die (?:richtige )?antwort (?:ist|lautet)|"
-    rf"la risposta(?: corretta)? è|a resposta(?: correta)? é)\s*:?\s*(?P<eu>{_CLAUSE})",
+    r"|\b(?:la respuesta(?: correcta)? es|la réponse(?: correcte)? est|(?:die |richtige )*antwort (?:ist|lautet)|"
+    r"(?:ist|lautet) die (?:richtige )?antwort|la risposta(?: corretta)? è|a resposta(?: correta)? é)\s*:?\s*"
+    r"(?:(?:daher|also|somit|folglich|damit|demnach|deshalb|donc|alors|ainsi|entonces|por tanto|quindi)\b,?\s*)*"
+    rf"(?P<eu>{_CLAUSE})",
     re.IGNORECASE,
 )
 _TRUE = r"(?:true|correct|right|accurate|valid|the case|supported)"
@@ -57,6 +59,29 @@ _PRONOUN = re.compile(
     r"(?!\s+that)",
     re.IGNORECASE,
 )
+_ELSEWHERE = re.compile(
+    r"\b(?:die|diese|jene) (?:obige )?(?:aussage|behauptung|beschreibung)|\b(?:der|dieser) satz|"
+    r"\b(?:(?:cette|la) (?:phrase|description|proposition)|l['’](?:affirmation|énoncé|assertion)|cet énoncé)|"
+    r"\b(?:la|esta) (?:afirmación|frase|descripción)",
+    re.IGNORECASE,
+)
+"""The statement, in German, French and Spanish."""
+_VERDICT_ELSEWHERE = re.compile(
+    r"^\s+(?:n['’]|ne |(?P<no>no ))?(?P<is>(?:ist|war|est|es)\s+)?"
+    r"(?:(?:daher|also|somit|folglich|damit|demnach|deshalb|donc|alors|ainsi|bien|entonces|eindeutig|offensichtlich|"
+    r"klar|tatsächlich|clairement|por tanto|claramente)\b,?\s*)*(?P<not>(?:nicht|pas)\s+)?"
+    r"(?:(?P<true>wahr|richtig|korrekt|zutreffend|vraie?|correcte?|exacte?|juste|verdader[oa]|correct[oa]|ciert[oa])"
+    r"|(?P<false>falsch|unwahr|inkorrekt|unzutreffend|unrichtig|fausse|faux|incorrecte?|inexacte?|fals[oa]|incorrect[oa])"
+    r"|(?P<holds>stimmt|trifft|gilt))\b(?P<late>\s+(?:\w+\s+)?nicht\b)?",
+    re.IGNORECASE,
+)
+"""What follows it where it is called true or false, such as "ist damit nicht wahr", "est donc fausse", "trifft zu"."""
+_BEFORE_SUBJECT = re.compile(r"\b(?:ist|war|macht|machen|rend|est)\s+$", re.IGNORECASE)
+_SIDE_ELSEWHERE = re.compile(
+    r"\b(?:also|daher|somit|folglich|donc|entonces|por tanto)\b[,:]?\s(?P<side>ja|nein|oui|non|sí)\s*(?=[.,;!\n]|$)",
+    re.IGNORECASE,
+)
+_YES_WORDS = frozenset({"ja", "oui", "sí"})
 _YES_NO = re.compile(r"\W*(?P<side>yes|no)\s*(?:[,:.!]|$)", re.IGNORECASE)
 _BARE_SIDE = re.compile(
     rf"{_SO}(?:it is |it's |the answer is )?(?P<side>yes|no|true|false)\s*(?=[.,;!\n]|$)", re.IGNORECASE
@@ -68,10 +93,10 @@ _OPTION = re.compile(
 )
 _IF = re.compile(
     r"\b(?:if|whether|unless|suppose|assume|assuming|supposing|would(?! say)|could|might|may|when|no reason|"
-    r"not the case|part of)\b[^.;\n]{0,120}$",
+    r"not the case|part of|wenn|falls|ob|sofern|wäre|würde|si|s['’]il|serait)\b[^.;\n]{0,120}$",
     re.IGNORECASE,
 )
-_QUALIFIED = re.compile(r"\s*,?\s*(?:only|for|if|of|but|unless|except|when|in|on)\b", re.IGNORECASE)
+_QUALIFIED = re.compile(r"\s*,?\s*(?:only|for|if|of|but|unless|except|when|in|on|wenn|falls|si)\b", re.IGNORECASE)
 _BESIDE = re.compile(
     r"[,;(]?\s*\b(?:not|since|because|rather|instead|as|which|neither|so|whereas|while)\b.*$|\(.*$", re.IGNORECASE
 )
@@ -176,10 +201,31 @@ def _sides(text: str, gold: bool) -> Iterator[Conclusion]:
             yield _conclusion(match, side == gold)
     for match in _BARE_SIDE.finditer(text):
         yield _conclusion(match, POLARITY[match["side"].casefold()] == gold)
+    yield from _sides_elsewhere(text, gold)
     said = _YES_NO.match(text[last:])
     if said is not None and text[last - 1 : last] != "?":
         right = POLARITY[said["side"].casefold()] == gold
         yield Conclusion(last + said.start(), last + said.end(), said.group(), right)
+
+
+def _sides_elsewhere(text: str, gold: bool) -> Iterator[Conclusion]:
+    """Verdicts on the statement, and bare ones, in German, French and Spanish."""
+    for subject in _ELSEWHERE.finditer(text):
+        verdict = _VERDICT_ELSEWHERE.match(text[subject.end() : subject.end() + 80])
+        if verdict is None or _QUALIFIED.match(text, subject.end() + verdict.end()):
+            continue
+        if not (
+            verdict["is"]
+            or verdict["holds"]
+            or _BEFORE_SUBJECT.search(text[max(0, subject.start() - 20) : subject.start()])
+        ):
+            continue
+        denied = bool(verdict["no"] or verdict["not"] or verdict["late"])
+        side = (verdict["false"] is None) != denied
+        end = subject.end() + verdict.end()
+        yield Conclusion(subject.start(), end, text[subject.start() : end], side == gold)
+    for match in _SIDE_ELSEWHERE.finditer(text):
+        yield _conclusion(match, (match["side"].casefold() in _YES_WORDS) == gold)
 
 
 def _counts(text: str, question: Question) -> Iterator[Conclusion]:

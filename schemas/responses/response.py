@@ -175,7 +175,7 @@ def normalise(text: str) -> str:
     for tag in scan_tags(text):
         points = _points_of(tag)
         if points:
-            pieces += text[done : tag.start], format_points_tag(tag.label, [(p.x, p.y) for p in points])
+            pieces += text[done : tag.start], format_points_tag(tag.label, [(p.x, p.y) for p in points], tag.is_open)
             done = tag.end
     return "".join(pieces) + text[done:]
 

@@ -82,7 +82,7 @@ def _rewrite(
         try:
             size = _size_of(sizes, place)
             if points:
-                new = format_points_tag(tag.label, [pair((point.x, point.y), size) for point in points])
+                new = format_points_tag(tag.label, [pair((point.x, point.y), size) for point in points], tag.is_open)
             elif boxes:
                 box = boxes[0]
                 new = format_box_tag(box.label, corners((box.x1, box.y1, box.x2, box.y2), size))

@@ -67,6 +67,7 @@ class Tag:
         inner: unescaped text up to the closing tag, or None where none follows before another tag begins.
         start: offset of ``<``.
         end: offset after the closing tag if there is one, otherwise after the opening tag.
+        is_open: it is never closed, nor closes itself. It is read all the same, and its form is wrong.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Tag:
     inner: str | None
     start: int
     end: int
+    is_open: bool = False
 
     @property
     def label(self) -> str:
@@ -115,7 +117,7 @@ def scan_tags(text: str) -> list[Tag]:
         closing = None if closed else _CLOSE.match(text, limit)
         if closing is not None and closing.group(1)[0].lower() == name[0]:
             inner, end = _unquote(text[end:limit]), closing.end()
-        tags.append(Tag(name, attributes, inner, start, end))
+        tags.append(Tag(name, attributes, inner, start, end, is_open=not closed and inner is None))
     return tags
 
 
@@ -124,8 +126,9 @@ def unescape(text: str) -> str:
     return _ENTITY.sub(lambda match: html.unescape(match.group()), text) if "&" in text else text
 
 
-def format_points_tag(label: str, positions: Sequence[tuple[float, float]]) -> str:
-    """Returns the canonical points tag; :func:`scan_tags` reads any label back unchanged.
+def format_points_tag(label: str, positions: Sequence[tuple[float, float]], is_open: bool = False) -> str:
+    """Returns the canonical points tag; :func:`scan_tags` reads any label back unchanged. ``is_open`` leaves out the
+    text and the closing tag, so that a tag that was left open stays so.
 
     Raises:
         ValueError: a coordinate is not finite or not below 1e9.
@@ -133,7 +136,7 @@ def format_points_tag(label: str, positions: Sequence[tuple[float, float]]) -> s
     attributes = " ".join(
         f'x{n}="{format_number(x)}" y{n}="{format_number(y)}"' for n, (x, y) in enumerate(positions, start=1)
     )
-    return f'<points {attributes} alt="{_escape(label)}">{_escape(label)}</points>'
+    return f'<points {attributes} alt="{_escape(label)}">' + ("" if is_open else f"{_escape(label)}</points>")
 
 
 def format_box_tag(label: str, corners: tuple[float, float, float, float]) -> str:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rewards.form import BOXED_FORM, DIRECT_FORM, GROUNDED_FORM, JUDGED_FORM, TEXTUAL_FORM, Form, form_fault
 from schemas.records import Question
-from schemas.responses.response import MAX_RESPONSE_CHARS, parse_response
+from schemas.responses.response import MAX_RESPONSE_CHARS, normalise, parse_response
 
 COUNT = Question("q", "", "", (), "How many yellow squares are there?", "2", "numeric")
 PLANE = Question("q", "", "", (), "What are the coordinates of the vertex?", "(2, 5)", "text")
@@ -104,6 +104,7 @@ def test_what_has_the_form(text: str) -> None:
         (response('I see <points x1="ten" y1="20" alt="a">a</points>.'), "cannot be read"),
         (response("I see <point>a</point>."), "cannot be read"),
         (response(f"I see {POINT}</points>."), "not closed"),
+        (normalise(response('I see <points x1="10" y1="20" alt="a">a. So 2.')), "not closed"),
         (response(f"I see {POINT} {BOX}"), "boxes"),
         (response("I see two.", f"2 {POINT}"), "outside of the reasoning"),
         (response('{"bbox_2d": [1, 2, 3, 4]}, so two.'), "outside of tags"),

@@ -115,7 +115,7 @@ def test_normalise_rewrites_tags_and_nothing_else() -> None:
     )
     assert normalise(text) == (
         'At  <points x1="5" y1="6.2" alt="a">a</points>, <b>bold</b> <box>[1, 2,3,4]</box> '
-        '<points x1="7" y1="8" x2="9" y2="1" alt=""></points>b'
+        '<points x1="7" y1="8" x2="9" y2="1" alt="">b'
     )
 
 

@@ -142,6 +142,12 @@ def test_a_response_that_points_out_of_its_frame_has_no_such_tag(tag: str) -> No
     assert found == f"a {tag.replace('<', '‹')} b {format_points_tag('y', [(320, 240)])} c"
 
 
+def test_a_tag_that_is_left_open_stays_so() -> None:
+    """Else its form would be mended before anybody looks at it."""
+    found = SPEECHES[CoordinateFrame.NORM1000].to_pixels('a <points x1="500" y1="500" alt="y">y. So 1.', [SIZE])
+    assert found == 'a <points x1="320" y1="240" alt="y">y. So 1.'
+
+
 @pytest.mark.parametrize("text", ["", "No tags.", "<points>", "<box>[1,2]</box>", "<points x1='a'", "a < b <think>"])
 def test_text_without_positions_stays(text: str) -> None:
     for speech in SPEECHES.values():
