@@ -74,6 +74,7 @@ def scripted_reply(body: dict[str, Any], item: str, index: int) -> str:
         "propose": lambda: {"entities": [f"square of {item}"]},
         "judge_answer": lambda: {"reason": "compared", "same": number % 2 == 0},
         "judge_reasoning": lambda: {"reason": "read", "supports": "yes" if number % 7 else "no"},
+        "judge_leak": lambda: {"reason": "read", "leaks": "no" if number % 13 else "yes"},
         "detect": lambda: {"boxes": [[*corner, corner[0] + side, corner[1] + side]] if number % 11 else []},
         "segment": lambda: {"masks": [whole_mask(box) for box in re.findall(r"\[(\d[\d., ]*)\]", text)]},
         "rubric_candidates": lambda: {
