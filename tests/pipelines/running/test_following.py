@@ -16,6 +16,8 @@ from pipelines.running.following import follow
 from pipelines.running.runner import pipeline_options
 from tests.pipelines.shipping.cluster import Cluster, cluster
 
+pytestmark = pytest.mark.faults
+
 SLEEPS = """
 import time
 
@@ -25,8 +27,6 @@ from pipelines.running.settings import RunSettings
 from schemas.config import settings
 from stages.ingest_records import IngestRecords
 from stages.plumbing.recipe import Ends, Recipe
-
-pytestmark = pytest.mark.faults
 
 
 @settings

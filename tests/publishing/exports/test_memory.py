@@ -12,11 +12,11 @@ import pytest
 from schemas.arrow import sft_schema
 from tests.publishing.exports.made_runs import ROOT, make_run, picture, sft
 
+pytestmark = pytest.mark.faults
+
 MEASURED = """
 import resource, sys
 from pipelines.commands import cli
-
-pytestmark = pytest.mark.faults
 run, form, output = sys.argv[1:]
 assert cli.main(["export", run, "--format", form, "--family", "qwen3-vl", "--output", output]) == 0
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
