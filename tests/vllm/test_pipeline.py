@@ -33,7 +33,7 @@ def config(vllm_server: VllmServer, tmp_path: Path) -> Path:
         model = "{vllm_server.model}"
         frame = "norm1000"
         max_concurrency = 8
-        max_tokens_limit = 512
+        max_tokens_limit = 256
 
         [roles]
         policy = "tiny"
@@ -74,7 +74,9 @@ def ends(summary: dict) -> int:
 def test_noise_is_too_hard_and_every_record_is_accounted_for(config: Path, tmp_path: Path) -> None:
     summary = run(config, tmp_path / "run")
     assert summary["counts"]["input"] == ends(summary) == RECORDS
-    assert summary["counts"]["rejected"]["difficulty"]["too_hard"] > RECORDS / 2
+    rejected = summary["counts"]["rejected"]
+    # An answer that rules cannot read goes to the judge, whose noise leaves it unscored.
+    assert rejected["difficulty"].get("too_hard", 0) + rejected["attempt"].get("ungradable", 0) > RECORDS / 2
     policy = summary["ledger"]["policy"]
     # A sample that came back empty is asked for again, and how many do so is chance.
     assert RECORDS <= policy["requests"] < SAMPLES * RECORDS, "the four samples of a question come with one request"
@@ -94,5 +96,6 @@ def test_noise_goes_through_every_stage_without_a_crash(config: Path, tmp_path: 
     shards = str(tmp_path / "run/rejected/*.parquet")
     reasons = dict(duckdb.sql(f"SELECT reason, count(*) FROM '{shards}' GROUP BY 1").fetchall())
     typed = {"unparsable_reply", "no_entities", "wrong_answer", "call_failed", "low_grounding", "ungradable"}
+    typed |= {"truncated", "unverifiable", "low_reasoning"}
     assert reasons, "noise cannot pass verification"
     assert set(reasons) <= typed
