@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.vllm
 
 ROOT = Path(__file__).resolve().parents[2]
-RECORDS, SAMPLES = 24, 4
+RECORDS, SAMPLES = 8, 4
 
 
 @pytest.fixture
