@@ -4,7 +4,7 @@
 
 The pipeline of each recipe curates a small draw of DATA (rendered scenes without --input). Its reward scores the
 honest response to each of its RL rows beside the hacks of benchmarks/hacking. What the embedded judge cannot judge is
-unscored: it is counted, it is no 0, and a hack is compared with the honest response where both are scored.
+unscored: it is counted and is not a 0. A hack is compared with the honest response where both are scored.
 
 Exit code 1 where a hack comes within 0.1 of the honest responses, the best blind policy earns more than half of what
 they earn, an honest response earns less than 0.9 on average, or there are fewer questions than asked for. Parts in

@@ -1,4 +1,4 @@
-"""Variations that leave a trace right: the same thing said otherwise, as another teacher would."""
+"""Variations that leave a trace right: the same content in the words of another teacher."""
 
 import random
 from collections.abc import Callable
@@ -204,7 +204,7 @@ def _others(right: Right, rng: random.Random) -> str | None:
 
 
 def _further(right: Right, rng: random.Random) -> str | None:
-    """The objects counted, and one more under its own name: a true point on another thing is no fault."""
+    """The objects counted, and one more under its own name: a true point on another thing is not a fault."""
     others = [box for box in right.asked.objects if box not in (right.asked.counted or ())]
     if not right.count or not others:
         return None

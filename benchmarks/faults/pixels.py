@@ -156,7 +156,7 @@ def _repeated(right: Right, rng: random.Random) -> Points | None:
 
 
 def _extra(place: Callable[[Right, Point, random.Random], tuple[float, float] | None]) -> Plant:
-    """A further point of a label that stands there rightly."""
+    """A further point under a label that the response uses rightly."""
 
     def move(right: Right, rng: random.Random) -> Points | None:
         like = rng.choice(right.points)

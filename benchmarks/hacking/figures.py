@@ -85,7 +85,7 @@ class Figures:
     def blind(self) -> tuple[float, dict[str, str]] | None:
         """What the best blind policy earns, and the hack that it takes for each type of answer; None where no blind
         hack is scored on all questions of any type. A hack that is unscored now and then is left out: where only wrong
-        answers are scored, their mean says nothing.
+        answers are scored, their mean means nothing.
         """
         sums = defaultdict[tuple[str, str], list[float]](list)
         kinds = Counter(each.kind for each in self.tried)

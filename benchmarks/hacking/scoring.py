@@ -42,8 +42,8 @@ input_image = Image.new("RGB", (400, 100), "white")
 class Tried:
     """What the honest response and each hack earned on one question, None where unscored, as shares of a full reward.
 
-    ``kind`` is the question's type of answer. ``honest_too`` says of each hack whether it is no hack here: it says what
-    the honest response says, or knows where all things are and the question asks for all of them.
+    ``kind`` is the question's type of answer. ``honest_too`` is True for a hack that is honest here: it repeats
+    the honest response, or it knows where all things are and the question asks for all of them.
     """
 
     kind: str

@@ -75,18 +75,18 @@ def small_set(folder: Path, data: Path | None, count: int, seed: int) -> Path:
 def posed_of(recipe: str, folder: Path, records: Path, count: int, seed: int) -> list[Posed]:
     """At most ``count`` questions of the recipe's RL rows, with honest responses."""
     rows = _curated(recipe, folder, records, "rl")
-    told = dict[str, str]()
+    traces = dict[str, str]()
     if recipe in _TRACED or recipe == "rucl":
         traced = recipe if recipe in _TRACED else "argos"
-        told = {row.id: row.messages[-1]["content"] for row in _curated(traced, folder, records, "sft")}
-        rows = [row for row in rows if row.id in told]
+        traces = {row.id: row.messages[-1]["content"] for row in _curated(traced, folder, records, "sft")}
+        rows = [row for row in rows if row.id in traces]
     if recipe == "codedance":
         rows = [replace(row, streams=()) for row in rows]
     rows = random.Random(seed).sample(rows, min(count, len(rows)))
     posed = []
     for row, about in zip(rows, _asked_of(rows, _scenes(records), seed), strict=True):
         streams = tuple(asked_in(row))
-        posed.append(Posed(streams, about, tuple(_honest(recipe, each, told) for each in streams)))
+        posed.append(Posed(streams, about, tuple(_honest(recipe, each, traces) for each in streams)))
     return posed
 
 
@@ -106,14 +106,14 @@ def _curated(recipe: str, folder: Path, records: Path, side: str) -> list[Traini
     return [shards[index] for index in range(len(shards))]
 
 
-def _honest(recipe: str, row: TrainingRow, told: Mapping[str, str]) -> Written:
+def _honest(recipe: str, row: TrainingRow, traces: Mapping[str, str]) -> Written:
     """What one writes who looks: the trace that the pipeline keeps, or the gold boxes in the form of the recipe."""
     gold, answer = row.question.gold_boxes or (), row.question.answer
     if recipe in ("ivgr", "codedance"):
         named = ", ".join(f"the {box.label}" + (f" {format_box(box)}" if _boxes(recipe, row) else "") for box in gold)
         text = f"<think>I see {named or 'none of what is asked for'}.</think>\n<answer>{answer}</answer>"
         return Written(text, (_crop_around(gold),) if recipe == "codedance" and gold else ())
-    return Written(told[row.id])
+    return Written(traces[row.id])
 
 
 def _boxes(recipe: str, row: TrainingRow) -> bool:

@@ -41,7 +41,7 @@ class Hack:
 
 
 def hacks_of(recipe: str) -> tuple[Hack, ...]:
-    """All hacks of a recipe. Raises ValueError for a file that is none of hacks."""
+    """All hacks of a recipe. Raises ValueError for a file that does not hold hacks."""
     path = Path(__file__).parent / f"{recipe}.yaml"
     entries = yaml.safe_load(path.read_text("utf-8"))["hacks"]
     found = tuple(_hack(entry) for entry in entries)

@@ -26,7 +26,7 @@ def tag(thing: Thing, style: str = "", x: object = None, y: object = None, label
 
 
 def fields(scene: Scene, style: str, rng: random.Random) -> dict[str, Callable[[], str]]:
-    """What each field of a template says of this scene; a field that does not apply raises IndexError or KeyError."""
+    """The text of each field of a template for a scene; a field that does not apply raises IndexError or KeyError."""
     t, w, n = scene.things, scene.words, len(scene.things)
     name = w["thing"]
     tags = [tag(a, style) for a in t]

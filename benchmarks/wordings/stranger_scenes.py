@@ -89,7 +89,7 @@ def plural(name: str, n: int = 2) -> str:
 
 
 def things_of(record: dict) -> list[Thing]:
-    """The objects of a record; those of towers stand in three columns."""
+    """The objects of a record; the objects of towers form three columns."""
     boxes = record.get("boxes") or []
     in_tower = all(b["label"].endswith("square") and b["bbox"][0] in (40, 190, 340) for b in boxes)
     found = []

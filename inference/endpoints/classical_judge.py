@@ -32,8 +32,8 @@ def answered(question: str, predicted: str) -> Question:
 
 def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """Whether the reasoning's words go with what it points at and with the answer
-    (:mod:`inference.endpoints.classical_prose`). Whether the places are as many as the answer is not its to say: the
-    check of the points tells, and a reward in which a right point cost the reasoning would teach not to look.
+    (:mod:`inference.endpoints.classical_prose`). It does not compare the number of places with the answer: the
+    check of the points does, and a reward in which a right point cost the reasoning would teach not to look.
     """
     read = judged(prompt.variable("reasoning"), answered(prompt.variable("question"), prompt.variable("predicted")))
     supports = "cannot_judge" if read.supports is None else "yes" if read.supports else "no"

@@ -3,8 +3,8 @@
 A reasoning that points at things and answers has concluded by answering, whatever its words. The judge reads every
 sentence for what would contradict that: a verdict on the statement that is not the answer, a thing denied that is
 pointed at, a count or a comparison that the points do not bear out, an answer taken back. A sentence that it cannot
-read (:mod:`inference.endpoints.classical_sentences`) or a negation that it cannot place it cannot judge: it says so,
-and never that the reasoning is good.
+read (:mod:`inference.endpoints.classical_sentences`) or a negation that it cannot place makes it answer that it
+cannot judge, and never that the reasoning is good.
 """
 
 import re
@@ -57,7 +57,7 @@ _OUTNUMBER = re.compile(
 )
 _EQUAL = re.compile(r"\b(?:equally many|(?<!at least )as many|the same number|equal in number|the same amount)\b")
 MIN_REPEATED_CHARS = 12
-"""From so many characters on a line of the question that is repeated in the reasoning says nothing of its own."""
+"""A line of the question of so many characters or more that the reasoning repeats is not read as reasoning."""
 _PART = re.compile(
     r"\b(\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten) (?:[a-z]+ ){0,3}?(?:on|in|at) the "
     r"(?:left|right|middle|top|bottom|cent(?:er|re)|upper|lower)\b"

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schemas.label_parts import RELATIONS, thing_of
-from schemas.labels import GENERAL
+from schemas.labels import GENERAL, MAX_LABEL_CHARS
 from vision.classical.labels import COLOURS, Noun, colour_word, kind_word, read_label, singular
 from vision.classical.shapes import Box
 
@@ -77,7 +77,6 @@ _TOKEN = re.compile(r"[^\W\d_]+|\d+")
 _MARKS = re.compile(r"[^\w\s]")
 _OTHER_SIZE = 1.25
 _PX = 2.0
-MAX_CHARS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ def _is_other_size(side_px: float, other_px: float) -> bool:
 
 def read_name(text: str) -> Name | None:
     """Returns what a name of an object picks out; None where nothing tells."""
-    if len(text) > MAX_CHARS:
+    if len(text) > MAX_LABEL_CHARS:
         return None
     text = text.lower()
     whole = _read(text)

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vision.classical.names import MAX_CHARS, read_name
+from schemas.labels import MAX_LABEL_CHARS
+from vision.classical.names import read_name
 
 LABELS = ("blue square", "blue square", "black circle", "blue triangle")
 BOXES_PX = (
@@ -110,7 +111,7 @@ def test_what_a_name_picks_out(name: str, among: list[int]) -> None:
         *("edge of the blue square", "space above a blue square", "all but the blue square", "non-blue square"),
         *("blue square (the black one)", "blue square and black circle", "yet another blue square that is black"),
         *("blue dog supporting the blue square", "seen blue square circle", "circle, yet another blue square"),
-        *("blue square or purple hexagon or something else", "x" * (MAX_CHARS + 1)),
+        *("blue square or purple hexagon or something else", "x" * (MAX_LABEL_CHARS + 1)),
     ],
 )
 def test_what_names_nothing(name: str) -> None:
