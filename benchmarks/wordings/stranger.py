@@ -13,7 +13,8 @@ from pathlib import Path
 
 import yaml
 
-from wordings.stranger_scenes import COLOURS, SHAPES, SIDES, SIZES, WORDS, Scene, Thing, join, plural, scenes_of
+from wordings.stranger_questions import scenes_of
+from wordings.stranger_scenes import COLOURS, SHAPES, SIDES, SIZES, WORDS, Scene, Thing, join, plural
 
 WIDTH_PX, HEIGHT_PX = 400, 100
 
