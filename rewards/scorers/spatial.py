@@ -10,7 +10,8 @@ Deviations, so that a response earns by looking at what it was asked about, and 
   neutral: it neither helps nor hurts. A point off its object is wrong, each of them;
 - a label that does not name the targets ("object", where black circles are asked for) claims all that it is put on:
   points under such labels that lie on other objects are wrong, or all points under such labels are neutral, whichever
-  earns more. So pointing at everything does not earn what pointing at the targets does;
+  earns more. So pointing at everything does not earn what pointing at the targets does. In clips such points on other
+  objects are neutral (:func:`point_checker`);
 - of the right and the wrong ones the value is made by :func:`rewards.pointing_score.pointing_score`, whose first factor
   is Eq. 3; it goes below 0 where all points are wrong, and is 0 for a response that does not point where there are
   targets;
