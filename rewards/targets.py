@@ -5,14 +5,16 @@ nothing is checked. So the targets are read off the question, its gold answer, a
 proposed entities.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from inference.grounding import Mask
 from rewards.case import Case
 from rewards.masks import SAME_OBJECT_IOU, on_pixels, overlap_iou
 from schemas.answers.numerals import read_numerals
 from schemas.answers.registry import answer_type_named
 from schemas.geometry import Point
+from schemas.label_parts import thing_of
 from schemas.labels import counted_phrase, counted_words, is_counted, is_named, names_only, own_words
 from schemas.records import Question
 
@@ -81,9 +83,31 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
     return is_named(point.label, texts, entities) or await lies_on(entities, point, case)
 
 
-def names_target(label: str, case: Case, targets: Targets) -> bool:
-    """Whether the label alone names what the question asks about: "black circle", where that is asked for, and neither
-    "circle" nor "object"."""
+async def names_target(point: Point, case: Case, targets: Targets) -> bool:
+    """Whether a label tells the targets from other things in the image: it has the words of what is asked for, or all
+    that it fits are targets ("black square" for "black block", where the only black things are squares). "circle" and
+    "object" do not for "black circle" beside others. Raises CallError and BadReply.
+    """
+    if _says_target(point.label, case, targets):
+        return True
+    own, wanted = await _fitting(thing_of(point.label), point, case), await _wanted(point, case, targets)
+    return bool(own) and all(_is_one_of(mask, wanted) for mask in own)
+
+
+async def fits_target(point: Point, case: Case, targets: Targets) -> bool:
+    """Whether the label of a point on another object is also that of a target in the image: "object" is, and "blue
+    circle" is not, where black circles are asked for. What a label says of place and rank is left out where the rest
+    does not name the targets: "third object from the left" picks a thing out and says nothing of what it is. Raises
+    CallError and BadReply.
+    """
+    thing = thing_of(point.label)
+    own = await _fitting(point.label if _says_target(thing, case, targets) else thing, point, case)
+    wanted = await _wanted(point, case, targets)
+    return any(_is_one_of(mask, wanted) for mask in own)
+
+
+def _says_target(label: str, case: Case, targets: Targets) -> bool:
+    """Whether the words of a label name what the question asks about."""
     question = case.question
     if targets.counted:
         return names_only(label, counted_words(question.question) or frozenset())
@@ -92,17 +116,19 @@ def names_target(label: str, case: Case, targets: Targets) -> bool:
     return is_named(label, texts, entities) and not any(own < own_words(entity) for entity in entities)
 
 
-async def fits_target(point: Point, case: Case, targets: Targets) -> bool:
-    """Whether the label of a point on another object is also that of a target in the image: "object" is, and "blue
-    circle" is not, where black circles are asked for. Raises CallError and BadReply.
-    """
-    place = (point.media_index, point.frame)
-    own = (await case.masks.of(point.label, *place)).masks
-    for phrase in targets.counted or case.entities or ():
-        for target in (await case.masks.of(phrase, *place)).masks:
-            if any(overlap_iou(target, mask) >= SAME_OBJECT_IOU for mask in own):
-                return True
-    return False
+async def _fitting(label: str, point: Point, case: Case) -> tuple[Mask, ...]:
+    """What a label fits in the image that the point speaks of."""
+    return (await case.masks.of(label, point.media_index, point.frame)).masks
+
+
+async def _wanted(point: Point, case: Case, targets: Targets) -> list[Mask]:
+    """The targets in the image that the point speaks of."""
+    phrases = targets.counted or case.entities or ()
+    return [mask for phrase in phrases for mask in await _fitting(phrase, point, case)]
+
+
+def _is_one_of(mask: Mask, wanted: Sequence[Mask]) -> bool:
+    return any(overlap_iou(mask, each) >= SAME_OBJECT_IOU for each in wanted)
 
 
 def is_a_count(case: Case) -> bool:

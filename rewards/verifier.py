@@ -15,6 +15,7 @@ from rewards.registry import SCORERS
 from rewards.scorer import Scorer
 from rewards.scorers import outcome
 from rewards.selection import Choice, plan_scorers, select_scorers
+from schemas.errors import UserError
 from schemas.records import Verdict
 
 
@@ -32,11 +33,14 @@ async def verify(
     """Returns one verdict per scorer, in their order, and the score.
 
     Below the gate only the outcome is scored, and where the form is wrong only the outcome and the form: the others
-    cannot matter. ``planner`` is a :data:`rewards.selection.Planner`. One of the scorers is named ``outcome``. Raises
-    BudgetUsedUp.
+    cannot matter. ``planner`` is a :data:`rewards.selection.Planner`. Raises UserError where none of the scorers is
+    ``outcome``, and BudgetUsedUp.
     """
     case = replace(case, pointing=gate.pointing)
-    grader = next(scorer for scorer in scorers if scorer.name == outcome.NAME)
+    grader = next((scorer for scorer in scorers if scorer.name == outcome.NAME), None)
+    if grader is None:
+        names = ", ".join(scorer.name for scorer in scorers) or "none"
+        raise UserError(f"one of the scorers must be {outcome.NAME}, which grades the answer; got {names}")
     graded = await grader.score(case)
     if graded.value is None or graded.value < gate.tau:
         return Verified((graded,), gated((graded,), gate))

@@ -136,7 +136,7 @@ class _Tally:
         """Counts a point that lies on an object of its label. Raises CallError and BadReply."""
         place = point.media_index, point.frame
         if targets.exist is not False and await is_target(point, case, targets):
-            held = self.named if names_target(point.label, case, targets) else self.claimed
+            held = self.named if await names_target(point, case, targets) else self.claimed
             held.setdefault(place, []).append(mask)
             return
         self.neutral += 1

@@ -16,7 +16,9 @@ from rewards.case import Case
 from rewards.locating import Served
 from rewards.registry import SCORERS
 from rewards.scorer import Scorer
+from rewards.scorers import spatial
 from rewards.verifier import Verified, verify
+from schemas.errors import UserError
 from schemas.geometry import Point
 from schemas.records import FrameRef, Verdict
 
@@ -497,3 +499,9 @@ def test_with_the_embedded_judge_too_each_target_found_raises_the_score_and_a_wr
     ways = [(wrong,), (), (PLACES[0], wrong, replace(wrong, x=130.0)), (PLACES[0], wrong), PLACES[:1], PLACES]
     scores = [scored(*points) for points in ways]
     assert scores == sorted(set(scores)), scores
+
+
+@pytest.mark.parametrize(("scorers", "got"), [((spatial.SCORER,), "spatial"), ((), "none")])
+def test_one_of_the_scorers_grades_the_answer(run, scripted, case, scorers, got) -> None:
+    with pytest.raises(UserError, match=f"one of the scorers must be outcome.*got {got}"):
+        run(verify(case(caller=scripted(), **said("2")), GateSettings(), scorers))

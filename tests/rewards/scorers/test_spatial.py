@@ -375,6 +375,36 @@ def test_a_long_list_of_misses_is_cut(score, scripted) -> None:
         ([("yellow square", 45, 35), ("yellow square", 215, 65), ("square", 335, 25)], 1.0),
         ([("yellow square", 45, 35), ("square", 215, 65), ("square", 335, 25)], 0.75),
         ([("square", 45, 35), ("square", 215, 65), ("blue square", 335, 25)], 1.0),
+        # a place or a rank picks a thing out and does not tell it from the targets
+        (
+            [
+                ("first object from the left", 45, 35),
+                ("second object from the left", 215, 65),
+                ("rightmost object", 335, 25),
+            ],
+            2 / 3,
+        ),
+        ([("lowest object", 215, 65), ("leftmost object", 45, 35), ("rightmost object", 335, 25)], 2 / 3),
+        (
+            [
+                ("leftmost square", 45, 35),
+                ("second square from the left", 215, 65),
+                ("third square from the left", 335, 25),
+            ],
+            2 / 3,
+        ),
+        ([("yellow square", 45, 35), ("second shape from the left", 215, 65), ("rightmost shape", 335, 25)], 0.75),
+        ([("first object from the left", 45, 35), ("second object from the left", 215, 65)], 1.0),
+        ([("yellow square", 45, 35), ("yellow square", 215, 65), ("rightmost object", 335, 25)], 1.0),
+        (
+            [
+                ("leftmost yellow square", 45, 35),
+                ("yellow square", 215, 65),
+                ("rightmost blue square", 335, 25),
+            ],
+            1.0,
+        ),
+        ([("rightmost object", 335, 25)], 0.0),
         ([], 0.0),
         ([("green square", 45, 35)], OFF),
         ([("dog", 45, 35)], OFF),
