@@ -67,8 +67,11 @@ def _pattern(tokens: Iterable[str]) -> str:
     return "|".join(re.escape(token).replace(r"\{n\}", r"\s?\d{1,4}") for token in ordered)
 
 
-_BARRED = r"[<＜][|｜]/?[A-Za-z_▁][\w▁/.:-]{1,63}[|｜][>＞]"
-TOKEN = re.compile(rf"{_BARRED}|{_pattern(token for tokens in FAMILY_TOKENS.values() for token in tokens)}")
+_BARRED = r"[|｜]/?[A-Za-z_▁][\w▁/.:-]{1,63}[|｜][>＞]"
+# Each alternative begins with a plain character, from which re knows where a match may begin: 50 times as fast as with
+# a class in front of one of them.
+_LISTED = _pattern(token for tokens in FAMILY_TOKENS.values() for token in tokens)
+TOKEN = re.compile(rf"<{_BARRED}|＜{_BARRED}|{_LISTED}")
 """A special token. ``<|x|>`` (a norm) and ``<|>`` (an operator) are none; ``<b>`` and other HTML is none, but for the
 few elements that are spelt as a token is: ``<s>``, ``<img>``, ``<mask>``, ``<video>``, ``<audio>``, ``<image>``."""
 DAMAGE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufff9-\ufffd\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]")
@@ -87,14 +90,16 @@ _HIDDEN = (
 )
 HIDDEN = re.compile(_HIDDEN)
 """A character that nobody sees and that changes how others are shown or read. Joiners in words and emoji are none."""
-_CONTROL = re.compile(f"{TOKEN.pattern}|{DAMAGE.pattern}|{_HIDDEN}|{_GARBLED}")
+_UNSEEN = re.compile(f"{_HIDDEN}|{_GARBLED}")  # of characters beyond ASCII alone
 
 
 def find_control(text: str) -> str | None:
     """Returns the first special token of a text, or the first control character as ``U+001B``; None without any."""
-    found = _CONTROL.search(text)
-    if found is None:
+    kinds = (TOKEN, DAMAGE) if text.isascii() else (TOKEN, DAMAGE, _UNSEEN)
+    matches = [match for kind in kinds if (match := kind.search(text))]
+    if not matches:
         return None
+    found = min(matches, key=re.Match[str].start)
     return found.group() if len(found.group()) > 1 and found.group()[0] in "<＜[◁" else f"U+{ord(found.group()[0]):04X}"
 
 
