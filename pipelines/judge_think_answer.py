@@ -27,7 +27,7 @@ from schemas.config import PositiveWeight, settings
 from schemas.question_text import JUDGE
 from schemas.records import Draft
 from stages.annotate_complexity import AnnotateComplexity, ComplexitySettings
-from stages.assign_domain import GENERAL, STEM, AssignDomain, DomainSettings
+from stages.assign_domain import DOMAIN, GENERAL, STEM, AssignDomain, DomainSettings
 from stages.attempt_questions import AttemptQuestions, AttemptSettings
 from stages.balance_lengths import BalanceLengths, BalanceSettings
 from stages.cap_alike import AlikeSettings, CapAlike
@@ -97,7 +97,7 @@ class Settings(RunSettings):
 
 def domain_of(draft: Draft) -> str:
     """The class by which the RL rows are mixed."""
-    return draft.domain or GENERAL
+    return draft.added(DOMAIN) or GENERAL
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:

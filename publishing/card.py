@@ -191,14 +191,17 @@ def _purpose(name: str) -> str:
 
 
 def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str, int]:
-    """SFT rows without a score, by the score's name; those of further scorers last."""
+    """SFT rows without a score, by the score's name; those of further scorers last.
+
+    Rows of earlier code have these in ``extra_scores``.
+    """
     names = [field.name for field in columns.field("scores").type]
     counts = ", ".join(f"count(*) FILTER (scores.{name} IS NULL)" for name in names)
     unscored = dict(zip(names, tables.execute(f"SELECT {counts} FROM sft").fetchall()[0], strict=True))
-    if "extra_scores" in columns.names:
-        query = """SELECT score.name, (SELECT count(*) FROM sft) - count(score.value)
-            FROM (SELECT unnest(extra_scores) AS score FROM sft) GROUP BY score.name ORDER BY score.name"""
-        unscored |= dict(tables.execute(query).fetchall())
+    for column in {"verdicts", "extra_scores"}.intersection(columns.names):
+        query = f"""SELECT score.name, (SELECT count(*) FROM sft) - count(score.value)
+            FROM (SELECT unnest({column}) AS score FROM sft) GROUP BY score.name ORDER BY score.name"""
+        unscored |= {name: rows for name, rows in tables.execute(query).fetchall() if name not in names}
     return unscored
 
 

@@ -10,11 +10,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from publishing.figures import BATCH_ROWS, columns_of
+from schemas.arrow import added_columns
+from schemas.columns import Column
 
 MAX_CLASSES = 10
 NONE = "none"
@@ -93,10 +97,6 @@ _RATE = (
 PROPERTIES = (
     Property("source", "source", "source"),
     Property("answer type", "answer_type", "answer_type"),
-    Property("domain", "domain", "domain"),
-    Property("complexity", "complexity", "complexity"),
-    Property("streams", "streams", "nullif(array_to_string(streams, ' and '), '')"),
-    Property("stratum", "stratum", "stratum"),
     Property("boxes", "boxes_source", "boxes_source"),
     Property("pass rate", "pass_rate", _RATE, "pass_rate", "not attempted"),
     Property("question, words", "question", *_binned(_words("question"), (5, 10, 20, 40, 80))),
@@ -108,10 +108,22 @@ MEDIA = "rows with the same image"
 
 
 def balances(staging: Path, tables: duckdb.DuckDBPyConnection, sets: Sequence[str]) -> list[Balance]:
-    """The properties that some row of the ``sets`` has, with their classes; none where there are no rows."""
-    columns = {side: frozenset(columns_of(staging, side).names) for side in sets}
-    found = [_balance(tables, each, columns) for each in PROPERTIES]
+    """The properties that some row of the ``sets`` has, with their classes; none where there are no rows.
+
+    The classes that a recipe's stages add come behind the answer type.
+    """
+    schemas = {side: columns_of(staging, side) for side in sets}
+    columns = {side: frozenset(schema.names) for side, schema in schemas.items()}
+    added = dict.fromkeys(_property(c) for schema in schemas.values() for c in added_columns(schema) if c.is_class)
+    found = [_balance(tables, each, columns) for each in (*PROPERTIES[:2], *added, *PROPERTIES[2:])]
     return [each for each in (*found, _media_balance(staging, sets)) if each is not None]
+
+
+def _property(column: Column[Any]) -> Property:
+    """What rows are sorted by in an added column of classes."""
+    name = f'"{column.name}"'
+    label = f"nullif(array_to_string({name}, ' and '), '')" if pa.types.is_list(column.type) else name
+    return Property(column.name.replace("_", " "), column.name, label)
 
 
 def _balance(

@@ -9,6 +9,7 @@ from typing import Any
 
 import cv2
 
+from schemas.arrow import CORE
 from schemas.responses.response import parse_boxes, parse_points
 from schemas.responses.tags import Tag, format_number, scan_tags
 from vision.decode import UndecodableMedia, decode_image
@@ -78,7 +79,10 @@ class Answered:
 
 @dataclass(frozen=True)
 class Entry:
-    """A row of a shard as the gallery shows it. ``hidden`` images are left out; a score of None is unscored."""
+    """A row of a shard as the gallery shows it. ``hidden`` images are left out; a score of None is unscored.
+
+    ``facts`` are the names of its media and what it has in added columns of texts and numbers, each with its name.
+    """
 
     row: ShardRow
     images: tuple[Image, ...]
@@ -86,6 +90,7 @@ class Entry:
     trace: tuple[Span, ...]
     attempts: tuple[Answered, ...]
     scores: tuple[tuple[str, float | None], ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass
@@ -153,7 +158,7 @@ def entry_of(row: ShardRow, room: ImageRoom) -> Entry:
         images.append(_image(overlay["bytes"], caption, room))
     turns = row.get("messages") or []
     return Entry(
-        row=row,
+        row={"rubrics": None, **row},  # which the page shows apart from other added columns
         images=tuple(images),
         hidden=len(originals) + len(overlays) - len(images),
         trace=spans_of(turns[-1]["content"] or "", MAX_TRACE_CHARS) if turns else (),
@@ -162,6 +167,7 @@ def entry_of(row: ShardRow, room: ImageRoom) -> Entry:
             for tried in (row["attempts"] or [])[:MAX_ATTEMPTS]
         ),
         scores=_scores(row),
+        facts=_facts(row),
     )
 
 
@@ -177,7 +183,6 @@ def rejected_entry(row: ShardRow, room: ImageRoom, store: MediaStore) -> Entry:
         "scores": {} if best is None else {v["name"]: v["value"] for v in best["verdicts"]} | {"final": best["score"]},
         "overlays": [],
         "frames": None,
-        "rubrics": None,
         "images": [{"bytes": _opened(medium["uri"], store)} for medium in row["media"][:1]],
     }
     return entry_of({**row, **shown}, room)
@@ -191,11 +196,24 @@ def _opened(uri: str, store: MediaStore) -> bytes:
         return b""
 
 
+def _facts(row: ShardRow) -> tuple[tuple[str, str], ...]:
+    """See :class:`Entry`."""
+    named = [("media", row.get("media_names"))] + [(name, row[name]) for name in row if name not in CORE]
+    lists = [(name, value if isinstance(value, list) else [value]) for name, value in named if value is not None]
+    plain = str | int | float | bool
+    return tuple(
+        (name, ", ".join(str(each) for each in values))
+        for name, values in lists
+        if values and all(isinstance(each, plain) for each in values)
+    )
+
+
 def _scores(row: ShardRow) -> tuple[tuple[str, float | None], ...]:
     """The row's scores, the final one last; none where nothing was verified."""
     scores = dict(row.get("scores") or {})
     final = [("final", scores.pop("final"))] if "final" in scores else []
-    further = [(score["name"], score["value"]) for score in row.get("extra_scores") or []]
+    given = row.get("verdicts") or row.get("extra_scores") or []  # the latter in rows of earlier code
+    further = [(each["name"], each["value"]) for each in given if each["name"] not in scores]
     found = (*scores.items(), *further, *final)
     return found if any(value is not None for _, value in found) else ()
 

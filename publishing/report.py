@@ -17,6 +17,7 @@ from publishing.gallery import MAX_IMAGES, Entry, ImageRoom, ShardRow, entry_of,
 from publishing.pages import render
 from rewards.blindness import blind_text
 from rewards.mined_rubrics import missing_stratum
+from schemas.arrow import added_columns
 from schemas.run_summary import RunSummary
 from stages.plumbing.malloc import release_memory
 from vision.media import MediaStore
@@ -25,7 +26,8 @@ SHOWN_ROWS = {"sft": 24, "rl": 12}
 EXAMPLES = 3
 _COLUMNS = (
     "id", "source", "license", "images", "overlays", "frames", "question", "answer", "answer_type", "choices", "points",
-    "boxes", "scores", "extra_scores", "pass_rate", "k", "attempts", "rubrics", "messages", "media", "traces",
+    "boxes", "scores", "verdicts", "pass_rate", "k", "attempts", "messages", "media", "media_names",
+    "traces",
 )  # fmt: skip
 
 
@@ -89,7 +91,8 @@ def _rows_of(folder: Path, ids: Sequence[str]) -> list[ShardRow]:
     found: dict[str, ShardRow] = {}
     for path in sorted(folder.glob("*.parquet")):
         with pq.ParquetFile(path) as shard:
-            columns = [name for name in _COLUMNS if name in shard.schema_arrow.names]
+            added = [column.name for column in added_columns(shard.schema_arrow)]
+            columns = [name for name in (*_COLUMNS, *added) if name in shard.schema_arrow.names]
             for group in range(shard.num_row_groups):
                 held = set(shard.read_row_group(group, columns=["id"])["id"].to_pylist()) & set(ids)
                 batches = shard.iter_batches(16, row_groups=[group], columns=columns) if held else ()

@@ -8,31 +8,28 @@ from rewards.form import GROUNDED_FORM, Form
 from rewards.locating import ObjectMasks, Served
 from rewards.pointing_score import DEFAULT_POINTING, PointingSettings
 from rewards.scorers.tool_calls import Trajectory
+from schemas.columns import HasValues, Value
 from schemas.geometry import Box, Point
-from schemas.records import Question, Rubric, Trace, Verdict
+from schemas.records import Question, Trace, Verdict
 from schemas.responses.response import Response, parse_response
-
-SIMPLE, COMPLEX = "simple", "complex"
-"""The complexity of a question: it is to be answered directly, or to be thought about first (SAIL-RL §3.2)."""
-GROUNDED, TEXTUAL = "grounded", "textual"
-"""The streams of iVGR: reasoning with boxes, and reasoning in words alone (§3.2)."""
 
 
 @dataclass(frozen=True)
-class Context:
+class Context(HasValues):
     """What is known of a question beside its record; None where it is unknown.
 
+    What the stages of the recipe added to the question, and what was kept of the input, is read by its column:
+    ``context.added(COLUMN)``.
+
     Attributes:
-        complexity: :data:`SIMPLE` or :data:`COMPLEX`.
-        rubrics: the criteria by which responses are judged, with their strata (RuCL §3.2).
-        stream: :data:`GROUNDED` or :data:`TEXTUAL`: in which form the response was asked for.
+        stream: in which stream the response was asked for (:mod:`rewards.streams`).
         reference: the best grounded reasoning found for the question so far (iVGR Eq. 4).
+        values: those of the added columns.
     """
 
-    complexity: str | None = None
-    rubrics: tuple[Rubric, ...] | None = None
     stream: str | None = None
     reference: str | None = None
+    values: tuple[Value, ...] = ()
 
 
 @dataclass(frozen=True)

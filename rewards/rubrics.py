@@ -1,21 +1,46 @@
 """Rubrics (RuCL §3.2): judged with applicability apart from score, then filtered and stratified by the figures."""
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import pyarrow as pa
 from pydantic import PositiveInt
 
 from inference.grounding import BadReply, json_object
 from rewards.outcome_rubrics import asks_for_right_answer
 from rewards.rubric_pool import default_pool
 from schemas.coding import record
+from schemas.columns import Column
 from schemas.config import Share, settings
 from schemas.records import Rubric
 
 EASY, HARD = "easy", "hard"
 TEACHER, DEFAULT = "teacher", "default"
+
+
+def _read(plain: Sequence[Mapping[str, Any]]) -> tuple[Rubric, ...]:
+    return tuple(Rubric(**rubric) for rubric in plain)
+
+
+RUBRICS = Column[tuple[Rubric, ...]](
+    "rubrics",
+    pa.list_(
+        pa.struct(
+            [
+                ("id", pa.string()),
+                ("description", pa.string()),
+                ("criteria", pa.string()),
+                ("applicability", pa.float64()),
+                ("pass_rate", pa.float64()),
+                ("stratum", pa.string()),
+            ]
+        )
+    ),
+    "the criteria mined for the run, with applicability, pass rate and stratum",
+    read=_read,
+)
 
 
 @settings

@@ -1,21 +1,24 @@
-"""The explicit Arrow schemas of the shards: one superset for SFT and RL, and one for rejections.
+"""The explicit Arrow schemas of the shards: the core columns of each set, each with its meaning, and those that a
+recipe's stages add (:mod:`schemas.columns`).
 
 ``images`` holds the original files and carries the ``huggingface`` metadata that declares it a list of images;
 ``overlays`` the drawn ones. For a clip ``images`` holds the sampled frames, and ``frames`` says for each image which
 medium, frame and time it is (null where there is no clip). RL rows carry verl's columns (prompt, data_source, ability,
-reward_model, extra_info) and EasyR1's (problem, answer); SFT rows carry ``messages``. Columns that a recipe does not
-use are null; ``extra_scores``, what further scorers gave the kept trace, is there only where a recipe has such scorers,
-and ``other_traces`` only where a config asks for it. A rejection holds what was known of the record when it was
-rejected: null is what it did not come to, and its media stand as references unless a config asks for their bytes.
+reward_model, extra_info) and EasyR1's (problem, answer); SFT rows carry ``messages``, and ``other_traces`` only where a
+config asks for it. A rejection holds what was known of the record when it was rejected: null is what it did not come
+to, and its media are references unless a config asks for their bytes.
 """
 
 import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
+from schemas.columns import Column
+
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 TURN = pa.struct([("role", pa.string()), ("content", pa.string())])
-_STREAM_PROMPT = pa.struct([("stream", pa.string()), ("content", pa.string())])
 _POINT = pa.struct(
     [
         ("label", pa.string()),
@@ -38,18 +41,7 @@ BOX = pa.struct(
 )
 _FRAME = pa.struct([("media_index", pa.int32()), ("frame", pa.int32()), ("t_s", pa.float64())])
 _SCORES = pa.struct([(name, pa.float64()) for name in ("outcome", "spatial", "temporal", "reasoning", "final")])
-_EXTRA_SCORES = pa.list_(pa.struct([("name", pa.string()), ("value", pa.float64())]))
-_ATTEMPT = pa.struct([("text", pa.string()), ("answer", pa.string()), ("correct", pa.bool_())])
-RUBRIC = pa.struct(
-    [
-        ("id", pa.string()),
-        ("description", pa.string()),
-        ("criteria", pa.string()),
-        ("applicability", pa.float64()),
-        ("pass_rate", pa.float64()),
-        ("stratum", pa.string()),
-    ]
-)
+ATTEMPT = pa.struct([("text", pa.string()), ("answer", pa.string()), ("correct", pa.bool_())])
 _LINEAGE = pa.struct(
     [
         ("prompts", pa.list_(pa.struct([("id", pa.string()), ("sha256", pa.string())]))),
@@ -61,77 +53,142 @@ _LINEAGE = pa.struct(
     ]
 )
 
-_COMMON = [
-    ("id", pa.string()),
-    ("source", pa.string()),
-    ("license", pa.string()),
-    ("recipe", pa.string()),
-    ("images", pa.list_(IMAGE)),
-    ("overlays", pa.list_(IMAGE)),
-    ("frames", pa.list_(_FRAME)),
-    ("question", pa.string()),
-    ("answer", pa.string()),
-    ("answer_type", pa.string()),
-    ("choices", pa.list_(pa.string())),
-    ("points", pa.list_(_POINT)),
-    ("boxes", pa.list_(BOX)),
-    ("gold_boxes", pa.list_(BOX)),
-    ("boxes_source", pa.string()),
-    ("scores", _SCORES),
-    ("entities", pa.list_(pa.string())),
-    ("pointable", pa.list_(pa.string())),
-    ("pass_rate", pa.float64()),
-    ("k", pa.int32()),
-    ("attempts", pa.list_(_ATTEMPT)),
-    ("crop_attempts", pa.list_(_ATTEMPT)),
-    ("crop_pass_rate", pa.float64()),
-    ("complexity", pa.string()),
-    ("complexity_reason", pa.string()),
-    ("domain", pa.string()),
-    ("streams", pa.list_(pa.string())),
-    ("stream_prompts", pa.list_(_STREAM_PROMPT)),
-    ("rubrics", pa.list_(RUBRIC)),
-    ("stratum", pa.string()),
-    ("turns", pa.list_(TURN)),
-    ("lineage", _LINEAGE),
-]
-_SFT = [("messages", pa.list_(TURN))]
-_RL = [
-    ("prompt", pa.list_(TURN)),
-    ("data_source", pa.string()),
-    ("ability", pa.string()),
-    ("reward_model", pa.struct([("style", pa.string()), ("ground_truth", pa.string())])),
-    ("extra_info", pa.struct([("index", pa.string()), ("split", pa.string())])),
-    ("problem", pa.string()),
-]
-_VERDICT = pa.struct([("name", pa.string()), ("value", pa.float64()), ("failed", pa.bool_()), ("reason", pa.string())])
+_VERDICT = [("name", pa.string()), ("value", pa.float64()), ("failed", pa.bool_()), ("reason", pa.string())]
+_VERDICTS = pa.list_(pa.struct([*_VERDICT, ("evidence", pa.list_(pa.string()))]))
 _TRACE = pa.struct(
-    [("text", pa.string()), ("answer", pa.string()), ("score", pa.float64()), ("verdicts", pa.list_(_VERDICT))]
+    [
+        ("text", pa.string()),
+        ("answer", pa.string()),
+        ("score", pa.float64()),
+        ("verdicts", pa.list_(pa.struct(_VERDICT))),
+    ]
 )
 _MEDIUM = pa.struct([("uri", pa.string()), ("sha256", pa.string()), ("width", pa.int32()), ("height", pa.int32())])
-_REJECTED = [
-    ("id", pa.string()),
-    ("stage", pa.string()),
-    ("reason", pa.string()),
-    ("detail", pa.string()),
-    ("cache_key", pa.string()),
-    ("cost_usd", pa.float64()),
-    ("source", pa.string()),
-    ("license", pa.string()),
-    ("images", pa.list_(IMAGE)),
-    ("media", pa.list_(_MEDIUM)),
-    ("question", pa.string()),
-    ("answer", pa.string()),
-    ("answer_type", pa.string()),
-    ("choices", pa.list_(pa.string())),
-    ("gold_boxes", pa.list_(BOX)),
-    ("pass_rate", pa.float64()),
-    ("k", pa.int32()),
-    ("attempts", pa.list_(_ATTEMPT)),
-    ("entities", pa.list_(pa.string())),
-    ("points", pa.list_(_POINT)),
-    ("traces", pa.list_(_TRACE)),
-]
+_TEXTS = pa.list_(pa.string())
+_TURNS = pa.list_(TURN)
+
+_ID = Column("id", pa.string(), "the record's id in the input")
+_SOURCE = Column("source", pa.string(), "where the record comes from, as the input says")
+_LICENSE = Column("license", pa.string(), "its licence, as the input says")
+_IMAGES = Column("images", pa.list_(IMAGE), "the original files, bytes always set")
+_MEDIA_NAMES = Column(
+    "media_names", _TEXTS, "the names of its media in the input, in their order; null for one without"
+)
+_QUESTION = Column("question", pa.string(), "the question, without the form of the answer")
+_ANSWER = Column("answer", pa.string(), "the gold answer")
+_ANSWER_TYPE = Column("answer_type", pa.string(), "how the answer is asked for and graded")
+_CHOICES = Column("choices", _TEXTS, "the choices of a multiple-choice question")
+_GOLD_BOXES = Column(
+    "gold_boxes",
+    pa.list_(BOX),
+    "the boxes that responses are held against, in pixels of the upright original; kept from the models",
+)
+_ENTITIES = Column("entities", _TEXTS, "the visible things that an answer speaks of, as the teacher named them")
+_PASS_RATE = Column("pass_rate", pa.float64(), "share of the scored attempts that are right")
+_K = Column("k", pa.int32(), "how many attempts were scored")
+_ATTEMPTS = Column(
+    "attempts", pa.list_(ATTEMPT), "the policy's sampled answers; correct is null where one could not be graded"
+)
+_COMMON = (
+    _ID,
+    _SOURCE,
+    _LICENSE,
+    Column("recipe", pa.string(), "the pipeline that made the row"),
+    _IMAGES,
+    Column(
+        "overlays",
+        pa.list_(IMAGE),
+        "what was drawn of the images: marks that the teacher saw, or crops; not needed for training",
+    ),
+    Column(
+        "frames",
+        pa.list_(_FRAME),
+        "of each image of a clip: medium, frame number among those sampled, seconds; null without clips",
+    ),
+    _MEDIA_NAMES,
+    _QUESTION,
+    _ANSWER,
+    _ANSWER_TYPE,
+    _CHOICES,
+    Column("points", pa.list_(_POINT), "the points of the kept trace, in pixels of the upright original"),
+    Column("boxes", pa.list_(BOX), "the boxes of the kept trace, in pixels of the upright original"),
+    _GOLD_BOXES,
+    Column(
+        "boxes_source",
+        pa.string(),
+        "where they come from: gold is the input's own, detector what a detector found where it has none",
+    ),
+    Column("scores", _SCORES, "the verdicts on the kept trace, 0 to 1; null is unscored"),
+    _ENTITIES,
+    Column("pointable", _TEXTS, "those of them that the pointer found: a grounded answer has to point"),
+    _PASS_RATE,
+    _K,
+    _ATTEMPTS,
+    Column("lineage", _LINEAGE, "prompts, models, code revision and the keys of the replies that made the row"),
+)
+_SFT = (
+    Column("messages", _TURNS, "the conversation to train on: the user's turn and the kept trace"),
+    Column(
+        "verdicts",
+        _VERDICTS,
+        "every scorer's verdict on the kept trace, with its reason and its evidence (JSON objects); the value is null "
+        "where there was nothing to check, or, with failed, where it could not be checked",
+    ),
+)
+OTHER_TRACES = Column("other_traces", pa.list_(_TRACE), "the traces not chosen, with answer, score and verdicts")
+_RL = (
+    Column("prompt", _TURNS, "the user's turn, with one <image> for each image (verl)"),
+    Column("data_source", pa.string(), "the source again (verl)"),
+    Column("ability", pa.string(), "the answer type again (verl)"),
+    Column(
+        "reward_model",
+        pa.struct([("style", pa.string()), ("ground_truth", pa.string())]),
+        "the kind of reward and the gold answer (verl)",
+    ),
+    Column("extra_info", pa.struct([("index", pa.string()), ("split", pa.string())]), "id and split (verl)"),
+    Column("problem", pa.string(), "the user's turn as text (EasyR1)"),
+)
+_REJECTED = (
+    _ID,
+    Column("stage", pa.string(), "the stage that rejected the record"),
+    Column("reason", pa.string(), "why, as one word of the stage's list"),
+    Column("detail", pa.string(), "why, in a sentence"),
+    Column("cache_key", pa.string(), "the key of the reply that the decision rests on"),
+    Column("cost_usd", pa.float64(), "what its calls cost when nothing is in the cache"),
+    _SOURCE,
+    _LICENSE,
+    _IMAGES,
+    Column("media", pa.list_(_MEDIUM), "its media by reference, with the sizes of the upright originals in pixels"),
+    _MEDIA_NAMES,
+    _QUESTION,
+    _ANSWER,
+    _ANSWER_TYPE,
+    _CHOICES,
+    _GOLD_BOXES,
+    _PASS_RATE,
+    _K,
+    _ATTEMPTS,
+    _ENTITIES,
+    Column("points", pa.list_(_POINT), "the points that the pointer found, in pixels of the upright original"),
+    Column("traces", pa.list_(_TRACE), "the teacher's traces, with answer, score and verdicts"),
+)
+CORE: Mapping[str, Column[Any]] = {each.name: each for each in (*_REJECTED, *_COMMON, *_SFT, OTHER_TRACES, *_RL)}
+"""The columns that rows of every recipe can have, whatever their set, by name."""
+EARLIER: Mapping[str, Mapping[str, Any]] = {
+    "extra_scores": {"meaning": "the verdicts of further scorers, 0 to 1; null is unscored"},
+    "complexity": {"meaning": "whether the question is to be thought about", "is_class": True},
+    "complexity_reason": {"meaning": "why, as the judge said"},
+    "domain": {"meaning": "the class by which the recipe mixes questions", "is_class": True},
+    "streams": {"meaning": "the streams in which the question is asked", "is_class": True},
+    "stream_prompts": {"meaning": "the user's turn of each of these streams"},
+    "rubrics": {"meaning": "the criteria mined for the run, with applicability, pass rate and stratum"},
+    "stratum": {"meaning": "easy or hard, where the recipe sorts questions", "is_class": True},
+    "turns": {"meaning": "the turns of a trajectory"},
+    "crop_attempts": {"meaning": "the policy's answers with crops beside the images", "for_training": False},
+    "crop_pass_rate": {"meaning": "share of the scored ones among these that are right"},
+}
+"""What is known of the columns that run folders of earlier code hold whatever their recipe is, null where it has no use
+for them: their shards do not say."""
 
 
 def _feature(kind: pa.DataType) -> object:
@@ -142,36 +199,56 @@ def _feature(kind: pa.DataType) -> object:
         return {"feature": _feature(kind.value_type), "_type": "List"}
     if pa.types.is_struct(kind):
         return {kind.field(i).name: _feature(kind.field(i).type) for i in range(kind.num_fields)}
-    names = {pa.float64(): "float64", pa.bool_(): "bool"}
+    names = {pa.float32(): "float32", pa.float64(): "float64", pa.bool_(): "bool"}
     return {"dtype": names.get(kind, str(kind)), "_type": "Value"}
 
 
-def hub_schema(columns: list[tuple[str, pa.DataType]]) -> pa.Schema:
+def hub_schema(columns: Sequence[tuple[str, pa.DataType]]) -> pa.Schema:
     """Returns a schema of these columns that tells ``datasets`` what they are, lists of images among them."""
     features = {name: _feature(kind) for name, kind in columns}
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
     return pa.schema([pa.field(name, kind) for name, kind in columns], metadata=metadata)
 
 
-def _common(extra_scores: bool) -> list[tuple[str, pa.DataType]]:
-    """The columns of both sides, with ``extra_scores`` beside ``scores`` or without."""
-    if not extra_scores:
-        return _COMMON
-    after = [name for name, _ in _COMMON].index("scores") + 1
-    return [*_COMMON[:after], ("extra_scores", _EXTRA_SCORES), *_COMMON[after:]]
+def _shard_schema(core: Sequence[Column[Any]], added: Sequence[Column[Any]]) -> pa.Schema:
+    """The schema of core columns and of those that a recipe adds, with what these say of themselves."""
+    schema = hub_schema([(column.name, column.type) for column in (*core, *added)])
+    told = [{name: getattr(column, name) for name in _TOLD} for column in added]
+    return schema.with_metadata({**(schema.metadata or {}), _ADDED: json.dumps(told, ensure_ascii=False).encode()})
 
 
-def sft_schema(extra_scores: bool = False, other_traces: bool = False) -> pa.Schema:
-    """The schema of SFT rows; with ``extra_scores`` it has a column for the verdicts of further scorers, with
-    ``other_traces`` one for the traces that were not chosen."""
-    return hub_schema(_common(extra_scores) + _SFT + ([("other_traces", pa.list_(_TRACE))] if other_traces else []))
+_TOLD = ("name", "meaning", "for_training", "is_class")
+_ADDED = b"groundtrace.added"
+"""In a shard's metadata: what its added columns say of themselves."""
 
 
-def rl_schema(extra_scores: bool = False) -> pa.Schema:
-    """The schema of RL rows, likewise."""
-    return hub_schema(_common(extra_scores) + _RL)
+def sft_schema(added: Sequence[Column[Any]] = (), other_traces: bool = False) -> pa.Schema:
+    """The schema of SFT rows with these ``added`` columns; with ``other_traces`` it has a column for the traces that
+    were not chosen."""
+    return _shard_schema((*_COMMON, *_SFT, *([OTHER_TRACES] if other_traces else [])), added)
+
+
+def rl_schema(added: Sequence[Column[Any]] = ()) -> pa.Schema:
+    """The schema of RL rows with these ``added`` columns."""
+    return _shard_schema((*_COMMON, *_RL), added)
+
+
+def rejected_schema(added: Sequence[Column[Any]] = ()) -> pa.Schema:
+    """The schema of rejected rows with these ``added`` columns."""
+    return _shard_schema(_REJECTED, added)
+
+
+def added_columns(schema: pa.Schema) -> list[Column[Any]]:
+    """The columns of a shard that are not core ones, in their order: those that its recipe's stages declare, and those
+    that were kept of the input. Of other people's shards no meaning is known: "".
+    """
+    written = (schema.metadata or {}).get(_ADDED)
+    told = EARLIER if written is None else {each.pop("name"): each for each in json.loads(written)}
+    added = (field for field in schema if field.name not in CORE)
+    return [Column(field.name, field.type, **{"meaning": "", **told.get(field.name, {})}) for field in added]
 
 
 SFT_SCHEMA = sft_schema()
 RL_SCHEMA = rl_schema()
-REJECTED_SCHEMA = hub_schema(_REJECTED)
+REJECTED_SCHEMA = rejected_schema()
+"""Those of a recipe whose stages add no columns."""

@@ -12,6 +12,7 @@ import decimal
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import field, replace
 
 from schemas.answers.answer_type import AnswerType, Gold, InvalidGold
 from schemas.answers.number import value_of
@@ -21,8 +22,8 @@ from schemas.coding import record
 from schemas.control_text import DAMAGE
 from schemas.geometry import Box
 from schemas.reasons import Reason
-from schemas.records import RawRecord
-from schemas.text import excerpt, folded
+from schemas.records import NO_ORIGIN, Origin, RawRecord
+from schemas.text import excerpt, folded, storable
 
 _BROKEN_LATEX = re.compile(r"\t(?=heta|imes|riangle|ext|an\b|au\b)|\r(?=ight|angle|ho\b)")
 _MADE_UP = re.compile(r"#\d+\Z")
@@ -37,18 +38,20 @@ _NAMES |= {
 
 
 class InvalidRecord(ValueError):
-    """A record that cannot be used. ``record_id`` is its id where one could be read."""
+    """A record that cannot be used. ``record_id`` is its id where one could be read, ``origin`` what else it brings."""
 
     def __init__(self, reason: Reason, detail: str, record_id: str | None = None) -> None:
         super().__init__(detail)
         self.reason, self.detail, self.record_id = reason, detail, record_id
+        self.origin = NO_ORIGIN
 
 
 @record
 class InputRecord:
     """A record whose fields are valid; its media have not been looked at. ``media`` are URIs.
 
-    ``opened_choices`` are the choices of a record that is not of type mcq.
+    ``opened_choices`` are the choices of a record that is not of type mcq. The ``origin`` is no part of what makes two
+    records of one id different.
     """
 
     number: int
@@ -62,11 +65,29 @@ class InputRecord:
     choices: tuple[str, ...] | None
     boxes: tuple[Box, ...] | None
     opened_choices: tuple[str, ...] | None = None
+    origin: Origin = field(default=NO_ORIGIN, repr=False, compare=False)
 
 
 def parse_record(raw: RawRecord) -> InputRecord:
     """Returns the valid record of a line or row. Raises InvalidRecord that says which field is wrong and how."""
-    fields = _json_object(raw.text)
+    origin = raw.origin
+    try:
+        fields = _json_object(raw.text)
+        if not raw.materialised:
+            origin = replace(origin, media_names=_names(fields.get("media")))
+        return replace(_parse(raw, fields), origin=origin)
+    except InvalidRecord as error:
+        error.origin = origin
+        raise
+
+
+def _names(media: object) -> tuple[str, ...]:
+    """The paths in a media field, as far as they are paths."""
+    paths = media if isinstance(media, list) else [media]
+    return tuple(storable(path) if isinstance(path, str) else "" for path in paths if path is not None)
+
+
+def _parse(raw: RawRecord, fields: Mapping[str, object]) -> InputRecord:
     record_id = fields.get("id")
     if isinstance(record_id, int) and not isinstance(record_id, bool):
         record_id = str(record_id)

@@ -7,9 +7,25 @@ All are frozen Beam rows (:mod:`schemas.coding`). Pixels are never in a record: 
 from dataclasses import field
 
 from schemas.coding import record
+from schemas.columns import HasValues, Value
 from schemas.geometry import Box, Point
 from schemas.passk import pass_rate
 from schemas.usage import ONE_CALL, Usage
+
+
+@record
+class Origin:
+    """What a record brings from the input for people, and no stage reads.
+
+    ``media_names`` are the names under which the input has its media, in their order, "" for one without a name;
+    ``kept`` are its values in the input's columns that the config keeps, as texts.
+    """
+
+    media_names: tuple[str, ...] = ()
+    kept: tuple[Value, ...] = ()
+
+
+NO_ORIGIN = Origin()
 
 
 @record
@@ -17,13 +33,15 @@ class RawRecord:
     """One record as read from the input: its line or row number (from 1) and its fields as JSON text.
 
     ``materialised`` marks rows whose embedded media the reader wrote to the run folder, so that their media
-    entries are ``run:`` URIs; only a reader sets it. ``problem`` is what a reader found wrong with the record.
+    entries are ``run:`` URIs; only a reader sets it. ``problem`` is what a reader found wrong with the record. The
+    ``origin`` has the media's names where the record is materialised; else they are in the text.
     """
 
     number: int
     text: str
     materialised: bool = False
     problem: str = ""
+    origin: Origin = NO_ORIGIN
 
 
 @record
@@ -88,6 +106,7 @@ class Question:
     choices: tuple[str, ...] | None = None
     opened_choices: tuple[str, ...] | None = None
     gold_boxes: tuple[Box, ...] | None = None
+    origin: Origin = field(default=NO_ORIGIN, repr=False, compare=False)
 
 
 @record
@@ -199,20 +218,17 @@ class Rubric:
 
 
 @record
-class Draft:
+class Draft(HasValues):
     """A question on its way to a shard, with what the stages have added to it so far.
 
     ``entities`` are the noun phrases to point at (None: nobody was asked for them), ``events`` what happens in its
     clips, ``points`` what the pointer found for the entities (numbered from 1 in order), ``overlays`` the drawn media,
-    ``traces`` the teacher's, ``best`` the index of the kept one. What only some recipes add:
+    ``traces`` the teacher's, ``best`` the index of the kept one. ``form`` is in which form responses are asked for, one
+    of :data:`schemas.question_text.INSTRUCTIONS`; ``pseudo_boxes`` are what a detector found where the record has no
+    gold boxes, in pixels (iVGR): they become the row's ``gold_boxes``.
 
-    - ``form``: in which form responses are asked for, one of :data:`schemas.question_text.INSTRUCTIONS`;
-    - ``complexity``: ``simple`` or ``complex``, with the judge's reason (SAIL-RL);
-    - ``domain``: the class by which rows are mixed, such as ``stem`` and ``general``;
-    - ``streams``: in which streams it is asked, ``grounded`` and ``textual`` (iVGR);
-    - ``crop_attempts``: the policy's answers with crops of the images beside these (iVGR §3.4), whose crops are the
-      ``overlays``;
-    - ``pseudo_boxes``: what a detector found where the record has no gold boxes, in pixels (iVGR).
+    What only some recipes add is in ``values``, under the columns that their stages declare
+    (:mod:`schemas.columns`): ``draft.with_added(COLUMN, value)`` and ``draft.added(COLUMN)``.
 
     ``passed`` are the stages that have let it pass, in order, and ``calls`` those made for it: what a run says of its
     stages and costs is summed over these.
@@ -225,17 +241,12 @@ class Draft:
     overlays: tuple[Overlay, ...] = ()
     traces: tuple[Trace, ...] = ()
     best: int | None = None
-    rubrics: tuple[Rubric, ...] | None = None
     calls: tuple[Call, ...] = ()
     events: tuple[Event, ...] = ()
     form: str = "points"
-    complexity: str | None = None
-    complexity_reason: str | None = None
-    domain: str | None = None
-    streams: tuple[str, ...] = ()
     pseudo_boxes: tuple[Box, ...] | None = None
-    crop_attempts: tuple[Attempt, ...] = ()
     passed: tuple[str, ...] = ()
+    values: tuple[Value, ...] = ()
 
     @property
     def id(self) -> str:
@@ -273,7 +284,8 @@ class Rejected:
     """An input record that ended in ``rejected``. ``reason`` is a :class:`schemas.reasons.Reason` value.
 
     ``cost_usd`` is what its ``calls`` cost when nothing is in the cache. ``draft`` is the record as far as it came,
-    without its calls; None where it did not become a question. Two rejections are equal whatever their drafts.
+    without its calls; None where it did not become a question, and then ``origin`` is what the input says of it. Two
+    rejections are equal whatever their drafts.
     """
 
     id: str
@@ -284,3 +296,4 @@ class Rejected:
     cost_usd: float = 0.0
     calls: tuple[Call, ...] = ()
     draft: Draft | None = field(default=None, compare=False)
+    origin: Origin = field(default=NO_ORIGIN, compare=False)

@@ -18,7 +18,7 @@ from inference.grounding import BadReply, json_object
 from inference.request import Sampling
 from inference.session import Session
 from inference.settings import ModelsSettings
-from rewards.case import COMPLEX, SIMPLE
+from rewards.complexity import COMPLEX, COMPLEXITY, COMPLEXITY_REASON, SIMPLE
 from rewards.judge import JudgeTask, ask_judge, reason_of
 from rewards.judge_guard import question_text
 from schemas.config import settings
@@ -65,7 +65,8 @@ async def annotate(draft: Draft, session: Session, settings: ComplexitySettings)
     label, reason = await ask_judge(task, session)
     if label == CANNOT:
         raise Reject(UNJUDGED, reason, session.calls[-1].keys[0])
-    return replace(draft, complexity=label, complexity_reason=reason, form=JUDGE)
+    labelled = draft.with_added(COMPLEXITY, label).with_added(COMPLEXITY_REASON, reason)
+    return replace(labelled, form=JUDGE)
 
 
 STAGE = Stage(
@@ -74,6 +75,7 @@ STAGE = Stage(
     reasons={UNJUDGED: "the judge cannot say"},
     asks=(Asks("judge", (PROMPT,)),),
     settings=ComplexitySettings,
+    adds=(COMPLEXITY, COMPLEXITY_REASON),
 )
 
 

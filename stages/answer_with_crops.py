@@ -6,24 +6,37 @@ without them stand for those with them, and nothing is asked.
 """
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
 from functools import partial
+from typing import Any
+
+import pyarrow as pa
 
 from inference.asking import Asks
 from inference.session import Session
 from inference.settings import ModelsSettings
 from prompts.loader import RenderedPrompt, load_prompt
 from rewards.scorers import outcome
+from schemas.arrow import ATTEMPT
+from schemas.columns import Column
 from schemas.crop_text import crop_hint
 from schemas.messages import media_part, shown
 from schemas.question_text import TEXTUAL, answer_format, instruction, lettered_choices
-from schemas.records import Attempt, Draft
+from schemas.records import Attempt, Draft, rate_of
 from stages.attempt_questions import UNGRADABLE, AttemptSettings, graded, require_graded
 from stages.plumbing.calling import CallingStage, Work
+from stages.plumbing.rows import attempt_rows
 from stages.plumbing.stage import Stage
 
 PROMPT = "answer_with_crops.v1"
+CROP_ATTEMPTS = Column[list[dict[str, Any]]](
+    "crop_attempts",
+    pa.list_(ATTEMPT),
+    "the policy's answers as in attempts, with crops of what it boxed beside the images",
+    for_training=False,
+)
+CROP_PASS_RATE = Column[float]("crop_pass_rate", pa.float64(), "share of the scored ones among these that are right")
 
 
 def crops_prompt(draft: Draft) -> RenderedPrompt:
@@ -42,11 +55,17 @@ def crops_prompt(draft: Draft) -> RenderedPrompt:
 async def answer(draft: Draft, session: Session, settings: AttemptSettings, judged: bool) -> Draft:
     """The draft with its answers with crops. Raises :class:`stages.plumbing.stage.Reject` with too few graded."""
     if not draft.overlays:
-        return replace(draft, crop_attempts=draft.attempts)
+        return with_answers(draft, draft.attempts)
     answered = await session.generate("policy", crops_prompt(draft), settings.sampling)
     attempts = await graded(draft.question, answered.completions, session if judged else None)
     require_graded(attempts, settings, answered.call.keys[0])
-    return replace(draft, crop_attempts=attempts)
+    return with_answers(draft, attempts)
+
+
+def with_answers(draft: Draft, attempts: tuple[Attempt, ...]) -> Draft:
+    """The draft with these answers with crops."""
+    answered = draft.with_added(CROP_ATTEMPTS, attempt_rows(attempts) or None)
+    return answered.with_added(CROP_PASS_RATE, rate_of(attempts))
 
 
 STAGE = Stage(
@@ -55,6 +74,7 @@ STAGE = Stage(
     reasons={UNGRADABLE: "fewer answers with crops could be graded than attempt.k_min"},
     asks=(Asks("policy", (PROMPT,)), *outcome.ASKS),
     settings=AttemptSettings,
+    adds=(CROP_ATTEMPTS, CROP_PASS_RATE),
 )
 
 
@@ -92,7 +112,8 @@ class Comparison:
 
 def compared(draft: Draft) -> Comparison:
     """One question as a :class:`Comparison`."""
-    (right, of), (right_with, of_with) = _counts(draft.attempts), _counts(draft.crop_attempts)
+    with_crops = [each["correct"] for each in draft.added(CROP_ATTEMPTS) or ()]
+    (right, of), (right_with, of_with) = _counts([each.correct for each in draft.attempts]), _counts(with_crops)
     without, beside = right * of_with, right_with * of
     count = len(draft.overlays)
     return Comparison(
@@ -100,8 +121,8 @@ def compared(draft: Draft) -> Comparison:
     )
 
 
-def _counts(attempts: tuple[Attempt, ...]) -> tuple[int, int]:
-    return sum(each.correct is True for each in attempts), sum(each.correct is not None for each in attempts)
+def _counts(correct: Sequence[bool | None]) -> tuple[int, int]:
+    return sum(each is True for each in correct), sum(each is not None for each in correct)
 
 
 def summed(comparisons: Iterable[Comparison]) -> Comparison:

@@ -10,11 +10,14 @@ chance, and a pass rate over four says little of how hard they are.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Literal
 
+import pyarrow as pa
+
 from schemas.answers.registry import answer_type_named
+from schemas.columns import Column
 from schemas.config import settings
 from schemas.records import Draft, Question
 from stages.plumbing.stage import DraftStage, Route, Stage, Work
@@ -22,6 +25,7 @@ from stages.plumbing.stage import DraftStage, Route, Stage, Work
 Domain = Literal["stem", "general"]
 STEM: Domain = "stem"
 GENERAL: Domain = "general"
+DOMAIN = Column[str]("domain", pa.string(), "the class by which the recipe mixes questions", is_class=True)
 _SCIENCE = re.compile(
     r"\b(?:calculat\w+|comput(?:e|ed)|equations?|solve"
     r"|perimeter|circumference|area of|volume of|radius|diameter|angles?"
@@ -54,10 +58,15 @@ def domain_of(question: Question, settings: DomainSettings) -> Domain:
 def assign(draft: Draft, settings: DomainSettings) -> Route:
     """The draft with its domain, by the output of that name."""
     domain = domain_of(draft.question, settings)
-    return Route(domain, replace(draft, domain=domain))
+    return Route(domain, draft.with_added(DOMAIN, domain))
 
 
-STAGE = Stage("domain", "questions are STEM problems or general ones, by source or by rule", settings=DomainSettings)
+STAGE = Stage(
+    "domain",
+    "questions are STEM problems or general ones, by source or by rule",
+    settings=DomainSettings,
+    adds=(DOMAIN,),
+)
 
 
 @dataclass

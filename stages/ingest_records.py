@@ -17,7 +17,7 @@ from schemas.geometry import Box
 from schemas.input_record import InputRecord, InvalidRecord, parse_record
 from schemas.ordering import order_key
 from schemas.reasons import MEANING
-from schemas.records import Draft, MediaRef, Question, RawRecord
+from schemas.records import NO_ORIGIN, Draft, MediaRef, Origin, Question, RawRecord
 from schemas.storage import STANDARD, StorageSettings
 from schemas.text import storable
 from stages.plumbing.metrics import count_in
@@ -56,6 +56,7 @@ class InvalidRow:
     number: int
     reason: str
     detail: str
+    origin: Origin = NO_ORIGIN
 
 
 @record
@@ -133,6 +134,7 @@ def assemble(rec: InputRecord, media: dict[str, CheckedMedium]) -> Draft:
         choices=rec.choices,
         opened_choices=rec.opened_choices,
         gold_boxes=boxes,
+        origin=rec.origin,
     )
     return Draft(question)
 
@@ -179,11 +181,11 @@ class _Parse(beam.DoFn):
         except InvalidRecord as error:
             if error.record_id is None:
                 yield TaggedOutput(READ, (raw.number, f"line#{raw.number}"))
-                yield _rejected(f"line#{raw.number}", error.reason.value, error.detail)
+                yield _rejected(f"line#{raw.number}", error.reason.value, error.detail, error.origin)
             else:
                 record_id = storable(error.record_id)
                 yield TaggedOutput(READ, (raw.number, record_id))
-                invalid = InvalidRow(raw.number, error.reason.value, storable(error.detail))
+                invalid = InvalidRow(raw.number, error.reason.value, storable(error.detail), error.origin)
                 yield TaggedOutput("invalid", (record_id, IngestPart(invalid=invalid)))
         else:
             yield TaggedOutput(READ, (raw.number, rec.id))
@@ -220,19 +222,20 @@ class _Assemble(beam.DoFn):
         repeated = len(valid) + len(invalid) > 1
         for row in invalid:
             name = f"{record_id}#{row.number}" if repeated else record_id
-            yield _rejected(name, row.reason, row.detail)
+            yield _rejected(name, row.reason, row.detail, row.origin)
         for rec in valid[1:]:
             detail = f"{record_id!r} stands on line {valid[0].number} too"
-            yield _rejected(f"{record_id}#{rec.number}", DUPLICATE_ID, detail)
+            yield _rejected(f"{record_id}#{rec.number}", DUPLICATE_ID, detail, rec.origin)
         if valid:
             try:
                 yield kept_output(STAGE, assemble(valid[0], media))
             except Reject as why:
-                yield _rejected(valid[0].id, why.reason, why.detail)
+                yield _rejected(valid[0].id, why.reason, why.detail, valid[0].origin)
 
 
-def _rejected(record_id: str, reason: str, detail: str) -> TaggedOutput:
-    return rejected_output(STAGE.rejected(record_id, Reject(reason, storable(detail))))
+def _rejected(record_id: str, reason: str, detail: str, origin: Origin) -> TaggedOutput:
+    rejected = STAGE.rejected(record_id, Reject(reason, storable(detail)))
+    return rejected_output(replace(rejected, origin=origin))
 
 
 def _place(numbered: tuple[int, Source]) -> int:

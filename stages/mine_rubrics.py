@@ -26,6 +26,7 @@ from prompts.loader import load_prompt
 from rewards.judge_guard import question_text
 from rewards.mined_rubrics import MinedRubrics
 from rewards.rubrics import (
+    RUBRICS,
     TEACHER,
     Candidates,
     RubricScore,
@@ -172,7 +173,7 @@ def _is_attempted(draft: Draft) -> bool:
 
 
 def _with_rubrics(draft: Draft, found: MinedRubrics) -> Draft:
-    return replace(draft, rubrics=found.kept, calls=draft.calls + found.calls)
+    return replace(draft.with_added(RUBRICS, found.kept), calls=draft.calls + found.calls)
 
 
 def _asks_teacher(settings: RubricSettings) -> bool:
@@ -192,6 +193,7 @@ RUBRIC_JUDGE = Stage(
     asks=(Asks("judge", (rubric_scores.PROMPT,)),),
     settings=RubricSettings,
     max_calls=lambda settings: settings.sample,
+    adds=(RUBRICS,),
 )
 
 

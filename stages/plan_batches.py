@@ -20,6 +20,7 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 from pydantic import Field
 
+from rewards.streams import STREAMS
 from schemas.config import settings
 from schemas.records import Draft
 from stages.route_by_boxes import BOTH, TEXTUAL_ONLY
@@ -59,7 +60,7 @@ def _count(streams: Any) -> Counter[Streams]:
 
 
 def _streams(draft: Draft) -> Streams:
-    return draft.streams
+    return draft.added(STREAMS) or ()
 
 
 @dataclass

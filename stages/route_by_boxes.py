@@ -5,23 +5,28 @@ textual only, whose difficulty the recipe goes on to measure. Either is one row:
 its streams. What a draft is stands in its ``domain`` too.
 
 Questions with boxes are not attempted (App. B filters the general ones alone), so what no reward could grade is
-rejected here: a gold answer in free text where no judge reads it.
+rejected here: a gold answer in free text where no judge reads it. No stage behind this one changes a question: the
+prompt of each of its streams is made here.
 """
 
 from dataclasses import dataclass, replace
 from functools import partial
 
 from rewards.scorers.outcome import needs_judge
+from rewards.streams import GROUNDED, STREAM_PROMPTS, STREAMS, TEXTUAL
+from schemas.question_text import BOXES, user_text
+from schemas.question_text import TEXTUAL as TEXTUAL_FORM
 from schemas.records import Draft
+from stages.assign_domain import DOMAIN
 from stages.attempt_questions import UNGRADABLE
-from stages.plumbing.rows import STREAM_FORMS
 from stages.plumbing.stage import DraftStage, Reject, Route, Stage, Work
 
 GENERAL = "general"
 BOXED = "boxed"
 """The classes of RL rows: those with boxes, and general reasoning without."""
-GROUNDED_STREAM, TEXTUAL_STREAM = STREAM_FORMS
-BOTH, TEXTUAL_ONLY = (GROUNDED_STREAM, TEXTUAL_STREAM), (TEXTUAL_STREAM,)
+BOTH, TEXTUAL_ONLY = (GROUNDED, TEXTUAL), (TEXTUAL,)
+STREAM_FORMS = {GROUNDED: BOXES, TEXTUAL: TEXTUAL_FORM}
+"""In which form each stream is asked for (iVGR §3.2)."""
 
 
 def route(draft: Draft, judged: bool = True) -> Draft | Route:
@@ -32,14 +37,24 @@ def route(draft: Draft, judged: bool = True) -> Draft | Route:
     if not judged and needs_judge(draft.question):
         raise Reject(UNGRADABLE, "the gold answer is free text, and roles.judge names no endpoint that reads it")
     if draft.reference_boxes:
-        return replace(draft, streams=BOTH, domain=BOXED)
-    return Route(GENERAL, replace(draft, streams=TEXTUAL_ONLY, domain=GENERAL))
+        return asked_in(draft, BOTH).with_added(DOMAIN, BOXED)
+    return Route(GENERAL, asked_in(draft, TEXTUAL_ONLY).with_added(DOMAIN, GENERAL))
+
+
+def asked_in(draft: Draft, streams: tuple[str, ...]) -> Draft:
+    """The draft with these streams and the prompt of each. The one prompt that other trainers read is that of the last,
+    which is how the model is asked after training.
+    """
+    prompts = [{"stream": name, "content": user_text(draft.question, STREAM_FORMS[name])} for name in streams]
+    added = draft.with_added(STREAMS, streams).with_added(STREAM_PROMPTS, prompts)
+    return replace(added, form=STREAM_FORMS[streams[-1]])
 
 
 STAGE = Stage(
     "streams",
     "questions with boxes are asked in both streams, grounded and textual; those without in the textual one alone",
     reasons={UNGRADABLE: "only a judge that reads could grade answers to it"},
+    adds=(DOMAIN, STREAMS, STREAM_PROMPTS),
 )
 
 

@@ -160,7 +160,7 @@ async def verify(
     """
     question = draft.question if draft.pseudo_boxes is None else replace(draft.question, gold_boxes=draft.pseudo_boxes)
     masks = ObjectMasks(question, session, served)
-    form, context = FORMS[draft.form], Context(complexity=draft.complexity)
+    form, context = FORMS[draft.form], Context(values=draft.values)
     scored: dict[str, Trace] = {}
     for trace in draft.traces:
         if trace.text not in scored:

@@ -24,7 +24,7 @@ from inference.request import Sampling, Temperature
 from inference.session import Session
 from inference.settings import ModelsSettings
 from prompts.loader import load_prompt
-from rewards.case import SIMPLE
+from rewards.complexity import COMPLEXITY, SIMPLE
 from schemas.config import settings
 from schemas.control_text import find_control
 from schemas.messages import shown
@@ -87,12 +87,12 @@ async def write_trace(draft: Draft, session: Session, settings: JudgedTraceSetti
     """The draft with its one trace. Raises :class:`Reject` where that was cut off, and ValueError for a draft without a
     complexity.
     """
-    if draft.complexity is None:
+    if draft.added(COMPLEXITY) is None:
         raise ValueError(f"{draft.id}: WriteJudgedTraces needs the question's complexity")
     question = draft.question
     asked = {"question": question.question, "choices": lettered_choices(question)}
     media = {"original": shown(question.media)}
-    if draft.complexity == SIMPLE:
+    if draft.added(COMPLEXITY) == SIMPLE:
         prompt = load_prompt(DIRECT_PROMPT).render(media, **asked)
         judgement, _ = await ask_for(session, "teacher", prompt, settings.sampling, whole(read_judgement))
         text = direct_trace(judgement, question.answer)

@@ -12,7 +12,7 @@ own is.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rewards.case import GROUNDED, TEXTUAL
+from rewards.streams import GROUNDED, TEXTUAL
 from schemas.crop_text import with_crops
 from schemas.question_text import BOXES, user_text
 from schemas.question_text import TEXTUAL as TEXTUAL_FORM

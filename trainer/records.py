@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from rewards.case import GROUNDED, Context
-from rewards.case import TEXTUAL as TEXTUAL_STREAM
+from rewards.case import Context
+from rewards.streams import GROUNDED
+from rewards.streams import TEXTUAL as TEXTUAL_STREAM
 from schemas.input_record import InvalidRecord, parse_record
 from schemas.json_lines import read_lines
 from schemas.question_text import BOXES, POINTS, TEXTUAL, user_text

@@ -7,7 +7,7 @@ imports torch: the rewards of other trainers (:mod:`publishing.rewards`) read ro
 import contextlib
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,17 +17,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rewards.blindness import COLUMNS, RewardedQuestion, rewarded_question
-from rewards.case import COMPLEX, GROUNDED, SIMPLE, TEXTUAL, Context
+from rewards.case import Context
+from rewards.complexity import COMPLEXITY
+from rewards.rubrics import RUBRICS
+from rewards.streams import GROUNDED, STREAM_PROMPTS, STREAMS, TEXTUAL
 from schemas.answers.registry import answer_type_named
+from schemas.arrow import added_columns
+from schemas.columns import Column, Value, as_json, is_plain
 from schemas.errors import UserError
 from schemas.geometry import Box
-from schemas.records import Question, Rubric
+from schemas.records import Question
 from schemas.run_files import files_of, problem_of
 
-CONTEXT = ("complexity", "rubrics")
-"""Columns that say more of a question, for the rewards that need it; null or absent where a recipe has none."""
-STREAMS = ("streams", "stream_prompts")
-"""Columns that say in which streams a question is asked, and in which words; likewise (iVGR §3.2)."""
+CHECKED: tuple[Column[Any], ...] = (COMPLEXITY, RUBRICS)
+"""Added columns whose values rewards read: a row of which one makes no sense is refused when it is read."""
 BOXES_SOURCE = "boxes_source"
 """The column that says where ``gold_boxes`` are from."""
 POINTABLE = ("entities", "pointable")
@@ -100,8 +103,10 @@ class Shards:
         missing = [name for name in NEEDED[side] if name not in rows.column_names]
         if missing:
             raise ShardError(f"{files[0].parent} has no column {missing[0]!r}; {side} shards have it")
-        told = ("frames", *POINTABLE, *CONTEXT, *(STREAMS if side == "rl" else ()), BOXES_SOURCE)
-        kept = [*NEEDED[side], *(name for name in told if name in rows.column_names)]
+        told = [name for name in ("frames", *POINTABLE, BOXES_SOURCE) if name in rows.column_names]
+        added = (column for column in added_columns(pq.read_schema(files[0])) if column.for_training)
+        self._added = [column.name for column in added if is_plain(column.type) and column.name in rows.column_names]
+        kept = [*NEEDED[side], *told, *self._added]
         images = datasets.List(datasets.Image(decode=False))
         try:
             self._rows = rows.select_columns(kept).cast_column("images", images)
@@ -114,17 +119,17 @@ class Shards:
         return len(self._rows)
 
     def gives(self, name: str) -> bool:
-        """Whether any row has this field of a :class:`rewards.case.Context`."""
+        """Whether any row has this added column, or, for ``stream``, is asked in any."""
         if name == "stream":
             return any(self.streams)
-        return name in CONTEXT and self._has(name) and any(self._rows[name])
+        return name in self._added and any(self._rows[name])
 
     @cached_property
     def streams(self) -> list[tuple[str, ...]]:
         """The streams that each row is asked in; none for a row that is asked once, in the words of its prompt."""
-        if not self._has("streams"):
+        if self.side != "rl" or STREAMS.name not in self._added:
             return [()] * len(self)
-        return [tuple(streams or ()) for streams in self._rows["streams"]]
+        return [tuple(streams or ()) for streams in self._rows[STREAMS.name]]
 
     @property
     def prompts(self) -> int:
@@ -138,9 +143,9 @@ class Shards:
     @property
     def strata(self) -> list[frozenset[str]]:
         """The strata of each row's rubrics; none for a row without rubrics."""
-        if not self._has("rubrics"):
+        if RUBRICS.name not in self._added:
             return [frozenset()] * len(self)
-        return [frozenset(rubric["stratum"] for rubric in rubrics or ()) for rubrics in self._rows["rubrics"]]
+        return [frozenset(rubric["stratum"] for rubric in rubrics or ()) for rubrics in self._rows[RUBRICS.name]]
 
     def _has(self, column: str) -> bool:
         return column in self._rows.column_names
@@ -180,12 +185,17 @@ class Shards:
         """The row; raises BadRow where its fields do not make a question."""
         fields = self._rows[index]
         try:
-            return _row(fields, fields["messages" if self.side == "sft" else "prompt"])
-        except (TypeError, AttributeError, KeyError) as error:
+            added = {name: fields[name] for name in self._added if fields[name] is not None}
+            return _row(fields, fields["messages"], added) if self.side == "sft" else _asked_row(fields, added)
+        except (TypeError, ValueError, AttributeError, KeyError) as error:
             raise BadRow(f"row {index} of {self.side}: {error}") from error
 
 
-def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None) -> TrainingRow:
+def _asked_row(fields: Mapping[str, Any], added: Mapping[str, Any]) -> TrainingRow:
+    return replace(_row(fields, fields["prompt"], added), streams=_streams(fields))
+
+
+def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None, added: Mapping[str, Any]) -> TrainingRow:
     texts = [fields["id"], fields["question"], fields["answer"], fields["answer_type"]]
     texts += [turn[name] for turn in turns or () for name in ("role", "content")]
     if not turns or not all(isinstance(text, str) for text in texts):
@@ -209,14 +219,14 @@ def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None) -
     told = [fields.get(name) for name in POINTABLE]
     entities, pointable = (named if phrases is None else tuple(phrases) for phrases in told)
     known = None if told[0] is None and not named else entities
-    context, streams = _context(fields), _streams(fields)
-    return TrainingRow(question.id, question.source, said, images, question, known, pointable, frames, context, streams)
+    context = _context(added)
+    return TrainingRow(question.id, question.source, said, images, question, known, pointable, frames, context)
 
 
 def _streams(fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """The streams of a row with their prompts; raises TypeError where a stream has none, or there is no such stream."""
-    streams = tuple(fields.get("streams") or ())
-    found = {prompt["stream"]: prompt["content"] for prompt in fields.get("stream_prompts") or ()}
+    streams = tuple(fields.get(STREAMS.name) or ())
+    found = {prompt["stream"]: prompt["content"] for prompt in fields.get(STREAM_PROMPTS.name) or ()}
     for stream in streams:
         if stream not in (GROUNDED, TEXTUAL):
             raise TypeError(f"streams are {GROUNDED} and {TEXTUAL}, got {stream!r}")
@@ -225,11 +235,11 @@ def _streams(fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple((stream, found[stream]) for stream in streams)
 
 
-def _context(fields: Mapping[str, Any]) -> Context:
-    complexity, rubrics = (fields.get(name) for name in CONTEXT)
-    if complexity not in (None, SIMPLE, COMPLEX):
-        raise TypeError(f"complexity is {SIMPLE} or {COMPLEX}, got {complexity!r}")
-    return Context(complexity, None if rubrics is None else tuple(Rubric(**rubric) for rubric in rubrics))
+def _context(added: Mapping[str, Any]) -> Context:
+    context = Context(values=tuple(Value(name, as_json(value)) for name, value in added.items()))
+    for column in CHECKED:
+        context.added(column)
+    return context
 
 
 def side_of(data: Path) -> str:

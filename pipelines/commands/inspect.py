@@ -20,6 +20,7 @@ from rich.text import Text
 
 from pipelines.commands.tables import Figures, print_table, value_text
 from pipelines.running.spending import Spending
+from publishing.columns import columns_added
 from publishing.diversity import balances
 from publishing.figures import (
     InspectError,
@@ -60,7 +61,9 @@ def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[Figures]:
     """The run's figures: funnel, rejections, difficulty where attempts were graded, the spread of the rows over what
-    describes them, calls and cost by role, and the replies that were cut off, where there are any."""
+    describes them, the columns beside the core ones, calls and cost by role, and the replies that were cut off, where
+    there are any.
+    """
     stages = [(f"({f.name})" if f.side else f.name, f.read, f.kept, f.rejected) for f in funnel(summary)]
     tables = [
         Figures("funnel", ("stage", "in", "kept", "rejected"), stages),
@@ -75,6 +78,9 @@ def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: 
         rates = [attrgetter("label", *summary.sets, "rejected")(bar) for bar in bars]
         tables.append(Figures("difficulty", ("pass rate", *summary.sets, "rejected"), rates))
     tables += _spread(connection, summary, run)
+    added = [astuple(each) for each in columns_added(run, (*summary.sets, "rejected"))]
+    if added:
+        tables.append(Figures("columns that stages add, and kept ones", ("column", "type", "in", "meaning"), added))
     counts_of = attrgetter("calls", "requests", "cached", "retries", "tokens_in", "tokens_out")
     rows = [(c.role, c.model, *counts_of(c.usage), round(c.usage.cost_usd, 6) or 0) for c in role_costs(summary)]
     columns = ("role", "model", "calls", "requests", "cached", "retries", "tokens in", "tokens out", "USD")

@@ -14,6 +14,7 @@ from schemas.storage import STANDARD, Place, StorageSettings, StoreUnavailable, 
 from stages.sources import registry
 from stages.sources.base import Input, InputError, NothingHere, RowSettings
 from stages.sources.hf_datasets import DataSets
+from stages.sources.rows import media_column
 from stages.sources.shapes.base import FIRST_ROWS, Row, Rows, Shape
 from stages.sources.shapes.registry import SHAPES, shape_of
 
@@ -118,10 +119,14 @@ def _with_files(found: Input, rows: RowSettings, storage: StorageSettings) -> In
 
 
 def _check_columns(rows: RowSettings, found: Input) -> None:
-    """Refuse a column map with a column that is not among those of the input; none known refuses nothing."""
+    """Refuse columns to map or to keep that are not among those of the input; none known refuses nothing."""
     names = sorted(found.columns and found.columns | SHAPES[rows.shape].gives)
-    for field, column in rows.columns.items():
+    named = [(f"input.columns.{field}", column) for field, column in rows.columns.items()]
+    for key, column in [*named, *(("input.keep", column) for column in rows.keep)]:
         if names and column not in names:
             near = difflib.get_close_matches(column, names, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}?" if near else f"its columns are {', '.join(names)}"
-            raise InputError(f"input.columns.{field}: the input has no column {column!r}; {hint}")
+            raise InputError(f"{key}: the input has no column {column!r}; {hint}")
+    if (media := media_column(rows, found.columns)) in rows.keep:
+        remedy = "every row has them as images, with their names in media_names: leave it out"
+        raise InputError(f"input.keep: the column {media!r} holds the media; {remedy}")

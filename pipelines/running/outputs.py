@@ -14,7 +14,7 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
 from pipelines.running.plan import Wired
-from schemas.arrow import REJECTED_SCHEMA, rl_schema, sft_schema
+from schemas.arrow import rejected_schema, rl_schema, sft_schema
 from schemas.records import Draft, Rejected
 from schemas.storage import Place, place
 from stages.ingest_records import MediaRoots
@@ -48,8 +48,8 @@ def write_ends(
     sides: list[tuple[str, PCollection, Callable[..., Row], Any]] = [
         (name, drafts, as_row, schema)
         for name, drafts, as_row, schema in (
-            ("sft", ends.sft, sft_row, sft_schema(shared.extra_scores, shared.other_traces)),
-            ("rl", ends.rl, rl_row, rl_schema(shared.extra_scores)),
+            ("sft", ends.sft, sft_row, sft_schema(shared.added.get("sft", ()), shared.other_traces)),
+            ("rl", ends.rl, rl_row, rl_schema(shared.added.get("rl", ()))),
         )
         if drafts is not None
     ]
@@ -58,7 +58,7 @@ def write_ends(
         rows: Any = drafts | f"{name.capitalize()}Rows" >> beam.Map(_sized, as_row, shared)
         lines.append(rows | f"Write{name.capitalize()}" >> WriteShards(ShardTarget(job, name, schema, roots), write))
     rejected_rows: Any = rejected | "RejectedRows" >> beam.Map(_rejected_row, shared)
-    target = ShardTarget(job, "rejected", REJECTED_SCHEMA, roots)
+    target = ShardTarget(job, "rejected", rejected_schema(shared.added.get("rejected", ())), roots)
     lines.append(rejected_rows | "WriteRejected" >> WriteShards(target, write))
     for name, text in ends.artifacts.items():
         lines.append(text | f"Artifact:{name}" >> beam.Map(_artifact, name).with_output_types(str))

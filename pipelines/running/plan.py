@@ -1,7 +1,7 @@
 """What a run is made of, before anything is written: the recipe, its settings, the input and the folder."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from pipelines.running.run_folder import RunFolder, RunFolderError, named_folder
 from pipelines.running.runner import OptionError, pipeline_options
 from pipelines.running.workers import check_in_store, is_local, see_no_disk
 from publishing.figures import InspectError, read_config, read_summary
+from schemas.arrow import CORE, EARLIER
+from schemas.columns import Column
 from schemas.config import ConfigError, given_values, load_config
 from schemas.storage import extras_for
 from stages.ingest_records import MediaRoots
@@ -87,6 +89,7 @@ def make_plan(arguments: RunArguments) -> Plan:
     recipe = load_recipe(arguments.pipeline)
     settings = load_config(recipe.settings, arguments.config, arguments.overrides)
     _check_roles(recipe, settings)
+    check_kept_names(recipe, settings.input.keep)
     named = given_values(arguments.config, arguments.overrides).get("roles", {})
     _check_embedded(recipe, settings, frozenset(named if isinstance(named, Mapping) else ()))
     found = find_input(arguments.input, settings.input, settings.storage)
@@ -116,6 +119,15 @@ def _check_roles(recipe: Recipe, settings: Any) -> None:
                 raise ConfigError(f"roles.{ask.role} must name an endpoint: the stage {stage.name} asks it")
 
 
+def check_kept_names(recipe: Recipe, names: Sequence[str]) -> None:
+    """Refuse to keep columns of the input under names that have another meaning in the rows. Raises ConfigError."""
+    taken = {name.casefold() for name in (*CORE, *EARLIER, *(column.name for column in recipe.adds))}
+    if name := next((name for name in names if name.casefold() in taken), ""):
+        raise ConfigError(
+            f"input.keep: rows have a column {name.casefold()} of their own: rename the input's column, or leave it out"
+        )
+
+
 JUDGES = frozenset({"judge", "second_judge"})
 """Roles that read what others have seen: a real judge says nothing of the images."""
 
@@ -143,11 +155,14 @@ def _check_embedded(recipe: Recipe, settings: Any, named: frozenset[str]) -> Non
 
 @dataclass(frozen=True)
 class Wired:
-    """A DAG on a pipeline: its ends, the records that were read, and the calls for samples."""
+    """A DAG on a pipeline: its ends, the records that were read, the calls for samples, and the columns that its stages
+    add, by the set (``sft``, ``rl``, ``rejected``) whose rows have come through such a stage.
+    """
 
     ends: Ends
     read: tuple[PCollection, ...]
     side_calls: tuple[PCollection, ...]
+    added: Mapping[str, tuple[Column[Any], ...]]
 
 
 def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> Wired:
@@ -171,7 +186,7 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
         raise PipelineError(
             f"the recipe {recipe.name}: no stage says which records it reads (an output {READ!r}, as IngestRecords has)"
         )
-    return Wired(ends, read, side_calls)
+    return Wired(ends, read, side_calls, _added(recipe, ends, seen))
 
 
 def _check_described(recipe: Recipe, stage: Stage) -> None:
@@ -220,6 +235,40 @@ class _Seen(PipelineVisitor):
 
     def visit_transform(self, transform_node: Any) -> None:
         self.taken += [*transform_node.inputs, *(side.pvalue for side in transform_node.side_inputs)]
+
+
+def _added(recipe: Recipe, ends: Ends, seen: _Seen) -> dict[str, tuple[Column[Any], ...]]:
+    """The columns by set, in the order of the recipe's stages.
+
+    What a stage rejects has come through the stages before it, and not through itself.
+    """
+    rejecting = {id(outputs[REJECTED]): stage.name for stage, outputs in seen.stages if REJECTED in outputs}
+    passed = {name: _passed([end]) for name, end in (("sft", ends.sft), ("rl", ends.rl)) if end is not None}
+    passed["rejected"] = set[str]().union(
+        *(_passed([rejected]) - {rejecting.get(id(rejected), "")} for rejected in ends.rejected)
+    )
+    return {
+        name: tuple(dict.fromkeys(c for stage in recipe.stages if stage.name in stages for c in stage.adds))
+        for name, stages in passed.items()
+    }
+
+
+def _passed(collections: Iterable[Any]) -> set[str]:
+    """The names of the stages that the elements of these collections have come through; what a transform takes as a
+    side input does not come through it.
+    """
+    names, done, waiting = set[str](), set[int](), list(collections)
+    while waiting:
+        node = waiting.pop().producer
+        if node is None or id(node) in done:
+            continue
+        done.add(id(node))
+        waiting += node.inputs
+        while node is not None:
+            if isinstance(node.transform, DraftStage):
+                names.add(node.transform.stage.name)
+            node = node.parent
+    return names
 
 
 def check_plan(plan: Plan, arguments: RunArguments) -> None:

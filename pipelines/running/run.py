@@ -32,7 +32,7 @@ from pipelines.running.kept_rows import check_kept
 from pipelines.running.last_replies import await_last_replies
 from pipelines.running.loading import PipelineError, recipe_file
 from pipelines.running.outputs import write_ends
-from pipelines.running.plan import Plan, RunArguments, check_cache, check_plan, make_plan, wire
+from pipelines.running.plan import Plan, RunArguments, Wired, check_cache, check_plan, make_plan, wire
 from pipelines.running.progress import show_progress
 from pipelines.running.run_folder import SPOOL
 from pipelines.running.runner import OptionError, choose_runner, pipeline_options
@@ -56,9 +56,10 @@ from schemas.text import say
 from stages.draw_questions import Draw
 from stages.plumbing.metrics import clear_board
 from stages.plumbing.recipe import Recipe, RunContext, unchecked
-from stages.plumbing.rows import RowContext, has_extra_scores
+from stages.plumbing.rows import RowContext
 from stages.plumbing.spill import spooling
 from stages.sources.base import RUN_MARKER
+from stages.sources.rows import kept_columns
 
 
 def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
@@ -186,19 +187,25 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
 
 def wire_job(plan: Plan, options: PipelineOptions, context: RunContext, folder: str, file: Path) -> beam.Pipeline:
     """The whole job: the DAG of the recipe in ``file``, and what writes its ends into ``folder``."""
-    written, models = plan.settings.write, context.models
-    shared = RowContext(
-        plan.recipe.name,
+    pipeline = beam.Pipeline(runner=choose_runner(options, file), options=options)
+    wired = wire(plan.recipe, pipeline, context, plan.settings)
+    write_ends(wired, row_context(plan, wired), folder, context.roots, plan.settings.write)
+    return pipeline
+
+
+def row_context(plan: Plan, wired: Wired) -> RowContext:
+    """What all rows of the run share."""
+    recipe, written, kept = plan.recipe, plan.settings.write, kept_columns(plan.settings.input.keep)
+    return RowContext(
+        recipe.name,
         code_revision(),
-        models.self_judging,
-        has_extra_scores(plan.recipe.scores),
-        models.self_checking,
+        plan.models.self_judging,
+        plan.models.self_checking,
         written.other_traces,
         written.rejected_images,
+        {name: (*added, *kept) for name, added in wired.added.items()},
+        frozenset(column.name for column in recipe.adds),
     )
-    pipeline = beam.Pipeline(runner=choose_runner(options, file), options=options)
-    write_ends(wire(plan.recipe, pipeline, context, plan.settings), shared, folder, context.roots, written)
-    return pipeline
 
 
 def _shown(plan: Plan, draw: Draw, wave: int) -> tuple[str, str, float | None]:

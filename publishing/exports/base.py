@@ -1,9 +1,11 @@
 """What an export format is, what its rows are made of, and for whom they are made."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+import pyarrow as pa
 
 from publishing.exports.errors import ExportError, LeftOut
 from publishing.exports.images import UprightImage
@@ -12,7 +14,7 @@ from schemas.responses.speech import Speech
 
 MARK = "<image>"
 """Where an image stands in the user's turn of a shard."""
-NOT_EXPORTED = ("overlays", "attempts", "crop_attempts", "lineage")
+NOT_EXPORTED = ("overlays", "attempts", "verdicts", "lineage")
 """Columns that no trainer reads; they are not read from the shards either, unless a format wants them."""
 
 Turn = Mapping[str, str]
@@ -28,12 +30,14 @@ class Target:
         run: the path of the run folder that a reward will read the rows from.
         family: the name of the family of the model to be trained.
         speech: how that model writes coordinates.
+        added: the columns that the run's RL rows have beside the core ones, for training, with their types.
     """
 
     output: Path
     run: str
     family: str
     speech: Speech
+    added: Mapping[str, pa.DataType] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,8 @@ class ExportFormat:
         beside: the texts of further files by name, given the rows written of each side.
         check: raises ExportError for a run folder that has not what the format needs.
         marks_are_text: its reader takes ``<image>`` for text, so a row may spell it out.
-        unread: columns of the shards that it has no use for.
+        unread: core columns of the shards that it has no use for.
+        is_for_training: of the added columns it takes those alone that are for training.
     """
 
     name: str
@@ -122,6 +127,7 @@ class ExportFormat:
     check: Callable[[Path], None] = anything
     marks_are_text: bool = False
     unread: tuple[str, ...] = NOT_EXPORTED
+    is_for_training: bool = True
 
     def __post_init__(self) -> None:
         """Raise ExportError for a side that there is none of."""

@@ -22,7 +22,8 @@ from publishing.exports.errors import REASONS, ExportError
 from publishing.exports.registry import export_format
 from publishing.exports.rows import any_tags, count_rows
 from publishing.exports.sides import SideCounts, write_side
-from publishing.figures import read_summary
+from publishing.figures import columns_of, read_summary
+from schemas.arrow import added_columns
 from schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule
 from schemas.responses.speech import Speech
 from schemas.run_summary import RunSummary
@@ -102,7 +103,8 @@ def _target(request: Request, form: ExportFormat, rows: Mapping[str, int]) -> Ta
             f"--max-pixels must be at least --min-pixels, which is {QWEN25_IMAGE.min_area_px} where it is left out"
         ) from error
     run = request.run_at or str(request.run.absolute())
-    return Target(output, run, family.name, Speech(family.frame, family.decimals, rule))
+    added = {c.name: c.type for c in added_columns(columns_of(request.run, "rl")) if c.for_training}
+    return Target(output, run, family.name, Speech(family.frame, family.decimals, rule), added)
 
 
 def _family(request: Request, rows: Mapping[str, int]) -> Family:

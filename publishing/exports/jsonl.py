@@ -23,4 +23,5 @@ JSONL = ExportFormat(
     open={side: partial(open_side, side) for side in ("sft", "rl")},
     marks_are_text=True,
     unread=("overlays",),
+    is_for_training=False,
 )

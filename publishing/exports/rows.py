@@ -14,6 +14,7 @@ from publishing.exports.images import upright_image
 from publishing.exports.streams import by_stream
 from publishing.exports.turns import check_marks, has_tags, spoken, turns_of
 from publishing.figures import one_line
+from schemas.arrow import added_columns
 from schemas.run_summary import RunSummary
 
 TURNS = {"sft": "messages", "rl": "prompt"}
@@ -40,12 +41,15 @@ def count_rows(run: Path, side: str, summary: RunSummary) -> int:
     return rows
 
 
-def read_rows(run: Path, side: str, without: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yields the rows of a side, but for the columns ``without``. Raises ExportError for a damaged shard."""
+def read_rows(run: Path, side: str, form: ExportFormat) -> Iterator[dict[str, Any]]:
+    """Yields the rows of a side with the columns that the format reads. Raises ExportError for a damaged shard."""
     for file in shards_of(run, side):
         schema = _footer(file).schema.to_arrow_schema()
         _check_columns(file, schema, side)
-        names = [name for name in schema.names if name not in without]
+        unread = {*form.unread}
+        if form.is_for_training:
+            unread |= {column.name for column in added_columns(schema) if not column.for_training}
+        names = [name for name in schema.names if name not in unread]
         yield from _rows(file, names, BATCH_ROWS)
 
 

@@ -30,7 +30,7 @@ def write_side(run: Path, side: str, form: ExportFormat, target: Target, folder:
     """Writes the rows of a side in a folder, with :data:`LEFT_OUT` where some are left out; returns the counts."""
     with contextlib.closing(form.open[side](folder, target)) as writer:
         rows = Side(side, folder, writer)
-        for fields in read_rows(run, side, form.unread):
+        for fields in read_rows(run, side, form):
             id, number = fields.get("id"), rows.counts.read
             rows.counts.read += 1
             try:

@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 
 from publishing.exports.base import ExportRow
 from publishing.exports.errors import ExportError, LeftOut
+from rewards.streams import STREAM_PROMPTS, STREAMS
 
-COLUMNS = ("streams", "stream_prompts")
+COLUMNS = (STREAMS.name, STREAM_PROMPTS.name)
 """The columns of the shards that say in which streams a question is asked, and in which words."""
 
 

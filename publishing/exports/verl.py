@@ -1,8 +1,9 @@
 """verl: Parquet for ``RLHFDataset`` and ``MultiTurnSFTDataset``, with ``<image>`` where each image stands.
 
 ``reward_model.ground_truth`` is the row's reference, which is all that our reward takes; ``extra_info`` holds it too,
-with what a verifier of one's own needs: the question, its gold answer, boxes, choices, rubrics, the stream and the
-sizes of the images. verl adds keys to ``extra_info`` itself, so its names are ours alone where they stand here.
+with what a verifier of one's own needs: the question, its gold answer, boxes, choices, the stream, the sizes of the
+images, and the columns that the recipe's stages add, such as rubrics. verl adds keys to ``extra_info`` itself, so its
+names are ours alone where they stand here.
 """
 
 from pathlib import Path
@@ -12,9 +13,10 @@ import pyarrow as pa
 from publishing.exports.base import ExportFormat, ExportRow, Target
 from publishing.exports.client import reward_client
 from publishing.exports.records import IMAGES, TURNS_WITH_MARKS
+from publishing.exports.streams import COLUMNS as STREAMS
 from publishing.exports.writers import ParquetWriter, Record, embedded
 from publishing.rewards.reference import COLUMN
-from schemas.arrow import BOX, RUBRIC, hub_schema
+from schemas.arrow import BOX, hub_schema
 
 SIZE = pa.struct([("width", pa.int32()), ("height", pa.int32())])
 TOLD = {
@@ -28,35 +30,39 @@ TOLD = {
     "entities": pa.list_(pa.string()),
     "pointable": pa.list_(pa.string()),
     "pass_rate": pa.float64(),
-    "complexity": pa.string(),
-    "rubrics": pa.list_(RUBRIC),
-    "stratum": pa.string(),
-    "domain": pa.string(),
 }
-"""Columns of the shard that ``extra_info`` repeats."""
-EXTRA_INFO = pa.struct(
-    [
-        ("index", pa.string()),
-        ("split", pa.string()),
-        ("stream", pa.string()),
-        (COLUMN, pa.string()),
-        ("family", pa.string()),
-        ("run", pa.string()),
-        ("image_sizes_px", pa.list_(SIZE)),
-        *TOLD.items(),
-    ]
-)
-RL = hub_schema(
-    [
-        ("data_source", pa.string()),
-        ("prompt", TURNS_WITH_MARKS),
-        IMAGES,
-        ("ability", pa.string()),
-        ("reward_model", pa.struct([("style", pa.string()), ("ground_truth", pa.string())])),
-        ("extra_info", EXTRA_INFO),
-    ]
-)
+"""Core columns of the shard that ``extra_info`` repeats."""
+OWN = {
+    "index": pa.string(),
+    "split": pa.string(),
+    "stream": pa.string(),
+    COLUMN: pa.string(),
+    "family": pa.string(),
+    "run": pa.string(),
+    "image_sizes_px": pa.list_(SIZE),
+}
+"""What ``extra_info`` holds besides: no column of a row takes the place of these."""
 SFT = hub_schema([("id", pa.string()), ("messages", TURNS_WITH_MARKS), IMAGES])
+
+
+def told_of(target: Target) -> dict[str, pa.DataType]:
+    """The columns of the shard that ``extra_info`` repeats; of the streams it has the one that the row asks for."""
+    added = {name: kind for name, kind in target.added.items() if name not in (*OWN, *STREAMS)}
+    return TOLD | added
+
+
+def rl_schema_of(target: Target) -> pa.Schema:
+    """The schema of the RL rows."""
+    return hub_schema(
+        [
+            ("data_source", pa.string()),
+            ("prompt", TURNS_WITH_MARKS),
+            IMAGES,
+            ("ability", pa.string()),
+            ("reward_model", pa.struct([("style", pa.string()), ("ground_truth", pa.string())])),
+            ("extra_info", pa.struct([*OWN.items(), *told_of(target).items()])),
+        ]
+    )
 
 
 def open_sft(folder: Path, target: Target) -> ParquetWriter:
@@ -66,11 +72,12 @@ def open_sft(folder: Path, target: Target) -> ParquetWriter:
 
 def open_rl(folder: Path, target: Target) -> ParquetWriter:
     """Rows for verl's RL trainers."""
+    repeated = told_of(target)
 
     def record(row: ExportRow) -> Record:
         reference = row.reference(target)
         sizes = [{"width": image.width, "height": image.height} for image in row.images]
-        told = {name: row.fields.get(name) for name in TOLD}
+        told = {name: row.fields.get(name) for name in repeated}
         known = {"index": row.id, "split": "train", "stream": row.stream or None, COLUMN: reference}
         known |= {"family": target.family, "run": target.run}
         return {
@@ -82,7 +89,7 @@ def open_rl(folder: Path, target: Target) -> ParquetWriter:
             "extra_info": known | {"image_sizes_px": sizes} | told,
         }
 
-    return ParquetWriter(folder / "rl.parquet", RL, record)
+    return ParquetWriter(folder / "rl.parquet", rl_schema_of(target), record)
 
 
 def _sft_record(row: ExportRow) -> Record:

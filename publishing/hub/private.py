@@ -19,6 +19,7 @@ COSTS = ("cost_usd", "worth_usd")
 PROBLEMS = "problems"
 """What went wrong on the way, in the words of servers."""
 PLAN = "batch_plan.json"
+NAMES = "media_names"
 
 
 def public_summary(summary: RunSummary) -> dict[str, Any]:
@@ -69,8 +70,8 @@ def change_of(name: str, summary: RunSummary) -> Change | None:
 
 
 def without_private_facts(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Rejected rows without the places where their media lay on the maker's machine, whose hashes stay, and without
-    their cost and detail: a detail quotes servers and names files.
+    """Rejected rows without the places where their media lay on the maker's machine, of whose names the last part and
+    whose hashes stay, and without their cost and detail: a detail quotes servers and names files.
     """
     media = [
         None if found is None else [{**medium, "uri": _last_part(medium["uri"] or "")} for medium in found]
@@ -78,6 +79,11 @@ def without_private_facts(batch: pa.RecordBatch) -> pa.RecordBatch:
     ]
     for column in ("cost_usd", "detail"):
         batch = _with(batch, column, [None] * batch.num_rows)
+    if NAMES in batch.schema.names:  # rows of earlier code have none
+        names = [
+            None if row is None else [name and _last_part(name) for name in row] for row in batch[NAMES].to_pylist()
+        ]
+        batch = _with(batch, NAMES, names)
     return _with(batch, "media", media)
 
 

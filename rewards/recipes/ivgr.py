@@ -13,13 +13,14 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, PositiveInt
 
 from rewards.aggregate import StreamSettings, grounded_stream, textual_stream
-from rewards.case import GROUNDED, TEXTUAL, Case
+from rewards.case import Case
 from rewards.form import BOXED_FORM, TEXTUAL_FORM, Form
 from rewards.recipes.base import Earned, Judged, Memory, Recipe, Reference, verdict_of, verdicts_of
 from rewards.registry import scorers_named
 from rewards.scorer import Scorer
 from rewards.scorers import boxes, boxes_named, consistency, format, outcome
 from rewards.scorers.consistency import MIN_BOX_SCORE, consistency_scorer, is_reference
+from rewards.streams import GROUNDED, TEXTUAL
 from schemas.config import OneOf, settings
 from schemas.records import Question, Verdict
 from schemas.responses.response import parse_response

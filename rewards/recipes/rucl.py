@@ -16,6 +16,7 @@ from rewards.curriculum import (
 )
 from rewards.recipes.base import Earned, Judged, Memory, Recipe, verdicts_of
 from rewards.registry import scorers_named
+from rewards.rubrics import RUBRICS
 from rewards.scorer import Scorer
 from rewards.scorers import outcome, rubric_scores
 from rewards.scorers.rubric_scores import scores_of_verdict
@@ -64,5 +65,5 @@ class Rucl(Recipe):
 def _tiers(context: Context, earned: Earned) -> TierScores | None:
     """The means of Eq. 5, or None where there are rubrics and the response was not judged by them."""
     (verdict,) = (verdict for verdict in earned.verdicts if verdict.name == rubric_scores.NAME)
-    rubrics, scores = context.rubrics or (), scores_of_verdict(verdict)
+    rubrics, scores = context.added(RUBRICS) or (), scores_of_verdict(verdict)
     return None if rubrics and not scores else tier_scores(rubrics, scores)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal
 
 from rewards.aggregate import AdditiveSettings, CascadeSettings, additive, cascading
-from rewards.case import SIMPLE, Case
+from rewards.case import Case
+from rewards.complexity import COMPLEXITY, SIMPLE
 from rewards.form import JUDGED_FORM
 from rewards.recipes.base import Earned, Memory, Recipe, verdict_of, verdicts_of
 from rewards.registry import scorers_named
@@ -79,4 +80,6 @@ def _factors(verdicts: tuple[Verdict, ...]) -> list[Verdict]:
 
 def _thinks_after_all(case: Case, decision: Verdict) -> bool:
     """Whether a response thinks that has decided, rightly, not to."""
-    return decision.value == 1 and case.context.complexity == SIMPLE and bool((case.response.think or "").strip())
+    return (
+        decision.value == 1 and case.context.added(COMPLEXITY) == SIMPLE and bool((case.response.think or "").strip())
+    )

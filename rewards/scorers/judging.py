@@ -8,7 +8,8 @@ section decides, in whichever language it is written.
 from inference.asking import Asks
 from inference.caller import Answered, Caller
 from inference.grounding import BadReply, json_object
-from rewards.case import COMPLEX, SIMPLE, Case
+from rewards.case import Case
+from rewards.complexity import COMPLEX, COMPLEXITY, SIMPLE
 from rewards.judge import ROLE, JudgeTask, Reading, judge, reason_of
 from rewards.scorer import Scorer
 from schemas.records import Verdict
@@ -48,13 +49,13 @@ async def score_judging(response: Response, complexity: str | None, caller: Call
 
 
 async def _score(case: Case) -> Verdict:
-    return await score_judging(case.response, case.context.complexity, case.caller)
+    return await score_judging(case.response, case.context.added(COMPLEXITY), case.caller)
 
 
 SCORER = Scorer(
     NAME,
     "the question is labelled as simple or complex",
     _score,
-    needs=((lambda case: case.context.complexity is not None, "the question has no complexity label"),),
+    needs=((lambda case: case.context.added(COMPLEXITY) is not None, "the question has no complexity label"),),
     asks=(Asks(ROLE, (PROMPT,), all_media=False),),
 )

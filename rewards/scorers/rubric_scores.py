@@ -15,7 +15,7 @@ from inference.request import Sampling
 from rewards.case import Case
 from rewards.judge import ROLE, JudgeTask, ask_judge
 from rewards.judge_guard import question_text
-from rewards.rubrics import RubricScore, scores_of_reply
+from rewards.rubrics import RUBRICS, RubricScore, scores_of_reply
 from rewards.scorer import Scorer
 from schemas.messages import shown
 from schemas.records import Question, Rubric, Verdict
@@ -108,13 +108,13 @@ def _rationale(row: dict[str, object], score: RubricScore) -> str:
 
 
 async def _score(case: Case) -> Verdict:
-    return await score_rubrics(case.question, case.text, case.context.rubrics or (), case.caller)
+    return await score_rubrics(case.question, case.text, case.context.added(RUBRICS) or (), case.caller)
 
 
 SCORER = Scorer(
     NAME,
     "there are rubrics to judge it by",
     _score,
-    needs=((lambda case: bool(case.context.rubrics), "the question has no rubrics"),),
+    needs=((lambda case: bool(case.context.added(RUBRICS)), "the question has no rubrics"),),
     asks=(Asks(ROLE, (PROMPT,)),),
 )

@@ -8,7 +8,8 @@ what is there, and :mod:`rewards.scorers.judging` at what the judge section deci
 
 import re
 
-from rewards.case import SIMPLE, Case
+from rewards.case import Case
+from rewards.complexity import COMPLEXITY, SIMPLE
 from rewards.scorer import Scorer
 from schemas.quoting import visible
 from schemas.records import Verdict
@@ -30,7 +31,7 @@ async def _score(case: Case) -> Verdict:
     thought = (case.response.think or "").strip()
     if case.response.judge is None or not case.response.judge.strip():
         return Verdict(NAME, 0.0, "there is no judge section, or it is empty")
-    if case.context.complexity == SIMPLE:
+    if case.context.added(COMPLEXITY) == SIMPLE:
         return Verdict(
             NAME, float(not thought), "a thought for a simple question" if thought else "no thought, as asked"
         )
@@ -42,7 +43,7 @@ SCORER = Scorer(
     NAME,
     "the question is labelled as simple or complex",
     _score,
-    needs=((lambda case: case.context.complexity is not None, "the question has no complexity label"),),
+    needs=((lambda case: case.context.added(COMPLEXITY) is not None, "the question has no complexity label"),),
     floor=1.0,
     is_gate=True,
 )

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Sequence
 
 from inference.asking import Asks
 from inference.caller import Answered, Caller
-from rewards.case import SIMPLE, Case
+from rewards.case import Case
+from rewards.complexity import COMPLEXITY, SIMPLE
 from rewards.judge import ROLE, JudgeTask, Reading, judge, true_or_false
 from rewards.judge_guard import question_text
 from rewards.scorer import Scorer
@@ -97,7 +98,7 @@ def _reader(field: str) -> Callable[[Answered], Reading]:
 
 async def _score(case: Case) -> Verdict:
     correct = None if case.outcome is None or case.outcome.value is None else case.outcome.value == 1
-    return await score_thinking(case.question, case.response, case.caller, case.context.complexity, correct)
+    return await score_thinking(case.question, case.response, case.caller, case.context.added(COMPLEXITY), correct)
 
 
 SCORER = Scorer(

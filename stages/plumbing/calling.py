@@ -36,7 +36,9 @@ from stages.plumbing.stage import (
     Route,
     Stage,
     apply,
+    check_added,
     passing,
+    setting_columns,
 )
 from stages.plumbing.told import SideCalls
 
@@ -122,7 +124,10 @@ def _check_declared(stage: Stage, call: Call) -> None:
 async def _run(work: Work, element: Any, session: Session, stage: Stage) -> tuple[str, Any, Session]:
     count_for(progress(stage.name))
     try:
-        return element.id, _passed(stage, await work(element, session), session), session
+        with setting_columns(stage):
+            result = await work(element, session)
+        check_added(stage, element, result)
+        return element.id, _passed(stage, result, session), session
     except Reject as error:
         why = error
     except CallError as error:

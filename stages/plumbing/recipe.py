@@ -14,6 +14,8 @@ from apache_beam.pvalue import PCollection
 from inference.asking import PROMPT as REPAIR_PROMPT
 from inference.asking import Asks
 from inference.settings import ModelsSettings
+from schemas.arrow import CORE
+from schemas.columns import Column
 from schemas.question_text import POINTS
 from stages.draw_questions import Draw
 from stages.ingest_records import MediaRoots
@@ -81,6 +83,23 @@ class Recipe:
         names = [stage.name for stage in self.stages]
         if len(set(names)) < len(names):
             raise ValueError(f"the recipe {self.name} lists a stage twice: {', '.join(names)}")
+        self._check_columns()
+
+    def _check_columns(self) -> None:
+        """Raises ValueError for a column that rows have already, and for one that two stages declare differently.
+
+        Names that differ in capitals alone count as one: SQL takes them for one.
+        """
+        taken: dict[str, Column[Any]] = {name.casefold(): column for name, column in CORE.items()}
+        for stage in self.stages:
+            for column in stage.adds:
+                other = taken.setdefault(column.name.casefold(), column)
+                if other != column:
+                    owner = "the rows have" if other is CORE.get(other.name) else "another stage declares"
+                    raise ValueError(
+                        f"the recipe {self.name}: the stage {stage.name} adds the column {column.name}, and {owner} "
+                        "another of that name: rename it"
+                    )
 
     @property
     def asks(self) -> tuple[Asks, ...]:
@@ -120,6 +139,11 @@ class Recipe:
     def scores(self) -> tuple[str, ...]:
         """The names of the verdicts that its stages add to traces."""
         return tuple(dict.fromkeys(name for stage in self.stages for name in stage.scores))
+
+    @property
+    def adds(self) -> tuple[Column[Any], ...]:
+        """The columns that its stages add, in the order of the stages, each once."""
+        return tuple(dict.fromkeys(column for stage in self.stages for column in stage.adds))
 
     def stage(self, name: str) -> Stage | None:
         """The stage of that name."""

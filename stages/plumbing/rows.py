@@ -1,41 +1,49 @@
 """From drafts to the rows of the shards. Image columns hold URIs here; the shard writer replaces them by bytes."""
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from schemas.arrow import REJECTED_SCHEMA
-from schemas.question_text import BOXES, TEXTUAL, user_text
-from schemas.records import Attempt, Draft, Question, Rejected, Trace, rate_of
+from schemas.columns import Column, Value
+from schemas.question_text import user_text
+from schemas.records import Attempt, Draft, Origin, Question, Rejected, Trace, Verdict
 
 Row = dict[str, object]
 SCORES = ("outcome", "spatial", "temporal", "reasoning")
 """The scorers whose values have a field of their own in ``scores``."""
-STREAM_FORMS = {"grounded": BOXES, "textual": TEXTUAL}
-"""In which form each stream is asked for (iVGR §3.2)."""
-UNSTORED = ("format", "counting", "think_section")
-"""Scorers that decide what is kept and whose values stand in no row."""
-
-
-def has_extra_scores(names: Iterable[str]) -> bool:
-    """Whether rows of traces with verdicts of these names have the column ``extra_scores``."""
-    return any(name not in (*SCORES, *UNSTORED) for name in names)
 
 
 @dataclass(frozen=True)
 class RowContext:
     """What all rows of a run share.
 
-    ``extra_scores`` and ``other_traces``: whether they have that column (:func:`has_extra_scores`);
-    ``rejected_images``: whether rejections hold the bytes of their images.
+    ``added`` are the columns beside the core ones by set (``sft``, ``rl``, ``rejected``), ``declared`` the names of all
+    that the recipe's stages declare, ``other_traces`` whether SFT rows have that column, ``rejected_images`` whether
+    rejections hold the bytes of their images.
     """
 
     recipe: str
     revision: str
     self_judged: bool
-    extra_scores: bool = False
     self_checked: bool = False
     other_traces: bool = False
     rejected_images: bool = False
+    added: Mapping[str, Sequence[Column[Any]]] = field(default_factory=dict)
+    declared: frozenset[str] = frozenset()
+
+    def added_to(self, name: str, origin: Origin, values: Sequence[Value] = ()) -> Row:
+        """What a row of that set has in its added columns, null where the record has none.
+
+        Raises ValueError for a value in a column that no stage of the recipe declares.
+        """
+        if unknown := next((each.column for each in values if each.column not in self.declared), ""):
+            raise ValueError(
+                f"a stage sets the column {unknown}, and none that the recipe {self.recipe} lists declares it: "
+                "add it to adds in the description of the stage"
+            )
+        found = {each.column: each.plain for each in (*values, *origin.kept)}
+        return {column.name: found.get(column.name) for column in self.added.get(name, ())}
 
 
 def sft_row(draft: Draft, context: RowContext) -> Row:
@@ -43,12 +51,11 @@ def sft_row(draft: Draft, context: RowContext) -> Row:
     if draft.best is None:
         raise ValueError(f"{draft.id}: an SFT row needs a verified trace")
     trace = draft.traces[draft.best]
-    row = _common(draft, context)
+    row = _common(draft, context, "sft")
     row["points"] = [asdict(point) for point in trace.points]
     row["boxes"] = [asdict(box) for box in trace.boxes]
     row["scores"] = _scores(trace)
-    if context.extra_scores:
-        row["extra_scores"] = _extra_scores(trace)
+    row["verdicts"] = [{**_verdict(verdict), "evidence": list(verdict.evidence)} for verdict in trace.verdicts]
     if context.other_traces:
         row["other_traces"] = [_trace(other) for other in draft.traces if other.index != trace.index]
     row["messages"] = [
@@ -59,17 +66,10 @@ def sft_row(draft: Draft, context: RowContext) -> Row:
 
 
 def rl_row(draft: Draft, context: RowContext) -> Row:
-    """The row of a draft of the RL side, with verl's and EasyR1's columns.
-
-    A draft with streams has the prompt of each; the one prompt that other trainers read is that of the last, which is
-    how the model is asked after training.
-    """
+    """The row of a draft of the RL side, with verl's and EasyR1's columns."""
     question = draft.question
-    prompts = {stream: user_text(question, STREAM_FORMS[stream]) for stream in draft.streams}
-    text = [user_text(question, draft.form), *prompts.values()][-1]
-    row = _common(draft, context)
-    row["stream_prompts"] = [{"stream": name, "content": prompt} for name, prompt in prompts.items()] or None
-    row["rubrics"] = None if draft.rubrics is None else [asdict(rubric) for rubric in draft.rubrics]
+    text = user_text(question, draft.form)
+    row = _common(draft, context, "rl")
     row["prompt"] = [{"role": "user", "content": text}]
     row["data_source"] = question.source
     row["ability"] = question.answer_type
@@ -84,7 +84,7 @@ def rejected_row(rejected: Rejected, context: RowContext) -> Row:
     row = Row(dict.fromkeys(REJECTED_SCHEMA.names))
     row |= {name: value for name, value in vars(rejected).items() if name in row}
     if rejected.draft is None:
-        return row
+        return row | _of_origin(rejected.origin) | context.added_to("rejected", rejected.origin)
     draft, question = rejected.draft, rejected.draft.question
     media = [vars(medium) for medium in question.media]
     row |= {
@@ -93,13 +93,22 @@ def rejected_row(rejected: Rejected, context: RowContext) -> Row:
         "media": [{name: medium[name] for name in ("uri", "sha256", "width", "height")} for medium in media],
         "points": [asdict(point) for point in draft.points] or None,
         "traces": [_trace(trace) for trace in draft.traces] or None,
+        **context.added_to("rejected", question.origin, draft.values),
     }
     return row
 
 
+def _of_origin(origin: Origin) -> Row:
+    return {"media_names": [name or None for name in origin.media_names] or None}
+
+
 def _trace(trace: Trace) -> Row:
-    verdicts = [{"name": v.name, "value": v.value, "failed": v.failed, "reason": v.reason} for v in trace.verdicts]
+    verdicts = [_verdict(verdict) for verdict in trace.verdicts]
     return {"text": trace.text, "answer": trace.answer, "score": trace.score, "verdicts": verdicts}
+
+
+def _verdict(verdict: Verdict) -> Row:
+    return {"name": verdict.name, "value": verdict.value, "failed": verdict.failed, "reason": verdict.reason}
 
 
 def _image_uris(question: Question) -> list[str]:
@@ -120,15 +129,17 @@ def _asked(draft: Draft) -> Row:
         "entities": draft.entities,
         "pass_rate": draft.pass_rate,
         "k": draft.scored_attempts if draft.attempts else None,
-        "attempts": _attempts(draft.attempts),
+        "attempts": attempt_rows(draft.attempts) or None,
+        **_of_origin(question.origin),
     }
 
 
-def _attempts(attempts: tuple[Attempt, ...]) -> list[Row] | None:
-    return [{"text": each.text, "answer": each.answer, "correct": each.correct} for each in attempts] or None
+def attempt_rows(attempts: Sequence[Attempt]) -> list[Row]:
+    """The attempts as rows hold them."""
+    return [{"text": each.text, "answer": each.answer, "correct": each.correct} for each in attempts]
 
 
-def _common(draft: Draft, context: RowContext) -> Row:
+def _common(draft: Draft, context: RowContext, name: str) -> Row:
     question = draft.question
     return {
         **_asked(draft),
@@ -138,14 +149,9 @@ def _common(draft: Draft, context: RowContext) -> Row:
         "frames": _frames(question),
         "overlays": [overlay.uri for overlay in draft.overlays],
         "pointable": None if draft.entities is None else draft.pointable,
-        "crop_attempts": _attempts(draft.crop_attempts),
-        "crop_pass_rate": rate_of(draft.crop_attempts),
-        "complexity": draft.complexity,
-        "complexity_reason": draft.complexity_reason,
-        "domain": draft.domain,
-        "streams": draft.streams or None,
         **_boxes_to_learn(draft),
         "lineage": _lineage(draft, context),
+        **context.added_to(name, question.origin, draft.values),
     }
 
 
@@ -170,12 +176,6 @@ def _frames(question: Question) -> list[Row] | None:
 def _scores(trace: Trace) -> Row:
     values: Row = {verdict.name: verdict.value for verdict in trace.verdicts}
     return {name: values.get(name) for name in SCORES} | {"final": trace.score}
-
-
-def _extra_scores(trace: Trace) -> list[Row]:
-    """What further scorers gave the trace, in their order; null is unscored."""
-    further = (verdict for verdict in trace.verdicts if verdict.name not in (*SCORES, *UNSTORED))
-    return [{"name": verdict.name, "value": verdict.value} for verdict in further]
 
 
 def _lineage(draft: Draft, context: RowContext) -> Row:

@@ -6,6 +6,7 @@ a :class:`Stage` that describes it; and a small class on :class:`DraftStage` (or
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from apache_beam.pvalue import PCollection, TaggedOutput
 
 from inference.asking import Asks
 from inference.settings import ModelsSettings
+from schemas.columns import Column, ColumnError
 from schemas.records import Call, Draft, Rejected
 from stages.plumbing import packing  # noqa: F401 (records cross the shuffles of every pipeline packed)
 from stages.plumbing.metrics import count_in, count_kept, count_rejected
@@ -63,6 +65,7 @@ class Stage:
         joins: it takes records of several stages, so that what the one before it keeps is not the number it will see.
         for_target: it does something only in a run that is to end with an exact number of rows.
         scores: the names of the verdicts that it adds to traces.
+        adds: the columns that it adds to the rows: it sets them with ``draft.with_added``.
         failures: those of its reasons that say that it could not do its work. Where they are many, the run has failed.
         unchecked: what it did not look for in the records that it kept, given its settings, the models and their
             number: a sentence for people, or nothing.
@@ -78,8 +81,16 @@ class Stage:
     joins: bool = False
     for_target: bool = False
     scores: tuple[str, ...] = ()
+    adds: tuple[Column[Any], ...] = ()
     failures: tuple[str, ...] = ()
     unchecked: Callable[[Any, ModelsSettings, int], str] | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            for column in self.adds:
+                column.check()
+        except ColumnError as error:
+            raise ColumnError(f"the stage {self.name}: {error}") from error
 
     @property
     def is_sample(self) -> bool:
@@ -130,9 +141,37 @@ class RunWork(beam.DoFn):
         """Emit the draft by the output that it leaves by."""
         count_in(self._stage.name)
         try:
-            yield kept_output(self._stage, self._work(draft))
+            with setting_columns(self._stage):
+                result = self._work(draft)
+            check_added(self._stage, draft, result)
+            yield kept_output(self._stage, result)
         except Reject as why:
             yield rejected_output(self._stage.rejected(draft, why, draft.calls))
+
+
+@contextmanager
+def setting_columns(stage: Stage) -> Iterator[None]:
+    """Name the stage in the error of a value that its column does not take."""
+    try:
+        yield
+    except ColumnError as error:
+        raise ColumnError(f"the stage {stage.name}: {error}") from error
+
+
+def check_added(stage: Stage, before: object, after: object) -> None:
+    """Raises ColumnError where a draft came out of the stage with a column set that it does not declare: no shard would
+    have a place for it.
+    """
+    result = after.draft if isinstance(after, Route) else after
+    if not isinstance(before, Draft) or not isinstance(result, Draft) or result.values == before.values:
+        return
+    known = {*before.values}
+    for value in result.values:
+        if value not in known and all(value.column != column.name for column in stage.adds):
+            raise ColumnError(
+                f"the stage {stage.name} sets the column {value.column} and does not declare it: add it to adds in its "
+                "description"
+            )
 
 
 def passing(stage: Stage, draft: Draft) -> Draft:

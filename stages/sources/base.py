@@ -93,8 +93,24 @@ class RowSettings(ShapeSettings):
         default_factory=dict
     )
     constants: Annotated[Mapping[FieldName, str], "values of fields that the input lacks"] = field(default_factory=dict)
+    keep: Annotated[
+        tuple[str, ...], "columns, or keys, of the input that travel into every row, rejected ones too, as text"
+    ] = ()
     split: Annotated[str, "the split of a data set"] = "train"
     name: Annotated[str, "the configuration of a data set"] = ""
+
+    def __post_init__(self) -> None:
+        if self.number_ids and self.file_ids:
+            raise ValueError("number_ids and file_ids both make the ids: choose one")
+        for name in self.keep:
+            if not name.strip() or "." in name:
+                raise ValueError(
+                    f"keep: {name!r} cannot name a column of Parquet: rename it in the input, without dots"
+                )
+        if twice := next(
+            (name for name in self.keep if [*map(str.casefold, self.keep)].count(name.casefold()) > 1), ""
+        ):
+            raise ValueError(f"keep names {twice!r} twice: columns are told apart without regard to capitals")
 
 
 class Format(abc.ABC):

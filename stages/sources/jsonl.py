@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import IO, Any
 
 from schemas.json_lines import BYTE_ORDER_MARK, NotAnObject, parse_object, read_lines, read_objects
-from schemas.records import RawRecord
+from schemas.records import NO_ORIGIN, Origin, RawRecord
 from schemas.storage import Place, StorageError, StoreUnavailable, storage_of
 from stages.sources.base import OPTIONAL_FIELDS, Format, Input, InputError, NothingHere, RowSettings, Source
-from stages.sources.rows import row_fields, row_records, shaped, shaped_rows
+from stages.sources.rows import kept_values, row_fields, row_records, shaped, shaped_rows
 from stages.sources.shapes.base import Rows
 from stages.sources.shapes.registry import SHAPES
 from vision.media import MediaStore
@@ -73,7 +73,7 @@ class JsonLines(Format):
             return
         with source.place.open("rb") as stream:
             for number, text in read_lines(stream, source.first_number):
-                yield RawRecord(number, _mapped(text, rows))
+                yield RawRecord(number, _mapped(text, rows), origin=_origin(text, rows))
 
     def count(self, source: Source) -> int:
         """The lines that are not blank, or what its shape makes of them."""
@@ -114,7 +114,7 @@ def _objects(source: Source) -> Iterator[Mapping[str, Any] | str]:
 
 def _are_rows(rows: RowSettings) -> bool:
     """Whether more has to be done to a line than to map its keys."""
-    return rows.shape != Rows.name or bool(rows.media_folder) or rows.number_ids
+    return rows.shape != Rows.name or bool(rows.media_folder) or rows.number_ids or rows.file_ids
 
 
 def lines_fingerprint(stream: IO[bytes]) -> str:
@@ -177,19 +177,35 @@ def _first_line(path: Place) -> bytes:
 
 
 def _keys(path: Place, rows: RowSettings) -> frozenset[str]:
-    """The keys of the first records; those of fields that a record may lack count as seen."""
+    """The keys of the first records; those of fields that a record may lack count as seen. A key that is to be kept is
+    looked for in all of them.
+    """
     with path.open("rb") as stream:
         first = itertools.islice(stream, MAX_LINES_FOR_KEYS)
         keys = frozenset(key for record in read_objects(first) for key in record)
+        for record in read_objects(stream) if not keys.issuperset(rows.keep) else ():
+            keys |= record.keys() & set(rows.keep)
+            if keys.issuperset(rows.keep):
+                break
     lacking = {*OPTIONAL_FIELDS, *rows.constants, *SHAPES[rows.shape].gives}
     return keys and keys | {column for field, column in rows.columns.items() if field in lacking}
 
 
 def _mapped(text: str, rows: RowSettings) -> str:
     """The line with the column map and the constants applied; a line that is not an object is left as it is."""
-    if rows == RowSettings():
+    if replace(rows, keep=()) == RowSettings():
         return text
     try:
         return json.dumps(row_fields(parse_object(text), rows))
     except NotAnObject:
         return text
+
+
+def _origin(text: str, rows: RowSettings) -> Origin:
+    """What the config keeps of a line; the names of its media are in the text."""
+    if not rows.keep:
+        return NO_ORIGIN
+    try:
+        return Origin(kept=kept_values(parse_object(text), rows))
+    except NotAnObject:
+        return NO_ORIGIN

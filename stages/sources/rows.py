@@ -7,11 +7,14 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from schemas.records import RawRecord
+import pyarrow as pa
+
+from schemas.columns import Column, Value, as_json
+from schemas.records import Origin, RawRecord
 from schemas.text import excerpt, storable
 from stages.sources.base import FIELDS, RowSettings, Source
 from stages.sources.options import with_named_choice, with_options
@@ -69,6 +72,22 @@ def row_fields(row: Row, rows: RowSettings) -> dict[str, Any]:
     return with_named_choice(fields, rows.answer_is)
 
 
+def kept_values(row: Row, rows: RowSettings) -> tuple[Value, ...]:
+    """What the row has in the columns that the config keeps, as texts: JSON where a value is none; without nulls."""
+    found = ((name, row.get(name)) for name in rows.keep)
+    return tuple(Value(name, as_json(_kept_text(value))) for name, value in found if value is not None)
+
+
+def kept_columns(names: Sequence[str]) -> tuple[Column[str], ...]:
+    """The columns of the shards for columns of the input that the config keeps."""
+    return tuple(Column(name, pa.string(), f"the input's column {name}, as text") for name in names)
+
+
+def _kept_text(value: object) -> str:
+    is_text = isinstance(value, str | bytes)
+    return storable(_as_text(value) if is_text else json.dumps(value, ensure_ascii=False, default=_as_text))
+
+
 def media_column(rows: RowSettings, columns: Iterable[str]) -> str | None:
     """The column that a row's media are in, among those that there are."""
     known = set(columns)
@@ -118,17 +137,34 @@ class _Embedded:
 
 def _as_record(number: int, row: Row, rows: RowSettings, embedded: _Embedded) -> RawRecord:
     fields, problem = row_fields(row, rows), str(row.get(_PROBLEM, ""))
-    if rows.number_ids or ("id" not in fields and "id" not in rows.columns):
-        fields["id"] = f"row-{number}"
     if "media" not in fields:
         fields["media"] = row.get("images") or row.get("image")
     media = fields["media"] if isinstance(fields["media"], list) else [fields["media"]]
+    names = tuple(_name_of(item) for item in media if item is not None)
+    if rows.file_ids:
+        fields["id"] = PurePosixPath(names[0] if names else "").stem
+    elif rows.number_ids or ("id" not in fields and "id" not in rows.columns):
+        fields["id"] = f"row-{number}"
     try:
         fields["media"] = [embedded.uri(item, rows.media_folder) for item in media]
     except BadRow as error:
         fields["media"], problem = None, str(error)
     text = storable(json.dumps(fields, ensure_ascii=False, default=_as_text))
-    return RawRecord(number, text, materialised=True, problem=storable(problem))
+    origin = Origin(names, kept_values(row, rows))
+    return RawRecord(number, text, materialised=True, problem=storable(problem), origin=origin)
+
+
+def _name_of(medium: object) -> str:
+    """The name under which the input has a medium, "" where it gives none; of an absolute path or an address, which
+    tell of the machine that made the input, the last part.
+    """
+    if isinstance(medium, Mapping):
+        medium = medium.get("path") or medium.get("name") or medium.get("same_as")
+    if not isinstance(medium, str) or medium.startswith("data:"):
+        return ""
+    path = medium.replace("\\", "/")
+    is_of_machine = "://" in path or path.startswith("/") or path[1:2] == ":"
+    return storable(path.rstrip("/").rpartition("/")[2] if is_of_machine else medium)
 
 
 def _as_text(value: object) -> str:

@@ -33,6 +33,7 @@ from schemas.geometry import Point
 from schemas.records import MediaRef, Question
 from schemas.responses.traces import read_trace
 from stages.sources.registry import FORMATS
+from trainer.shards import Shards
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/extend.md").read_text("utf-8")
@@ -45,6 +46,7 @@ COMMANDS = [
 ]
 PROMPTS = re.compile(r"^\| (\w+\.v\d+) \|", re.MULTILINE)
 """The prompts that a data card lists."""
+SHARD = "train-00000-of-00001.parquet"
 RECORDS = 24
 """How many records of the bundled sample the commands read as ``questions/``."""
 
@@ -183,7 +185,7 @@ def test_short_traces_alone(folder: Path) -> None:
     kept, rejected = rows(run, "sft"), rows(run, "rejected")
     assert len(kept) + len(rejected) == RECORDS
     assert "too_long" in {row["reason"] for row in rejected}
-    values = [score["value"] for row in kept for score in row["extra_scores"] if score["name"] == "brevity"]
+    values = [score["value"] for row in kept for score in row["verdicts"] if score["name"] == "brevity"]
     assert len(values) == len(kept)
     assert 0 < min(values) < max(values) == 1
     named = {prompt["id"] for row in kept for prompt in row["lineage"]["prompts"]}
@@ -194,6 +196,35 @@ def test_short_traces_alone(folder: Path) -> None:
     assert PROMPTS.findall((run / "README.md").read_text("utf-8").replace("\\", "")) == sorted(named)
     for present in ("too_long", "every trace has more words than", "brevity", "Reasoning in a few words", "SFT rows"):
         assert present in said.replace("\\", ""), present
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_column_of_ones_own_reaches_everything(folder: Path, ran: dict[str, Ran], tmp_path: Path) -> None:
+    """One declaration and one line that sets it: shards, card, report, inspect, trainer, export, and its own scorer."""
+    column = importlib.import_module("short_parts").WORDS
+    run = folder / "runs/short"
+    kept = {row["id"]: row for row in rows(run, "sft")}
+    assert all(row[column.name] and min(row[column.name]) > 0 for row in kept.values())
+    rejected = rows(run, "rejected")
+    came_through = {row["id"] for row in rejected if row["stage"] == "verify"}
+    assert {row["id"] for row in rejected if row[column.name]} == came_through
+    others = [name for run in ("rates", "blind") for name in pq.read_schema(folder / f"runs/{run}/rl" / SHARD).names]
+    assert column.name not in others
+    card = (run / "README.md").read_text("utf-8")
+    assert f"| `{column.name}` | list of int32 | sft | {column.meaning} |" in card
+    assert column.name in (run / "report.html").read_text("utf-8")
+    inspected = _run("beam inspect runs/short").out
+    assert column.meaning in inspected
+    assert column.name in next(ran[line].out for line in COMMANDS if line.startswith("beam inspect  runs/short "))
+    shards = Shards(run, "sft", tmp_path / "rows")
+    assert {shards[n].id: shards[n].context.added(column) for n in range(len(shards))} == {
+        name: row[column.name] for name, row in kept.items()
+    }
+    lines = [json.loads(line) for line in (folder / "exported/sft.jsonl").read_text("utf-8").splitlines()]
+    assert {line["id"]: line[column.name] for line in lines} == {name: row[column.name] for name, row in kept.items()}
+    for row in kept.values():
+        [brevity] = [each for each in row["verdicts"] if each["name"] == "brevity"]
+        assert brevity["reason"].endswith(f"the shortest trace {min(row[column.name])}")
 
 
 @pytest.mark.usefixtures("ran")

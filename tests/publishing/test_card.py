@@ -10,8 +10,9 @@ import yaml
 from datasets import load_dataset
 
 from publishing.card import write_card
-from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA, sft_schema
+from schemas.arrow import REJECTED_SCHEMA
 from schemas.run_summary import RunSummary
+from tests.added import EARLIER_SFT, WHOLE_RL, WHOLE_SFT
 
 LINEAGE = {"prompts": [{"id": "trace.v1", "sha256": "ab"}], "models": [], "revision": "r", "cache_keys": []}
 CONFIG = """[roles]
@@ -48,8 +49,8 @@ def write_staging(
 ) -> tuple[dict[str, Any], str, dict[str, Any]]:
     """Write a run, make its card: the summary, the card's text and its front matter."""
     for name, rows, schema in (
-        ("sft", sft, SFT_SCHEMA),
-        ("rl", rl, RL_SCHEMA),
+        ("sft", sft, WHOLE_SFT),
+        ("rl", rl, WHOLE_RL),
         ("rejected", [], REJECTED_SCHEMA),
     ):
         (folder / name).mkdir(parents=True)
@@ -234,7 +235,7 @@ def test_further_scores_are_counted_and_explained(tmp_path: Path) -> None:
         for n, value in enumerate((1.0, None))
     ]
     write_staging(tmp_path, rows, [])
-    table_of = pa.Table.from_pylist(rows, schema=sft_schema(extra_scores=True))
+    table_of = pa.Table.from_pylist(rows, schema=EARLIER_SFT)
     pq.write_table(table_of, tmp_path / "sft/train-00000-of-00001.parquet")
     summary, _, _ = write_staging(tmp_path / "plain", rows, [])
     write_card(tmp_path, RunSummary.from_fields(summary))

@@ -12,15 +12,15 @@ import pytest
 
 from publishing.diversity import MAX_CLASSES, PROPERTIES, Balance, balances, template_sql
 from publishing.figures import open_tables
-from schemas.arrow import RL_SCHEMA, SFT_SCHEMA
 from schemas.run_summary import Counts, RunSummary
+from tests.added import EARLIER_RL, EARLIER_SFT
 
 ASKED = {"source": "drawn", "question": "How many dots?", "answer": "3", "answer_type": "numeric"}
 Rows = Sequence[Mapping[str, Any]]
 
 
 def write(folder: Path, sft: Rows = (), rl: Rows = (), without: Sequence[str] = ()) -> Path:
-    for name, rows, schema in (("sft", sft, SFT_SCHEMA), ("rl", rl, RL_SCHEMA)):
+    for name, rows, schema in (("sft", sft, EARLIER_SFT), ("rl", rl, EARLIER_RL)):
         (folder / name).mkdir(parents=True)
         table = pa.Table.from_pylist([{"id": f"{name}{n}", **row} for n, row in enumerate(rows)], schema=schema)
         pq.write_table(table.drop_columns(list(without)), folder / name / "train-00000-of-00001.parquet")
@@ -56,7 +56,8 @@ def test_what_no_row_has_is_not_shown(tmp_path: Path) -> None:
         "images": [{"bytes": b"x", "path": "a.png"}],
     }
     everything = found(write(tmp_path / "full", [ASKED | full | {"messages": trace(3)}], [ASKED | full]))
-    assert set(everything) == {each.name for each in PROPERTIES} | {"rows with the same image"}
+    added = {"domain", "complexity", "streams", "stratum"}
+    assert set(everything) == {each.name for each in PROPERTIES} | added | {"rows with the same image"}
     assert classes(everything["streams"]) == [("grounded and textual", 1, 1)]
 
 

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from publishing import gallery, report
 from publishing.gallery import ImageRoom, spans_of
 from publishing.report import write_report
-from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
+from schemas.arrow import REJECTED_SCHEMA
 from schemas.ordering import order_key
 from schemas.run_summary import RunSummary
+from tests.added import WHOLE_RL, WHOLE_SFT
 from vision.decode import decode_image
 from vision.media import MediaStore
 
@@ -97,8 +98,8 @@ def make_page(
         reasons = counts.setdefault(row["stage"], {})
         reasons[row["reason"]] = reasons.get(row["reason"], 0) + 1
     sets = (
-        ("sft", sft, SFT_SCHEMA),
-        ("rl", rl or [], RL_SCHEMA),
+        ("sft", sft, WHOLE_SFT),
+        ("rl", rl or [], WHOLE_RL),
         ("rejected", rejected or [], REJECTED_SCHEMA),
     )
     for name, rows, schema in sets:

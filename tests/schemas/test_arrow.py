@@ -3,6 +3,7 @@
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import datasets
 import pyarrow as pa
@@ -10,10 +11,23 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA, rl_schema, sft_schema
+from schemas.arrow import (
+    CORE,
+    EARLIER,
+    REJECTED_SCHEMA,
+    RL_SCHEMA,
+    SFT_SCHEMA,
+    added_columns,
+    rejected_schema,
+    rl_schema,
+    sft_schema,
+)
+from schemas.columns import Column
+from tests.added import EARLIER_RL
 
+LIGHT = Column("light", pa.float32(), "how light the image is", for_training=False)
+PARTS = Column("parts", pa.list_(pa.string()), "what it is made of", is_class=True)
 GOLDEN = Path(__file__).parent / "golden"
-FURTHER = {"sft": (SFT_SCHEMA, sft_schema), "rl": (RL_SCHEMA, rl_schema)}
 SCHEMAS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
 
 
@@ -29,18 +43,34 @@ def test_the_schema_is_the_golden_one(name: str) -> None:
     assert described(SCHEMAS[name]) == (GOLDEN / f"{name}.txt").read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", FURTHER)
-def test_further_scores_stand_beside_the_scores(name: str) -> None:
-    plain, make = FURTHER[name]
-    assert make() == plain
-    wider = make(extra_scores=True)
-    after = wider.names.index("scores") + 1
-    assert wider.names[after] == "extra_scores"
-    assert str(wider.field("extra_scores").type) == "list<item: struct<name: string, value: double>>"
-    assert [field for field in wider if field.name != "extra_scores"] == list(plain)
-    features = json.loads(wider.metadata[b"huggingface"])["info"]["features"]
-    values = {"name": {"dtype": "string", "_type": "Value"}, "value": {"dtype": "float64", "_type": "Value"}}
-    assert features["extra_scores"] == {"feature": values, "_type": "List"}
+@pytest.mark.parametrize("make", [sft_schema, rl_schema, rejected_schema])
+def test_added_columns_come_behind_the_core_ones_and_say_what_they_are(make: Any, tmp_path: Path) -> None:
+    schema = make((LIGHT, PARTS))
+    assert schema.names == [*make().names, "light", "parts"]
+    features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
+    assert features["light"] == {"dtype": "float32", "_type": "Value"}
+    assert features["parts"] == {"feature": {"dtype": "string", "_type": "Value"}, "_type": "List"}
+    pq.write_table(schema.empty_table(), tmp_path / "shard.parquet")
+    assert added_columns(pq.read_schema(tmp_path / "shard.parquet")) == [LIGHT, PARTS]
+
+
+def test_a_recipe_that_adds_nothing_has_core_columns_alone() -> None:
+    for schema in SCHEMAS.values():
+        assert added_columns(schema) == []
+        assert set(schema.names) <= CORE.keys()
+    assert all(column.meaning for column in CORE.values())
+
+
+def test_shards_of_earlier_code_are_known_by_the_names_of_their_columns() -> None:
+    found = {column.name: column for column in added_columns(EARLIER_RL)}
+    assert set(found) == set(EARLIER)
+    assert all(column.meaning for column in found.values())
+    assert {name for name, column in found.items() if column.is_class} == {"complexity", "domain", "streams", "stratum"}
+    assert {name for name, column in found.items() if not column.for_training} == {"crop_attempts"}
+
+
+def test_columns_of_other_peoples_shards_have_no_meaning() -> None:
+    assert added_columns(pa.schema([("id", pa.string()), ("mood", pa.int8())])) == [Column("mood", pa.int8(), "")]
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -76,7 +106,7 @@ def test_datasets_gives_images(name: str, tmp_path: Path) -> None:
     assert first["messages" if name == "sft" else "prompt"] is None
 
 
-def test_one_superset_for_both_sides() -> None:
-    common = [field for field in SFT_SCHEMA if field.name != "messages"]
+def test_both_sides_begin_with_the_same_columns() -> None:
+    common = [field for field in SFT_SCHEMA if field.name not in ("messages", "verdicts")]
     assert list(RL_SCHEMA)[: len(common)] == common
     assert all(field.nullable for schema in SCHEMAS.values() for field in schema)

@@ -116,10 +116,10 @@ def test_a_record_is_frozen(cls: Any) -> None:
 
 def test_none_and_empty_are_told_apart() -> None:
     asked = Question("q", "s", "l", (), "?", "a", "text", None, (), None)
-    again = coded(Draft(asked, rubrics=None))
+    again = coded(Draft(asked, entities=None))
     assert (again.question.choices, again.question.opened_choices) == (None, ())
-    assert (again.rubrics, again.best) == (None, None)
-    assert coded(Draft(asked, rubrics=(), best=0)) == Draft(asked, rubrics=(), best=0)
+    assert (again.entities, again.best) == (None, None)
+    assert coded(Draft(asked, entities=(), best=0)) == Draft(asked, entities=(), best=0)
 
 
 def test_floats_keep_their_last_bit() -> None:

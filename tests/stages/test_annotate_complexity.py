@@ -12,6 +12,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
 from inference.settings import ModelsSettings
+from rewards.complexity import COMPLEXITY, COMPLEXITY_REASON
 from schemas.records import Draft
 from stages.annotate_complexity import AnnotateComplexity, ComplexitySettings
 from stages.plumbing.options import Options
@@ -49,7 +50,7 @@ def test_replies(
         drafts,
         kept=kept,
         rejected=rejected,
-        show=lambda draft: (draft.id, draft.complexity, draft.complexity_reason, draft.form),
+        show=lambda draft: (draft.id, draft.added(COMPLEXITY), draft.added(COMPLEXITY_REASON), draft.form),
         show_rejected=lambda found: (found.id, found.reason, found.detail if found.reason == "unjudged" else ""),
     )
 
@@ -85,7 +86,7 @@ def test_the_embedded_judge_on_a_planted_population(
     with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
         created: Any = pipeline | beam.Create(drafts)
         outputs: Any = created | AnnotateComplexity(ComplexitySettings(), models())
-        labels = outputs["kept"] | "Label" >> beam.Map(lambda draft: (draft.id, draft.complexity))
+        labels = outputs["kept"] | "Label" >> beam.Map(lambda draft: (draft.id, draft.added(COMPLEXITY)))
         none = outputs["rejected"] | "None" >> beam.Map(lambda found: (found.id, None))
         assert_that((labels, none) | beam.Flatten(), equal_to(list(planted.items())))
     assert Counter(planted.values()) == {"simple": 9, "complex": 12, None: 6}
@@ -113,5 +114,7 @@ def test_choices_are_shown(
     asked = AnnotateComplexity(ComplexitySettings(), models("judge", says=says))
     check_stage(asked, [draft], kept=["q"], rejected=[])
     embedded = AnnotateComplexity(ComplexitySettings(), models())
-    check_stage(embedded, [draft], kept=["q"], rejected=[], show=lambda d: d.id if d.complexity == "simple" else None)
+    check_stage(
+        embedded, [draft], kept=["q"], rejected=[], show=lambda d: d.id if d.added(COMPLEXITY) == "simple" else None
+    )
     assert ("A. red\nB. blue" in seen[0]) == (choices is not None)

@@ -11,8 +11,19 @@ import pytest
 from inference.runtime import runtime
 from inference.session import Session
 from schemas.records import Attempt, Draft, Overlay
-from stages.answer_with_crops import Comparison, answer, compared, crops_json, crops_prompt, summed
+from stages.answer_with_crops import (
+    CROP_ATTEMPTS,
+    CROP_PASS_RATE,
+    Comparison,
+    answer,
+    compared,
+    crops_json,
+    crops_prompt,
+    summed,
+    with_answers,
+)
 from stages.attempt_questions import AttemptSettings
+from stages.plumbing.rows import attempt_rows
 from stages.plumbing.stage import Reject
 
 CROPS = (Overlay(0, "run:media/x.png", "x", 1), Overlay(0, "run:media/y.png", "y", 1))
@@ -46,14 +57,15 @@ def test_the_images_come_first_and_then_their_crops(draft: Draft) -> None:
 def test_answers_are_graded(draft: Draft, models: Any) -> None:
     served = models("policy", says=lambda prompt, sample: f"<answer>{(3, 3, 4)[sample]}</answer>")
     found, session = answered(replace(draft, overlays=(replace(CROPS[0], uri="input:a.png"),)), served)
-    assert [attempt.correct for attempt in found.crop_attempts] == [True, True, False]
+    assert [attempt["correct"] for attempt in found.added(CROP_ATTEMPTS) or ()] == [True, True, False]
+    assert found.added(CROP_PASS_RATE) == pytest.approx(2 / 3)
     assert found.attempts == draft.attempts
     assert [call.prompt for call in session.calls] == ["answer_with_crops.v1"]
 
 
 def test_without_crops_nothing_is_asked(draft: Draft, models: Any) -> None:
     found, session = answered(draft, models())
-    assert (found.crop_attempts, session.calls) == (draft.attempts, [])
+    assert (found.added(CROP_ATTEMPTS), session.calls) == (attempt_rows(draft.attempts), [])
 
 
 def test_too_few_that_can_be_graded(draft: Draft, models: Any) -> None:
@@ -65,9 +77,9 @@ def test_too_few_that_can_be_graded(draft: Draft, models: Any) -> None:
 
 
 def test_sums_of_both_ways(draft: Draft) -> None:
-    better = replace(draft, overlays=CROPS, crop_attempts=(RIGHT, RIGHT, UNKNOWN))
-    same = replace(draft, crop_attempts=draft.attempts)
-    worse = replace(draft, overlays=CROPS[:1], crop_attempts=(WRONG, WRONG))
+    better = with_answers(replace(draft, overlays=CROPS), (RIGHT, RIGHT, UNKNOWN))
+    same = with_answers(draft, draft.attempts)
+    worse = with_answers(replace(draft, overlays=CROPS[:1]), (WRONG, WRONG))
     found = summed([compared(better), summed([compared(same), compared(worse)])])
     assert found == Comparison(3, 2, 3, 3, 6, 3, 6, 1, 1)
     assert found == summed(map(compared, (worse, better, same)))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from schemas.records import Draft
-from stages.assign_domain import DomainSettings, assign, domain_of
+from stages.assign_domain import DOMAIN, DomainSettings, assign, domain_of
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ def test_a_listed_source_goes_first(make_draft: Callable[..., Draft]) -> None:
     assert domain_of(draft.question, DomainSettings({"drawn": "general"})) == "general"
     assert domain_of(draft.question, DomainSettings({"other": "general"})) == "stem"
     route = assign(draft, DomainSettings({"drawn": "general"}))
-    assert (route.output, route.draft.domain) == ("general", "general")
+    assert (route.output, route.draft.added(DOMAIN)) == ("general", "general")

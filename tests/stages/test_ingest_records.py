@@ -357,3 +357,29 @@ def test_settings_that_cannot_work() -> None:
         IngestRecords((), RowSettings(), MediaRoots("", ""))
     with pytest.raises(ValueError, match="limit must be at least 1, got 0"):
         IngestRecords((Source("jsonl", "x"),), RowSettings(), MediaRoots("", ""), limit=0)
+
+
+def test_every_end_says_what_its_record_brought(
+    tmp_path: Path, record: Callable[..., dict[str, Any]], write_records: Callable[..., Path],
+    write_scene: Callable[..., Path],
+) -> None:  # fmt: skip
+    """Drafts and rejections alike, also where the record could not be read as one."""
+    write_scene(tmp_path / "a.png")
+    lines: list[Any] = [
+        record(id="kept", media="a.png", by="Ann"),
+        record(id="kept", media="a.png", by="Bob"),
+        record(id="gone", media=["gone.png"], by="Cy"),
+        record(id="silent", media="a.png", by="Di", question=""),
+        record(id="", media="a.png", by="Ed"),
+        b"{not json",
+    ]
+    source = Source("jsonl", str(write_records(tmp_path, lines) / "records.jsonl"))
+    roots = MediaRoots(str(tmp_path), str(tmp_path / "run"))
+    with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
+        found = pipeline | IngestRecords((source,), RowSettings(keep=("by",)), roots)
+        drafts = found["kept"] | "Drafts" >> beam.Map(lambda draft: draft.question.origin)
+        ends = (drafts, found["rejected"] | "Rejected" >> beam.Map(lambda end: end.origin)) | beam.Flatten()
+        told = ends | beam.Map(lambda origin: ("".join(value.plain for value in origin.kept), origin.media_names))
+        a = ("a.png",)
+        expected = [("Ann", a), ("Bob", a), ("Cy", ("gone.png",)), ("Di", a), ("Ed", a), ("", ())]
+        assert_that(told, equal_to(expected))

@@ -13,6 +13,7 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from inference.settings import ModelsSettings
 from rewards.mined_rubrics import MinedRubrics
+from rewards.rubrics import RUBRICS as COLUMN
 from rewards.rubrics import Candidates, RubricScore, RubricSettings
 from schemas.messages import MediaPart, TextPart
 from schemas.ordering import order_key
@@ -247,6 +248,8 @@ def test_drafts_without_attempts_are_not_measured_and_get_the_rubrics(
         created = pipeline | beam.Create(asked)
         created.element_type = Draft
         mined = created | MineRubrics(RubricSettings(), models("teacher", "judge", says=says))
-        kept = mined["kept"] | "Show" >> beam.Map(lambda draft: (draft.id, [rubric.id for rubric in draft.rubrics]))
+        kept = mined["kept"] | "Show" >> beam.Map(
+            lambda draft: (draft.id, [rubric.id for rubric in draft.added(COLUMN)])
+        )
         assert_that(kept, equal_to([(name, ["always", "often"]) for name in ("q1", "q2")]), label="Kept")
         assert_that(mined["mined"] | beam.Map(lambda found: found.judged), equal_to([1]), label="Judged")

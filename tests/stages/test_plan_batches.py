@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 
 import apache_beam as beam
 import pytest
@@ -12,6 +11,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from schemas.records import Draft
 from stages.plan_batches import BatchSettings, PlanBatches, batch_plan
 from stages.plumbing.options import Options
+from stages.route_by_boxes import asked_in
 
 BOTH, ALONE = ("grounded", "textual"), ("textual",)
 
@@ -45,8 +45,8 @@ def test_each_part_has_a_share(share: float) -> None:
 
 @pytest.mark.parametrize("counts", [(5, 2), (0, 0), (700, 1)])
 def test_the_artifact_is_one_text(make_draft: Callable[..., Draft], counts: tuple[int, int]) -> None:
-    drafts = [replace(make_draft(f"d{n}"), streams=BOTH) for n in range(counts[0])]
-    drafts += [replace(make_draft(f"t{n}"), streams=ALONE) for n in range(counts[1])]
+    drafts = [asked_in(make_draft(f"d{n}"), BOTH) for n in range(counts[0])]
+    drafts += [asked_in(make_draft(f"t{n}"), ALONE) for n in range(counts[1])]
     with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
         texts = pipeline | beam.Create(drafts, reshuffle=False) | PlanBatches(BatchSettings())
         rows = {streams: n for streams, n in zip((BOTH, ALONE), counts, strict=True) if n}

@@ -5,8 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from rewards.streams import STREAM_PROMPTS, STREAMS
 from schemas.geometry import Box
+from schemas.question_text import user_text
 from schemas.records import Draft, FrameRef
+from stages.assign_domain import DOMAIN
 from stages.plumbing.stage import Route
 from stages.route_by_boxes import RouteByBoxes, route
 
@@ -34,7 +37,11 @@ CASES = {
 def test_streams(make_draft: Callable[..., Draft], fields: dict, pseudo: tuple, streams: tuple[str, ...]) -> None:
     routed = route(replace(make_draft("q", **fields), pseudo_boxes=pseudo))
     draft = routed.draft if isinstance(routed, Route) else routed
-    assert (draft.streams, draft.domain) == (streams, "boxed" if streams == BOTH else "general")
+    assert (draft.added(STREAMS), draft.added(DOMAIN)) == (streams, "boxed" if streams == BOTH else "general")
+    prompts = {each["stream"]: each["content"] for each in draft.added(STREAM_PROMPTS) or ()}
+    assert tuple(prompts) == streams
+    assert [name for name, prompt in prompts.items() if "<box" in prompt] == ["grounded"] * (streams == BOTH)
+    assert user_text(draft.question, draft.form) == prompts["textual"], "trainers of one prompt are given the last"
     assert isinstance(routed, Route) == (streams == ALONE)
 
 
@@ -42,7 +49,7 @@ def test_a_clip_is_asked_in_words_alone(make_draft, write_scene, tmp_path) -> No
     write_scene(tmp_path / "a.png")
     routed = route(with_clip(make_draft("q", tmp_path, ["a.png"], gold_boxes=BOXED)))
     assert isinstance(routed, Route)
-    assert routed.draft.streams == ALONE
+    assert routed.draft.added(STREAMS) == ALONE
 
 
 @pytest.mark.parametrize("judged", [True, False])

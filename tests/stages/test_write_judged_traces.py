@@ -1,7 +1,6 @@
 """Judge-think-answer traces: who is asked what, what stands in the trace, and an empty think only for simple."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from inference.caller import Answered
 from inference.grounding import BadReply
 from inference.request import Completion
 from inference.settings import ModelsSettings
+from rewards.complexity import COMPLEXITY
 from schemas.records import Call, Draft
 from schemas.responses.response import parse_response
 from stages.write_judged_traces import (
@@ -107,9 +107,8 @@ def test_each_complexity_has_its_prompt_and_its_form(
         }[name]
 
     drafts = [
-        replace(
-            make_draft(name, tmp_path, ("a.png",), question=f"How many in {name}?", answer="7531"),
-            complexity="simple" if name[0] == "s" else "complex",
+        make_draft(name, tmp_path, ("a.png",), question=f"How many in {name}?", answer="7531").with_added(
+            COMPLEXITY, "simple" if name[0] == "s" else "complex"
         )
         for name in NAMES
     ]

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 from transformers import AutoModelForImageTextToText
 
-from schemas.arrow import RL_SCHEMA, SFT_SCHEMA
+from tests.added import WHOLE_RL, WHOLE_SFT
 from trainer.encode import encode_messages
 from trainer.model import VisionLanguageModel, load_model
 from trainer.sample import EncodedImage, Sample
@@ -195,7 +195,7 @@ def write_shards() -> Callable[..., Path]:
     """Write rows as the shards of one side of a run, so many rows in each; returns the run's folder."""
 
     def write(run: Path, rows: Sequence[Mapping[str, Any]], side: str = "sft", per_shard: int = 100) -> Path:
-        schema = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA}[side]
+        schema = {"sft": WHOLE_SFT, "rl": WHOLE_RL}[side]
         (run / side).mkdir(parents=True, exist_ok=True)
         for start in range(0, max(1, len(rows)), per_shard):
             table = pa.Table.from_pylist([dict(row) for row in rows[start : start + per_shard]], schema)

@@ -4,11 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from rewards.complexity import COMPLEXITY
 from schemas.geometry import Box
 from schemas.question_text import JUDGE
 from schemas.records import Draft, MediaRef, Question, Rubric, Trace
 from schemas.responses.traces import read_trace
 from stages.plumbing.rows import RowContext, rl_row, sft_row
+from stages.route_by_boxes import BOTH, TEXTUAL_ONLY, asked_in
+from tests.added import ADDED
 from vision.decode import decode_image
 
 from .runs import SAMPLE, records
@@ -48,9 +51,10 @@ def traced(draft: Draft, text: str) -> Draft:
 def rows_of(found: Sequence[Draft], side: str, recipe: str) -> list[dict[str, Any]]:
     """The rows of drafts, with the images' bytes as the shard writer puts them there."""
     make = {"sft": sft_row, "rl": rl_row}[side]
+    context = RowContext(recipe, "abc", False, added={side: ADDED}, declared=frozenset(column.name for column in ADDED))
     rows = []
     for draft in found:
-        row = make(draft, RowContext(recipe, "abc", False))
+        row = make(draft, context)
         names = [uri.removeprefix("input:") for uri in row["images"]]  # type: ignore[union-attr]
         rows.append(row | {"images": [{"bytes": (SAMPLE / name).read_bytes(), "path": name} for name in names]})
     return rows
@@ -60,9 +64,9 @@ def sail_rl_drafts() -> list[Draft]:
     """Two complex questions and a simple one."""
     first, second, third = drafts(*IDS, form=JUDGE)
     return [
-        replace(first, complexity="complex"),
-        replace(second, complexity="complex"),
-        replace(third, complexity="simple"),
+        first.with_added(COMPLEXITY, "complex"),
+        second.with_added(COMPLEXITY, "complex"),
+        third.with_added(COMPLEXITY, "simple"),
     ]
 
 
@@ -70,7 +74,7 @@ def sail_rl_traces() -> list[Draft]:
     """Their traces: thought about, or answered directly."""
     found = []
     for draft in sail_rl_drafts():
-        is_simple = draft.complexity == "simple"
+        is_simple = draft.added(COMPLEXITY) == "simple"
         said = ("A glance is enough.", "\n\n") if is_simple else ("It takes counting.", "I count each of them.")
         found.append(traced(draft, JUDGED.format(*said, draft.question.answer)))
     return found
@@ -79,9 +83,9 @@ def sail_rl_traces() -> list[Draft]:
 def ivgr_drafts() -> list[Draft]:
     """Two questions with boxes in both streams, and one in words alone that has none."""
     first, second, third = drafts(*IDS)
-    dual = [replace(draft, streams=("grounded", "textual")) for draft in (first, second)]
+    dual = [asked_in(draft, BOTH) for draft in (first, second)]
     bare = replace(third.question, gold_boxes=None)
-    return [*dual, replace(third, question=bare, streams=("textual",))]
+    return [*dual, asked_in(replace(third, question=bare), TEXTUAL_ONLY)]
 
 
 def boxed(draft: Draft, answer: str | None = None) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from schemas.geometry import Box
+from stages.route_by_boxes import BOTH, asked_in
 from trainer.cli import main
 from trainer.evaluate import evaluate
 from trainer.model import VisionLanguageModel
@@ -120,7 +121,7 @@ def test_crops_that_make_the_prompt_too_long_are_not_shown(
 def test_rows_of_shards_are_asked_in_their_own_words_or_in_those_of_a_shard(
     folders: Any, asking: Any, tmp_path: Path, write_shards: Callable[..., Path]
 ) -> None:
-    both = replace(ONE, streams=("grounded", "textual"))
+    both = asked_in(ONE, BOTH)
     data = write_shards(tmp_path / "run", rows_of([both, THREE], "rl", "dual_stream"), "rl")
     made = asking(boxed(TWO))
     report = report_of(settings_for(folders["qwen3"]), data, tmp_path / "out")

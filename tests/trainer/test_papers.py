@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from rewards.complexity import COMPLEXITY
 from rewards.recipes.base import Memory
+from rewards.rubrics import RUBRICS as COLUMN
 from schemas.question_text import instruction
 from schemas.records import Draft
 from schemas.responses.response import parse_response
@@ -140,7 +142,7 @@ def test_sail_rl_grpo(rl: Train) -> None:
     """Eq. 1: a right answer that thinks where it should earns 1 with a thinking score of 1; a wrong one 0.1."""
     texts = {}
     for draft in sail_rl_drafts():
-        is_simple, answer = draft.complexity == "simple", draft.question.answer
+        is_simple, answer = draft.added(COMPLEXITY) == "simple", draft.question.answer
         right = JUDGED.format("It is said.", "" if is_simple else "I count each.", answer)
         texts[draft.id, ""] = [right, right.replace(answer, "17"), right.replace("</judge>", ""), "17"]
     reply = {"reason": "so it says", "decision": "direct"}
@@ -187,7 +189,7 @@ def test_ivgr_grpo(rl: Train) -> None:
 
 def test_rucl_grpo(rl: Train) -> None:
     """The easy rubric holds from the first step, so the hard one counts from the second: λ goes 0, 1/2, 1."""
-    found = drafts(*IDS, rubrics=RUBRICS)
+    found = [draft.with_added(COLUMN, RUBRICS) for draft in drafts(*IDS)]
     right = {draft.id: [worded(draft), worded(draft, "17")] * 2 for draft in found}
     met = {"applicable": True, "rationale": "seen"}
     judge = json.dumps({"scores": [{"id": "e", **met, "score": 1}, {"id": "h", **met, "score": 0}]})

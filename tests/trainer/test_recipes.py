@@ -6,12 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rewards.case import Context
+from rewards.complexity import COMPLEXITY
 from rewards.curriculum import CurriculumState
 from rewards.recipes.base import Memory
+from rewards.rubrics import RUBRICS as RUBRICS_COLUMN
 from schemas.records import Rubric
+from tests.added import EARLIER_RL
 from trainer import grpo
 from trainer.checkpoint import checkpoints, read_checkpoint
 from trainer.grpo import train_grpo
@@ -44,7 +49,22 @@ def shards(tmp_path: Path, row: Callable[..., dict[str, Any]], write_shards: Cal
 def test_what_a_row_says_of_its_question(shards: Any) -> None:
     found = shards({}, {"complexity": "simple"}, {"rubrics": RUBRICS}, {"rubrics": []})
     contexts = [found[index].context for index in range(4)]
-    assert contexts == [Context(), Context("simple"), Context(rubrics=READ), Context(rubrics=())]
+    unknown = Context()
+    with_rubrics = [unknown.with_added(RUBRICS_COLUMN, each) for each in (READ, ())]
+    assert contexts == [unknown, unknown.with_added(COMPLEXITY, "simple"), *with_rubrics]
+    assert [each.added(RUBRICS_COLUMN) for each in contexts] == [None, None, READ, ()]
+
+
+def test_rows_of_earlier_code_hold_nulls_for_what_their_recipe_has_not(
+    tmp_path: Path, row: Callable[..., dict[str, Any]]
+) -> None:
+    (tmp_path / "run/rl").mkdir(parents=True)
+    table = pa.Table.from_pylist([row(id="q", complexity="simple")], EARLIER_RL)
+    pq.write_table(table, tmp_path / "run/rl/train-00000.parquet")
+    found = Shards(tmp_path / "run", "rl", tmp_path / "rows")
+    assert {name for name in EARLIER_RL.names if found.gives(name)} == {"complexity"}
+    assert found[0].context == Context().with_added(COMPLEXITY, "simple")
+    assert (found.prompts, found.strata) == (1, [frozenset()])
 
 
 def test_a_complexity_that_there_is_none_of_makes_a_bad_row(shards: Any) -> None:

@@ -14,6 +14,7 @@ import torch
 from rewards.case import Context
 from rewards.recipes.base import Memory
 from schemas.records import Draft, Question
+from stages.route_by_boxes import asked_in
 from trainer import grpo
 from trainer.checkpoint import checkpoints, read_checkpoint
 from trainer.evaluate import evaluate
@@ -176,7 +177,7 @@ def test_without_a_grounded_stream_there_is_no_consistency(
     folders: Any, tmp_path: Path, sampler: list[Seeded], write_shards: Callable[..., Path]
 ) -> None:
     """App. B: so it is even where the row has boxes; no judge is asked."""
-    alone = [replace(draft, streams=("textual",)) for draft in DRAFTS[:2]]
+    alone = [asked_in(draft, ("textual",)) for draft in DRAFTS[:2]]
     data = write_shards(tmp_path / "run", rows_of(alone, "rl", "dual_stream"), "rl")
     with judging(LEVEL) as judge:
         settings = ivgr_settings(folders["qwen3"], judge.base_url, steps=1, prompts_per_step=2)

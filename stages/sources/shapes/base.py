@@ -39,6 +39,9 @@ class ShapeSettings:
     media_folder: Annotated[str, "the folder below the input's that media paths start from"] = ""
     coco_instances: Annotated[str, "the COCO file of boxes, as a path from the input's folder"] = ""
     number_ids: Annotated[bool, "ids are row-<number>, whatever the input has: its ids repeat"] = False
+    file_ids: Annotated[
+        bool, "ids are the file name of the first medium, without its ending, whatever the input has"
+    ] = False
 
 
 class Shape(abc.ABC):

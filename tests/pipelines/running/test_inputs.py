@@ -318,3 +318,30 @@ def test_images_alone_are_questions_where_the_config_gives_one() -> None:
     with pytest.raises(InputError, match="photos holds images and no questions"):
         check_questions(found, RowSettings())
     check_questions(found, RowSettings(constants={"question": "How many people are there?"}))
+
+
+KEPT = [
+    ("collected_by", ""),
+    ("colected_by", "input.keep: the input has no column 'colected_by'; did you mean collected_by?"),
+    ("image", "input.keep: the column 'image' holds the media; every row has them as images"),
+]
+
+
+@pytest.mark.parametrize(("name", "said"), KEPT)
+def test_a_column_to_keep_is_there_and_holds_no_media(name: str, said: str, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": ["a"], "image": ["a.png"], "collected_by": ["Ann"]}), tmp_path / "a.parquet")
+    rows = RowSettings(keep=(name,))
+    if not said:
+        assert find_input(str(tmp_path / "a.parquet"), rows).columns
+        return
+    with pytest.raises(InputError) as caught:
+        find_input(str(tmp_path / "a.parquet"), rows)
+    assert str(caught.value).startswith(said)
+
+
+def test_a_key_to_keep_is_looked_for_in_every_line(tmp_path: Path) -> None:
+    lines = [{"id": str(n)} for n in range(1500)] + [{"id": "last", "mood": "glad"}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    find_input(str(tmp_path / "a.jsonl"), RowSettings(keep=("mood",)))
+    with pytest.raises(InputError, match=r"input\.keep: the input has no column .mod.; did you mean mood"):
+        find_input(str(tmp_path / "a.jsonl"), RowSettings(keep=("mod", "mood")))

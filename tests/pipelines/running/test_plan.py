@@ -6,21 +6,24 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 import pytest
 
 from inference.settings import ModelsSettings
 from pipelines import grounded_cot
 from pipelines.running.loading import PipelineError
-from pipelines.running.plan import RunArguments, check_wiring, make_plan, wire
+from pipelines.running.plan import RunArguments, check_kept_names, check_wiring, make_plan, wire
 from pipelines.running.settings import RunSettings
 from rewards.aggregate import GateSettings
 from rewards.registry import SCORERS
+from schemas.columns import Column
 from schemas.config import ConfigError
 from schemas.records import Draft
 from stages.clean_questions import CleanQuestions, CleanSettings
+from stages.draw_questions import CutToTarget
 from stages.ingest_records import IngestRecords, MediaRoots
 from stages.plumbing.recipe import Ends, Recipe, RunContext
-from stages.plumbing.stage import DraftStage, Stage
+from stages.plumbing.stage import DraftStage, Stage, Work
 from stages.sources.base import Source
 from stages.verify_traces import VerifySettings, VerifyTraces, describe
 
@@ -123,6 +126,79 @@ def test_what_a_dag_must_not_do(build: Callable[..., Any], said: str) -> None:
     with pytest.raises(PipelineError) as caught:
         wired(recipe(build))
     assert str(caught.value) == said
+
+
+LIGHT = Column[float]("light", pa.float64(), "how light the image is")
+SHADE = Column[str]("shade", pa.string(), "its darkest colour")
+
+
+@dataclass
+class Measure(DraftStage):
+    """Adds a column to what comes through it."""
+
+    stage = Stage("measure", "images are measured", adds=(LIGHT,))
+
+    def work(self) -> Work:
+        """Leaves the draft as it is."""
+        return _same
+
+
+@dataclass
+class Darken(Measure):
+    """Adds another one."""
+
+    stage = Stage("darken", "dark images are found", adds=(SHADE,))
+
+
+def test_a_set_has_the_columns_of_the_stages_that_its_rows_have_come_through() -> None:
+    """What a stage rejects has come through those before it; a side input brings no columns."""
+
+    def build(root: beam.Pipeline, run: RunContext, _: RunSettings) -> Ends:
+        ingested = _ingest(root, run)
+        measured = ingested["kept"] | "Measure" >> Measure()
+        darkened = measured.kept | "Darken" >> Darken()
+        ends = {"sft": darkened.kept, "rl": measured.kept} | "Cut" >> CutToTarget(3)
+        rejected = [ingested["rejected"], measured.rejected, darkened.rejected, ends["rejected"]]
+        return Ends(rejected=rejected, rl=ends["rl"], sft=ends["sft"])
+
+    made = Recipe("mine", RunSettings, build, (IngestRecords.stage, Darken.stage, Measure.stage, CutToTarget.stage))
+    found = wire(made, beam.Pipeline(), CONTEXT, RunSettings())
+    assert found.added == {"sft": (SHADE, LIGHT), "rl": (LIGHT,), "rejected": (SHADE, LIGHT)}
+    assert made.adds == (SHADE, LIGHT)
+
+
+def test_rejections_have_no_columns_that_only_a_last_stage_adds() -> None:
+    def build(root: beam.Pipeline, run: RunContext, _: RunSettings) -> Ends:
+        ingested = _ingest(root, run)
+        measured = ingested["kept"] | "Measure" >> Measure()
+        darkened = measured.kept | "Darken" >> Darken()
+        return Ends(rejected=[ingested["rejected"], measured.rejected, darkened.rejected], rl=darkened.kept)
+
+    made = Recipe("mine", RunSettings, build, (IngestRecords.stage, Measure.stage, Darken.stage))
+    found = wire(made, beam.Pipeline(), CONTEXT, RunSettings())
+    assert found.added == {"rl": (LIGHT, SHADE), "rejected": (LIGHT,)}
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (Column("question", pa.string(), "m"), "adds the column question, and the rows have another of that name"),
+        (Column("Images", pa.string(), "m"), "adds the column Images, and the rows have another of that name"),
+        (Column("light", pa.int32(), "m"), "adds the column light, and another stage declares another of that name"),
+    ],
+)
+def test_a_name_has_one_meaning(column: Column[Any], said: str) -> None:
+    stage = Stage("other", "something else", adds=(column,))
+    with pytest.raises(ValueError, match=f"the recipe mine: the stage other {said}: rename it"):
+        Recipe("mine", RunSettings, _right, (Measure.stage, stage))
+
+
+@pytest.mark.parametrize("name", ["question", "LIGHT", "complexity", "cost_usd"])
+def test_a_kept_column_takes_no_name_of_the_rows(name: str) -> None:
+    made = Recipe("mine", RunSettings, _right, (Measure.stage,))
+    with pytest.raises(ConfigError, match=f"input.keep: rows have a column {name.casefold()} of their own: rename"):
+        check_kept_names(made, [name])
+    check_kept_names(made, ["collected_by"])
 
 
 def test_a_mistake_in_the_config_stays_one_of_the_config() -> None:

@@ -12,7 +12,7 @@ from apache_beam.portability.api import beam_runner_api_pb2, schema_pb2
 import pipelines
 from pipelines.running.outputs import write_ends
 from pipelines.running.plan import RunArguments, make_plan, wire
-from stages.plumbing.rows import RowContext, has_extra_scores
+from pipelines.running.run import row_context
 
 RECIPES = sorted(path.stem for path in Path(pipelines.__file__).parent.glob("*.py") if not path.stem.startswith("__"))
 ROW = "beam:coder:row:v1"
@@ -38,8 +38,7 @@ def proto(request, tmp_path_factory) -> beam_runner_api_pb2.Pipeline:
     pipeline = beam.Pipeline()
     context = replace(plan.context, sources=plan.context.sources * 2)
     wired = wire(plan.recipe, pipeline, context, plan.settings)
-    shared = RowContext(plan.recipe.name, "abc", False, has_extra_scores(plan.recipe.scores))
-    write_ends(wired, shared, str(folder / "job"), plan.context.roots, plan.settings.write)
+    write_ends(wired, row_context(plan, wired), str(folder / "job"), plan.context.roots, plan.settings.write)
     return pipeline.to_runner_api()
 
 

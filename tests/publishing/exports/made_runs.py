@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from publishing.exports.export import Exported, Request, export_run
-from schemas.arrow import REJECTED_SCHEMA, rl_schema, sft_schema
+from schemas.arrow import REJECTED_SCHEMA, sft_schema
 from schemas.run_summary import Counts, RunSummary
+from tests.added import ADDED, WHOLE_RL
 
 ROOT = Path(__file__).resolve().parents[3]
 POINT = '<points x1="{x}" y1="{y}" alt="cup">cup</points>'
@@ -80,8 +81,8 @@ def make_run(
 ) -> Path:
     """A run folder of these rows; ``counts`` are those of its ``run.json`` where they are to differ."""
     rows: list[tuple[str, Sequence[Mapping], pa.Schema]] = [
-        ("sft", sft, sft_schema(other_traces=other_traces)),
-        ("rl", rl, rl_schema()),
+        ("sft", sft, sft_schema(ADDED, other_traces)),
+        ("rl", rl, WHOLE_RL),
         ("rejected", (), REJECTED_SCHEMA),
     ]
     for side, held, schema in rows:

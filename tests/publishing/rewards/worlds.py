@@ -11,9 +11,11 @@ import pyarrow.parquet as pq
 
 from publishing.rewards.reference import RowReference
 from publishing.rewards.settings import RemoteRewardSettings, SpeechSettings
-from schemas.arrow import RL_SCHEMA
+from rewards.complexity import COMPLEXITY
+from rewards.rubrics import RUBRICS as COLUMN
 from schemas.config import to_toml
 from schemas.responses.speech import Speech
+from tests.added import WHOLE_RL
 from trainer.reward import Reward, Scored
 from trainer.settings import RewardSettings
 from trainer.shards import Shards, TrainingRow
@@ -45,7 +47,7 @@ class World:
     def write(self, run: Path) -> Path:
         """The rows as the RL shards of a run."""
         (run / "rl").mkdir(parents=True)
-        table = pa.Table.from_pylist([dict(row) for row in self.rows], RL_SCHEMA)
+        table = pa.Table.from_pylist([dict(row) for row in self.rows], WHOLE_RL)
         pq.write_table(table, run / "rl" / "train-00000-of-00001.parquet")
         return run
 
@@ -138,7 +140,7 @@ def sail_rl() -> World:
     texts = {}
     for draft in sail_rl_drafts():
         answer = draft.question.answer
-        right = JUDGED.format("It is said.", "" if draft.complexity == "simple" else "I count each.", answer)
+        right = JUDGED.format("It is said.", "" if draft.added(COMPLEXITY) == "simple" else "I count each.", answer)
         texts[draft.id, ""] = [right, right.replace(answer, "17"), right.replace("</judge>", ""), "17"]
     judge = json.dumps({"reason": "so it says", "decision": "direct"})
     return World("sail_rl", rows_of(sail_rl_drafts(), "rl", "judge_think_answer"), texts, judge)
@@ -157,7 +159,7 @@ def ivgr() -> World:
 
 def rucl() -> World:
     """Answers that meet the easy rubric: the hard one counts from the second step."""
-    found = drafts(*IDS, rubrics=RUBRICS)
+    found = [draft.with_added(COLUMN, RUBRICS) for draft in drafts(*IDS)]
     met = {"applicable": True, "rationale": "seen"}
     judge = json.dumps({"scores": [{"id": "e", **met, "score": 1}, {"id": "h", **met, "score": 0}]})
     texts = {(draft.id, ""): [worded(draft), worded(draft, "17")] for draft in found}

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from rewards.case import Context
+from rewards.complexity import COMPLEXITY
 from rewards.curriculum import CurriculumState
 from rewards.locating import ObjectMasks, Served
 from rewards.recipes.base import Earned, Memory, Reference, verdicts_of
@@ -31,7 +32,7 @@ def test_what_is_earned() -> None:
 
 
 def test_verdicts_stand_in_the_order_asked_for_and_know_the_outcome(run, case, scripted) -> None:
-    direct = case("<answer>2</answer>", context=Context(complexity="simple"))
+    direct = case("<answer>2</answer>", context=Context().with_added(COMPLEXITY, "simple"))
     scorers = scorers_named("judging", "outcome", "boxes", "thinking")
     found = run(verdicts_of(scorers, direct))
     assert [(verdict.name, verdict.value) for verdict in found[:3]] == [

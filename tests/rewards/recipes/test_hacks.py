@@ -12,12 +12,14 @@ import pytest
 
 from inference.session import Session
 from rewards.case import Context
+from rewards.complexity import COMPLEXITY
 from rewards.curriculum import CurriculumSettings, CurriculumState
 from rewards.locating import Served
 from rewards.recipes.base import Memory, Recipe
 from rewards.recipes.ivgr import Ivgr, IvgrSettings
 from rewards.recipes.rucl import Rucl
 from rewards.recipes.sail_rl import SailRl, SailRlSettings
+from rewards.rubrics import RUBRICS as COLUMN
 from schemas.geometry import Box
 from schemas.records import Rubric
 from schemas.responses.response import parse_boxes, parse_points
@@ -100,13 +102,15 @@ MISFORMED = {
     [("complex", judged(NEEDED, SEEN), COMPLEX), ("simple", judged(DIRECTLY, ""), SIMPLE)],
 )
 def test_sail_rl(earned, complexity, honest, hacks) -> None:
-    best, *rewards = earned(SailRl(SailRlSettings()), Context(complexity), [honest, *hacks.values()])
+    best, *rewards = earned(
+        SailRl(SailRlSettings()), Context().with_added(COMPLEXITY, complexity), [honest, *hacks.values()]
+    )
     assert best == pytest.approx(1.0)
     assert_below(best, dict(zip(hacks, rewards, strict=True)), best - 2 * MARGIN)
 
 
 def test_sail_rl_form(earned) -> None:
-    rewards = earned(SailRl(SailRlSettings()), Context("complex"), list(MISFORMED.values()))
+    rewards = earned(SailRl(SailRlSettings()), Context().with_added(COMPLEXITY, "complex"), list(MISFORMED.values()))
     assert rewards == pytest.approx([1.0 - MARGIN] * len(MISFORMED))
 
 
@@ -196,7 +200,7 @@ KNOWING = {
 @pytest.mark.parametrize(("step", "margin"), [(1, 0.07), (2, MARGIN)])
 def test_rucl(earned, step, margin) -> None:
     """Halfway (λ = 0.5) and at the curriculum's end: before it begins, hard rubrics pay nothing, by design (Eq. 6)."""
-    recipe, context = Rucl(CurriculumSettings(ramp_steps=2, growth="linear")), Context(rubrics=RUBRICS)
+    recipe, context = Rucl(CurriculumSettings(ramp_steps=2, growth="linear")), Context().with_added(COLUMN, RUBRICS)
     memory = Memory(CurriculumState(step, window=(1.0,), started_at=1))
     best = earned(recipe, context, list(HONEST.values()), memory)
     rewards = earned(recipe, context, list(KNOWING.values()), memory)

@@ -10,6 +10,7 @@ from rewards.curriculum import CurriculumSettings, CurriculumState
 from rewards.locating import Served
 from rewards.recipes.base import Earned, Judged, Memory
 from rewards.recipes.rucl import Rucl
+from rewards.rubrics import RUBRICS as COLUMN
 from schemas.records import Rubric
 
 JUDGED = Served(frozenset({"judge"}))
@@ -48,7 +49,7 @@ CASES = [
 @pytest.mark.parametrize(("memory", "answer", "judge", "reward"), [row[1:] for row in CASES], ids=[r[0] for r in CASES])
 def test_rucl_eq9_by_hand(run, scripted, case, memory, answer, judge, reward) -> None:
     text = f"<answer>{answer}</answer>"
-    given = case(text, scripted(judge=[judge]), JUDGED, context=Context(rubrics=RUBRICS))
+    given = case(text, scripted(judge=[judge]), JUDGED, context=Context().with_added(COLUMN, RUBRICS))
     (earned,) = run(RECIPE.score([given], memory))
     assert earned.reward == pytest.approx(reward)
     assert [verdict.name for verdict in earned.verdicts] == ["outcome", "rubrics"]
@@ -58,7 +59,11 @@ def test_an_unscored_answer_has_no_reward(run, scripted, case) -> None:
     free = {"answer_type": "text", "gold": "since it leans on the one beside it"}
     judge = ["?", scores(a=1, b=1, c=1, d=1)]
     given = case(
-        "<answer>who knows why</answer>", scripted(judge=judge), JUDGED, context=Context(rubrics=RUBRICS), **free
+        "<answer>who knows why</answer>",
+        scripted(judge=judge),
+        JUDGED,
+        context=Context().with_added(COLUMN, RUBRICS),
+        **free,
     )
     assert run(RECIPE.score([given], DONE))[0].reward is None
 
@@ -68,7 +73,7 @@ def step(run, scripted, case):
     """The responses of a step, judged."""
 
     def build(*judge: str) -> list[Judged]:
-        context = Context(rubrics=RUBRICS)
+        context = Context().with_added(COLUMN, RUBRICS)
         earned: list[Earned] = []
         for reply in judge:
             earned += run(

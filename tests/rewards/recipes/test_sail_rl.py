@@ -5,6 +5,7 @@ import json
 import pytest
 
 from rewards.case import Context
+from rewards.complexity import COMPLEXITY
 from rewards.locating import Served
 from rewards.recipes.base import Memory
 from rewards.recipes.sail_rl import SailRl, SailRlSettings
@@ -121,7 +122,7 @@ CASES = [
 )
 def test_sail_rl_eq1_by_hand(run, scripted, case, text, complexity, judge, reward) -> None:
     caller = scripted(judge=list(judge))
-    given = case(text, caller, JUDGED, context=Context(complexity=complexity))
+    given = case(text, caller, JUDGED, context=Context().with_added(COMPLEXITY, complexity))
     (earned,) = run(PAPER.score([given], Memory()))
     assert earned.reward == (None if reward is None else pytest.approx(reward))
     assert [verdict.name for verdict in earned.verdicts] == ["outcome", "format", "judging", "thinking"]
@@ -143,13 +144,13 @@ def test_sail_rl_eq1_by_hand(run, scripted, case, text, complexity, judge, rewar
     ],
 )
 def test_sail_rl_section45_additive_by_hand(run, scripted, case, text, complexity, judge, reward) -> None:
-    given = case(text, scripted(judge=judge), JUDGED, context=Context(complexity=complexity))
+    given = case(text, scripted(judge=judge), JUDGED, context=Context().with_added(COMPLEXITY, complexity))
     (earned,) = run(SUM.score([given], Memory()))
     assert earned.reward == (None if reward is None else pytest.approx(reward))
 
 
 def test_without_a_judge_the_thinking_is_unscored(run, scripted, case) -> None:
-    given = case(THINKS.format(2), scripted(), context=Context(complexity="complex"))
+    given = case(THINKS.format(2), scripted(), context=Context().with_added(COMPLEXITY, "complex"))
     (earned,) = run(PAPER.score([given], Memory()))
     assert (earned.reward, earned.verdicts[-1].reason) == (None, "no judge is configured")
 

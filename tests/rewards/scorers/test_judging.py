@@ -6,6 +6,7 @@ import pytest
 
 from inference.errors import BudgetUsedUp, CallError, Failure
 from rewards.case import Context
+from rewards.complexity import COMPLEXITY
 from rewards.scorers.judging import MAX_JUDGE_CHARS, SCORER, score_judging
 from schemas.responses.response import parse_response
 
@@ -95,5 +96,5 @@ def test_an_unknown_label_is_a_defect(run, scripted, complexity) -> None:
 @pytest.mark.parametrize(("complexity", "value"), [("simple", 1.0), ("complex", 0.0)])
 def test_the_scorer_reads_the_label_of_the_question(run, scripted, case, complexity, value) -> None:
     text = "<judge>a glance will do</judge><think></think>\\boxed{2}"
-    labelled = case(text, scripted(judge=[says("direct")]), context=Context(complexity=complexity))
+    labelled = case(text, scripted(judge=[says("direct")]), context=Context().with_added(COMPLEXITY, complexity))
     assert run(SCORER.score(labelled)).value == value

@@ -7,6 +7,7 @@ import pytest
 from inference.errors import BudgetUsedUp, CallError, Failure
 from inference.grounding import BadReply
 from rewards.case import Context
+from rewards.rubrics import RUBRICS as COLUMN
 from rewards.rubrics import RubricScore
 from rewards.scorers.rubric_scores import (
     SCORER,
@@ -113,7 +114,7 @@ def test_rucl_eq5_a_rubric_that_does_not_apply_counts_0(run, scripted, question)
 
 
 def test_the_scorer_takes_the_rubrics_of_the_question(run, scripted, case) -> None:
-    judged = case(ATTEMPT, scripted(judge=[GOOD]), context=Context(rubrics=RUBRICS))
+    judged = case(ATTEMPT, scripted(judge=[GOOD]), context=Context().with_added(COLUMN, RUBRICS))
     assert run(SCORER.score(judged)).value == 1 / 3
 
 

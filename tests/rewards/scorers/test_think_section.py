@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from rewards.case import Case, Context
+from rewards.complexity import COMPLEXITY
 from rewards.scorers.think_section import SCORER
 from schemas.records import Question
 
@@ -25,7 +26,7 @@ QUESTION = Question("q", "drawn", "CC0-1.0", (), "How many?", "3", "numeric")
 )
 def test_the_think_section_is_as_the_complexity_says(text: str, complexity: str, value: float) -> None:
     masks: Any = None
-    case = Case(QUESTION, text, "3", (), (), masks, context=Context(complexity=complexity))
+    case = Case(QUESTION, text, "3", (), (), masks, context=Context().with_added(COMPLEXITY, complexity))
     assert asyncio.run(SCORER.score(case)).value == value
 
 
@@ -50,7 +51,7 @@ def test_the_think_section_is_as_the_complexity_says(text: str, complexity: str,
 def test_what_holds_no_words_is_no_thought_for_a_complex_question(thought: str) -> None:
     masks: Any = None
     text = f"<judge>Complex.</judge><think>{thought}</think>\\boxed{{3}}"
-    case = Case(QUESTION, text, "3", (), (), masks, context=Context(complexity="complex"))
+    case = Case(QUESTION, text, "3", (), (), masks, context=Context().with_added(COMPLEXITY, "complex"))
     assert asyncio.run(SCORER.score(case)).value == 0
 
 
@@ -58,7 +59,7 @@ def test_what_holds_no_words_is_no_thought_for_a_complex_question(thought: str) 
 def test_a_short_thought_is_one(thought: str) -> None:
     masks: Any = None
     text = f"<judge>Complex.</judge><think>{thought}</think>\\boxed{{3}}"
-    case = Case(QUESTION, text, "3", (), (), masks, context=Context(complexity="complex"))
+    case = Case(QUESTION, text, "3", (), (), masks, context=Context().with_added(COMPLEXITY, "complex"))
     assert asyncio.run(SCORER.score(case)).value == 1
 
 

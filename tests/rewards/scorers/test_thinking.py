@@ -6,6 +6,7 @@ import pytest
 
 from inference.errors import BudgetUsedUp, CallError, Failure
 from rewards.case import Context
+from rewards.complexity import COMPLEXITY
 from rewards.scorers.thinking import SCORER, score_aspects, score_thinking
 from schemas.messages import TextPart
 from schemas.quoting import MAX_CHARS
@@ -176,7 +177,7 @@ def test_the_embedded_engine_cannot_judge_thinking(with_models, question) -> Non
 @pytest.mark.parametrize(("outcome", "value"), [(1.0, 1.0), (0.0, 0.0), (None, 0.0)])
 def test_the_scorer_knows_the_outcome_and_the_label(run, scripted, case, outcome, value) -> None:
     graded = Verdict("outcome", outcome, "")
-    direct = case("<answer>2</answer>", scripted(), context=Context(complexity="simple"), outcome=graded)
+    direct = case("<answer>2</answer>", scripted(), context=Context().with_added(COMPLEXITY, "simple"), outcome=graded)
     assert run(SCORER.score(direct)).value == value
     thought = case("<think>two</think><answer>2</answer>", scripted(judge=said(True, True, False)), outcome=graded)
     assert run(SCORER.score(thought)).value == pytest.approx(2 / 3)

@@ -8,19 +8,25 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rewards.registry import SCORERS
-from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA, sft_schema
+from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA, rejected_schema, rl_schema, sft_schema
+from schemas.columns import Column
 from schemas.geometry import Box, Point
 from schemas.question_text import user_text
-from schemas.records import Attempt, Call, Draft, MediaRef, Overlay, Rejected, Rubric, Trace, Verdict
-from stages.plumbing.rows import RowContext, has_extra_scores, rejected_row, rl_row, sft_row
+from schemas.records import Attempt, Call, Draft, MediaRef, Origin, Overlay, Rejected, Trace, Verdict
+from stages.plumbing.rows import RowContext, rejected_row, rl_row, sft_row
 
 CONTEXT = RowContext("grounded_cot", "abc123", False)
+LIGHT = Column[float]("light", pa.float64(), "how light the image is, 0 to 1")
+PARTS = Column[list]("parts", pa.list_(pa.string()), "what it is made of")
+KEPT = Column[str]("collected_by", pa.string(), "the input's column collected_by, as text")
+SETS = {"sft": (LIGHT, KEPT), "rl": (LIGHT, PARTS, KEPT), "rejected": (LIGHT, KEPT)}
+OPEN = replace(CONTEXT, added=SETS, declared=frozenset({"light", "parts"}))
+ORIGIN = Origin(("a.png", ""), (KEPT.value_of("Ann"),))
 MEDIA = tuple(MediaRef(f"input:{n}.png", "image", n * 64, n * 64, "0" * 16, 40, 30, 1, 99) for n in "ab")
 VERDICTS = (
     Verdict("outcome", 1.0, "exact"),
-    Verdict("spatial", 0.5, "1 of 2"),
-    Verdict("reasoning", None, "cannot judge"),
+    Verdict("spatial", 0.5, "1 of 2", ('{"label": "dog"}',)),
+    Verdict("reasoning", None, "cannot judge", failed=True),
 )
 TRACES = (
     Trace(0, "wrong", "9", (), (), (Verdict("outcome", 0.0, "exact"),), 0.0),
@@ -46,7 +52,6 @@ def draft(make_draft: Callable[..., Draft]) -> Draft:
         overlays=(Overlay(1, "run:media/o.png", "o", 1),),
         traces=TRACES,
         best=1,
-        rubrics=(Rubric("r1", "d", "c", 1.0, 0.5, "hard"),),
         calls=CALLS,
     )
 
@@ -73,12 +78,7 @@ COMMON: dict[str, Any] = {
         {"text": "t1", "answer": "3", "correct": True},
         {"text": "t2", "answer": None, "correct": None},
     ],
-    "crop_attempts": None,
-    "crop_pass_rate": None,
-    "complexity": None,
-    "complexity_reason": None,
-    "domain": None,
-    "streams": None,
+    "media_names": None,
     "lineage": {
         "prompts": [
             {"id": "attempt.v1", "sha256": "s1"},
@@ -109,37 +109,47 @@ def test_an_sft_row(draft: Draft) -> None:
         "points": [{"label": "dog", "x": 1.5, "y": 2, "media_index": 1, "frame": None, "t_s": None}],
         "boxes": [{"label": "dog", "x1": 0, "y1": 1, "x2": 2, "y2": 3, "media_index": 1}],
         "scores": {"outcome": 1.0, "spatial": 0.5, "temporal": None, "reasoning": None, "final": 0.75},
+        "verdicts": [
+            {"name": "outcome", "value": 1.0, "failed": False, "reason": "exact", "evidence": []},
+            {"name": "spatial", "value": 0.5, "failed": False, "reason": "1 of 2", "evidence": ['{"label": "dog"}']},
+            {"name": "reasoning", "value": None, "failed": True, "reason": "cannot judge", "evidence": []},
+        ],
         "messages": [{"role": "user", "content": ASKED}, {"role": "assistant", "content": "right"}],
     }
 
 
-def test_an_sft_row_with_further_scores(draft: Draft) -> None:
-    """All that stands neither in ``scores`` nor nowhere, in the order of the verdicts."""
-    further = (
-        Verdict("format", 1.0, ""),
-        Verdict("counting", 0.5, ""),
-        Verdict("tone", 0.25, ""),
-        Verdict("beauty", None, "dark"),
-    )
-    traces = tuple(replace(trace, verdicts=(*trace.verdicts, *further)) for trace in draft.traces)
-    row = sft_row(replace(draft, traces=traces), replace(CONTEXT, extra_scores=True))
-    extra = [{"name": "tone", "value": 0.25}, {"name": "beauty", "value": None}]
-    assert row == sft_row(draft, CONTEXT) | {"extra_scores": extra}
-    table = pa.Table.from_pylist([row | {"images": None, "overlays": None}], schema=sft_schema(extra_scores=True))
-    assert table.column("extra_scores").to_pylist() == [extra]
+def test_rows_hold_what_stages_added_and_what_was_kept_of_the_input(draft: Draft) -> None:
+    asked = replace(draft.question, origin=ORIGIN)
+    added = replace(draft, question=asked).with_added(LIGHT, 0.25).with_added(PARTS, ["a", "b"])
+    told = {"light": 0.25, "collected_by": "Ann", "media_names": ["a.png", None]}
+    assert sft_row(added, OPEN) == sft_row(draft, CONTEXT) | told
+    assert rl_row(added, OPEN) == rl_row(draft, CONTEXT) | told | {"parts": ["a", "b"]}
+    rejected = Rejected("q", "verify", "x", "y", draft=added)
+    bare = replace(rejected, draft=draft)
+    assert rejected_row(rejected, OPEN) == rejected_row(bare, CONTEXT) | told
+    none = {"light": None, "collected_by": None}
+    assert sft_row(draft, OPEN) == sft_row(draft, CONTEXT) | none
+    for row, schema in (
+        (sft_row(added, OPEN), sft_schema(SETS["sft"])),
+        (rl_row(added, OPEN), rl_schema(SETS["rl"])),
+        (rejected_row(rejected, OPEN), rejected_schema(SETS["rejected"])),
+    ):
+        assert set(row) <= set(schema.names)
 
 
-def test_which_scorers_have_a_column_of_their_own() -> None:
-    names = [scorer.name for scorer in SCORERS]
-    assert not has_extra_scores(names)
-    assert has_extra_scores([*names, "tone"])
+def test_what_did_not_become_a_question_keeps_what_the_input_says_of_it() -> None:
+    row = rejected_row(Rejected("q", "ingest", "media_missing", "", origin=ORIGIN), OPEN)
+    assert (row["media_names"], row["collected_by"], row["light"]) == (["a.png", None], "Ann", None)
+
+
+@pytest.mark.parametrize("make", [sft_row, rl_row])
+def test_a_column_that_no_stage_of_the_recipe_declares_is_no_row(make: Callable[..., Any], draft: Draft) -> None:
+    with pytest.raises(ValueError, match="a stage sets the column light, and none that the recipe grounded_cot lists"):
+        make(draft.with_added(LIGHT, 0.5), CONTEXT)
 
 
 def test_an_rl_row(draft: Draft) -> None:
-    rubric = {"id": "r1", "description": "d", "criteria": "c", "applicability": 1.0, "pass_rate": 0.5}
     assert rl_row(draft, CONTEXT) == COMMON | {
-        "rubrics": [rubric | {"stratum": "hard"}],
-        "stream_prompts": None,
         "prompt": [{"role": "user", "content": ASKED}],
         "data_source": "drawn",
         "ability": "numeric",
@@ -149,25 +159,12 @@ def test_an_rl_row(draft: Draft) -> None:
     }
 
 
-def test_a_judged_draft_is_asked_in_its_own_form(draft: Draft) -> None:
-    judged = replace(draft, form="judge", complexity="simple", complexity_reason="one glance", domain="stem")
+def test_a_draft_is_asked_in_its_own_form(draft: Draft) -> None:
+    judged = replace(draft, form="judge")
     for row in (sft_row(judged, CONTEXT), rl_row(judged, CONTEXT)):
-        assert (row["complexity"], row["complexity_reason"], row["domain"]) == ("simple", "one glance", "stem")
         turns: Any = row["messages"] if "messages" in row else row["prompt"]
         assert "<judge>" in turns[0]["content"]
         assert "<points" not in turns[0]["content"]
-
-
-def test_a_draft_of_two_streams_is_one_row_with_both_prompts(draft: Draft) -> None:
-    row = rl_row(replace(draft, streams=("grounded", "textual")), CONTEXT)
-    prompts: Any = row["stream_prompts"]
-    assert [prompt["stream"] for prompt in prompts] == ["grounded", "textual"]
-    assert row["streams"] == ("grounded", "textual")
-    grounded, textual = (prompt["content"] for prompt in prompts)
-    assert "<box" in grounded
-    assert "<box" not in textual
-    assert row["prompt"] == [{"role": "user", "content": textual}]
-    assert row["problem"] == textual
 
 
 def test_a_detectors_boxes_stand_where_gold_has_none_and_say_so(draft: Draft) -> None:
@@ -189,11 +186,6 @@ def test_a_question_that_nobody_attempted_has_no_attempts_and_no_k(draft: Draft)
 def test_an_unverified_draft_is_no_sft_row(draft: Draft) -> None:
     with pytest.raises(ValueError, match="q: an SFT row needs a verified trace"):
         sft_row(replace(draft, best=None), CONTEXT)
-
-
-@pytest.mark.parametrize(("rubrics", "written"), [(None, None), ((), [])])
-def test_no_rubrics_mined_and_none_kept_differ(rubrics: tuple | None, written: list | None, draft: Draft) -> None:
-    assert rl_row(replace(draft, rubrics=rubrics), CONTEXT)["rubrics"] == written
 
 
 @pytest.mark.parametrize(("make", "schema"), [(sft_row, SFT_SCHEMA), (rl_row, RL_SCHEMA)])

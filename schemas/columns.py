@@ -1,0 +1,183 @@
+"""Columns that rows can have beside the core ones: one declaration each, and the values that a record carries of them.
+
+A stage declares the columns that it adds (:class:`Column`, in ``adds`` of its description) and sets them with
+``draft.with_added(COLUMN, value)``. The shards of a recipe hold the columns that its stages declare, and whoever reads
+the rows gets them by ``context.added(COLUMN)``. Nothing else has to know of a column.
+
+A record carries the values as JSON texts, so that records of any recipe have one type, cross every shuffle as rows and
+are equal where their values are.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Self, TypeVar
+
+import pyarrow as pa
+
+from schemas.coding import record
+from schemas.text import excerpt
+
+T = TypeVar("T")
+
+
+class ColumnError(ValueError):
+    """A column that cannot be declared, or a value that its column does not take; the message names the column."""
+
+
+@dataclass(frozen=True)
+class Column(Generic[T]):
+    """A column of the shards; ``T`` is the type of the values that stages and scorers work with.
+
+    Attributes:
+        name: in the shards; that of a column that a stage adds is a Python identifier.
+        type: the Arrow type; that of a column that a stage adds is of texts, numbers, booleans, lists and structs.
+        meaning: what it holds, in one sentence for the data card.
+        read: makes the value to work with of the plain one (texts, numbers, lists, dicts); raises ValueError or
+            TypeError for one that makes no sense. None: the plain value is used.
+        for_training: trainers and exports are given it.
+        is_class: its values are classes by which card, report and ``beam inspect`` count the rows: texts, or lists of
+            texts.
+    """
+
+    name: str
+    type: pa.DataType
+    meaning: str
+    read: Callable[[Any], T] | None = None
+    for_training: bool = True
+    is_class: bool = False
+
+    def check(self) -> None:
+        """Raises ColumnError for a declaration that no stage can make."""
+        if not self.name.isidentifier():
+            raise ColumnError(f"the column {self.name!r}: its name must be a Python identifier, such as word_count")
+        if not self.meaning.strip():
+            raise ColumnError(f"the column {self.name} has no meaning: say in one sentence what it holds")
+        if not is_plain(self.type):
+            raise ColumnError(
+                f"the column {self.name} is of type {self.type}: use texts, numbers, booleans, and lists and structs "
+                "of these (images travel as overlays)"
+            )
+        texts = pa.types.is_list(self.type) and self.type.value_type == pa.string()
+        if self.is_class and not (texts or self.type == pa.string()):
+            raise ColumnError(f"the column {self.name} is of type {self.type}: classes are texts, or lists of texts")
+
+    def value_of(self, value: object) -> "Value":
+        """The value as a record carries it. Raises ColumnError for one that is not of the column's type."""
+        try:
+            return Value(self.name, as_json(_plain(value, self.type, "")))
+        except _Unfit as error:
+            raise ColumnError(f"the column {self.name} ({self.type}) does not take its value: {error}") from error
+
+
+@record
+class Value:
+    """What a record has in a column: its plain value as JSON text."""
+
+    column: str
+    json: str
+
+    @property
+    def plain(self) -> Any:
+        """The value as text, number, boolean, list or dict."""
+        return json.loads(self.json)
+
+
+class HasValues:
+    """A frozen dataclass with a field ``values: tuple[Value, ...]``, one for each column that was set."""
+
+    values: tuple[Value, ...]
+
+    def with_added(self, column: Column[T], value: T | None) -> Self:
+        """The same with the value in the column; None empties it. Raises ColumnError for a value of another type."""
+        found = {each.column: each for each in self.values}
+        if value is None:
+            found.pop(column.name, None)
+        else:
+            found[column.name] = column.value_of(value)
+        return dataclasses.replace(self, values=tuple(found.values()))  # type: ignore[type-var]
+
+    def added(self, column: Column[T]) -> T | None:
+        """The value in the column, None where there is none. Raises what the column's ``read`` raises."""
+        for each in self.values:
+            if each.column == column.name:
+                return each.plain if column.read is None else column.read(each.plain)
+        return None
+
+
+def is_plain(kind: pa.DataType) -> bool:
+    """Whether values of the type are texts, numbers, booleans, and lists and structs of these."""
+    if pa.types.is_list(kind):
+        return is_plain(kind.value_type)
+    if pa.types.is_struct(kind):
+        return all(is_plain(field.type) for field in kind)
+    is_number = pa.types.is_integer(kind) or kind in (pa.float32(), pa.float64())
+    return is_number or kind in (pa.string(), pa.bool_())
+
+
+def as_json(plain: object) -> str:
+    """A plain value as text, always the same for equal values."""
+    return json.dumps(plain, ensure_ascii=False, default=str)
+
+
+class _Unfit(ValueError):
+    """A value that is not of its type; the message says where and why."""
+
+
+def _plain(value: object, kind: pa.DataType, where: str) -> Any:
+    """The value as plain ones, in the order of the type's fields. Raises _Unfit."""
+    if value is None:
+        return None
+    if pa.types.is_list(kind):
+        if not isinstance(value, list | tuple):
+            raise _unfit(value, "a list", where)
+        return [_plain(each, kind.value_type, f"{where}[{index}]") for index, each in enumerate(value)]
+    if pa.types.is_struct(kind):
+        return _struct(value, kind, where)
+    if kind == pa.string():
+        return _text(value, where)
+    if kind == pa.bool_():
+        if not isinstance(value, bool):
+            raise _unfit(value, "true or false", where)
+        return value
+    if pa.types.is_integer(kind):
+        return _integer(value, kind, where)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _unfit(value, "a number", where)
+    return float(value)
+
+
+def _struct(value: object, kind: pa.StructType, where: str) -> dict[str, Any]:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if not isinstance(value, Mapping):
+        raise _unfit(value, "an object", where)
+    known = [field.name for field in kind]
+    if unknown := [name for name in value if name not in known]:
+        raise _Unfit(f"{where or 'it'} has the field {excerpt(unknown[0])}, and the type has {', '.join(known)}")
+    return {name: _plain(value.get(name), kind.field(name).type, f"{where}.{name}") for name in known}
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise _unfit(value, "a text", where)
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise _unfit(value, "a text that UTF-8 can hold", where) from error
+    return str(value)
+
+
+def _integer(value: object, kind: pa.DataType, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _unfit(value, "a whole number", where)
+    try:
+        pa.scalar(value, kind)
+    except (OverflowError, pa.ArrowInvalid) as error:
+        raise _unfit(value, f"a whole number that {kind} holds", where) from error
+    return int(value)
+
+
+def _unfit(value: object, expected: str, where: str) -> _Unfit:
+    return _Unfit(f"expected {expected}{f' at {where}' if where else ''}, got {excerpt(value)}")

@@ -1,0 +1,104 @@
+"""What a stage says of its columns, and the errors of one that sets others or wrong values."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.util import assert_that, equal_to
+
+from inference.session import Session
+from schemas.columns import Column, ColumnError
+from schemas.records import Draft
+from stages.plumbing import calling
+from stages.plumbing.options import Options
+from stages.plumbing.stage import DraftStage, Route, Stage, Work
+
+LIGHT = Column[float]("light", pa.float64(), "how light the image is")
+SHADE = Column[str]("shade", pa.string(), "its darkest colour")
+MEASURE = Stage("measure", "images are measured", adds=(LIGHT,))
+DARK = "dark"
+
+
+def _measured(draft: Draft) -> Draft:
+    return draft.with_added(LIGHT, 0.25)
+
+
+def _routed(draft: Draft) -> Route:
+    return Route(DARK, _measured(draft))
+
+
+def _wrong_value(draft: Draft) -> Draft:
+    value: Any = "light"
+    return draft.with_added(LIGHT, value)
+
+
+def _undeclared(draft: Draft) -> Draft:
+    return draft.with_added(SHADE, "black")
+
+
+@dataclass
+class Measure(DraftStage):
+    """Does what it is given."""
+
+    does: Callable[[Draft], Draft | Route]
+    stage = MEASURE
+    routes = (DARK,)
+
+    def work(self) -> Work:
+        """The function."""
+        return self.does
+
+
+def _light(draft: Draft) -> tuple[str, float | None]:
+    return draft.id, draft.added(LIGHT)
+
+
+def run(stage: DraftStage, draft: Draft, output: str = "kept") -> None:
+    with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
+        drafts = pipeline | beam.Create([draft], reshuffle=False)
+        drafts.element_type = Draft
+        found: Any = drafts | stage
+        assert_that(found[output] | beam.Map(_light), equal_to([("q", 0.25)]))
+
+
+@pytest.mark.parametrize(("work", "output"), [(_measured, "kept"), (_routed, DARK)])
+def test_a_column_travels_with_the_draft(work: Any, output: str, make_draft: Callable[..., Draft]) -> None:
+    run(Measure(work), make_draft("q"), output)
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        (_wrong_value, r"the stage measure: the column light \(double\) does not take its value: expected a number"),
+        (_undeclared, "the stage measure sets the column shade and does not declare it: add it to adds"),
+    ],
+)
+def test_a_wrong_value_names_stage_and_column(work: Any, said: str, make_draft: Callable[..., Draft]) -> None:
+    with pytest.raises(Exception, match=said):
+        run(Measure(work), make_draft("q"))
+
+
+@pytest.mark.parametrize("work", [_wrong_value, _undeclared])
+def test_so_does_that_of_a_stage_that_calls(
+    work: Any, make_draft: Callable[..., Draft], models: Callable[..., Any]
+) -> None:
+    async def calls(draft: Draft, session: Session) -> Draft:
+        return work(draft)
+
+    runtime = calling.runtime()
+    session = Session(runtime.models(models()))
+    with pytest.raises(ColumnError, match=r"the stage measure(:| sets) the column"):
+        runtime.submit(calling._run(calls, make_draft("q"), session, MEASURE)).result()
+
+
+def test_a_draft_keeps_what_stages_before_it_have_set(make_draft: Callable[..., Draft]) -> None:
+    run(Measure(_measured), make_draft("q").with_added(SHADE, "black"))
+
+
+def test_a_declaration_that_no_shard_can_hold_names_its_stage() -> None:
+    with pytest.raises(ColumnError, match="the stage measure: the column seen is of type timestamp"):
+        Stage("measure", "images are measured", adds=(Column("seen", pa.timestamp("s"), "when"),))

@@ -1,0 +1,96 @@
+"""What records bring from the input for people: columns that are kept, the media's names, and ids from file names."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from schemas.input_record import InvalidRecord, parse_record
+from schemas.records import Origin, RawRecord
+from stages.sources.base import RowSettings, Source
+from stages.sources.registry import read_source
+from vision.media import MediaStore
+
+KEEP = ("collected_by", "seen")
+WHOLE = {"id": "q", "source": "s", "license": "l", "question": "?", "answer": "a", "media": "images/a.png"}
+VALUES = [
+    ("Ann", "Ann"),
+    ("", ""),
+    (3, "3"),
+    (True, "true"),
+    ({"by": ["Ann", None]}, '{"by": ["Ann", null]}'),
+    (None, None),
+]
+
+
+def raw(source: Source, rows: RowSettings, tmp_path: Path) -> list[RawRecord]:
+    return list(read_source(source, rows, MediaStore(str(tmp_path), str(tmp_path / "run"))))
+
+
+def kept(origin: Origin) -> dict[str, str]:
+    return {value.column: value.plain for value in origin.kept}
+
+
+@pytest.mark.parametrize(("value", "text"), VALUES)
+@pytest.mark.parametrize("rows", [RowSettings(keep=KEEP), RowSettings(keep=KEEP, file_ids=True)])
+def test_lines_keep_columns_as_text(value: Any, text: str | None, rows: RowSettings, tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").write_text(json.dumps(WHOLE | {"collected_by": value}), "utf-8")
+    [found] = raw(Source("jsonl", str(tmp_path / "records.jsonl")), rows, tmp_path)
+    record = parse_record(found)
+    assert kept(record.origin) == ({} if text is None else {"collected_by": text})
+    assert record.origin.media_names == ("images/a.png",)
+    assert record.id == ("a" if rows.file_ids else "q")
+
+
+def test_what_is_kept_changes_nothing_else_of_a_record(tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").write_text(json.dumps(WHOLE | {"seen": 1}), "utf-8")
+    source = Source("jsonl", str(tmp_path / "records.jsonl"))
+    plain, keeping = (raw(source, rows, tmp_path)[0] for rows in (RowSettings(), RowSettings(keep=KEEP)))
+    assert (keeping.text, parse_record(keeping)) == (plain.text, parse_record(plain))
+    assert repr(parse_record(keeping)) == repr(parse_record(plain)), "it decides which record of an id is kept"
+
+
+@pytest.mark.parametrize("line", ["{not json", json.dumps(WHOLE | {"question": ""})])
+def test_a_line_that_cannot_be_used_says_what_it_brings(line: str) -> None:
+    origin = Origin(kept=())
+    with pytest.raises(InvalidRecord) as caught:
+        parse_record(RawRecord(1, line, origin=origin))
+    assert caught.value.origin.media_names == (() if "not" in line else ("images/a.png",))
+
+
+NAMES = [
+    ({"bytes": b"png", "path": "scans/a.png"}, "scans/a.png", "a"),
+    ({"bytes": b"png", "path": "/home/ann/scans/a.png"}, "a.png", "a"),
+    ({"bytes": b"png", "path": r"C:\scans\a.b.png"}, "a.b.png", "a.b"),
+    ({"bytes": b"png", "path": "https://example.org/x/a.png"}, "a.png", "a"),
+    ({"bytes": b"png", "path": None}, "", ""),
+    ({"bytes": None, "path": "scans/a.png"}, "scans/a.png", "a"),
+]
+
+
+@pytest.mark.parametrize(("image", "name", "stem"), NAMES)
+def test_media_have_the_names_of_the_input(image: dict[str, Any], name: str, stem: str, tmp_path: Path) -> None:
+    row = {**WHOLE, "image": image, "seen": 2.5} | {"media": None}
+    del row["media"]
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "a.parquet")
+    rows = RowSettings(keep=KEEP, file_ids=True)
+    [found] = raw(Source("parquet", str(tmp_path / "a.parquet")), rows, tmp_path)
+    assert (found.origin.media_names, kept(found.origin)) == ((name,), {"seen": "2.5"})
+    assert json.loads(found.text)["id"] == stem
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"number_ids": True, "file_ids": True}, "number_ids and file_ids both make the ids"),
+        ({"keep": ("a.b",)}, "'a.b' cannot name a column of Parquet"),
+        ({"keep": (" ",)}, "' ' cannot name a column of Parquet"),
+        ({"keep": ("Mood", "mood")}, "keep names 'Mood' twice"),
+    ],
+)
+def test_what_cannot_be_kept(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        RowSettings(**settings)
