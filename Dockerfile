@@ -12,13 +12,8 @@ WORKDIR /opt/groundtrace
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY schemas schemas
 COPY prompts prompts
-COPY vision vision
-COPY inference inference
-COPY rewards rewards
 COPY stages stages
-COPY trainer trainer
 COPY data_cards data_cards
-COPY publishing publishing
 COPY pipelines pipelines
 COPY groundtrace groundtrace
 RUN pip install --no-cache-dir -c constraints.txt ".[${EXTRAS}]" && pip check

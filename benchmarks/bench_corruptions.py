@@ -23,8 +23,8 @@ from faults.planting import KINDS, Kind, Planted, asked_of, planned, script
 from faults.rendered import render
 from faults.right import Right, right_trace
 
-from pipelines.running.plan import RunArguments
-from pipelines.running.run import execute
+from groundtrace.pipelines.running.plan import RunArguments
+from groundtrace.pipelines.running.run import execute
 
 PIPELINE = Path(__file__).resolve().parent.parent / "pipelines" / "grounded_cot.py"
 ALL_AT_LEAST, EACH_AT_LEAST, ALARMS_BELOW = 0.99, 0.95, 0.01

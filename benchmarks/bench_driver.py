@@ -26,9 +26,16 @@ def write_job(folder: Path, records: int) -> None:
     """A job of so many records, all of them SFT rows, each with ten calls of two replies."""
     import pyarrow as pa
 
-    from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA
-    from stages.plumbing.shard_files import ENDS, RECORDS, ShardEntry, entry_line, parquet_writer, write_manifest
-    from stages.plumbing.told import ENDS_SCHEMA, READ_SCHEMA
+    from groundtrace.schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA
+    from groundtrace.stages.plumbing.shard_files import (
+        ENDS,
+        RECORDS,
+        ShardEntry,
+        entry_line,
+        parquet_writer,
+        write_manifest,
+    )
+    from groundtrace.stages.plumbing.told import ENDS_SCHEMA, READ_SCHEMA
 
     for name in ("sft", "rl", "rejected", ENDS, RECORDS):
         (folder / name).mkdir(parents=True)
@@ -77,8 +84,8 @@ def end_of(number: int) -> dict[str, Any]:
 
 def driver(folder: Path) -> dict[str, Any]:
     """As a run does it."""
-    from pipelines.running.counts import figures_of
-    from pipelines.running.manifest import read_job
+    from groundtrace.pipelines.running.counts import figures_of
+    from groundtrace.pipelines.running.manifest import read_job
 
     figures = figures_of(read_job(folder), frozenset())
     calls, worth = (sum(getattr(each, name) for each in figures.asked.values()) for name in ("calls", "worth_usd"))
@@ -119,8 +126,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path)
     arguments = parser.parse_args()
     if arguments.side:
-        import pipelines.running.counts
-        import pipelines.running.manifest  # noqa: F401 (neither import is timed)
+        import groundtrace.pipelines.running.counts
+        import groundtrace.pipelines.running.manifest  # noqa: F401 (neither import is timed)
 
         began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         figures = {"driver": driver, "loop": loop}[arguments.side](arguments.folder)

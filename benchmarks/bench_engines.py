@@ -126,7 +126,7 @@ class Bench:
     def run(self, records: int, engine: Started) -> Took:
         """One run. Raises RuntimeError when it fails or writes other rows than the first run over so many records."""
         name = "run"
-        command = [sys.executable, "-m", "pipelines", "run", PIPELINE, "--input", self.folder / "input"]
+        command = [sys.executable, "-m", "groundtrace", "run", PIPELINE, "--input", self.folder / "input"]
         command += ["--output", self.folder / name, "--cache", self.folder / "cache", "--limit", records]
         command += ["--config", self.folder / "config.toml", *(["--", *engine.options] if engine.options else [])]
         used, own = engine.cpu_s(), _children_s()

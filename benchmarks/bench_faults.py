@@ -66,7 +66,7 @@ REJECTIONS = {
 
 def prompt_of(item: str) -> Any:
     """What a call says."""
-    from prompts.loader import load_prompt
+    from groundtrace.prompts.loader import load_prompt
 
     return load_prompt("propose.v2").render(
         {"original": []},
@@ -80,7 +80,7 @@ def prompt_of(item: str) -> Any:
 
 def texts_of(reply: Any) -> list[str]:
     """The samples, each a JSON object with a list of entities. Raises BadReply."""
-    from inference.grounding import BadReply, json_object
+    from groundtrace.inference.grounding import BadReply, json_object
 
     for completion in reply.completions:
         names = json_object(completion.text).get("entities")
@@ -91,8 +91,8 @@ def texts_of(reply: Any) -> list[str]:
 
 async def ask(item: Item, session: Any) -> Any:
     """The work of the stage under test: four samples, parsed, repaired once."""
-    from inference.asking import ask_for
-    from inference.request import Sampling
+    from groundtrace.inference.asking import ask_for
+    from groundtrace.inference.request import Sampling
 
     texts, _ = await ask_for(session, "teacher", prompt_of(item.id), Sampling(SAMPLES, 1.0, 1.0, MAX_TOKENS), texts_of)
     return [item.id, texts]
@@ -100,11 +100,11 @@ async def ask(item: Item, session: Any) -> Any:
 
 def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
     """The stage in a Beam run."""
-    from inference.asking import Asks
-    from inference.flow.notes import paid_in
-    from inference.runtime import runtime
-    from stages.plumbing.calling import CallModels
-    from stages.plumbing.stage import Stage
+    from groundtrace.inference.asking import Asks
+    from groundtrace.inference.flow.notes import paid_in
+    from groundtrace.inference.runtime import runtime
+    from groundtrace.stages.plumbing.calling import CallModels
+    from groundtrace.stages.plumbing.stage import Stage
 
     settings = models_settings(
         arguments.url,
@@ -126,10 +126,10 @@ def ideal_side(arguments: argparse.Namespace) -> dict[str, Any]:
     """The bare client."""
     import aiohttp
 
-    from inference.asking import repair_prompt
-    from inference.errors import CallError
-    from inference.flow.limits import Gate
-    from inference.grounding import BadReply
+    from groundtrace.inference.asking import repair_prompt
+    from groundtrace.inference.errors import CallError
+    from groundtrace.inference.flow.limits import Gate
+    from groundtrace.inference.grounding import BadReply
 
     gate = Gate(IN_FLIGHT, adaptive=False)
     prompt = prompt_of(TEMPLATE_ITEM)
@@ -161,7 +161,7 @@ def ideal_side(arguments: argparse.Namespace) -> dict[str, Any]:
 
 async def samples(session: Any, gate: Any, url: str, body: dict[str, Any], n: int, max_tokens: int) -> list[Any]:
     """``n`` samples, sent for again while some are missing. Raises CallError when the tries are used up."""
-    from inference.errors import CallError
+    from groundtrace.inference.errors import CallError
 
     found: list[Any] = []
     failed, wait_s = 0, 0.0
@@ -185,9 +185,9 @@ async def one_try(session: Any, url: str, body: dict[str, Any]) -> list[Any]:
     """The usable samples of one request. Raises CallError."""
     import aiohttp
 
-    from inference.endpoints.openai_reply import reply_of
-    from inference.endpoints.wire import failure_of, retry_after_s
-    from inference.errors import CallError, Failure
+    from groundtrace.inference.endpoints.openai_reply import reply_of
+    from groundtrace.inference.endpoints.wire import failure_of, retry_after_s
+    from groundtrace.inference.errors import CallError, Failure
 
     try:
         async with session.post(url, json=body) as response:

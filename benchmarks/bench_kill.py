@@ -109,7 +109,7 @@ class Bench:
     def command(self, name: str) -> list[str]:
         """``beam run`` into a folder, with a cache of that name beside it."""
         run, cache = self.folder / name, self.cache(name).parent
-        command = [sys.executable, "-m", "pipelines.commands.cli", "run", PIPELINE, "--input", self.folder / "input"]
+        command = [sys.executable, "-m", "groundtrace", "run", PIPELINE, "--input", self.folder / "input"]
         return [*map(str, [*command, "--output", run, "--cache", cache, "--config", self.folder / "config.toml"])]
 
     def cache(self, name: str) -> Path:
@@ -216,7 +216,7 @@ def missing_writes(cache: Path, keys: list[str]) -> int:
     """How many of the second writer's replies are not in the cache."""
     if not keys:
         return 0
-    from inference.cache.shared import open_cache
+    from groundtrace.inference.cache.shared import open_cache
 
     opened = open_cache(str(cache))
     found = opened.get(keys)
@@ -226,9 +226,9 @@ def missing_writes(cache: Path, keys: list[str]) -> int:
 
 def write_replies(path: str) -> None:
     """The second process: put replies into the cache until something comes on standard input; prints how many."""
-    from inference.cache.replies import CacheEntry
-    from inference.cache.shared import open_cache
-    from inference.request import Completion
+    from groundtrace.inference.cache.replies import CacheEntry
+    from groundtrace.inference.cache.shared import open_cache
+    from groundtrace.inference.request import Completion
 
     cache = open_cache(path)
     print("open", flush=True)

@@ -43,7 +43,7 @@ PARTS = (
     ("trace: 8 cached replies, equal ones parsed once", "stages/generate_traces.py", "trace"),
     ("verify: 8 traces, equal ones scored once", "stages/verify_traces.py", "verify"),
     ("shards: read pictures, build, write", "stages/write_shards.py", "write_shard"),
-    ("report and card", "publishing/report.py", "write_report"),
+    ("report and card", "groundtrace/publishing/report.py", "write_report"),
 )
 
 

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA  # noqa: E402
+from groundtrace.schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA  # noqa: E402
 
 SMALL_SHARE = 0.25
 IMAGE_SIDE_PX, GROUP_BYTES, SHARD_GROUPS = 365, 100_000_000, 4
@@ -130,7 +130,7 @@ def summary_of(rows: int) -> dict[str, Any]:
 def measured(words: list[str]) -> tuple[float, float]:
     """The peak memory (MB) and the time (s) of a ``beam`` command in a process of its own."""
     code = (
-        "import resource, sys, time; from pipelines.commands import cli; started = time.perf_counter()\n"
+        "import resource, sys, time; from groundtrace.pipelines.commands import cli; started = time.perf_counter()\n"
         "code = cli.main(sys.argv[1:])\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter() - started, code)\n"
     )

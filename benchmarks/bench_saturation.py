@@ -90,7 +90,7 @@ class Side:
 
 async def ask(item: Item, session: Any) -> Any:
     """The work of the stage under test: one call."""
-    from inference.request import Sampling
+    from groundtrace.inference.request import Sampling
 
     answered = await session.generate("teacher", prompt_of(item), Sampling(1, 1.0))
     return [item.id, answered.text]
@@ -98,8 +98,8 @@ async def ask(item: Item, session: Any) -> Any:
 
 def prompt_of(item: Item) -> Any:
     """What a call says."""
-    from prompts.loader import load_prompt
-    from schemas.messages import MediaPart
+    from groundtrace.prompts.loader import load_prompt
+    from groundtrace.schemas.messages import MediaPart
 
     media = [MediaPart(item.uri, item.sha256)] if item.uri else []
     question = question_of(item.id)
@@ -108,12 +108,13 @@ def prompt_of(item: Item) -> Any:
 
 def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
     """The stage in a Beam run."""
-    import inference.endpoints.openai_compatible  # noqa: F401  (these two, so that the run's start-up holds no imports)
-    import pipelines.running.runner  # noqa: F401
-    from inference.asking import Asks
-    from inference.runtime import runtime
-    from stages.plumbing.calling import CallModels
-    from stages.plumbing.stage import Stage
+    # these two, so that the run's start-up holds no imports
+    import groundtrace.inference.endpoints.openai_compatible
+    import groundtrace.pipelines.running.runner  # noqa: F401
+    from groundtrace.inference.asking import Asks
+    from groundtrace.inference.runtime import runtime
+    from groundtrace.stages.plumbing.calling import CallModels
+    from groundtrace.stages.plumbing.stage import Stage
 
     imported = imports_done()
     settings = models_settings(arguments.url, arguments.folder, max_concurrency=SLOTS)
@@ -128,7 +129,7 @@ def idle_side(arguments: argparse.Namespace) -> dict[str, Any]:
     """The same Beam run without any call: what Beam takes by itself."""
     import apache_beam as beam
 
-    import pipelines.running.runner  # noqa: F401
+    import groundtrace.pipelines.running.runner  # noqa: F401
 
     imported = imports_done()
 

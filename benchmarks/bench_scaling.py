@@ -42,8 +42,8 @@ WINDOW_S = 60.0
 
 def worker(arguments: argparse.Namespace) -> dict[str, Any]:
     """One worker process: it waits for the word, and makes its calls or works until its time is over."""
-    from inference.request import Sampling
-    from inference.runtime import runtime
+    from groundtrace.inference.request import Sampling
+    from groundtrace.inference.runtime import runtime
 
     limits = {"max_concurrency": arguments.at_once, "requests_per_minute": arguments.per_minute}
     settings = models_settings(arguments.url, arguments.folder, **limits)
@@ -145,7 +145,7 @@ def scaling(folder: Path, calls: int) -> dict[str, Any]:
 
 def run_s(folder: Path, name: str, options: Sequence[str], cores: set[int]) -> float:
     """Seconds of a whole ``beam run`` on these cores. Raises RuntimeError where it fails."""
-    command = [sys.executable, "-m", "pipelines", "run", "grounded_cot", "--input", folder / "input"]
+    command = [sys.executable, "-m", "groundtrace", "run", "grounded_cot", "--input", folder / "input"]
     command += ["--output", folder / name / "run", "--set", "dedup.near=false", *options]
     began_s = time.monotonic()
     done = subprocess.run(

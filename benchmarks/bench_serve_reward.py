@@ -29,13 +29,13 @@ import aiohttp
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from inference.families.registry import family_of
-from publishing.rewards.reference import RowReference
-from publishing.rewards.row_reward import Answer, RowReward
-from publishing.rewards.settings import load_reward_settings
-from schemas.arrow import RL_SCHEMA
-from schemas.responses.speech import Speech
-from vision.decode import decode_image
+from groundtrace.inference.families.registry import family_of
+from groundtrace.publishing.rewards.reference import RowReference
+from groundtrace.publishing.rewards.row_reward import Answer, RowReward
+from groundtrace.publishing.rewards.settings import load_reward_settings
+from groundtrace.schemas.arrow import RL_SCHEMA
+from groundtrace.schemas.responses.speech import Speech
+from groundtrace.vision.decode import decode_image
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "data" / "sample"
@@ -96,7 +96,7 @@ def in_process(config: Path, run: Path, items: Sequence[Item], turns: int) -> tu
 @contextlib.contextmanager
 def server(config: Path, run: Path) -> Iterator[str]:
     """The server in a process of its own; gives its address."""
-    command = [sys.executable, "-m", "pipelines", "serve-reward", "--config", str(config)]
+    command = [sys.executable, "-m", "groundtrace", "serve-reward", "--config", str(config)]
     process = subprocess.Popen(
         [*command, "--data", f"run={run}", "--port", "0"],
         cwd=ROOT,

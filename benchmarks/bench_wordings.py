@@ -28,10 +28,10 @@ from wordings.stranger import cases, load
 from wordings.stranger_scenes import Scene, images
 
 import groundtrace as gt
-from rewards.form import prose_of
-from rewards.leaks import find_leak
-from schemas.records import Question, Trace
-from stages.verify_traces import VerifySettings
+from groundtrace.rewards.form import prose_of
+from groundtrace.rewards.leaks import find_leak
+from groundtrace.schemas.records import Question, Trace
+from groundtrace.stages.verify_traces import VerifySettings
 
 HERE = Path(__file__).resolve().parent
 SAMPLE = HERE.parent / "data" / "sample"

@@ -191,7 +191,7 @@ def read_items(path: str) -> Iterator[Item]:
 
 def models_settings(base_url: str, folder: Path, **endpoint: Any) -> Any:
     """The settings of a run whose teacher is the server; its replies are cached in a file of their own."""
-    from inference.settings import EndpointSettings, ModelsSettings
+    from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 
     settings = EndpointSettings("openai", MODEL, base_url=base_url, **endpoint)
     folder.mkdir(parents=True, exist_ok=True)
@@ -209,7 +209,7 @@ def write_pictures(folder: Path, count: int) -> list[Item]:
     import cv2
     import numpy as np
 
-    from vision.hashing import sha256_bytes
+    from groundtrace.vision.hashing import sha256_bytes
 
     (folder / "images").mkdir()
     rng = np.random.default_rng(SEED)
@@ -274,7 +274,7 @@ def run_beam(items_path: str, do: Any, folder: Path) -> Any:
     """
     import apache_beam as beam
 
-    from pipelines.running.runner import choose_runner, pipeline_options
+    from groundtrace.pipelines.running.runner import choose_runner, pipeline_options
 
     options = pipeline_options([])
     pipeline = beam.Pipeline(runner=choose_runner(options), options=options)

@@ -38,8 +38,8 @@ OVERRIDES = (
 def run_pipeline(arguments: argparse.Namespace) -> dict[str, Any]:
     """One run of the pipeline: what the import and the run took, and how many requests were not in the cache."""
     started = time.perf_counter()
-    from pipelines.running.plan import RunArguments
-    from pipelines.running.run import execute  # here, so that it is timed
+    from groundtrace.pipelines.running.plan import RunArguments
+    from groundtrace.pipelines.running.run import execute  # here, so that it is timed
 
     imported, cpu_s = time.perf_counter(), time.process_time()
     limit = arguments.limit or None
@@ -80,9 +80,9 @@ def drawn_by(run: Path, width: int, height: int) -> dict[str, tuple[list[Any], l
     """By id, the marks that a run drew, from the pointer's cached replies, and the digests of the drawn images."""
     import pyarrow.parquet as pq
 
-    from schemas.coordinates import CoordinateFrame, to_px
-    from schemas.responses.response import parse_response
-    from vision.overlay import Mark
+    from groundtrace.schemas.coordinates import CoordinateFrame, to_px
+    from groundtrace.schemas.responses.response import parse_response
+    from groundtrace.vision.overlay import Mark
 
     with sqlite3.connect(run / "cache" / "replies.sqlite") as db:
         replies = dict(db.execute("SELECT key, body FROM replies WHERE prompt LIKE 'point.%'"))
@@ -105,8 +105,8 @@ def run_loop(arguments: argparse.Namespace) -> dict[str, Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from vision.decode import decode_image
-    from vision.overlay import draw_overlay, encode_png
+    from groundtrace.vision.decode import decode_image
+    from groundtrace.vision.overlay import draw_overlay, encode_png
 
     root, out = Path(arguments.input), Path(arguments.out)
     expected = drawn_by(Path(arguments.run), *(int(side) for side in arguments.size.split("x")))
@@ -136,7 +136,7 @@ def run_loop(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _require_same(out: Path, expected: dict[str, tuple[list[Any], list[str]]]) -> None:
     """Raise ValueError unless the loop drew, byte for byte, what the pipeline drew."""
-    from vision.hashing import sha256_bytes
+    from groundtrace.vision.hashing import sha256_bytes
 
     for name, (marks, digests) in expected.items():
         if [sha256_bytes((out / f"{name}.png").read_bytes())] * bool(marks) != digests:

@@ -12,17 +12,17 @@ from learning import tiny_model
 from learning.scenes import ask, render_scene
 from transformers import GenerationConfig, Qwen2VLImageProcessor, Qwen3VLForConditionalGeneration
 
-from schemas.geometry import Box
-from schemas.question_text import user_text
-from schemas.records import Question
-from schemas.responses.tags import format_points_tag
-from trainer.encode import with_response
-from trainer.encode_rows import prompt_sample, sft_sample
-from trainer.loss import advantages
-from trainer.model import VisionLanguageModel, load_model
-from trainer.sample import Sample
-from trainer.settings import ModelSettings
-from trainer.shards import TrainingRow
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.question_text import user_text
+from groundtrace.schemas.records import Question
+from groundtrace.schemas.responses.tags import format_points_tag
+from groundtrace.trainer.encode import with_response
+from groundtrace.trainer.encode_rows import prompt_sample, sft_sample
+from groundtrace.trainer.loss import advantages
+from groundtrace.trainer.model import VisionLanguageModel, load_model
+from groundtrace.trainer.sample import Sample
+from groundtrace.trainer.settings import ModelSettings
+from groundtrace.trainer.shards import TrainingRow
 
 SEED = 5
 PHOTO_PX = (640, 480)

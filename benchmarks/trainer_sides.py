@@ -48,9 +48,9 @@ class Work:
 
 def ours(work: Work) -> tuple[Any, Any, Any]:
     """The settings of this trainer, its model and its optimiser."""
-    from trainer.model import load_model
-    from trainer.optimiser import Optimiser
-    from trainer.settings import BatchSettings, ModelSettings, OptimiserSettings, TrainerSettings
+    from groundtrace.trainer.model import load_model
+    from groundtrace.trainer.optimiser import Optimiser
+    from groundtrace.trainer.settings import BatchSettings, ModelSettings, OptimiserSettings, TrainerSettings
 
     settings = TrainerSettings(
         ModelSettings(str(work.inputs / "model"), **json.loads((work.inputs / "speech.json").read_text("utf-8"))),
@@ -63,8 +63,8 @@ def ours(work: Work) -> tuple[Any, Any, Any]:
 
 def ours_sft(work: Work) -> dict[str, Any]:
     """Rows from their bytes on. On a GPU the next step's are encoded meanwhile, as ``trainer sft`` does."""
-    from trainer.encode_rows import sft_sample
-    from trainer.sft import sft_step
+    from groundtrace.trainer.encode_rows import sft_sample
+    from groundtrace.trainer.sft import sft_step
 
     _, vlm, optimiser = ours(work)
     rows, clock = torch.load(work.inputs / "rows.pt", weights_only=False), Clock(work.warmup)
@@ -88,7 +88,7 @@ def ours_sft(work: Work) -> dict[str, Any]:
 
 def ours_grpo(work: Work) -> dict[str, Any]:
     """The update on the rollouts given, collation included."""
-    from trainer.grpo import Trainee, update
+    from groundtrace.trainer.grpo import Trainee, update
 
     settings, vlm, optimiser = ours(work)
     samples, unused = torch.load(work.inputs / "rollouts.pt", weights_only=False), [None] * 4

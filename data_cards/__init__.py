@@ -1,1 +1,4 @@
 """Card templates and the cards of published data sets."""
+
+if __name__ != "groundtrace.data_cards":  # as where a script has the repository's top on its path
+    raise ImportError("import it as groundtrace.data_cards: under a second name its classes would be other classes")

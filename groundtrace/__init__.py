@@ -4,56 +4,56 @@ Re-exports only; each name is imported when it is first used, so that looking in
 """
 
 import importlib
-import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from inference.settings import EndpointSettings as EndpointSettings
-    from pipelines.running.library import preview as preview
-    from pipelines.running.library import run as run
-    from pipelines.running.library import verify as verify
-    from pipelines.running.settings import RunSettings as RunSettings
-    from publishing.molmo_messages import molmo_messages as molmo_messages
-    from publishing.opened import OpenedRun as OpenedRun
-    from publishing.opened import open_run as open_run
-    from schemas.config import settings as settings
-    from schemas.errors import UserError as UserError
-    from schemas.run_summary import RunSummary as RunSummary
-    from stages.plumbing.recipe import Ends as Ends
-    from stages.plumbing.recipe import Recipe as Recipe
-    from stages.plumbing.recipe import RunContext as RunContext
+    from groundtrace.inference.settings import EndpointSettings as EndpointSettings
+    from groundtrace.pipelines.running.library import preview as preview
+    from groundtrace.pipelines.running.library import run as run
+    from groundtrace.pipelines.running.library import verify as verify
+    from groundtrace.pipelines.running.settings import RunSettings as RunSettings
+    from groundtrace.publishing.molmo_messages import molmo_messages as molmo_messages
+    from groundtrace.publishing.opened import OpenedRun as OpenedRun
+    from groundtrace.publishing.opened import open_run as open_run
+    from groundtrace.schemas.config import settings as settings
+    from groundtrace.schemas.errors import UserError as UserError
+    from groundtrace.schemas.run_summary import RunSummary as RunSummary
+    from groundtrace.stages.plumbing.recipe import Ends as Ends
+    from groundtrace.stages.plumbing.recipe import Recipe as Recipe
+    from groundtrace.stages.plumbing.recipe import RunContext as RunContext
 
 _NAMES = {
-    "run": "pipelines.running.library",
-    "preview": "pipelines.running.library",
-    "verify": "pipelines.running.library",
-    "open_run": "publishing.opened",
-    "molmo_messages": "publishing.molmo_messages",
-    "OpenedRun": "publishing.opened",
-    "RunSummary": "schemas.run_summary",
-    "UserError": "schemas.errors",
-    "Recipe": "stages.plumbing.recipe",
-    "RunContext": "stages.plumbing.recipe",
-    "Ends": "stages.plumbing.recipe",
-    "RunSettings": "pipelines.running.settings",
-    "EndpointSettings": "inference.settings",
-    "settings": "schemas.config",
+    "run": "groundtrace.pipelines.running.library",
+    "preview": "groundtrace.pipelines.running.library",
+    "verify": "groundtrace.pipelines.running.library",
+    "open_run": "groundtrace.publishing.opened",
+    "molmo_messages": "groundtrace.publishing.molmo_messages",
+    "OpenedRun": "groundtrace.publishing.opened",
+    "RunSummary": "groundtrace.schemas.run_summary",
+    "UserError": "groundtrace.schemas.errors",
+    "Recipe": "groundtrace.stages.plumbing.recipe",
+    "RunContext": "groundtrace.stages.plumbing.recipe",
+    "Ends": "groundtrace.stages.plumbing.recipe",
+    "RunSettings": "groundtrace.pipelines.running.settings",
+    "EndpointSettings": "groundtrace.inference.settings",
+    "settings": "groundtrace.schemas.config",
 }
 __all__ = list(_NAMES)  # pyright: ignore[reportUnsupportedDunderAll]
-_PACKAGES = ("schemas", "prompts", "vision", "inference", "rewards", "stages", "trainer", "publishing", "pipelines")
+_LINKED = ("schemas", "prompts", "stages", "pipelines", "data_cards")
+"""Packages at the top of the repository: in a checkout each is a link in this folder, in a wheel a folder."""
 
 
-def _refuse_shadows(home: Path) -> None:
-    """Raises ImportError where another package stands in the way of one of ours: its names would be missing later."""
-    for name in _PACKAGES:
-        spec = importlib.util.find_spec(name)
-        found = Path(spec.origin).resolve().parent if spec is not None and spec.origin else None
-        if found != home / name:
-            raise ImportError(
-                f"groundtrace needs its own package {name}, and {found or 'a folder without __init__.py'} stands in "
-                "its way: rename that one, or start Python from another folder"
-            )
+def _require_linked(home: Path) -> None:
+    """Raises ImportError where the link to a package is lost, as in a zip that was unpacked without links."""
+    for folder in (home / name for name in _LINKED):
+        if (folder / "__init__.py").is_file():
+            continue
+        found = "leads nowhere" if folder.is_symlink() else "is a plain file" if folder.is_file() else "is missing"
+        raise ImportError(
+            f"{folder} must be a link to ../{folder.name} and {found}: this copy of the repository has lost its "
+            "symbolic links. Clone it with `git clone -c core.symlinks=true`, or install Groundtrace's wheel"
+        )
 
 
 def __getattr__(name: str) -> Any:
@@ -62,4 +62,4 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(_NAMES[name]), name)
 
 
-_refuse_shadows(Path(__file__).resolve().parents[1])
+_require_linked(Path(__file__).parent)

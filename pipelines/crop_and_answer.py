@@ -6,26 +6,26 @@ accuracies. It measures a policy and teaches nothing: no question is filtered by
 side. ``trainer eval --crops`` takes the same steps with a model that it has loaded itself.
 
 Its defaults beyond the paper: four answers each way at temperature 1, a margin of a tenth around each box, crops of at
-least 56 px, at most 8 of an image (:mod:`vision.crops`).
+least 56 px, at most 8 of an image (:mod:`groundtrace.vision.crops`).
 """
 
 from dataclasses import field
 
 import apache_beam as beam
 
-from inference.endpoint import check_coordinates
-from pipelines.running.settings import RunSettings
-from schemas.config import settings
-from schemas.question_text import TEXTUAL
-from stages.answer_with_crops import AnswerWithCrops, compared, crops_json, summed
-from stages.attempt_questions import AttemptQuestions, AttemptSettings
-from stages.clean_questions import CleanQuestions, CleanSettings
-from stages.cut_crops import CutCrops
-from stages.ground_questions import GroundQuestions, GroundSettings
-from stages.ingest_records import IngestRecords
-from stages.plumbing.recipe import Ends, Recipe, RunContext
-from vision.clips import VideoSettings
-from vision.crops import CropSettings
+from groundtrace.inference.endpoint import check_coordinates
+from groundtrace.pipelines.running.settings import RunSettings
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.question_text import TEXTUAL
+from groundtrace.stages.answer_with_crops import AnswerWithCrops, compared, crops_json, summed
+from groundtrace.stages.attempt_questions import AttemptQuestions, AttemptSettings
+from groundtrace.stages.clean_questions import CleanQuestions, CleanSettings
+from groundtrace.stages.cut_crops import CutCrops
+from groundtrace.stages.ground_questions import GroundQuestions, GroundSettings
+from groundtrace.stages.ingest_records import IngestRecords
+from groundtrace.stages.plumbing.recipe import Ends, Recipe, RunContext
+from groundtrace.vision.clips import VideoSettings
+from groundtrace.vision.crops import CropSettings
 
 
 @settings

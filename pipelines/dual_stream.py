@@ -20,31 +20,31 @@ from dataclasses import field
 
 import apache_beam as beam
 
-from inference.endpoint import check_coordinates
-from pipelines.running.settings import RunSettings
-from rewards.aggregate import GateSettings
-from rewards.registry import STREAM_SCORERS
-from schemas.config import settings
-from schemas.question_text import BOXES, TEXTUAL
-from stages.assign_stream import AssignStream, ColdStartSettings, form_of_draft
-from stages.attempt_questions import AttemptQuestions, AttemptSettings
-from stages.cap_answers import AnswerSettings, CapAnswers
-from stages.clean_questions import CleanQuestions, CleanSettings
-from stages.decontaminate_questions import DecontaminateQuestions, DecontaminateSettings
-from stages.draw_questions import CutToTarget, DrawQuestions
-from stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty
-from stages.generate_traces import TraceSettings
-from stages.ingest_records import IngestRecords
-from stages.keep_ratio import KeepRatio
-from stages.locate_targets import LocateSettings, LocateTargets
-from stages.plan_batches import BatchSettings, PlanBatches
-from stages.plumbing.recipe import Ends, Recipe, RunContext
-from stages.remove_duplicates import DedupSettings, RemoveDuplicates
-from stages.route_by_boxes import GENERAL, RouteByBoxes
-from stages.split_by_media_group import SplitByMediaGroup, SplitSettings
-from stages.verify_traces import VerifySettings, VerifyTraces, describe
-from stages.write_stream_traces import WriteStreamTraces
-from vision.clips import VideoSettings
+from groundtrace.inference.endpoint import check_coordinates
+from groundtrace.pipelines.running.settings import RunSettings
+from groundtrace.rewards.aggregate import GateSettings
+from groundtrace.rewards.registry import STREAM_SCORERS
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.question_text import BOXES, TEXTUAL
+from groundtrace.stages.assign_stream import AssignStream, ColdStartSettings, form_of_draft
+from groundtrace.stages.attempt_questions import AttemptQuestions, AttemptSettings
+from groundtrace.stages.cap_answers import AnswerSettings, CapAnswers
+from groundtrace.stages.clean_questions import CleanQuestions, CleanSettings
+from groundtrace.stages.decontaminate_questions import DecontaminateQuestions, DecontaminateSettings
+from groundtrace.stages.draw_questions import CutToTarget, DrawQuestions
+from groundtrace.stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty
+from groundtrace.stages.generate_traces import TraceSettings
+from groundtrace.stages.ingest_records import IngestRecords
+from groundtrace.stages.keep_ratio import KeepRatio
+from groundtrace.stages.locate_targets import LocateSettings, LocateTargets
+from groundtrace.stages.plan_batches import BatchSettings, PlanBatches
+from groundtrace.stages.plumbing.recipe import Ends, Recipe, RunContext
+from groundtrace.stages.remove_duplicates import DedupSettings, RemoveDuplicates
+from groundtrace.stages.route_by_boxes import GENERAL, RouteByBoxes
+from groundtrace.stages.split_by_media_group import SplitByMediaGroup, SplitSettings
+from groundtrace.stages.verify_traces import VerifySettings, VerifyTraces, describe
+from groundtrace.stages.write_stream_traces import WriteStreamTraces
+from groundtrace.vision.clips import VideoSettings
 
 SFT_RATIO = 0.407
 """Of the paper's sets: 35K of 86K rows are the cold start's (§4.1, Table 11)."""

@@ -14,29 +14,29 @@ from typing import Annotated
 
 import apache_beam as beam
 
-from pipelines.running.settings import RunSettings
-from rewards.mined_rubrics import rubrics_json
-from rewards.rubrics import RubricSettings
-from schemas.config import settings
-from stages.attempt_questions import AttemptQuestions, AttemptSettings
-from stages.cap_answers import AnswerSettings, CapAnswers
-from stages.clean_questions import CleanQuestions, CleanSettings
-from stages.decontaminate_questions import DecontaminateQuestions, DecontaminateSettings
-from stages.draw_overlays import DrawOverlays
-from stages.draw_questions import CutToTarget, DrawQuestions
-from stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty
-from stages.generate_traces import GenerateTraces, TraceSettings
-from stages.ingest_records import IngestRecords
-from stages.mine_rubrics import RUBRIC_CANDIDATES, RUBRIC_JUDGE, MineRubrics
-from stages.open_multiple_choice import OpenMultipleChoice
-from stages.plumbing.recipe import Ends, Recipe, RunContext
-from stages.point_entities import PointEntities
-from stages.propose_entities import ProposeEntities, ProposeSettings
-from stages.reject_leaks import LeakSettings, RejectLeaks
-from stages.remove_duplicates import DedupSettings, RemoveDuplicates
-from stages.split_by_media_group import SplitByMediaGroup, SplitSettings
-from stages.verify_traces import VerifySettings, VerifyTraces
-from vision.clips import VideoSettings
+from groundtrace.pipelines.running.settings import RunSettings
+from groundtrace.rewards.mined_rubrics import rubrics_json
+from groundtrace.rewards.rubrics import RubricSettings
+from groundtrace.schemas.config import settings
+from groundtrace.stages.attempt_questions import AttemptQuestions, AttemptSettings
+from groundtrace.stages.cap_answers import AnswerSettings, CapAnswers
+from groundtrace.stages.clean_questions import CleanQuestions, CleanSettings
+from groundtrace.stages.decontaminate_questions import DecontaminateQuestions, DecontaminateSettings
+from groundtrace.stages.draw_overlays import DrawOverlays
+from groundtrace.stages.draw_questions import CutToTarget, DrawQuestions
+from groundtrace.stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty
+from groundtrace.stages.generate_traces import GenerateTraces, TraceSettings
+from groundtrace.stages.ingest_records import IngestRecords
+from groundtrace.stages.mine_rubrics import RUBRIC_CANDIDATES, RUBRIC_JUDGE, MineRubrics
+from groundtrace.stages.open_multiple_choice import OpenMultipleChoice
+from groundtrace.stages.plumbing.recipe import Ends, Recipe, RunContext
+from groundtrace.stages.point_entities import PointEntities
+from groundtrace.stages.propose_entities import ProposeEntities, ProposeSettings
+from groundtrace.stages.reject_leaks import LeakSettings, RejectLeaks
+from groundtrace.stages.remove_duplicates import DedupSettings, RemoveDuplicates
+from groundtrace.stages.split_by_media_group import SplitByMediaGroup, SplitSettings
+from groundtrace.stages.verify_traces import VerifySettings, VerifyTraces
+from groundtrace.vision.clips import VideoSettings
 
 
 @settings

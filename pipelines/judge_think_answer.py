@@ -21,35 +21,35 @@ from typing import Annotated
 
 import apache_beam as beam
 
-from pipelines.running.settings import RunSettings
-from rewards.scorers import format, judging, outcome, think_section
-from schemas.config import PositiveWeight, settings
-from schemas.question_text import JUDGE
-from schemas.records import Draft
-from stages.annotate_complexity import AnnotateComplexity, ComplexitySettings
-from stages.assign_domain import DOMAIN, GENERAL, STEM, AssignDomain, DomainSettings
-from stages.attempt_questions import AttemptQuestions, AttemptSettings
-from stages.balance_lengths import BalanceLengths, BalanceSettings
-from stages.cap_alike import AlikeSettings, CapAlike
-from stages.cap_answers import AnswerSettings, CapAnswers
-from stages.clean_questions import CleanQuestions, CleanSettings
-from stages.decontaminate_questions import DecontaminateQuestions, DecontaminateSettings
-from stages.draw_questions import CutToTarget, DrawQuestions
-from stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty
-from stages.filter_by_quality import FilterByQuality, QualitySettings
-from stages.filter_by_redundancy import FilterByRedundancy, RedundancySettings
-from stages.ingest_records import IngestRecords
-from stages.keep_ratio import KeepRatio
-from stages.measure_judges import JudgeSampleSettings, MeasureJudges, judges_json
-from stages.open_multiple_choice import OpenMultipleChoice
-from stages.plumbing.recipe import Ends, Recipe, RunContext
-from stages.reject_leaks import LeakSettings, RejectLeaks
-from stages.remove_duplicates import DedupSettings, RemoveDuplicates
-from stages.rewrite_multiple_choice import RewriteMultipleChoice, RewriteSettings
-from stages.split_by_media_group import SplitByMediaGroup, SplitSettings
-from stages.verify_traces import VerifySettings, VerifyTraces, describe
-from stages.write_judged_traces import JudgedTraceSettings, WriteJudgedTraces
-from vision.clips import VideoSettings
+from groundtrace.pipelines.running.settings import RunSettings
+from groundtrace.rewards.scorers import format, judging, outcome, think_section
+from groundtrace.schemas.config import PositiveWeight, settings
+from groundtrace.schemas.question_text import JUDGE
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.annotate_complexity import AnnotateComplexity, ComplexitySettings
+from groundtrace.stages.assign_domain import DOMAIN, GENERAL, STEM, AssignDomain, DomainSettings
+from groundtrace.stages.attempt_questions import AttemptQuestions, AttemptSettings
+from groundtrace.stages.balance_lengths import BalanceLengths, BalanceSettings
+from groundtrace.stages.cap_alike import AlikeSettings, CapAlike
+from groundtrace.stages.cap_answers import AnswerSettings, CapAnswers
+from groundtrace.stages.clean_questions import CleanQuestions, CleanSettings
+from groundtrace.stages.decontaminate_questions import DecontaminateQuestions, DecontaminateSettings
+from groundtrace.stages.draw_questions import CutToTarget, DrawQuestions
+from groundtrace.stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty
+from groundtrace.stages.filter_by_quality import FilterByQuality, QualitySettings
+from groundtrace.stages.filter_by_redundancy import FilterByRedundancy, RedundancySettings
+from groundtrace.stages.ingest_records import IngestRecords
+from groundtrace.stages.keep_ratio import KeepRatio
+from groundtrace.stages.measure_judges import JudgeSampleSettings, MeasureJudges, judges_json
+from groundtrace.stages.open_multiple_choice import OpenMultipleChoice
+from groundtrace.stages.plumbing.recipe import Ends, Recipe, RunContext
+from groundtrace.stages.reject_leaks import LeakSettings, RejectLeaks
+from groundtrace.stages.remove_duplicates import DedupSettings, RemoveDuplicates
+from groundtrace.stages.rewrite_multiple_choice import RewriteMultipleChoice, RewriteSettings
+from groundtrace.stages.split_by_media_group import SplitByMediaGroup, SplitSettings
+from groundtrace.stages.verify_traces import VerifySettings, VerifyTraces, describe
+from groundtrace.stages.write_judged_traces import JudgedTraceSettings, WriteJudgedTraces
+from groundtrace.vision.clips import VideoSettings
 
 SCORERS = (
     outcome.SCORER,

@@ -16,24 +16,24 @@ from typing import Annotated
 import apache_beam as beam
 from pydantic import PositiveInt
 
-from pipelines.running.settings import RunSettings
-from rewards.mined_rubrics import rubrics_json
-from rewards.rubrics import RubricSettings
-from schemas.config import settings
-from schemas.question_text import PLAIN
-from schemas.records import Draft
-from stages.attempt_questions import AttemptQuestions, AttemptSettings
-from stages.cap_answers import AnswerSettings, CapAnswers
-from stages.clean_questions import CleanQuestions, CleanSettings
-from stages.decontaminate_questions import DecontaminateQuestions, DecontaminateSettings
-from stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty
-from stages.ingest_records import IngestRecords
-from stages.mine_rubrics import RUBRIC_CANDIDATES, RUBRIC_JUDGE, MineRubrics
-from stages.open_multiple_choice import OpenMultipleChoice
-from stages.plumbing.recipe import Ends, Recipe, RunContext
-from stages.remove_duplicates import DedupSettings, RemoveDuplicates
-from stages.sample_questions import SampleQuestions
-from vision.clips import VideoSettings
+from groundtrace.pipelines.running.settings import RunSettings
+from groundtrace.rewards.mined_rubrics import rubrics_json
+from groundtrace.rewards.rubrics import RubricSettings
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.question_text import PLAIN
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.attempt_questions import AttemptQuestions, AttemptSettings
+from groundtrace.stages.cap_answers import AnswerSettings, CapAnswers
+from groundtrace.stages.clean_questions import CleanQuestions, CleanSettings
+from groundtrace.stages.decontaminate_questions import DecontaminateQuestions, DecontaminateSettings
+from groundtrace.stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty
+from groundtrace.stages.ingest_records import IngestRecords
+from groundtrace.stages.mine_rubrics import RUBRIC_CANDIDATES, RUBRIC_JUDGE, MineRubrics
+from groundtrace.stages.open_multiple_choice import OpenMultipleChoice
+from groundtrace.stages.plumbing.recipe import Ends, Recipe, RunContext
+from groundtrace.stages.remove_duplicates import DedupSettings, RemoveDuplicates
+from groundtrace.stages.sample_questions import SampleQuestions
+from groundtrace.vision.clips import VideoSettings
 
 
 @settings

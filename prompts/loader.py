@@ -18,8 +18,8 @@ import jinja2
 import jinja2.meta
 import yaml
 
-from schemas.errors import UserError
-from schemas.messages import MediaPart, Part, TextPart
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.messages import MediaPart, Part, TextPart
 
 _FIELDS = {"id", "version", "purpose", "paper", "variables", "media", "system", "user", "reply_schema"}
 _TEMPLATES = jinja2.Environment(
@@ -130,7 +130,7 @@ def load_prompt(name: str) -> Prompt:
     Raises :class:`PromptError` when there is no such file, a field is missing or unknown, or a declared variable or
     media slot is not used (or the other way round).
     """
-    for folder in (resources.files("prompts"), *_FOLDERS):
+    for folder in (resources.files("groundtrace.prompts"), *_FOLDERS):
         file = folder.joinpath(f"{name}.yaml")
         if file.is_file():
             return parse_prompt(name, file.read_bytes())
@@ -139,7 +139,7 @@ def load_prompt(name: str) -> Prompt:
 
 def prompt_names() -> list[str]:
     """The names ``id.vN`` of all prompt files, sorted."""
-    return sorted(name for folder in (resources.files("prompts"), *_FOLDERS) for name in _names(folder))
+    return sorted(name for folder in (resources.files("groundtrace.prompts"), *_FOLDERS) for name in _names(folder))
 
 
 def _names(folder: Traversable) -> list[str]:

@@ -1,5 +1,5 @@
 """The explicit Arrow schemas of the shards: the core columns of each set, each with its meaning, and those that a
-recipe's stages add (:mod:`schemas.columns`).
+recipe's stages add (:mod:`groundtrace.schemas.columns`).
 
 ``images`` holds the original files and carries the ``huggingface`` metadata that declares it a list of images;
 ``overlays`` the drawn ones. For a clip ``images`` holds the sampled frames, and ``frames`` says for each image which
@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from schemas.columns import Column
+from groundtrace.schemas.columns import Column
 
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 TURN = pa.struct([("role", pa.string()), ("content", pa.string())])

@@ -16,8 +16,8 @@ from typing import Any, Generic, Self, TypeVar
 
 import pyarrow as pa
 
-from schemas.coding import record
-from schemas.text import excerpt
+from groundtrace.schemas.coding import record
+from groundtrace.schemas.text import excerpt
 
 T = TypeVar("T")
 

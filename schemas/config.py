@@ -22,7 +22,7 @@ from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandl
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 from pydantic_core import CoreSchema, core_schema
 
-from schemas.errors import UserError
+from groundtrace.schemas.errors import UserError
 
 T = TypeVar("T")
 NonEmpty = Annotated[str, Field(min_length=1)]
@@ -124,7 +124,7 @@ def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
     """
     if "__pydantic_validator__" not in vars(cls):
         raise ConfigError(
-            f"the class {cls.__name__} must be decorated with @settings of schemas.config, not @dataclass"
+            f"the class {cls.__name__} must be decorated with @settings of groundtrace.schemas.config, not @dataclass"
         )
     text = json.dumps(_with_defaults(cls, values, f"{where}.".removeprefix(".")), default=_plain)
     try:  # JSON, where a list may stand for a tuple and a word for an enum's member; all else stays strict

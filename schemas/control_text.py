@@ -3,7 +3,7 @@
 A tokenizer makes of ``<|im_end|>`` in a text the token that ends a turn, and a loader takes ``<image>`` for the place
 of an image. A terminal obeys ESC, a bidirectional mark reorders what a reader sees, and U+FFFD is what is left of a
 character that was decoded wrongly. None of them may reach text that a model learns from. This is the one list of them:
-the form of a response (:mod:`rewards.form`), cleaning, exports, labels and quotations go by it.
+the form of a response (:mod:`groundtrace.rewards.form`), cleaning, exports, labels and quotations go by it.
 
 A token is listed with the family whose tokenizer has it: the special tokens of its ``tokenizer_config.json`` and what
 its chat template writes. ``{n}`` is a number. Of the tokens with bars (``<|…|>``) a pattern takes those of families

@@ -1,6 +1,6 @@
 """The words in which a question is asked again with crops of its images beside them (iVGR §3.4)."""
 
-from schemas.text import counted
+from groundtrace.schemas.text import counted
 
 MARK = "<image>"
 

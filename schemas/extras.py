@@ -2,7 +2,7 @@
 
 import importlib.util
 
-from schemas.errors import UserError
+from groundtrace.schemas.errors import UserError
 
 
 class MissingExtra(UserError, ModuleNotFoundError):

@@ -2,10 +2,10 @@
 
 Coordinates are float pixels of the upright original image (or video frame), origin top-left, boxes as
 ``x1, y1, x2, y2`` with ``x1 <= x2`` and ``y1 <= y2``. Every model's own frame is converted at the edge of
-its endpoint (:mod:`schemas.coordinates`), never here.
+its endpoint (:mod:`groundtrace.schemas.coordinates`), never here.
 """
 
-from schemas.coding import record
+from groundtrace.schemas.coding import record
 
 
 @record

@@ -1,10 +1,10 @@
 """Validation of one input record, field by field; no file is opened here.
 
 A record is a JSON object with id, source, license, media (a path or a list of paths), question, answer, answer_type (a
-name of :data:`schemas.answers.registry.ANSWER_TYPES`), choices (list or null) and boxes (list of {label, bbox} or
-null). A missing answer_type is derived from the other fields: multiple choice with choices, else a number, yes or no
-(also the JSON values true and false), else text. Where there are choices the answer is one of them, by its text or as
-the same number; a record that names a type without choices is asked freely, and its choices are kept beside the
+name of :data:`groundtrace.schemas.answers.registry.ANSWER_TYPES`), choices (list or null) and boxes (list of {label,
+bbox} or null). A missing answer_type is derived from the other fields: multiple choice with choices, else a number, yes
+or no (also the JSON values true and false), else text. Where there are choices the answer is one of them, by its text
+or as the same number; a record that names a type without choices is asked freely, and its choices are kept beside the
 question.
 """
 
@@ -14,16 +14,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import field, replace
 
-from schemas.answers.answer_type import AnswerType, Gold, InvalidGold
-from schemas.answers.number import value_of
-from schemas.answers.registry import ANSWER_TYPES, evident_type
-from schemas.answers.yes_no import yes_or_no
-from schemas.coding import record
-from schemas.control_text import DAMAGE
-from schemas.geometry import Box
-from schemas.reasons import Reason
-from schemas.records import NO_ORIGIN, Origin, RawRecord
-from schemas.text import excerpt, folded, storable
+from groundtrace.schemas.answers.answer_type import AnswerType, Gold, InvalidGold
+from groundtrace.schemas.answers.number import value_of
+from groundtrace.schemas.answers.registry import ANSWER_TYPES, evident_type
+from groundtrace.schemas.answers.yes_no import yes_or_no
+from groundtrace.schemas.coding import record
+from groundtrace.schemas.control_text import DAMAGE
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.reasons import Reason
+from groundtrace.schemas.records import NO_ORIGIN, Origin, RawRecord
+from groundtrace.schemas.text import excerpt, folded, storable
 
 _BROKEN_LATEX = re.compile(r"\t(?=heta|imes|riangle|ext|an\b|au\b)|\r(?=ight|angle|ho\b)")
 _MADE_UP = re.compile(r"#\d+\Z")

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from schemas.text import storable
+from groundtrace.schemas.text import storable
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLANKS = " \t\r\n"

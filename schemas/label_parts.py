@@ -96,7 +96,8 @@ def without_counts(label: str) -> str:
 
 
 def noun_phrase_of(label: str) -> str:
-    """Returns a plain label (:func:`schemas.labels.plain_label`) without the places, relations and asides behind its
+    """Returns a plain label (:func:`groundtrace.schemas.labels.plain_label`) without the places, relations and asides
+    behind its
     noun: "small black square in the left box" is "small black square". A label with an aside that says what it is
     ("square (black)") stays whole.
     """

@@ -4,8 +4,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-from schemas.control_text import TOKEN
-from schemas.label_parts import RELATIONS, SELECTING, noun_phrase_of, split_words, without_counts
+from groundtrace.schemas.control_text import TOKEN
+from groundtrace.schemas.label_parts import RELATIONS, SELECTING, noun_phrase_of, split_words, without_counts
 
 MAX_LABEL_CHARS = 120
 """A longer text names no object."""
@@ -73,7 +73,7 @@ def words_of(text: str) -> tuple[str, ...]:
 
 def plain_label(label: str) -> str:
     """Returns a label as it is looked for: in lower case, blanks made single, without quotes, articles, ordinals,
-    quantities, numbers of instances and a full stop (:func:`schemas.label_parts.without_counts`).
+    quantities, numbers of instances and a full stop (:func:`groundtrace.schemas.label_parts.without_counts`).
     """
     plain = unicodedata.normalize("NFKC", label).casefold()
     if not _TOKEN.search(plain):  # which has to stay one, to be told

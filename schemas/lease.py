@@ -1,4 +1,4 @@
-"""A folder of a store held by one writing process, as ``schemas.files.locked`` holds a folder of a disk.
+"""A folder of a store held by one writing process, as ``groundtrace.schemas.files.locked`` holds a folder of a disk.
 
 A lease is an object ``.lease/<number>.json`` that its holder writes anew every :data:`RENEW_S` seconds; the highest
 number counts, and each is created only if it is absent, so that of several takers one succeeds; a store that would
@@ -19,9 +19,9 @@ import uuid
 from collections.abc import Iterator
 from typing import Any, Final
 
-from schemas.errors import UserError
-from schemas.remote_path import RemotePath
-from schemas.store_errors import StorageError
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.remote_path import RemotePath
+from groundtrace.schemas.store_errors import StorageError
 
 FOLDER: Final = ".lease"
 LASTS_S: Final = 60.0

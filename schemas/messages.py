@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schemas.records import FrameRef, MediaRef, Overlay
-from schemas.responses.times import format_moment
+from groundtrace.schemas.records import FrameRef, MediaRef, Overlay
+from groundtrace.schemas.responses.times import format_moment
 
 
 @dataclass(frozen=True)

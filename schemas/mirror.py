@@ -14,10 +14,10 @@ from typing import Final
 
 from filelock import FileLock
 
-from schemas.files import write_atomically, written_whole
-from schemas.object_store import STANDARD, StorageSettings
-from schemas.remote_path import RemotePath, Stat
-from schemas.storage import StorageError, StoreUnavailable, check_bucket, endpoint_of, is_in_store, place
+from groundtrace.schemas.files import write_atomically, written_whole
+from groundtrace.schemas.object_store import STANDARD, StorageSettings
+from groundtrace.schemas.remote_path import RemotePath, Stat
+from groundtrace.schemas.storage import StorageError, StoreUnavailable, check_bucket, endpoint_of, is_in_store, place
 
 RUN_MARKER: Final = "input.json"
 LAST_WRITTEN: Final = "run.json"
@@ -30,8 +30,8 @@ PIECE_BYTES: Final = 8 * 2**20
 def local_copy(name: str, storage: StorageSettings = STANDARD) -> Path:
     """The folder that a name stands for: a local path as it is, with ``~`` expanded; one of a store as a copy here.
 
-    Of a run folder its cache and its drawn images are left out. Raises :class:`schemas.storage.StorageError` where
-    there is nothing at a URL, or where it cannot be copied.
+    Of a run folder its cache and its drawn images are left out. Raises
+    :class:`groundtrace.schemas.storage.StorageError` where there is nothing at a URL, or where it cannot be copied.
     """
     if not is_in_store(name):
         return Path(name).expanduser()

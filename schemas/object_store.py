@@ -1,7 +1,7 @@
 """The clients of object stores: one of each kind in a process, its requests repeated for a while.
 
-Only :mod:`schemas.storage` uses this. A client is kept for as long as its process lives, since opening one costs more
-than a hundred requests; a process that was forked makes its own.
+Only :mod:`groundtrace.schemas.storage` uses this. A client is kept for as long as its process lives, since opening one
+costs more than a hundred requests; a process that was forked makes its own.
 """
 
 import logging
@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, PositiveFloat
 
-from schemas.config import settings
-from schemas.extras import require_extra
-from schemas.store_errors import GS_CREDENTIALS, StorageError, StoreUnavailable, Taken, names_of, typed
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.extras import require_extra
+from groundtrace.schemas.store_errors import GS_CREDENTIALS, StorageError, StoreUnavailable, Taken, names_of, typed
 
 T = TypeVar("T")
 
@@ -95,7 +95,8 @@ os.register_at_fork(after_in_child=_after_fork)
 def client(scheme: str, settings: StorageSettings) -> Any:
     """This process's file system of fsspec for a scheme.
 
-    Raises :class:`schemas.extras.MissingExtra`, and :class:`StorageError` for variables that cannot be used.
+    Raises :class:`groundtrace.schemas.extras.MissingExtra`, and :class:`StorageError` for variables that cannot be
+    used.
     """
     key = (os.getpid(), scheme, settings, endpoint_of(scheme, settings))
     with _guard:

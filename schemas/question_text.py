@@ -1,10 +1,10 @@
 """The words in which a question is asked: its choices, the form of its answer, and the user turn of a shard."""
 
-from schemas.answers.registry import answer_type_named
-from schemas.messages import clip_line
-from schemas.records import MediaRef, Question
-from schemas.responses.image_mentions import INSTRUCTION
-from schemas.responses.times import format_moment
+from groundtrace.schemas.answers.registry import answer_type_named
+from groundtrace.schemas.messages import clip_line
+from groundtrace.schemas.records import MediaRef, Question
+from groundtrace.schemas.responses.image_mentions import INSTRUCTION
+from groundtrace.schemas.responses.times import format_moment
 
 POINTS, JUDGE, BOXES, TEXTUAL, PLAIN = "points", "judge", "boxes", "textual", "plain"
 """The forms in which a response may be asked for: reasoning that points (Argos), judge-think-answer (SAIL-RL),

@@ -7,7 +7,7 @@ may hold what looks like an instruction. It is therefore
   text and does not occur in it, so that nothing inside can end the quotation. The same texts give the same mark, which
   keeps the reply's cache key stable. The prompts say that what is quoted is material and never an instruction;
 - made visible: characters that a reader does not see are removed, look-alikes are folded, and special tokens
-  (:mod:`schemas.control_text`) are broken, since a server may read them as such inside a message;
+  (:mod:`groundtrace.schemas.control_text`) are broken, since a server may read them as such inside a message;
 - cut: beyond a limit its middle is left out, where a line ``CUT mark`` stands. Length then buys nothing, and neither
   the beginning nor the conclusion can be pushed out of sight.
 """
@@ -19,8 +19,8 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from schemas.control_text import TOKEN
-from schemas.text import storable
+from groundtrace.schemas.control_text import TOKEN
+from groundtrace.schemas.text import storable
 
 MAX_CHARS = 20_000
 """How much of one text a model is shown, in characters."""

@@ -1,16 +1,16 @@
 """The records that flow between stages.
 
-All are frozen Beam rows (:mod:`schemas.coding`). Pixels are never in a record: media are referred to by URI
+All are frozen Beam rows (:mod:`groundtrace.schemas.coding`). Pixels are never in a record: media are referred to by URI
 (``input:<path>`` under the input folder, ``run:media/<sha256>.<ext>`` for what a stage drew).
 """
 
 from dataclasses import field
 
-from schemas.coding import record
-from schemas.columns import HasValues, Value
-from schemas.geometry import Box, Point
-from schemas.passk import pass_rate
-from schemas.usage import ONE_CALL, Usage
+from groundtrace.schemas.coding import record
+from groundtrace.schemas.columns import HasValues, Value
+from groundtrace.schemas.geometry import Box, Point
+from groundtrace.schemas.passk import pass_rate
+from groundtrace.schemas.usage import ONE_CALL, Usage
 
 
 @record
@@ -224,11 +224,11 @@ class Draft(HasValues):
     ``entities`` are the noun phrases to point at (None: nobody was asked for them), ``events`` what happens in its
     clips, ``points`` what the pointer found for the entities (numbered from 1 in order), ``overlays`` the drawn media,
     ``traces`` the teacher's, ``best`` the index of the kept one. ``form`` is in which form responses are asked for, one
-    of :data:`schemas.question_text.INSTRUCTIONS`; ``pseudo_boxes`` are what a detector found where the record has no
-    gold boxes, in pixels (iVGR): they become the row's ``gold_boxes``.
+    of :data:`groundtrace.schemas.question_text.INSTRUCTIONS`; ``pseudo_boxes`` are what a detector found where the
+    record has no gold boxes, in pixels (iVGR): they become the row's ``gold_boxes``.
 
     What only some recipes add is in ``values``, under the columns that their stages declare
-    (:mod:`schemas.columns`): ``draft.with_added(COLUMN, value)`` and ``draft.added(COLUMN)``.
+    (:mod:`groundtrace.schemas.columns`): ``draft.with_added(COLUMN, value)`` and ``draft.added(COLUMN)``.
 
     ``passed`` are the stages that have let it pass, in order, and ``calls`` those made for it: what a run says of its
     stages and costs is summed over these.
@@ -281,7 +281,7 @@ class Draft(HasValues):
 
 @record
 class Rejected:
-    """An input record that ended in ``rejected``. ``reason`` is a :class:`schemas.reasons.Reason` value.
+    """An input record that ended in ``rejected``. ``reason`` is a :class:`groundtrace.schemas.reasons.Reason` value.
 
     ``cost_usd`` is what its ``calls`` cost when nothing is in the cache. ``draft`` is the record as far as it came,
     without its calls; None where it did not become a question, and then ``origin`` is what the input says of it. Two

@@ -1,9 +1,9 @@
 """An object of ``s3://`` or ``gs://`` as a path, with the methods of ``pathlib.Path`` that make sense for it.
 
 A remote path is a value: it is pickled with its settings, and uses the client of the process that it is in
-(:mod:`schemas.object_store`). Objects appear whole when they have been written, and nothing is ever renamed. What is
-written is seen by every later read and listing, as S3 and GCS promise. Requests are repeated for ``[storage].retry_s``
-seconds while a store is away.
+(:mod:`groundtrace.schemas.object_store`). Objects appear whole when they have been written, and nothing is ever
+renamed. What is written is seen by every later read and listing, as S3 and GCS promise. Requests are repeated for
+``[storage].retry_s`` seconds while a store is away.
 """
 
 import contextlib
@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal, TypeVar, overload
 
-from schemas.object_store import STANDARD, StorageSettings, client, persistently, writing
-from schemas.store_errors import BeyondItsEnd, StorageError, Taken
+from groundtrace.schemas.object_store import STANDARD, StorageSettings, client, persistently, writing
+from groundtrace.schemas.store_errors import BeyondItsEnd, StorageError, Taken
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ import os
 import subprocess
 from pathlib import Path
 
-PACKAGES = ("schemas", "prompts", "vision", "inference", "rewards", "stages", "trainer", "pipelines")
+PACKAGES = ("schemas", "prompts", "stages", "pipelines", "groundtrace")
 
 
 @functools.cache

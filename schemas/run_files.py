@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from schemas.run_summary import FileEntry
+from groundtrace.schemas.run_summary import FileEntry
 
 SHARDS = "*.parquet"
 

@@ -8,7 +8,7 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-from schemas.usage import NOTHING, Usage
+from groundtrace.schemas.usage import NOTHING, Usage
 
 TRAINING_SETS = ("sft", "rl")
 MAX_BLIND_SHARE = 1 / 3
@@ -49,7 +49,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class StageFigures:
-    """What a stage counted, and what it says of itself (:class:`stages.plumbing.stage.Stage`).
+    """What a stage counted, and what it says of itself (:class:`groundtrace.stages.plumbing.stage.Stage`).
 
     A run of earlier code has no word of its stages: ``does`` is then empty.
     """
@@ -148,7 +148,7 @@ class BlindType:
 
 @dataclass(frozen=True)
 class BlindFigures:
-    """What the best policy earns on the RL rows that never looks (:mod:`rewards.blindness`).
+    """What the best policy earns on the RL rows that never looks (:mod:`groundtrace.rewards.blindness`).
 
     Attributes:
         reward: the reward recipe that the rows are made for.

@@ -1,7 +1,7 @@
 """Files wherever they are: the one place that knows a local path from an object of ``s3://`` or ``gs://``.
 
-A :data:`Place` is a ``pathlib.Path`` or a :class:`schemas.remote_path.RemotePath`, which has the same methods as far as
-they make sense for an object store. What the two do differently stands here as a function.
+A :data:`Place` is a ``pathlib.Path`` or a :class:`groundtrace.schemas.remote_path.RemotePath`, which has the same
+methods as far as they make sense for an object store. What the two do differently stands here as a function.
 """
 
 import contextlib
@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, TypeAlias
 
-from schemas.files import write_atomically, written_whole
-from schemas.object_store import SCHEMES, STANDARD, StorageSettings
-from schemas.object_store import endpoint_of as store_endpoint
-from schemas.remote_path import RemotePath
-from schemas.store_errors import StorageError, StoreUnavailable
-from schemas.text import without_password
+from groundtrace.schemas.files import write_atomically, written_whole
+from groundtrace.schemas.object_store import SCHEMES, STANDARD, StorageSettings
+from groundtrace.schemas.object_store import endpoint_of as store_endpoint
+from groundtrace.schemas.remote_path import RemotePath
+from groundtrace.schemas.store_errors import StorageError, StoreUnavailable
+from groundtrace.schemas.text import without_password
 
 __all__ = ["STANDARD", "RemotePath", "StorageError", "StorageSettings", "StoreUnavailable"]
 

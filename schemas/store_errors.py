@@ -4,8 +4,8 @@ import errno
 import os
 from typing import Final
 
-from schemas.errors import UserError, causes
-from schemas.text import without_password
+from groundtrace.schemas.errors import UserError, causes
+from groundtrace.schemas.text import without_password
 
 _TRANSIENT_STATUS: Final = frozenset({408, 429, 500, 502, 503, 504})
 _TRANSIENT_CODES: Final = frozenset({"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "Throttling"})

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from schemas.coding import record
+from groundtrace.schemas.coding import record
 
 
 @record

@@ -13,21 +13,21 @@ from typing import Any
 
 import pyarrow as pa
 
-from inference.asking import Asks
-from inference.session import Session
-from inference.settings import ModelsSettings
-from prompts.loader import RenderedPrompt, load_prompt
-from rewards.scorers import outcome
-from schemas.arrow import ATTEMPT
-from schemas.columns import Column
-from schemas.crop_text import crop_hint
-from schemas.messages import media_part, shown
-from schemas.question_text import TEXTUAL, answer_format, instruction, lettered_choices
-from schemas.records import Attempt, Draft, rate_of
-from stages.attempt_questions import UNGRADABLE, AttemptSettings, graded, require_graded
-from stages.plumbing.calling import CallingStage, Work
-from stages.plumbing.rows import attempt_rows
-from stages.plumbing.stage import Stage
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.prompts.loader import RenderedPrompt, load_prompt
+from groundtrace.rewards.scorers import outcome
+from groundtrace.schemas.arrow import ATTEMPT
+from groundtrace.schemas.columns import Column
+from groundtrace.schemas.crop_text import crop_hint
+from groundtrace.schemas.messages import media_part, shown
+from groundtrace.schemas.question_text import TEXTUAL, answer_format, instruction, lettered_choices
+from groundtrace.schemas.records import Attempt, Draft, rate_of
+from groundtrace.stages.attempt_questions import UNGRADABLE, AttemptSettings, graded, require_graded
+from groundtrace.stages.plumbing.calling import CallingStage, Work
+from groundtrace.stages.plumbing.rows import attempt_rows
+from groundtrace.stages.plumbing.stage import Stage
 
 PROMPT = "answer_with_crops.v1"
 CROP_ATTEMPTS = Column[list[dict[str, Any]]](
@@ -53,7 +53,9 @@ def crops_prompt(draft: Draft) -> RenderedPrompt:
 
 
 async def answer(draft: Draft, session: Session, settings: AttemptSettings, judged: bool) -> Draft:
-    """The draft with its answers with crops. Raises :class:`stages.plumbing.stage.Reject` with too few graded."""
+    """The draft with its answers with crops. Raises :class:`groundtrace.stages.plumbing.stage.Reject` with too few
+    graded.
+    """
     if not draft.overlays:
         return with_answers(draft, draft.attempts)
     answered = await session.generate("policy", crops_prompt(draft), settings.sampling)

@@ -16,11 +16,11 @@ from typing import Annotated, Literal
 
 import pyarrow as pa
 
-from schemas.answers.registry import answer_type_named
-from schemas.columns import Column
-from schemas.config import settings
-from schemas.records import Draft, Question
-from stages.plumbing.stage import DraftStage, Route, Stage, Work
+from groundtrace.schemas.answers.registry import answer_type_named
+from groundtrace.schemas.columns import Column
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.records import Draft, Question
+from groundtrace.stages.plumbing.stage import DraftStage, Route, Stage, Work
 
 Domain = Literal["stem", "general"]
 STEM: Domain = "stem"

@@ -2,7 +2,8 @@
 
 In: drafts of the SFT side. Out: drafts with the form of their stream, or a rejection. A hash of the id decides before
 the teacher is asked: no question is paid for in both streams, and no other question can move it. The shares are those
-of the ratio (32 to 3 in the paper, of 35,000), which :class:`stages.keep_ratio.KeepRatio` then meets exactly.
+of the ratio (32 to 3 in the paper, of 35,000), which :class:`groundtrace.stages.keep_ratio.KeepRatio` then meets
+exactly.
 
 A grounded trace is held against boxes; a question of that stream without any is rejected, since nothing would tell
 whether its boxes are complete. Of questions without boxes the textual stream takes its share, and the rest serves the
@@ -13,11 +14,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
 
-from schemas.config import PositiveWeight, settings
-from schemas.ordering import unit_hash
-from schemas.question_text import BOXES, TEXTUAL
-from schemas.records import Draft
-from stages.plumbing.stage import DraftStage, Reject, Stage, Work
+from groundtrace.schemas.config import PositiveWeight, settings
+from groundtrace.schemas.ordering import unit_hash
+from groundtrace.schemas.question_text import BOXES, TEXTUAL
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, Work
 
 NO_BOXES = "no_boxes"
 

@@ -14,22 +14,22 @@ from typing import Annotated
 
 from pydantic import PositiveInt
 
-from inference.asking import CUT_OFF, Asks
-from inference.caller import Caller
-from inference.request import Completion, Sampling, Temperature
-from inference.session import Session
-from inference.settings import ModelsSettings
-from prompts.loader import RenderedPrompt, load_prompt
-from rewards.scorers import outcome
-from rewards.scorers.outcome import needs_judge, score_outcome
-from schemas.config import settings
-from schemas.messages import shown
-from schemas.question_text import POINTS, answer_format, instruction, lettered_choices
-from schemas.records import Attempt, Draft, Question, Verdict
-from schemas.responses.prose import stated_answer
-from schemas.responses.response import closed_answer
-from stages.plumbing.calling import CallingStage, Work
-from stages.plumbing.stage import TRUNCATED, Reject, Stage
+from groundtrace.inference.asking import CUT_OFF, Asks
+from groundtrace.inference.caller import Caller
+from groundtrace.inference.request import Completion, Sampling, Temperature
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.prompts.loader import RenderedPrompt, load_prompt
+from groundtrace.rewards.scorers import outcome
+from groundtrace.rewards.scorers.outcome import needs_judge, score_outcome
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.messages import shown
+from groundtrace.schemas.question_text import POINTS, answer_format, instruction, lettered_choices
+from groundtrace.schemas.records import Attempt, Draft, Question, Verdict
+from groundtrace.schemas.responses.prose import stated_answer
+from groundtrace.schemas.responses.response import closed_answer
+from groundtrace.stages.plumbing.calling import CallingStage, Work
+from groundtrace.stages.plumbing.stage import TRUNCATED, Reject, Stage
 
 UNGRADABLE = "ungradable"
 PROMPT, TRAINED_PROMPT = "attempt.v1", "attempt_as_trained.v1"

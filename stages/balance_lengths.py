@@ -16,12 +16,12 @@ from typing import Annotated, Any
 from apache_beam.pvalue import PCollection
 from pydantic import Field
 
-from schemas.config import settings
-from schemas.records import Draft
-from schemas.responses.response import parse_response
-from schemas.text import words_in
-from stages.plumbing.keeping import OVER_QUOTA, keep_lowest
-from stages.plumbing.stage import DraftStage, Stage
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.records import Draft
+from groundtrace.schemas.responses.response import parse_response
+from groundtrace.schemas.text import words_in
+from groundtrace.stages.plumbing.keeping import OVER_QUOTA, keep_lowest
+from groundtrace.stages.plumbing.stage import DraftStage, Stage
 
 
 @settings

@@ -14,13 +14,13 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 from pydantic import PositiveInt
 
-from schemas.answers.number_words import WORDS
-from schemas.config import settings
-from schemas.ordering import order_key
-from schemas.quoting import visible
-from schemas.records import Draft, Question
-from stages.plumbing.metrics import count_in
-from stages.plumbing.stage import DraftStage, Reject, Stage, apply, kept_output, rejected_output
+from groundtrace.schemas.answers.number_words import WORDS
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.ordering import order_key
+from groundtrace.schemas.quoting import visible
+from groundtrace.schemas.records import Draft, Question
+from groundtrace.stages.plumbing.metrics import count_in
+from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, apply, kept_output, rejected_output
 
 OVER_QUOTA = "over_quota"
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+")

@@ -21,12 +21,12 @@ import apache_beam as beam
 from apache_beam.pvalue import AsDict, AsSingleton, PCollection
 from pydantic import Field
 
-from rewards.blindness import RewardedQuestion, closed_answer
-from schemas.config import Share, settings
-from schemas.ordering import order_key
-from schemas.records import Draft
-from stages.plumbing.metrics import count_in
-from stages.plumbing.stage import DraftStage, Reject, Stage, apply, kept_output, rejected_output
+from groundtrace.rewards.blindness import RewardedQuestion, closed_answer
+from groundtrace.schemas.config import Share, settings
+from groundtrace.schemas.ordering import order_key
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.plumbing.metrics import count_in
+from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, apply, kept_output, rejected_output
 
 OVER_QUOTA = "over_quota"
 MIN_KEPT = 5

@@ -2,19 +2,19 @@
 
 In: drafts with a grounded trace, or with none. Out: drafts with a drawn medium for each crop, in the order of the
 images; none where nothing was boxed. Crops are written once to the run folder under their own hash; only the reference
-travels. What is done with small, outlying and too many boxes: :mod:`vision.crops`.
+travels. What is done with small, outlying and too many boxes: :mod:`groundtrace.vision.crops`.
 """
 
 from dataclasses import dataclass, replace
 from functools import partial
 
-from schemas.records import Draft, Overlay
-from stages.ingest_records import MediaRoots
-from stages.plumbing.stage import DraftStage, Stage, Work
-from vision.crops import Crop, CropSettings, crops_of, cut
-from vision.hashing import sha256_bytes
-from vision.media import MediaStore
-from vision.overlay import encode_png
+from groundtrace.schemas.records import Draft, Overlay
+from groundtrace.stages.ingest_records import MediaRoots
+from groundtrace.stages.plumbing.stage import DraftStage, Stage, Work
+from groundtrace.vision.crops import Crop, CropSettings, crops_of, cut
+from groundtrace.vision.hashing import sha256_bytes
+from groundtrace.vision.media import MediaStore
+from groundtrace.vision.overlay import encode_png
 
 
 def crop(draft: Draft, store: MediaStore, settings: CropSettings) -> Draft:

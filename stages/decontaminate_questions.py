@@ -12,13 +12,13 @@ from typing import Annotated
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from schemas.config import settings
-from schemas.json_lines import NotAnObject, parse_object, read_lines
-from schemas.records import Draft, MediaRef
-from stages.ingest_records import STAGE_CACHE_BYTES, UNSUPPORTED_MEDIA, MediaRoots, check_medium
-from stages.plumbing.stage import DraftStage, Reject, Stage, Work
-from vision.hashing import hamming, same_image
-from vision.media import MediaStore
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.json_lines import NotAnObject, parse_object, read_lines
+from groundtrace.schemas.records import Draft, MediaRef
+from groundtrace.stages.ingest_records import STAGE_CACHE_BYTES, UNSUPPORTED_MEDIA, MediaRoots, check_medium
+from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, Work
+from groundtrace.vision.hashing import hamming, same_image
+from groundtrace.vision.media import MediaStore
 
 CONTAMINATED = "contaminated"
 _WORD = re.compile(r"\w+")

@@ -9,17 +9,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from schemas.geometry import Point
-from schemas.records import Draft, MediaRef, Overlay
-from stages.ingest_records import MediaRoots
-from stages.plumbing.stage import DraftStage, Stage, Work
-from vision.clips import encode_frame
-from vision.frame_overlay import draw_on_frames, stable_ids
-from vision.frames import Frame
-from vision.hashing import sha256_bytes
-from vision.media import MediaStore
-from vision.overlay import Mark, draw_overlay, encode_png
-from vision.samples import Pixels
+from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.records import Draft, MediaRef, Overlay
+from groundtrace.stages.ingest_records import MediaRoots
+from groundtrace.stages.plumbing.stage import DraftStage, Stage, Work
+from groundtrace.vision.clips import encode_frame
+from groundtrace.vision.frame_overlay import draw_on_frames, stable_ids
+from groundtrace.vision.frames import Frame
+from groundtrace.vision.hashing import sha256_bytes
+from groundtrace.vision.media import MediaStore
+from groundtrace.vision.overlay import Mark, draw_overlay, encode_png
+from groundtrace.vision.samples import Pixels
 
 
 def mark_numbers(points: Sequence[Point]) -> tuple[int, ...]:

@@ -14,10 +14,19 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, PCollection
 
-from schemas.ordering import order_key
-from schemas.records import Draft
-from stages.plumbing.metrics import count_in
-from stages.plumbing.stage import REJECTED, DraftStage, Reject, Stage, Work, apply, kept_output, rejected_output
+from groundtrace.schemas.ordering import order_key
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.plumbing.metrics import count_in
+from groundtrace.stages.plumbing.stage import (
+    REJECTED,
+    DraftStage,
+    Reject,
+    Stage,
+    Work,
+    apply,
+    kept_output,
+    rejected_output,
+)
 
 NOT_DRAWN, OVER_QUOTA = "not_drawn", "over_quota"
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
 
-from schemas.config import Share, settings
-from schemas.records import Draft
-from stages.plumbing.stage import DraftStage, Reject, Route, Stage, Work
+from groundtrace.schemas.config import Share, settings
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.plumbing.stage import DraftStage, Reject, Route, Stage, Work
 
 TOO_EASY, TOO_HARD = "too_easy", "too_hard"
 

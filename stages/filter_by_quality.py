@@ -11,19 +11,19 @@ from typing import Annotated
 
 from pydantic import PositiveInt
 
-from inference.asking import Asks
-from inference.caller import Answered
-from inference.grounding import BadReply, json_object
-from inference.request import Sampling
-from inference.session import Session
-from inference.settings import ModelsSettings
-from rewards.judge import JudgeTask, ask_judge, reason_of
-from rewards.judge_guard import question_text
-from schemas.config import settings
-from schemas.messages import shown
-from schemas.records import Draft
-from stages.plumbing.calling import CallingStage, Work
-from stages.plumbing.stage import Reject, Stage
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.caller import Answered
+from groundtrace.inference.grounding import BadReply, json_object
+from groundtrace.inference.request import Sampling
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.rewards.judge import JudgeTask, ask_judge, reason_of
+from groundtrace.rewards.judge_guard import question_text
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.messages import shown
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.plumbing.calling import CallingStage, Work
+from groundtrace.stages.plumbing.stage import Reject, Stage
 
 PROMPT = "judge_quality.v1"
 LOW_QUALITY, WRONG_GOLD, UNJUDGED = "low_quality", "wrong_gold", "unjudged"

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
-from schemas.answers.number_words import WORDS
-from schemas.config import Share, settings
-from schemas.quoting import visible
-from schemas.records import Draft
-from schemas.responses.response import parse_response
-from stages.plumbing.stage import DraftStage, Reject, Stage, Work
+from groundtrace.schemas.answers.number_words import WORDS
+from groundtrace.schemas.config import Share, settings
+from groundtrace.schemas.quoting import visible
+from groundtrace.schemas.records import Draft
+from groundtrace.schemas.responses.response import parse_response
+from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, Work
 
 REDUNDANT = "redundant"
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\d_]+")

@@ -14,22 +14,22 @@ from typing import Annotated
 
 from pydantic import PositiveInt
 
-from inference.asking import CUT_OFF, Asks
-from inference.request import Completion, Sampling, Temperature
-from inference.session import Session
-from inference.settings import ModelsSettings
-from prompts.loader import RenderedPrompt, load_prompt
-from schemas.config import settings
-from schemas.geometry import Point
-from schemas.messages import Part, shown
-from schemas.question_text import answer_format, image_hints, lettered_choices
-from schemas.records import Draft, Event, MediaRef, Trace
-from schemas.responses.placeholders import as_written
-from schemas.responses.times import format_moment, format_span
-from schemas.responses.traces import read_trace
-from stages.draw_overlays import mark_numbers
-from stages.plumbing.calling import CallingStage, Work
-from stages.plumbing.stage import TRUNCATED, Reject, Stage
+from groundtrace.inference.asking import CUT_OFF, Asks
+from groundtrace.inference.request import Completion, Sampling, Temperature
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.prompts.loader import RenderedPrompt, load_prompt
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.messages import Part, shown
+from groundtrace.schemas.question_text import answer_format, image_hints, lettered_choices
+from groundtrace.schemas.records import Draft, Event, MediaRef, Trace
+from groundtrace.schemas.responses.placeholders import as_written
+from groundtrace.schemas.responses.times import format_moment, format_span
+from groundtrace.schemas.responses.traces import read_trace
+from groundtrace.stages.draw_overlays import mark_numbers
+from groundtrace.stages.plumbing.calling import CallingStage, Work
+from groundtrace.stages.plumbing.stage import TRUNCATED, Reject, Stage
 
 NO_ENTITIES = "no_entities"
 PROMPT, CLIP_PROMPT = "trace.v1", "trace_video.v1"

@@ -13,20 +13,20 @@ from typing import Annotated
 
 from pydantic import PositiveInt
 
-from inference.asking import Asks
-from inference.request import Sampling, Temperature
-from inference.session import Session
-from inference.settings import ModelsSettings
-from prompts.loader import RenderedPrompt, load_prompt
-from schemas.config import settings
-from schemas.coordinates import QWEN25_IMAGE
-from schemas.messages import shown
-from schemas.question_text import BOXES, TEXTUAL, answer_format, instruction, lettered_choices
-from schemas.records import Draft, Question
-from schemas.responses.speech import Speech
-from schemas.responses.traces import read_trace
-from stages.plumbing.calling import CallingStage, Work
-from stages.plumbing.stage import Stage
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.request import Sampling, Temperature
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.prompts.loader import RenderedPrompt, load_prompt
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.coordinates import QWEN25_IMAGE
+from groundtrace.schemas.messages import shown
+from groundtrace.schemas.question_text import BOXES, TEXTUAL, answer_format, instruction, lettered_choices
+from groundtrace.schemas.records import Draft, Question
+from groundtrace.schemas.responses.speech import Speech
+from groundtrace.schemas.responses.traces import read_trace
+from groundtrace.stages.plumbing.calling import CallingStage, Work
+from groundtrace.stages.plumbing.stage import Stage
 
 PROMPT = "attempt_with_boxes.v1"
 

@@ -1,7 +1,7 @@
 """Ingest: from an input to validated questions whose media have each been decoded once.
 
-In: the sources of an input. Out: one :class:`schemas.records.Draft` per usable record, or a typed rejection. Every
-record read leaves by exactly one of the two. Media stay where they are; only references travel.
+In: the sources of an input. Out: one :class:`groundtrace.schemas.records.Draft` per usable record, or a typed
+rejection. Every record read leaves by exactly one of the two. Media stay where they are; only references travel.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,24 +12,33 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PBegin, TaggedOutput
 
-from schemas.coding import record
-from schemas.geometry import Box
-from schemas.input_record import InputRecord, InvalidRecord, parse_record
-from schemas.ordering import order_key
-from schemas.reasons import MEANING
-from schemas.records import NO_ORIGIN, Draft, MediaRef, Origin, Question, RawRecord
-from schemas.storage import STANDARD, StorageSettings
-from schemas.text import storable
-from stages.plumbing.metrics import count_in
-from stages.plumbing.spreading import SpreadByKey
-from stages.plumbing.stage import READ, REJECTED, DraftStage, Reject, Stage, apply, kept_output, rejected_output
-from stages.sources.base import RowSettings, Source
-from stages.sources.registry import read_source
-from vision.clips import VideoSettings, clip_ref
-from vision.decode import UndecodableMedia, decode_image
-from vision.frames import DEFAULT_VIDEO_LIMITS
-from vision.hashing import dhash, pixel_sha256, sha256_bytes
-from vision.media import MediaMissing, MediaNotAllowed, MediaStore
+from groundtrace.schemas.coding import record
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.input_record import InputRecord, InvalidRecord, parse_record
+from groundtrace.schemas.ordering import order_key
+from groundtrace.schemas.reasons import MEANING
+from groundtrace.schemas.records import NO_ORIGIN, Draft, MediaRef, Origin, Question, RawRecord
+from groundtrace.schemas.storage import STANDARD, StorageSettings
+from groundtrace.schemas.text import storable
+from groundtrace.stages.plumbing.metrics import count_in
+from groundtrace.stages.plumbing.spreading import SpreadByKey
+from groundtrace.stages.plumbing.stage import (
+    READ,
+    REJECTED,
+    DraftStage,
+    Reject,
+    Stage,
+    apply,
+    kept_output,
+    rejected_output,
+)
+from groundtrace.stages.sources.base import RowSettings, Source
+from groundtrace.stages.sources.registry import read_source
+from groundtrace.vision.clips import VideoSettings, clip_ref
+from groundtrace.vision.decode import UndecodableMedia, decode_image
+from groundtrace.vision.frames import DEFAULT_VIDEO_LIMITS
+from groundtrace.vision.hashing import dhash, pixel_sha256, sha256_bytes
+from groundtrace.vision.media import MediaMissing, MediaNotAllowed, MediaStore
 
 DUPLICATE_ID, INVALID_BOXES = "duplicate_id", "invalid_boxes"
 MEDIA_MISSING, MEDIA_NOT_ALLOWED = "media_missing", "media_not_allowed"

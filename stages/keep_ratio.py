@@ -14,9 +14,9 @@ from typing import Any
 
 from apache_beam.pvalue import PCollection
 
-from schemas.records import Draft
-from stages.plumbing.keeping import OVER_QUOTA, keep_lowest
-from stages.plumbing.stage import DraftStage, Stage
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.plumbing.keeping import OVER_QUOTA, keep_lowest
+from groundtrace.stages.plumbing.stage import DraftStage, Stage
 
 
 def quotas(counts: Mapping[str, int], ratio: Mapping[str, float], most: int | None = None) -> dict[str, int]:

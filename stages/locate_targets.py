@@ -23,27 +23,27 @@ from typing import Annotated
 
 from pydantic import PositiveInt
 
-from inference.asking import Asks, ask_for
-from inference.caller import Answered
-from inference.errors import CallError
-from inference.families.plain import PLAIN
-from inference.grounding import BadReply, json_object
-from inference.pointing import boxes_of
-from inference.request import Sampling
-from inference.session import Session
-from inference.settings import ModelsSettings
-from prompts.loader import load_prompt
-from rewards.judge_guard import question_text
-from rewards.locating import MAX_COVER, is_of_label
-from schemas.answers.registry import answer_type_named
-from schemas.config import Share, settings
-from schemas.geometry import Box
-from schemas.labels import label_fault
-from schemas.messages import media_part, shown
-from schemas.quoting import quote
-from schemas.records import Draft, MediaRef
-from stages.plumbing.calling import CallingStage, Work
-from stages.plumbing.stage import Reject, Stage
+from groundtrace.inference.asking import Asks, ask_for
+from groundtrace.inference.caller import Answered
+from groundtrace.inference.errors import CallError
+from groundtrace.inference.families.plain import PLAIN
+from groundtrace.inference.grounding import BadReply, json_object
+from groundtrace.inference.pointing import boxes_of
+from groundtrace.inference.request import Sampling
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.rewards.judge_guard import question_text
+from groundtrace.rewards.locating import MAX_COVER, is_of_label
+from groundtrace.schemas.answers.registry import answer_type_named
+from groundtrace.schemas.config import Share, settings
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.labels import label_fault
+from groundtrace.schemas.messages import media_part, shown
+from groundtrace.schemas.quoting import quote
+from groundtrace.schemas.records import Draft, MediaRef
+from groundtrace.stages.plumbing.calling import CallingStage, Work
+from groundtrace.stages.plumbing.stage import Reject, Stage
 
 PROMPT = "name_targets.v1"
 ANSWER_IS_BOXES = "answer_is_boxes"

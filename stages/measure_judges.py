@@ -2,10 +2,10 @@
 
 In: verified drafts. Out: one :class:`JudgeReport` for the run, ``judges.json``; no draft passes. The sample is the
 chains of thought whose ids hash lowest. Each is judged by all three as it stands, where they ought to find nothing, and
-with a fault planted by arithmetic (:mod:`rewards.planting`) by the one whom it concerns: a wrong step for logic, a
-wrong claim for grounding, another answer for consistency. A trace as it stands is called clean because its answer and
-form were verified: a judge that faults it may have found what verification has missed. The paper gives no figures for
-its judges.
+with a fault planted by arithmetic (:mod:`groundtrace.rewards.planting`) by the one whom it concerns: a wrong step for
+logic, a wrong claim for grounding, another answer for consistency. A trace as it stands is called clean because its
+answer and form were verified: a judge that faults it may have found what verification has missed. The paper gives no
+figures for its judges.
 """
 
 import json
@@ -17,11 +17,11 @@ import apache_beam as beam
 from apache_beam.pvalue import AsList, PCollection
 from pydantic import PositiveInt
 
-from inference.asking import Asks
-from inference.session import Session
-from inference.settings import ModelsSettings
-from rewards.planting import other_answer, with_wrong_claim, with_wrong_step
-from rewards.scorers.thinking import (
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.rewards.planting import other_answer, with_wrong_claim, with_wrong_step
+from groundtrace.rewards.scorers.thinking import (
     ASPECTS,
     CONSISTENCY,
     CONSISTENCY_PROMPT,
@@ -31,14 +31,14 @@ from rewards.scorers.thinking import (
     LOGIC_PROMPT,
     score_aspects,
 )
-from schemas.config import settings
-from schemas.intervals import wilson
-from schemas.records import Draft, Question, Rejected
-from schemas.responses.response import Response, parse_response
-from stages.plumbing.calling import call_models
-from stages.plumbing.keeping import draft_key
-from stages.plumbing.spreading import SpreadByKey
-from stages.plumbing.stage import REJECTED, SIDE_CALLS, DraftStage, Stage
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.intervals import wilson
+from groundtrace.schemas.records import Draft, Question, Rejected
+from groundtrace.schemas.responses.response import Response, parse_response
+from groundtrace.stages.plumbing.calling import call_models
+from groundtrace.stages.plumbing.keeping import draft_key
+from groundtrace.stages.plumbing.spreading import SpreadByKey
+from groundtrace.stages.plumbing.stage import REJECTED, SIDE_CALLS, DraftStage, Stage
 
 CALLS_A_TRACE = 2 * len(ASPECTS)
 

@@ -1,7 +1,7 @@
 """Rubric mining (RuCL §3.2): candidates from the teacher once a run, judged on a sample, filtered and stratified.
 
 In: the drafts of the RL side. Out: ``kept``, the same drafts with the run's rubrics, and ``mined``, one
-:class:`rewards.mined_rubrics.MinedRubrics` for the run. The sample is the questions with attempts
+:class:`groundtrace.rewards.mined_rubrics.MinedRubrics` for the run. The sample is the questions with attempts
 whose ids hash lowest; the rollout judged of each is its first attempt. A reply that fails is listed as a problem and
 left out of the statistics; it never counts as a score.
 
@@ -18,14 +18,14 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsList, AsSingleton, PCollection
 
-from inference.asking import Asks, ask_for
-from inference.request import Sampling
-from inference.session import Session
-from inference.settings import ModelsSettings
-from prompts.loader import load_prompt
-from rewards.judge_guard import question_text
-from rewards.mined_rubrics import MinedRubrics
-from rewards.rubrics import (
+from groundtrace.inference.asking import Asks, ask_for
+from groundtrace.inference.request import Sampling
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.rewards.judge_guard import question_text
+from groundtrace.rewards.mined_rubrics import MinedRubrics
+from groundtrace.rewards.rubrics import (
     RUBRICS,
     TEACHER,
     Candidates,
@@ -36,16 +36,16 @@ from rewards.rubrics import (
     measure,
     stratify,
 )
-from rewards.scorers import rubric_scores
-from rewards.scorers.rubric_scores import judge_rubrics
-from schemas.coding import record
-from schemas.messages import Part, TextPart, shown
-from schemas.quoting import quote
-from schemas.records import Call, Draft, Rejected
-from stages.plumbing.calling import call_models
-from stages.plumbing.keeping import draft_key
-from stages.plumbing.spreading import SpreadByKey
-from stages.plumbing.stage import REJECTED, SIDE_CALLS, DraftStage, Stage
+from groundtrace.rewards.scorers import rubric_scores
+from groundtrace.rewards.scorers.rubric_scores import judge_rubrics
+from groundtrace.schemas.coding import record
+from groundtrace.schemas.messages import Part, TextPart, shown
+from groundtrace.schemas.quoting import quote
+from groundtrace.schemas.records import Call, Draft, Rejected
+from groundtrace.stages.plumbing.calling import call_models
+from groundtrace.stages.plumbing.keeping import draft_key
+from groundtrace.stages.plumbing.spreading import SpreadByKey
+from groundtrace.stages.plumbing.stage import REJECTED, SIDE_CALLS, DraftStage, Stage
 
 CANDIDATES_PROMPT = "rubric_candidates.v3"
 

@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass, replace
 from functools import partial
 
-from schemas.answers.grading import grade_answer
-from schemas.records import Draft, Question
-from stages.plumbing.stage import DraftStage, Stage, Work
+from groundtrace.schemas.answers.grading import grade_answer
+from groundtrace.schemas.records import Draft, Question
+from groundtrace.stages.plumbing.stage import DraftStage, Stage, Work
 
 _NUMBER = re.compile(r"[+\-−]?\d+(?:\.\d+)?")
 _WORDS = re.compile(r"[^\W\d_]+(?:[ '’-][^\W\d_]+){0,2}")

@@ -20,10 +20,10 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 from pydantic import Field
 
-from rewards.streams import STREAMS
-from schemas.config import settings
-from schemas.records import Draft
-from stages.route_by_boxes import BOTH, TEXTUAL_ONLY
+from groundtrace.rewards.streams import STREAMS
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.route_by_boxes import BOTH, TEXTUAL_ONLY
 
 Streams = tuple[str, ...]
 

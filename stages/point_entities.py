@@ -9,19 +9,19 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from inference.asking import Asks
-from inference.families.plain import PLAIN
-from inference.pointing import points_of
-from inference.request import Sampling
-from inference.session import Session
-from inference.settings import ModelsSettings
-from schemas.geometry import Point
-from schemas.messages import media_part
-from schemas.ordering import thinned
-from schemas.records import Draft, FrameRef, MediaRef
-from stages.plumbing.calling import CallingStage, Work
-from stages.plumbing.stage import Stage
-from vision.clips import VideoSettings
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.families.plain import PLAIN
+from groundtrace.inference.pointing import points_of
+from groundtrace.inference.request import Sampling
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.messages import media_part
+from groundtrace.schemas.ordering import thinned
+from groundtrace.schemas.records import Draft, FrameRef, MediaRef
+from groundtrace.stages.plumbing.calling import CallingStage, Work
+from groundtrace.stages.plumbing.stage import Stage
+from groundtrace.vision.clips import VideoSettings
 
 _EXACT = Sampling(max_tokens=2048)
 

@@ -11,20 +11,20 @@ from typing import Annotated, TypeGuard
 
 from pydantic import PositiveInt
 
-from inference.asking import Asks, ask_for
-from inference.caller import Answered
-from inference.grounding import BadReply, json_object
-from inference.request import Sampling
-from inference.session import Session
-from inference.settings import ModelsSettings
-from prompts.loader import load_prompt
-from schemas.config import settings
-from schemas.messages import shown
-from schemas.quoting import quote
-from schemas.records import Draft, Event
-from schemas.responses.times import MAX_TIME_S
-from stages.plumbing.calling import CallingStage, Work
-from stages.plumbing.stage import Stage
+from groundtrace.inference.asking import Asks, ask_for
+from groundtrace.inference.caller import Answered
+from groundtrace.inference.grounding import BadReply, json_object
+from groundtrace.inference.request import Sampling
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.messages import shown
+from groundtrace.schemas.quoting import quote
+from groundtrace.schemas.records import Draft, Event
+from groundtrace.schemas.responses.times import MAX_TIME_S
+from groundtrace.stages.plumbing.calling import CallingStage, Work
+from groundtrace.stages.plumbing.stage import Stage
 
 PROMPT, CLIP_PROMPT = "propose.v2", "propose_video.v2"
 MAX_ENTITY_CHARS = 120

@@ -1,29 +1,29 @@
 """Leaks: traces are rejected that speak of what only their writer was shown: marks laid over the image, coordinates,
 the gold answer or a hint (Argos App. G: overlays; SAIL-RL App. A.1: guided prompting).
 
-In: verified drafts. Out: those whose kept trace shows no sign of it. A short list of phrases (:mod:`rewards.leaks`)
-answers what is beyond doubt. A judge that reads prose is asked about every trace that the list lets pass; where it
-cannot judge, or its call fails, the draft is rejected. Without such a judge the list is all: other wordings are not
-looked for, and the run, its card and its report say so.
+In: verified drafts. Out: those whose kept trace shows no sign of it. A short list of phrases
+(:mod:`groundtrace.rewards.leaks`) answers what is beyond doubt. A judge that reads prose is asked about every trace
+that the list lets pass; where it cannot judge, or its call fails, the draft is rejected. Without such a judge the list
+is all: other wordings are not looked for, and the run, its card and its report say so.
 """
 
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
 
-from inference.asking import Asks
-from inference.session import Session
-from inference.settings import ModelsSettings
-from rewards.form import prose_of
-from rewards.judge import JudgeTask, judge, yes_or_no
-from rewards.judge_guard import question_text
-from rewards.leaks import find_leak, phrases
-from schemas.config import settings
-from schemas.records import Draft
-from schemas.responses.response import parse_response
-from schemas.text import counted
-from stages.plumbing.calling import CallingStage, Work
-from stages.plumbing.stage import Reject, Stage
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.rewards.form import prose_of
+from groundtrace.rewards.judge import JudgeTask, judge, yes_or_no
+from groundtrace.rewards.judge_guard import question_text
+from groundtrace.rewards.leaks import find_leak, phrases
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.records import Draft
+from groundtrace.schemas.responses.response import parse_response
+from groundtrace.schemas.text import counted
+from groundtrace.stages.plumbing.calling import CallingStage, Work
+from groundtrace.stages.plumbing.stage import Reject, Stage
 
 LEAK, UNVERIFIABLE = "leak", "unverifiable"
 PROMPT = "judge_leak.v2"

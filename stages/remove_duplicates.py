@@ -14,14 +14,14 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 from pydantic import Field
 
-from schemas.answers.registry import answer_type_named
-from schemas.config import settings
-from schemas.ordering import order_key
-from schemas.records import Draft, Question
-from stages.ingest_records import MediaRoots
-from stages.plumbing.metrics import count_in
-from stages.plumbing.stage import DraftStage, Reject, Stage, apply, kept_output, rejected_output
-from vision.hashing import hamming, same_image
+from groundtrace.schemas.answers.registry import answer_type_named
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.ordering import order_key
+from groundtrace.schemas.records import Draft, Question
+from groundtrace.stages.ingest_records import MediaRoots
+from groundtrace.stages.plumbing.metrics import count_in
+from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, apply, kept_output, rejected_output
+from groundtrace.vision.hashing import hamming, same_image
 
 DUPLICATE, NEAR_DUPLICATE = "duplicate", "near_duplicate"
 # Words whose upper case says nothing. Names (AB and ab), units (mW and MW) and LaTeX (\\Delta and \\delta) keep theirs,

@@ -1,9 +1,10 @@
 """Rewriting multiple choice to free response (SAIL-RL §3.4, App. A.1), where rules could not open it.
 
-In: drafts, after :mod:`stages.open_multiple_choice`. Out: the same drafts; a question that still has choices is
-rewritten by the teacher, and stands as rewritten where the judge finds it equivalent: the same question, with the gold
-answer as its only right one. Its former choices are kept beside it. The others stay multiple choice, as do all without
-a judge that reads prose: nobody could tell what they ask then. Deviation: the paper converts all and does not say how.
+In: drafts, after :mod:`groundtrace.stages.open_multiple_choice`. Out: the same drafts; a question that still has
+choices is rewritten by the teacher, and stands as rewritten where the judge finds it equivalent: the same question,
+with the gold answer as its only right one. Its former choices are kept beside it. The others stay multiple choice, as
+do all without a judge that reads prose: nobody could tell what they ask then. Deviation: the paper converts all and
+does not say how.
 """
 
 import re
@@ -13,22 +14,22 @@ from typing import Annotated
 
 from pydantic import PositiveInt
 
-from inference.asking import Asks
-from inference.caller import Answered
-from inference.grounding import BadReply, json_object
-from inference.request import Sampling
-from inference.session import Session
-from inference.settings import ModelsSettings
-from rewards.judge import JudgeTask, ask_judge, true_or_false
-from schemas.answers.registry import evident_type
-from schemas.config import settings
-from schemas.control_text import find_control
-from schemas.messages import shown
-from schemas.question_text import lettered_choices
-from schemas.records import Draft, Question
-from stages.open_multiple_choice import names_no_other, only_gold_is_right
-from stages.plumbing.calling import CallingStage, Work
-from stages.plumbing.stage import Stage
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.caller import Answered
+from groundtrace.inference.grounding import BadReply, json_object
+from groundtrace.inference.request import Sampling
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.rewards.judge import JudgeTask, ask_judge, true_or_false
+from groundtrace.schemas.answers.registry import evident_type
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.control_text import find_control
+from groundtrace.schemas.messages import shown
+from groundtrace.schemas.question_text import lettered_choices
+from groundtrace.schemas.records import Draft, Question
+from groundtrace.stages.open_multiple_choice import names_no_other, only_gold_is_right
+from groundtrace.stages.plumbing.calling import CallingStage, Work
+from groundtrace.stages.plumbing.stage import Stage
 
 PROMPT, JUDGE_PROMPT = "free_question.v1", "judge_free_question.v1"
 MAX_QUESTION_CHARS = 4000

@@ -12,14 +12,14 @@ prompt of each of its streams is made here.
 from dataclasses import dataclass, replace
 from functools import partial
 
-from rewards.scorers.outcome import needs_judge
-from rewards.streams import GROUNDED, STREAM_PROMPTS, STREAMS, TEXTUAL
-from schemas.question_text import BOXES, user_text
-from schemas.question_text import TEXTUAL as TEXTUAL_FORM
-from schemas.records import Draft
-from stages.assign_domain import DOMAIN
-from stages.attempt_questions import UNGRADABLE
-from stages.plumbing.stage import DraftStage, Reject, Route, Stage, Work
+from groundtrace.rewards.scorers.outcome import needs_judge
+from groundtrace.rewards.streams import GROUNDED, STREAM_PROMPTS, STREAMS, TEXTUAL
+from groundtrace.schemas.question_text import BOXES, user_text
+from groundtrace.schemas.question_text import TEXTUAL as TEXTUAL_FORM
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.assign_domain import DOMAIN
+from groundtrace.stages.attempt_questions import UNGRADABLE
+from groundtrace.stages.plumbing.stage import DraftStage, Reject, Route, Stage, Work
 
 GENERAL = "general"
 BOXED = "boxed"

@@ -12,12 +12,21 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton, PCollection
 
-from rewards.rubrics import RubricSettings
-from rewards.scorers.outcome import needs_judge
-from schemas.ordering import order_key
-from schemas.records import Draft
-from stages.plumbing.metrics import count_in
-from stages.plumbing.stage import REJECTED, DraftStage, Reject, Route, Stage, apply, kept_output, rejected_output
+from groundtrace.rewards.rubrics import RubricSettings
+from groundtrace.rewards.scorers.outcome import needs_judge
+from groundtrace.schemas.ordering import order_key
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.plumbing.metrics import count_in
+from groundtrace.stages.plumbing.stage import (
+    REJECTED,
+    DraftStage,
+    Reject,
+    Route,
+    Stage,
+    apply,
+    kept_output,
+    rejected_output,
+)
 
 OTHERS = "others"
 UNGRADABLE = "ungradable"

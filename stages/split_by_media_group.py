@@ -15,12 +15,12 @@ from typing import Annotated, Any
 
 import apache_beam as beam
 
-from schemas.coding import record
-from schemas.config import Share, settings
-from schemas.ordering import unit_hash
-from schemas.records import Draft
-from stages.plumbing.metrics import count_in
-from stages.plumbing.stage import DraftStage, Route, Stage, apply, kept_output
+from groundtrace.schemas.coding import record
+from groundtrace.schemas.config import Share, settings
+from groundtrace.schemas.ordering import unit_hash
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.plumbing.metrics import count_in
+from groundtrace.stages.plumbing.stage import DraftStage, Route, Stage, apply, kept_output
 
 SFT, RL = "sft", "rl"
 

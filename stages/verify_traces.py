@@ -14,22 +14,22 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar
 
-from inference.asking import Asks
-from inference.session import Session
-from inference.settings import ModelsSettings
-from rewards.aggregate import GateSettings
-from rewards.case import Context, case_of
-from rewards.form import FORMS
-from rewards.locating import ObjectMasks, Served, served_by
-from rewards.registry import SCORERS
-from rewards.scorer import Scorer, check_names, check_served
-from rewards.scorers import outcome
-from rewards.selection import PLAN_PROMPT, Planner
-from rewards.verifier import verify as verify_case
-from schemas.config import Share, settings
-from schemas.records import Draft, Trace, Verdict
-from stages.plumbing.calling import CallingStage, Work
-from stages.plumbing.stage import Reject, Stage
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.rewards.aggregate import GateSettings
+from groundtrace.rewards.case import Context, case_of
+from groundtrace.rewards.form import FORMS
+from groundtrace.rewards.locating import ObjectMasks, Served, served_by
+from groundtrace.rewards.registry import SCORERS
+from groundtrace.rewards.scorer import Scorer, check_names, check_served
+from groundtrace.rewards.scorers import outcome
+from groundtrace.rewards.selection import PLAN_PROMPT, Planner
+from groundtrace.rewards.verifier import verify as verify_case
+from groundtrace.schemas.config import Share, settings
+from groundtrace.schemas.records import Draft, Trace, Verdict
+from groundtrace.stages.plumbing.calling import CallingStage, Work
+from groundtrace.stages.plumbing.stage import Reject, Stage
 
 UNVERIFIABLE, WRONG_ANSWER, MALFORMED = "unverifiable", "wrong_answer", "malformed"
 LOW_GROUNDING, LOW_REASONING = "low_grounding", "low_reasoning"
@@ -44,8 +44,8 @@ class VerifySettings:
     """``min_score`` is the paper's 0.7; ``gate`` holds the weights and threshold of Eq. 9.
 
     ``floors`` are the least values of single verdicts by the scorer's name: of ``spatial`` what pointing earns
-    (:mod:`rewards.pointing_score`; 1 is all targets of a count, and no point off its object), of ``counting`` the
-    pairing of points and counted objects, of
+    (:mod:`groundtrace.rewards.pointing_score`; 1 is all targets of a count, and no point off its object), of
+    ``counting`` the pairing of points and counted objects, of
     ``temporal`` the share of what is said of a clip that its frames show. A scorer that is not listed has its own
     floor. A verdict that is not applicable passes, and one that failed does not. ``planner``
     chooses the scorers: ``rules``, or ``judge`` for a call of the judge per trace. ``synthetic_sources`` are sources

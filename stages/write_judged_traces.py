@@ -17,25 +17,25 @@ from typing import Annotated
 
 from pydantic import PositiveInt
 
-from inference.asking import CUT_OFF, Asks, ask_for, whole
-from inference.caller import Answered
-from inference.grounding import BadReply
-from inference.request import Sampling, Temperature
-from inference.session import Session
-from inference.settings import ModelsSettings
-from prompts.loader import load_prompt
-from rewards.complexity import COMPLEXITY, SIMPLE
-from schemas.config import settings
-from schemas.control_text import find_control
-from schemas.messages import shown
-from schemas.question_text import answer_format, lettered_choices
-from schemas.records import Draft
-from schemas.responses.boxed import all_boxed
-from schemas.responses.placeholders import as_written
-from schemas.responses.response import outside_think, parse_response
-from schemas.responses.traces import read_trace
-from stages.plumbing.calling import CallingStage, Work
-from stages.plumbing.stage import TRUNCATED, Reject, Stage
+from groundtrace.inference.asking import CUT_OFF, Asks, ask_for, whole
+from groundtrace.inference.caller import Answered
+from groundtrace.inference.grounding import BadReply
+from groundtrace.inference.request import Sampling, Temperature
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.rewards.complexity import COMPLEXITY, SIMPLE
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.control_text import find_control
+from groundtrace.schemas.messages import shown
+from groundtrace.schemas.question_text import answer_format, lettered_choices
+from groundtrace.schemas.records import Draft
+from groundtrace.schemas.responses.boxed import all_boxed
+from groundtrace.schemas.responses.placeholders import as_written
+from groundtrace.schemas.responses.response import outside_think, parse_response
+from groundtrace.schemas.responses.traces import read_trace
+from groundtrace.stages.plumbing.calling import CallingStage, Work
+from groundtrace.stages.plumbing.stage import TRUNCATED, Reject, Stage
 
 GUIDED_PROMPT, DIRECT_PROMPT = "judged_trace.v1", "direct_judgement.v1"
 NO_THOUGHT = "<think>\n\n</think>"

@@ -20,14 +20,14 @@ from apache_beam.coders.typecoders import registry
 from apache_beam.pvalue import AsSingleton, PCollection
 from pydantic import NonNegativeInt, PositiveInt
 
-from schemas.config import settings
-from schemas.ordering import order_key
-from schemas.storage import Place, place
-from stages.ingest_records import MediaRoots
-from stages.plumbing.malloc import release_memory
-from stages.plumbing.packing import LEVEL, unpacked
-from stages.plumbing.rows import Row
-from stages.plumbing.shard_files import (
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.ordering import order_key
+from groundtrace.schemas.storage import Place, place
+from groundtrace.stages.ingest_records import MediaRoots
+from groundtrace.stages.plumbing.malloc import release_memory
+from groundtrace.stages.plumbing.packing import LEVEL, unpacked
+from groundtrace.stages.plumbing.rows import Row
+from groundtrace.stages.plumbing.shard_files import (
     ENDS,
     HashedStream,
     ShardEntry,
@@ -37,9 +37,9 @@ from stages.plumbing.shard_files import (
     parquet_writer,
     write_table,
 )
-from stages.plumbing.spill import read_spilled, spill, spool_folder
-from stages.plumbing.told import ENDS_SCHEMA, Told
-from vision.media import MediaStore
+from groundtrace.stages.plumbing.spill import read_spilled, spill, spool_folder
+from groundtrace.stages.plumbing.told import ENDS_SCHEMA, Told
+from groundtrace.vision.media import MediaStore
 
 IMAGE_COLUMNS = ("images", "overlays")
 PLAN_BITS = 32
@@ -74,8 +74,8 @@ class SizedRow:
     """A row as it crosses the shuffle, packed, and the bytes that it will take with its images.
 
     All rows of a shard are in memory at once: ``packed`` is the JSON of a row and of what its end tells, compressed, or
-    where that lies in the ``spool`` (:mod:`stages.plumbing.spill`). It is empty for no row: one such stands for each
-    shard, so that one without rows is written too.
+    where that lies in the ``spool`` (:mod:`groundtrace.stages.plumbing.spill`). It is empty for no row: one such stands
+    for each shard, so that one without rows is written too.
     """
 
     id: str

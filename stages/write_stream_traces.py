@@ -13,20 +13,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from inference.asking import Asks
-from inference.families.base import Family
-from inference.request import Completion
-from inference.session import Session
-from inference.settings import ModelsSettings
-from prompts.loader import RenderedPrompt, load_prompt
-from schemas.coordinates import QWEN25_IMAGE, CoordinateFrame
-from schemas.messages import shown
-from schemas.question_text import BOXES, answer_format, image_hints, lettered_choices
-from schemas.records import Draft, MediaRef, Question
-from schemas.responses.speech import Speech
-from stages.generate_traces import TraceSettings, with_traces
-from stages.plumbing.calling import CallingStage, Work
-from stages.plumbing.stage import Stage
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.families.base import Family
+from groundtrace.inference.request import Completion
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.prompts.loader import RenderedPrompt, load_prompt
+from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame
+from groundtrace.schemas.messages import shown
+from groundtrace.schemas.question_text import BOXES, answer_format, image_hints, lettered_choices
+from groundtrace.schemas.records import Draft, MediaRef, Question
+from groundtrace.schemas.responses.speech import Speech
+from groundtrace.stages.generate_traces import TraceSettings, with_traces
+from groundtrace.stages.plumbing.calling import CallingStage, Work
+from groundtrace.stages.plumbing.stage import Stage
 
 BOXES_PROMPT, TEXTUAL_PROMPT = "trace_boxes.v1", "trace_textual.v1"
 
@@ -88,7 +88,9 @@ def in_pixels(completion: Completion, media: Sequence[MediaRef], family: Family)
 
 
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
-    """Returns the draft with the teacher's traces in its form (:func:`stages.generate_traces.with_traces`)."""
+    """Returns the draft with the teacher's traces in its form
+    (:func:`groundtrace.stages.generate_traces.with_traces`).
+    """
     question, family = draft.question, session.family("teacher")
     answered = await session.generate("teacher", trace_prompt(question, draft.form, family), settings.sampling)
     completions = [in_pixels(each, question.media, family) for each in answered.completions]

@@ -2,12 +2,12 @@
 
 import pyarrow as pa
 
-from rewards.complexity import COMPLEXITY, COMPLEXITY_REASON
-from rewards.rubrics import RUBRICS
-from rewards.streams import STREAM_PROMPTS, STREAMS
-from schemas.arrow import RL_SCHEMA, SFT_SCHEMA, TURN, hub_schema, rl_schema, sft_schema
-from stages.answer_with_crops import CROP_ATTEMPTS, CROP_PASS_RATE
-from stages.assign_domain import DOMAIN
+from groundtrace.rewards.complexity import COMPLEXITY, COMPLEXITY_REASON
+from groundtrace.rewards.rubrics import RUBRICS
+from groundtrace.rewards.streams import STREAM_PROMPTS, STREAMS
+from groundtrace.schemas.arrow import RL_SCHEMA, SFT_SCHEMA, TURN, hub_schema, rl_schema, sft_schema
+from groundtrace.stages.answer_with_crops import CROP_ATTEMPTS, CROP_PASS_RATE
+from groundtrace.stages.assign_domain import DOMAIN
 
 ADDED = (*(CROP_ATTEMPTS, CROP_PASS_RATE, COMPLEXITY, COMPLEXITY_REASON, DOMAIN, STREAMS, STREAM_PROMPTS, RUBRICS),)
 """The columns that the bundled stages add."""

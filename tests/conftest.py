@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from schemas.storage import RemotePath, StorageSettings
+from groundtrace.schemas.storage import RemotePath, StorageSettings
 
 from .stores import fake_gcs
 

@@ -20,21 +20,47 @@ FLOORS = {
     "data_cards": 4,
     "publishing": 5,
     "pipelines": 6,
-    "groundtrace": 7,
 }
+"""Of the packages of ``groundtrace``, whether their folder is in it or linked into it."""
+ROOF = 7
+"""Above all of them: the files of groundtrace/ itself."""
+FACES = {f"groundtrace.rewards.{name}" for name in ("easyr1", "swift", "trl", "verl")}
+"""What only re-exports, under names by which other trainers know it: on the roof, wherever its folder is."""
+BESIDE = ("tests", "benchmarks", "examples", "scripts", "docs")
 GROUND = ("tests", "benchmarks", "setup", "conftest")
+
+
+def files_of(root: Path) -> Iterator[Path]:
+    """The files of ``groundtrace``, relative to ``root``."""
+    house = root / "groundtrace"
+    folders = [house / package for package in FLOORS]
+    found = [*house.glob("*.py"), *(file for folder in folders for file in folder.rglob("*.py"))]
+    yield from (file.relative_to(root) for file in sorted(found))
+
+
+def place_of(module: str) -> tuple[str, int]:
+    """The package of a module and its floor; a module that is none of ``groundtrace`` is below all floors.
+
+    A package of ours that is named without ``groundtrace.`` is above all: under that name it cannot be imported.
+    """
+    parts = module.split(".")
+    if parts[0] != "groundtrace":
+        return parts[0], ROOF + 1 if parts[0] in FLOORS else -1
+    if len(parts) == 1 or module in FACES or parts[1] not in FLOORS:
+        return "groundtrace", ROOF
+    return parts[1], FLOORS[parts[1]]
 
 
 def modules_named(node: ast.AST, package: str) -> list[str]:
     """The modules that a node imports; a relative import counts from the file's package."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom) and node.level:
-        parents = package.split(".")
-        above = parents[: len(parents) - node.level + 1]
-        return [".".join([*above, *filter(None, [node.module])])] if above else [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
-        return [node.module or ""]
+        parents = package.split(".")
+        above = parents[: len(parents) - node.level + 1] if node.level else []
+        base = ".".join([*above, *filter(None, [node.module])])
+        parts = [f"{base}.{alias.name}".lstrip(".") for alias in node.names]
+        return parts if base in ("", "groundtrace") else [base]  # all that these two hold is packages of their own
     if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
         called = ast.unparse(node.func) in ("importlib.import_module", "import_module", "__import__")
         return [str(node.args[0].value)] if called else []
@@ -43,15 +69,13 @@ def modules_named(node: ast.AST, package: str) -> list[str]:
 
 def forbidden(root: Path) -> Iterator[str]:
     """The arrows that the house does not allow, as ``file:line module``."""
-    for package, floor in FLOORS.items():
-        for path in sorted((root / package).rglob("*.py")):
-            where = path.relative_to(root)
-            for node in ast.walk(ast.parse(path.read_bytes())):
-                for module in modules_named(node, ".".join(where.parent.parts)):
-                    top = module.split(".")[0]
-                    below = top == package or FLOORS.get(top, -1) < floor
-                    if not below or top in GROUND:
-                        yield f"{where}:{node.lineno} {module}"  # type: ignore[attr-defined]
+    for file in files_of(root):
+        package, floor = place_of(".".join(file.with_suffix("").parts).removesuffix(".__init__"))
+        for node in ast.walk(ast.parse((root / file).read_bytes())):
+            for module in modules_named(node, ".".join(file.parent.parts)):
+                other, below = place_of(module)
+                if (below >= floor and other != package) or other in GROUND:
+                    yield f"{file}:{node.lineno} {module}"  # type: ignore[attr-defined]
 
 
 def circle(root: Path) -> list[str]:
@@ -59,8 +83,7 @@ def circle(root: Path) -> list[str]:
 
     Every import counts, also one in a function and one for type checkers only: they would hide a circle, not undo it.
     """
-    files = [file.relative_to(root) for package in FLOORS for file in sorted((root / package).rglob("*.py"))]
-    modules = {".".join(file.with_suffix("").parts).removesuffix(".__init__"): file for file in files}
+    modules = {".".join(file.with_suffix("").parts).removesuffix(".__init__"): file for file in files_of(root)}
     arrows = {name: imported(root, file, modules.keys()) - {name} for name, file in modules.items()}
     try:
         graphlib.TopologicalSorter(arrows).prepare()
@@ -88,33 +111,41 @@ def test_no_imports_go_in_a_circle() -> None:
     assert circle(ROOT) == []
 
 
-def test_every_package_has_a_floor() -> None:
-    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert packages - {"tests", "benchmarks"} <= set(FLOORS)
-    assert {"schemas", "prompts", "vision", "inference", "rewards", "stages", "trainer", "pipelines"} <= packages
+def test_nothing_beside_the_house_imports_a_package_by_another_name() -> None:
+    """The top of the repository is on the path of ``python -m pytest``: ``import schemas`` would find its folder."""
+    short = []
+    for file in (file for name in BESIDE for file in sorted((ROOT / name).rglob("*.py"))):
+        where = file.relative_to(ROOT)
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            modules = modules_named(node, ".".join(where.parent.parts))
+            short += [f"{where} {module}" for module in modules if module.split(".")[0] in FLOORS]
+    assert short == []
 
 
 ARROWS = [
-    ("schemas/x.py", "import vision.decode", ["schemas/x.py:1 vision.decode"]),
-    ("vision/x.py", "from prompts.loader import load_prompt", ["vision/x.py:1 prompts.loader"]),
-    ("inference/x.py", "from rewards import outcome", ["inference/x.py:1 rewards"]),
-    ("inference/x.py", "import sandbox", ["inference/x.py:1 sandbox"]),
-    ("rewards/x.py", "\nimport json, stages.plumbing.rows as rows", ["rewards/x.py:2 stages.plumbing.rows"]),
-    ("stages/x.py", "from trainer.loss import loss", ["stages/x.py:1 trainer.loss"]),
-    ("trainer/x.py", "from stages import rows", ["trainer/x.py:1 stages"]),
-    ("stages/deep/x.py", "from ... import pipelines", ["stages/deep/x.py:1 pipelines"]),
-    ("stages/x.py", "def f():\n    from pipelines.running.run import execute", ["stages/x.py:2 pipelines.running.run"]),
-    ("stages/x.py", "if TYPE_CHECKING:\n    import pipelines.running.run", ["stages/x.py:2 pipelines.running.run"]),
-    (
-        "stages/x.py",
-        "import importlib\nimportlib.import_module('pipelines.running.run')",
-        ["stages/x.py:2 pipelines.running.run"],
-    ),
-    ("pipelines/x.py", "from tests.stages import conftest", ["pipelines/x.py:1 tests.stages"]),
-    ("pipelines/x.py", "import benchmarks.scenes", ["pipelines/x.py:1 benchmarks.scenes"]),
-    ("stages/x.py", "from .rows import Row\nfrom . import rows\nfrom stages.plumbing.rows import Row", []),
-    ("stages/x.py", "import json, numpy, apache_beam\nfrom rewards.rubrics import measure", []),
-    ("pipelines/x.py", "import stages.plumbing.rows, trainer, schemas.records", []),
+    ("schemas/x.py", "import groundtrace.vision.decode", [":1 groundtrace.vision.decode"]),
+    ("vision/x.py", "from groundtrace.prompts.loader import load_prompt", [":1 groundtrace.prompts.loader"]),
+    ("inference/x.py", "from groundtrace.rewards import outcome", [":1 groundtrace.rewards"]),
+    ("inference/x.py", "import groundtrace.sandbox", [":1 groundtrace.sandbox"]),
+    ("inference/x.py", "from groundtrace import inference, stages", [":1 groundtrace.stages"]),
+    ("rewards/x.py", "\nimport json, groundtrace.stages.plumbing as rows", [":2 groundtrace.stages.plumbing"]),
+    ("stages/x.py", "from groundtrace.trainer.loss import loss", [":1 groundtrace.trainer.loss"]),
+    ("trainer/x.py", "from groundtrace.stages import rows", [":1 groundtrace.stages"]),
+    ("stages/deep/x.py", "from ... import pipelines", [":1 groundtrace.pipelines"]),
+    ("stages/x.py", "def f():\n    from groundtrace.pipelines.run import execute", [":2 groundtrace.pipelines.run"]),
+    ("stages/x.py", "if TYPE_CHECKING:\n    import groundtrace.pipelines.run", [":2 groundtrace.pipelines.run"]),
+    ("stages/x.py", "importlib.import_module('groundtrace.pipelines.run')", [":1 groundtrace.pipelines.run"]),
+    ("pipelines/x.py", "from tests.stages import conftest", [":1 tests.stages"]),
+    ("pipelines/x.py", "import benchmarks.scenes", [":1 benchmarks.scenes"]),
+    ("pipelines/x.py", "import groundtrace", [":1 groundtrace"]),
+    ("pipelines/x.py", "import groundtrace.rewards.verl", [":1 groundtrace.rewards.verl"]),
+    ("rewards/x.py", "from groundtrace.rewards.swift import register", [":1 groundtrace.rewards.swift"]),
+    ("pipelines/x.py", "import schemas.records, stages", [":1 schemas.records", ":1 stages"]),
+    ("rewards/verl.py", "from groundtrace.publishing.rewards.verl import compute_score", []),
+    ("__main__.py", "from groundtrace.pipelines.commands.cli import main", []),
+    ("stages/x.py", "from .rows import Row\nfrom . import rows\nfrom groundtrace.stages.plumbing.rows import Row", []),
+    ("stages/x.py", "import json, numpy, apache_beam\nfrom groundtrace.rewards.rubrics import measure", []),
+    ("pipelines/x.py", "import groundtrace.stages.rows, groundtrace.trainer\nfrom groundtrace import schemas", []),
 ]
 
 
@@ -122,31 +153,33 @@ ARROWS = [
 def test_the_walk_finds_arrows_that_point_up_or_sideways(
     file: str, text: str, found: list[str], tmp_path: Path
 ) -> None:
-    (tmp_path / file).parent.mkdir(parents=True)
-    (tmp_path / file).write_text(text, "utf-8")
-    assert list(forbidden(tmp_path)) == found
+    path = tmp_path / "groundtrace" / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    assert list(forbidden(tmp_path)) == [f"groundtrace/{file}{arrow}" for arrow in found]
 
 
 CIRCLES = [
-    ({"a": "from stages.b import f", "b": "import stages.a"}, True),
-    ({"a": "from stages import b", "b": "from .a import f"}, True),
+    ({"a": "from groundtrace.stages.b import f", "b": "import groundtrace.stages.a"}, True),
+    ({"a": "from groundtrace.stages import b", "b": "from .a import f"}, True),
     ({"a": "from . import b", "b": "from . import c", "c": "from . import a"}, True),
-    ({"a": "def f():\n    from stages.b import g", "b": "from stages.a import f"}, True),
-    ({"a": "if TYPE_CHECKING:\n    from stages.b import B", "b": "from stages.a import f"}, True),
-    ({"a": "import importlib\nimportlib.import_module('stages.b')", "b": "from stages.a import f"}, True),
-    ({"__init__": "from stages.a import f", "a": "from stages import g"}, True),
-    ({"room/__init__": "", "room/a": "from stages.b import f", "b": "from stages.room.a import g"}, True),
-    ({"a": "from stages.b import f", "b": "from stages.c import f", "c": ""}, False),
-    ({"a": "from stages import b", "b": "import json", "__init__": "from stages import a"}, False),
-    ({"a": "import schemas.a", "b": "import schemas.a"}, False),
+    ({"a": "def f():\n    from groundtrace.stages.b import g", "b": "import groundtrace.stages.a"}, True),
+    ({"a": "if TYPE_CHECKING:\n    from groundtrace.stages.b import B", "b": "import groundtrace.stages.a"}, True),
+    ({"a": "importlib.import_module('groundtrace.stages.b')", "b": "from groundtrace.stages.a import f"}, True),
+    ({"__init__": "from groundtrace.stages.a import f", "a": "from groundtrace import stages"}, True),
+    ({"room/__init__": "", "room/a": "from .. import b", "b": "from groundtrace.stages.room.a import g"}, True),
+    ({"a": "from groundtrace.stages.b import f", "b": "from groundtrace.stages.c import f", "c": ""}, False),
+    ({"a": "from groundtrace.stages import b", "b": "import json", "__init__": "from . import a"}, False),
+    ({"a": "import groundtrace.schemas.a", "b": "import groundtrace.schemas.a"}, False),
 ]
 
 
 @pytest.mark.parametrize(("files", "found"), CIRCLES)
 def test_the_walk_finds_circles(files: dict[str, str], found: bool, tmp_path: Path) -> None:
     for name, text in files.items():
-        (tmp_path / "stages" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "stages" / f"{name}.py").write_text(text, "utf-8")
+        path = tmp_path / "groundtrace/stages" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
     around = circle(tmp_path)
     assert bool(around) is found
     assert around[:1] == around[-1:]

@@ -16,21 +16,21 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from inference.endpoint import KINDS
-from schemas.object_store import SCHEMES
+from groundtrace.inference.endpoint import KINDS
+from groundtrace.schemas.object_store import SCHEMES
 
-from .test_floors import FLOORS, ROOT, modules_named
+from .test_floors import ROOT, files_of, modules_named
 
 STAND_FOR = {
     **{kind.endpoint.partition(":")[0]: (kind.extra,) for kind in KINDS.values() if kind.extra},
-    "inference.endpoints.hf_detector": ("vision",),
-    "inference.endpoints.hf_segmenter": ("vision",),
-    "schemas.object_store": tuple(extra for extra, _ in SCHEMES.values()),
-    "trainer": ("train",),
-    "vision.frames": ("video",),
+    "groundtrace.inference.endpoints.hf_detector": ("vision",),
+    "groundtrace.inference.endpoints.hf_segmenter": ("vision",),
+    "groundtrace.schemas.object_store": tuple(extra for extra, _ in SCHEMES.values()),
+    "groundtrace.trainer": ("train",),
+    "groundtrace.vision.frames": ("video",),
 }
-"""The modules and packages that may import what an extra brings, and which: :func:`schemas.extras.require_extra` is
-asked before they do. All other modules are the core."""
+"""The modules and packages that may import what an extra brings, and which:
+:func:`groundtrace.schemas.extras.require_extra` is asked before they do. All other modules are the core."""
 
 
 def extras_of(module: str) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def imports(tree: ast.AST, package: str, *, at_once: bool = True) -> Iterator[tu
 
 def is_foreign(module: str) -> bool:
     top = module.split(".")[0]
-    return top not in FLOORS and top not in sys.stdlib_module_names
+    return top != "groundtrace" and top not in sys.stdlib_module_names
 
 
 def lacking(names: Iterable[str], extras: tuple[str, ...]) -> bool:
@@ -111,8 +111,7 @@ class House:
     """The modules below a folder, and what each imports."""
 
     def __init__(self, root: Path) -> None:
-        files = [file.relative_to(root) for package in FLOORS for file in sorted((root / package).rglob("*.py"))]
-        self.modules = {".".join(file.with_suffix("").parts).removesuffix(".__init__"): file for file in files}
+        self.modules = {".".join(file.with_suffix("").parts).removesuffix(".__init__"): file for file in files_of(root)}
         self.imported = {
             name: list(imports(ast.parse((root / file).read_bytes()), ".".join(file.parent.parts)))
             for name, file in self.modules.items()
@@ -176,31 +175,38 @@ WRONG = [
     ("inference/x.py", "import json, aiohttp, numpy as np, yaml, cv2, apache_beam.io", []),
     ("inference/x.py", "from google.protobuf import text_format", []),
     ("inference/x.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch", []),
-    ("inference/x.py", "from . import y\nimport inference.z", []),
+    ("inference/x.py", "from . import y\nimport groundtrace.inference.z", []),
 ]
 
 
 @pytest.mark.parametrize(("file", "text", "wrong"), WRONG)
 def test_the_walk_finds_what_is_not_brought(file: str, text: str, wrong: list[str], tmp_path: Path) -> None:
-    (tmp_path / file).parent.mkdir(parents=True)
-    (tmp_path / file).write_text(text, "utf-8")
-    assert list(House(tmp_path).wrong()) == wrong
+    path = tmp_path / "groundtrace" / file
+    path.parent.mkdir(parents=True)
+    path.write_text(text, "utf-8")
+    assert list(House(tmp_path).wrong()) == [f"groundtrace.{line}" for line in wrong]
 
 
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("from trainer import loop", True),
-        ("from trainer.loop import step", True),
-        ("import stages.between", True),
-        ("def f():\n    from trainer.loop import step", False),
-        ("import trainer.settings", False),
+        ("from groundtrace.trainer import loop", True),
+        ("from groundtrace.trainer.loop import step", True),
+        ("import groundtrace.stages.between", True),
+        ("def f():\n    from groundtrace.trainer.loop import step", False),
+        ("import groundtrace.trainer.settings", False),
     ],
 )
 def test_the_walk_follows_what_is_imported_at_once(text: str, found: bool, tmp_path: Path) -> None:
-    files = {"trainer/loop": "import torch", "trainer/settings": "", "stages/between": "import trainer.loop"}
-    for name, content in (files | {"pipelines/x": text}).items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / f"{name}.py").write_text(content, "utf-8")
-    wrong = [line for line in House(tmp_path).wrong() if line.startswith("pipelines.x")]
-    assert wrong == (["pipelines.x: trainer.loop, which needs an extra"] if found else [])
+    files = {
+        "trainer/loop": "import torch",
+        "trainer/settings": "",
+        "stages/between": "import groundtrace.trainer.loop",
+        "pipelines/x": text,
+    }
+    for name, content in files.items():
+        path = tmp_path / "groundtrace" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, "utf-8")
+    wrong = [line for line in House(tmp_path).wrong() if line.startswith("groundtrace.pipelines.x")]
+    assert wrong == (["groundtrace.pipelines.x: groundtrace.trainer.loop, which needs an extra"] if found else [])

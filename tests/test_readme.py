@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.commands import cli
-from pipelines.grounded_cot import Settings
-from pipelines.running.endings import ending_of
-from pipelines.running.errors import ConservationError, RunPaused
-from schemas.config import load_config
-from schemas.errors import UserError
+from groundtrace.pipelines.commands import cli
+from groundtrace.pipelines.grounded_cot import Settings
+from groundtrace.pipelines.running.endings import ending_of
+from groundtrace.pipelines.running.errors import ConservationError, RunPaused
+from groundtrace.schemas.config import load_config
+from groundtrace.schemas.errors import UserError
 
 from .docs.pages import ROOT, blocks, commands
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from faults.prose import noun_of
 from faults.right import Plant, Right, box_of, in_words, number, tag, written, wrong_count
-from schemas.geometry import Point
+from groundtrace.schemas.geometry import Point
 
 _LONG = (
     "I begin at the left edge of the image and work my way to the right, so that nothing is passed over. ",

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from faults.right import Plant, Right, box_of, number, opposite, tag, written, wrong_count
-from schemas.geometry import Point
+from groundtrace.schemas.geometry import Point
 
 Rewrite = Callable[[Point], str]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from faults.pixels import COLOURS, SHAPES
 from faults.right import Plant, Right, tag
-from schemas.geometry import Point
+from groundtrace.schemas.geometry import Point
 
 Name = Callable[[Point, random.Random], str | None]
 _WORDS = {

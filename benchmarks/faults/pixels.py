@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from faults.right import Plant, Right, box_of, moved
-from schemas.geometry import Box, Point
+from groundtrace.schemas.geometry import Box, Point
 
 Points = Sequence[Point]
 Move = Callable[[Right, random.Random], Points | None]

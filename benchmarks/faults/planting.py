@@ -11,8 +11,8 @@ from pathlib import Path
 from faults import clean, form, labels, pixels, prose
 from faults.right import Asked, Plant, Right
 from faults.teacher import script_key
-from schemas.geometry import Box
-from vision.decode import decode_image
+from groundtrace.schemas.geometry import Box
+from groundtrace.vision.decode import decode_image
 
 MAX_ROUNDS = 12
 FAMILIES: dict[str, Mapping[str, Plant]] = {

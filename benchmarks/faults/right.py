@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from schemas.geometry import Box, Point
+from groundtrace.schemas.geometry import Box, Point
 
 _FORM = re.compile(
     r"<think>(?:(?P<opening>I find|I look at) (?P<tags><points .*</points>)\. )?(?P<reason>[^<]*)</think>\s*"

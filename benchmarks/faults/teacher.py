@@ -5,10 +5,10 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from inference.endpoints.classical import ClassicalEndpoint
-from inference.request import Completion, Reply, Request
-from inference.settings import EndpointSettings
-from vision.media import MediaStore
+from groundtrace.inference.endpoints.classical import ClassicalEndpoint
+from groundtrace.inference.request import Completion, Reply, Request
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.vision.media import MediaStore
 
 
 class ScriptedTeacher(ClassicalEndpoint):

@@ -8,11 +8,11 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from schemas.geometry import Box, Point
-from schemas.labels import counted_phrase
-from schemas.records import Question
-from schemas.responses.response import format_point
-from schemas.responses.tags import format_points_tag
+from groundtrace.schemas.geometry import Box, Point
+from groundtrace.schemas.labels import counted_phrase
+from groundtrace.schemas.records import Question
+from groundtrace.schemas.responses.response import format_point
+from groundtrace.schemas.responses.tags import format_points_tag
 
 
 @dataclass(frozen=True)

@@ -9,22 +9,22 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from groundtrace.inference.caller import Caller
+from groundtrace.inference.embedded import embedded_roles
+from groundtrace.inference.runtime import runtime
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.curriculum import CurriculumState
+from groundtrace.rewards.locating import ObjectMasks, Served
+from groundtrace.rewards.recipes.base import Memory
+from groundtrace.rewards.recipes.codedance import CodeDance
+from groundtrace.rewards.scorers.tool_calls import ToolCallSettings, Trajectory
+from groundtrace.schemas.coordinates import CoordinateFrame
+from groundtrace.schemas.responses.response import parse_response
+from groundtrace.schemas.responses.speech import Speech
+from groundtrace.trainer.reward import Reward
+from groundtrace.trainer.settings import RewardSettings
 from hacking.sets import Posed
 from hacking.templates import SCENE, Hack, Written
-from inference.caller import Caller
-from inference.embedded import embedded_roles
-from inference.runtime import runtime
-from rewards.case import Case
-from rewards.curriculum import CurriculumState
-from rewards.locating import ObjectMasks, Served
-from rewards.recipes.base import Memory
-from rewards.recipes.codedance import CodeDance
-from rewards.scorers.tool_calls import ToolCallSettings, Trajectory
-from schemas.coordinates import CoordinateFrame
-from schemas.responses.response import parse_response
-from schemas.responses.speech import Speech
-from trainer.reward import Reward
-from trainer.settings import RewardSettings
 
 ROLES = ("detector", "segmenter", "pointer", "judge")
 PIXELS = Speech(CoordinateFrame.PX, 1)

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from faults.rendered import render
 
+from groundtrace.pipelines.running.library import run
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.responses.response import format_box
+from groundtrace.trainer.shards import Shards, TrainingRow
+from groundtrace.trainer.streams import asked as asked_in
+from groundtrace.vision.decode import decode_image
 from hacking.placed import Asked
 from hacking.templates import GROUNDED, TEXTUAL, Written
-from pipelines.running.library import run
-from schemas.geometry import Box
-from schemas.responses.response import format_box
-from trainer.shards import Shards, TrainingRow
-from trainer.streams import asked as asked_in
-from vision.decode import decode_image
 
 PIPELINES = {
     "argos": "grounded_cot",

@@ -10,10 +10,10 @@ from typing import Any
 import yaml
 from jinja2 import Environment, StrictUndefined
 
+from groundtrace.schemas.geometry import Box, Point
+from groundtrace.schemas.responses.response import format_box, format_point
 from hacking import placed
 from hacking.placed import Asked
-from schemas.geometry import Box, Point
-from schemas.responses.response import format_box, format_point
 
 NOTHING, ANSWER, SCENE = "nothing", "answer", "scene"
 """What a hack knows: the question and what answers are usual; its gold answer too; and where all things are."""

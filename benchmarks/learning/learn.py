@@ -105,7 +105,7 @@ def prepare(output: Path, scenes: int) -> list[Entry]:
             write_scenes(output / name, number, seed, name)
     if not (output / "run" / "run.json").is_file():
         words = ("run", "pipelines/grounded_cot.py", "--input", output / "train", "--output", output / "run")
-        command("pipelines.commands.cli", *words, "--config", HERE / "curate.toml")
+        command("groundtrace.pipelines.commands.cli", *words, "--config", HERE / "curate.toml")
     return load_pool(output / "run", output / "train", output / "pool.jsonl")
 
 

@@ -16,21 +16,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.learning.faults import Right, plant
-from inference.embedded import embedded_endpoints, embedded_roles
-from inference.models import Models
-from inference.request import Completion
-from inference.session import Session
-from inference.settings import ModelsSettings
-from rewards.case import case_of
-from rewards.locating import ObjectMasks, Served, served_by
-from rewards.verifier import verify
-from schemas.geometry import Box
-from schemas.input_record import parse_record
-from schemas.records import Draft, MediaRef, Question, RawRecord
-from stages.generate_traces import as_trace
-from stages.ingest_records import assemble, check_medium
-from stages.verify_traces import VerifySettings, good_traces, why_rejected
-from vision.media import MediaStore
+from groundtrace.inference.embedded import embedded_endpoints, embedded_roles
+from groundtrace.inference.models import Models
+from groundtrace.inference.request import Completion
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.rewards.case import case_of
+from groundtrace.rewards.locating import ObjectMasks, Served, served_by
+from groundtrace.rewards.verifier import verify
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.input_record import parse_record
+from groundtrace.schemas.records import Draft, MediaRef, Question, RawRecord
+from groundtrace.stages.generate_traces import as_trace
+from groundtrace.stages.ingest_records import assemble, check_medium
+from groundtrace.stages.verify_traces import VerifySettings, good_traces, why_rejected
+from groundtrace.vision.media import MediaStore
 
 FAULT_SEED = 7
 VERIFIED_AT_ONCE = 64

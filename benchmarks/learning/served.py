@@ -27,12 +27,12 @@ import torch  # noqa: E402
 from benchmarks.learning.learn import SHARE  # noqa: E402
 from benchmarks.learning.report import EARLY, GRPO  # noqa: E402
 from benchmarks.learning.training import Model  # noqa: E402
-from schemas.config import load_config  # noqa: E402
-from trainer.encode_rows import prompt_sample  # noqa: E402
-from trainer.model import VisionLanguageModel, load_model  # noqa: E402
-from trainer.records import Records  # noqa: E402
-from trainer.rollouts import TransformersSampler  # noqa: E402
-from trainer.settings import TrainerSettings  # noqa: E402
+from groundtrace.schemas.config import load_config  # noqa: E402
+from groundtrace.trainer.encode_rows import prompt_sample  # noqa: E402
+from groundtrace.trainer.model import VisionLanguageModel, load_model  # noqa: E402
+from groundtrace.trainer.records import Records  # noqa: E402
+from groundtrace.trainer.rollouts import TransformersSampler  # noqa: E402
+from groundtrace.trainer.settings import TrainerSettings  # noqa: E402
 
 K = 4
 GREEDY_TEMPERATURE = 1e-4
@@ -85,9 +85,7 @@ def run(learnt: Path, output: Path, model: Path, vllm: str, k: int, temperature:
     config.write_text(tomli_w.dumps(settings), "utf-8")
     words = ["run", "pipelines/grounded_cot.py", "--input", learnt / "held", "--output", output, "--config", config]
     environment = os.environ | ENVIRONMENT | {"GROUNDTRACE_VLLM": vllm}
-    subprocess.run(
-        [sys.executable, "-m", "pipelines.commands.cli", *map(str, words)], cwd=ROOT, env=environment, check=True
-    )
+    subprocess.run([sys.executable, "-m", "groundtrace", *map(str, words)], cwd=ROOT, env=environment, check=True)
     tables = [pq.read_table(path, columns=["id", "attempts"]) for path in sorted(output.glob("[sr][fl]*/*.parquet"))]
     return {row["id"]: row["attempts"] for table in tables for row in table.to_pylist()}
 

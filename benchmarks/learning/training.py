@@ -14,8 +14,8 @@ from PIL import Image
 
 from benchmarks.learning.pool import Entry, rows_of, select, write_rows
 from benchmarks.learning.tiny_model import make_tiny_model
-from schemas.coordinates import CoordinateFrame
-from schemas.responses.speech import Speech
+from groundtrace.schemas.coordinates import CoordinateFrame
+from groundtrace.schemas.responses.speech import Speech
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -91,7 +91,18 @@ class Trainings:
         sets = [word for setting in settings for word in ("--set", setting)]
         output.mkdir(parents=True, exist_ok=True)
         with (output / "log.txt").open("a") as log:
-            command("trainer.cli", does, "--config", config, "--data", data, "--output", output, *sets, stdout=log)
+            command(
+                "groundtrace.trainer.cli",
+                does,
+                "--config",
+                config,
+                "--data",
+                data,
+                "--output",
+                output,
+                *sets,
+                stdout=log,
+            )
 
 
 def command(module: str, *words: Any, stdout: Any = None) -> None:

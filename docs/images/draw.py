@@ -22,8 +22,8 @@ from apache_beam.pipeline import PipelineVisitor
 from PIL import Image
 
 import groundtrace as gt
-from pipelines.running.plan import RunArguments, make_plan, wire
-from stages.plumbing.stage import DraftStage, Stage
+from groundtrace.pipelines.running.plan import RunArguments, make_plan, wire
+from groundtrace.stages.plumbing.stage import DraftStage, Stage
 
 HERE = Path(__file__).parent
 SAMPLE = HERE.parents[1] / "data/sample"

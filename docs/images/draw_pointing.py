@@ -1,13 +1,13 @@
 """Draws ``pointing.svg`` of docs/rewards.md: `python docs/images/draw_pointing.py`.
 
-What pointing earns (:mod:`rewards.pointing_score`) where a question has four targets: over 0 to 4 of them pointed at,
-one line for each number of wrong points, beside Argos Eq. 3.
+What pointing earns (:mod:`groundtrace.rewards.pointing_score`) where a question has four targets: over 0 to 4 of them
+pointed at, one line for each number of wrong points, beside Argos Eq. 3.
 """
 
 from collections.abc import Callable
 from pathlib import Path
 
-from rewards.pointing_score import Pointed, PointingSettings, pointing_score
+from groundtrace.rewards.pointing_score import Pointed, PointingSettings, pointing_score
 
 HERE = Path(__file__).parent
 NUMBER = 4

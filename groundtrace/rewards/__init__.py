@@ -1,4 +1,5 @@
-"""The verifier as a reward in other trainers, one module a trainer. Re-exports only: docs/rewards.md.
+"""Scoring functions and their aggregation, used to curate and to train.
 
-Trainers also load these modules by the path of their file.
+The modules ``verl``, ``trl``, ``easyr1`` and ``swift`` are the verifier as a reward in other trainers, one module
+a trainer, which also load them by the path of their file: docs/rewards.md.
 """

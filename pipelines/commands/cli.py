@@ -19,15 +19,15 @@ from typing import Any, NoReturn
 
 import shtab
 
-from pipelines.commands.cache.command import add_cache_parser
-from pipelines.commands.dispatch import COMMANDS, dispatch
-from pipelines.commands.export import add_export_parser
-from pipelines.commands.publish import add_publish_parser
-from pipelines.commands.serve_reward import add_serve_reward_parser
-from pipelines.commands.streams import written_out
-from pipelines.running.endings import ending_of, line_of
-from pipelines.running.interrupts import is_interrupt
-from schemas.text import printable, say
+from groundtrace.pipelines.commands.cache.command import add_cache_parser
+from groundtrace.pipelines.commands.dispatch import COMMANDS, dispatch
+from groundtrace.pipelines.commands.export import add_export_parser
+from groundtrace.pipelines.commands.publish import add_publish_parser
+from groundtrace.pipelines.commands.serve_reward import add_serve_reward_parser
+from groundtrace.pipelines.commands.streams import written_out
+from groundtrace.pipelines.running.endings import ending_of, line_of
+from groundtrace.pipelines.running.interrupts import is_interrupt
+from groundtrace.schemas.text import printable, say
 
 NAMESAKES = ("beam", "beam-client")
 VERBOSE = "show what Beam and the stages log, and where an error came from"
@@ -80,8 +80,7 @@ def set_up_logging(verbose: bool) -> None:
     """Log everything, or only our warnings and others' errors: what ends a job is told in one line."""
     logging.getLogger().setLevel(logging.INFO if verbose else logging.ERROR)
     logging.getLogger("apache_beam").setLevel(logging.INFO if verbose else logging.CRITICAL)
-    for ours in ("inference", "pipelines", "schemas"):
-        logging.getLogger(ours).setLevel(logging.INFO if verbose else logging.WARNING)
+    logging.getLogger("groundtrace").setLevel(logging.INFO if verbose else logging.WARNING)
     root = logging.getLogger()
     if verbose:
         root.removeFilter(_is_no_engines)

@@ -1,14 +1,15 @@
-"""docs/config.md, from the settings: ``python -m pipelines.commands.config_page`` writes it."""
+"""docs/config.md, from the settings: ``python -m groundtrace.pipelines.commands.config_page`` writes it."""
 
 from pathlib import Path
 
-from pipelines.grounded_cot import Settings
-from publishing.rewards.settings import RemoteRewardSettings
-from schemas.config_docs import config_reference
-from trainer.settings import TrainerSettings
+from groundtrace.pipelines.grounded_cot import Settings
+from groundtrace.publishing.rewards.settings import RemoteRewardSettings
+from groundtrace.schemas.config_docs import config_reference
+from groundtrace.trainer.settings import TrainerSettings
 
-PAGE = Path(__file__).parents[2] / "docs" / "config.md"
-_INTRODUCTION = """<!-- Written by `python -m pipelines.commands.config_page` from the settings; change those. -->
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "config.md"
+_INTRODUCTION = """\
+<!-- Written by `python -m groundtrace.pipelines.commands.config_page` from the settings; change those. -->
 
 # Configs
 

@@ -9,16 +9,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from pipelines.commands.tables import Figures, print_table
-from pipelines.running.changes import flat
-from publishing.figures import funnel, read_config, read_summary, role_costs
-from schemas.mirror import local_copy
-from schemas.run_summary import RunSummary
-from schemas.text import printable
+from groundtrace.pipelines.commands.tables import Figures, print_table
+from groundtrace.pipelines.running.changes import flat
+from groundtrace.publishing.figures import funnel, read_config, read_summary, role_costs
+from groundtrace.schemas.mirror import local_copy
+from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.text import printable
 
 
 def run_diff(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Print the comparison; returns the exit code. Raises :class:`publishing.figures.InspectError`."""
+    """Print the comparison; returns the exit code. Raises :class:`groundtrace.publishing.figures.InspectError`."""
     if sys.stdout.isatty():
         _print_diff(Console(), local_copy(parsed.first), local_copy(parsed.second))
     else:
@@ -27,7 +27,7 @@ def run_diff(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def diff_runs(first: Path, second: Path) -> str:
-    """The comparison as plain text. Raises :class:`publishing.figures.InspectError`."""
+    """The comparison as plain text. Raises :class:`groundtrace.publishing.figures.InspectError`."""
     text = io.StringIO()
     _print_diff(Console(file=text, width=10_000, color_system=None), first, second)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"

@@ -5,10 +5,10 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from pipelines.commands.streams import end_if_nobody_reads
-from pipelines.running.endings import ending_of, line_of
-from pipelines.running.interrupts import is_interrupt
-from schemas.text import say
+from groundtrace.pipelines.commands.streams import end_if_nobody_reads
+from groundtrace.pipelines.running.endings import ending_of, line_of
+from groundtrace.pipelines.running.interrupts import is_interrupt
+from groundtrace.schemas.text import say
 
 
 def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
@@ -28,17 +28,17 @@ def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
 
 
 COMMANDS = {
-    "run": "pipelines.commands.run:run",
-    "preview": "pipelines.commands.run:preview",
-    "validate": "pipelines.commands.validate:validate",
-    "init": "pipelines.commands.init:init",
-    "inspect": "pipelines.commands.inspect:run_inspect",
-    "diff": "pipelines.commands.diff:run_diff",
-    "publish": "pipelines.commands.publish:run_publish",
-    "export": "pipelines.commands.export:run_export",
-    "config": "pipelines.commands.config:print_config",
-    "cache": "pipelines.commands.cache.command:run_cache",
-    "serve-reward": "pipelines.commands.serve_reward:serve_reward",
+    "run": "groundtrace.pipelines.commands.run:run",
+    "preview": "groundtrace.pipelines.commands.run:preview",
+    "validate": "groundtrace.pipelines.commands.validate:validate",
+    "init": "groundtrace.pipelines.commands.init:init",
+    "inspect": "groundtrace.pipelines.commands.inspect:run_inspect",
+    "diff": "groundtrace.pipelines.commands.diff:run_diff",
+    "publish": "groundtrace.pipelines.commands.publish:run_publish",
+    "export": "groundtrace.pipelines.commands.export:run_export",
+    "config": "groundtrace.pipelines.commands.config:print_config",
+    "cache": "groundtrace.pipelines.commands.cache.command:run_cache",
+    "serve-reward": "groundtrace.pipelines.commands.serve_reward:serve_reward",
 }
 """Where each command stands. It is imported when asked for: Beam, which takes seconds, is not for those that look."""
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import shtab
 
-from publishing.exports.registry import FORMATS
-from schemas.mirror import local_copy
-from schemas.text import counted, say
+from groundtrace.publishing.exports.registry import FORMATS
+from groundtrace.schemas.mirror import local_copy
+from groundtrace.schemas.text import counted, say
 
 
 def add_export_parser(commands: Any) -> None:
@@ -43,9 +43,9 @@ def add_export_parser(commands: Any) -> None:
 
 def run_export(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Export a run and say what was written; returns the exit code. Raises ExportError and InspectError."""
-    from pipelines.running.interrupts import stopped_like_an_interrupt
-    from publishing.exports.export import Request, export_run
-    from publishing.exports.sides import LEFT_OUT
+    from groundtrace.pipelines.running.interrupts import stopped_like_an_interrupt
+    from groundtrace.publishing.exports.export import Request, export_run
+    from groundtrace.publishing.exports.sides import LEFT_OUT
 
     request = Request(
         local_copy(parsed.run),

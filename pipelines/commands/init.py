@@ -7,14 +7,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipelines.running.columns import guess_columns, input_block, missing_fields
-from pipelines.running.forecast import count_records
-from pipelines.running.inputs import check_questions, find_input, first_rows
-from schemas.errors import UserError
-from schemas.text import counted, printable
-from stages.sources.base import Input, RowSettings
-from stages.sources.shapes.base import Row, Rows, Shape
-from stages.sources.shapes.registry import shape_of
+from groundtrace.pipelines.running.columns import guess_columns, input_block, missing_fields
+from groundtrace.pipelines.running.forecast import count_records
+from groundtrace.pipelines.running.inputs import check_questions, find_input, first_rows
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.text import counted, printable
+from groundtrace.stages.sources.base import Input, RowSettings
+from groundtrace.stages.sources.shapes.base import Row, Rows, Shape
+from groundtrace.stages.sources.shapes.registry import shape_of
 
 _MODELS = """# Which model plays which role. Without this part the embedded engine plays all of them: it reads drawn
 # shapes, not photographs. To use a model, remove the first "# " of each line below and name your server's model.
@@ -61,7 +61,7 @@ def init(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 def starting_config(data: str, name: str) -> str:
     """The commented config for an input, which would be kept in the file ``name``.
 
-    Raises :class:`stages.sources.base.InputError` for an input that cannot be read.
+    Raises :class:`groundtrace.stages.sources.base.InputError` for an input that cannot be read.
     """
     found = find_input(data)
     check_questions(found, RowSettings())

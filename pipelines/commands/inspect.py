@@ -18,11 +18,11 @@ import pyarrow as pa
 from rich.console import Console
 from rich.text import Text
 
-from pipelines.commands.tables import Figures, print_table, value_text
-from pipelines.running.spending import Spending
-from publishing.columns import columns_added
-from publishing.diversity import balances
-from publishing.figures import (
+from groundtrace.pipelines.commands.tables import Figures, print_table, value_text
+from groundtrace.pipelines.running.spending import Spending
+from groundtrace.publishing.columns import columns_added
+from groundtrace.publishing.diversity import balances
+from groundtrace.publishing.figures import (
     InspectError,
     funnel,
     one_line,
@@ -32,9 +32,9 @@ from publishing.figures import (
     rejections,
     role_costs,
 )
-from schemas.mirror import local_copy
-from schemas.run_summary import RunSummary
-from schemas.text import counted, printable
+from groundtrace.schemas.mirror import local_copy
+from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.text import counted, printable
 
 MAX_PRINTED_ROWS = 200
 BATCH_ROWS = 1000

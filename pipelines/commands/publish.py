@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import shtab
 
-from schemas.mirror import local_copy
-from schemas.text import counted, say
+from groundtrace.schemas.mirror import local_copy
+from groundtrace.schemas.text import counted, say
 
 if TYPE_CHECKING:
-    from publishing.hub.prepare import Prepared
+    from groundtrace.publishing.hub.prepare import Prepared
 
 
 def add_publish_parser(commands: Any) -> None:
@@ -47,14 +47,14 @@ def add_publish_parser(commands: Any) -> None:
 def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Publish, or with ``--dry-run`` list what would be; returns the exit code.
 
-    Raises :class:`publishing.hub.errors.PublishError`, :class:`publishing.hub.errors.HubDown` and
-    :class:`publishing.figures.InspectError`.
+    Raises :class:`groundtrace.publishing.hub.errors.PublishError`, :class:`groundtrace.publishing.hub.errors.HubDown`
+    and :class:`groundtrace.publishing.figures.InspectError`.
     """
-    from pipelines.running.interrupts import stopped_like_an_interrupt
-    from pipelines.running.run_folder import RunFolder
-    from publishing.figures import read_summary
-    from publishing.hub.prepare import prepare
-    from publishing.hub.upload import check_name, send
+    from groundtrace.pipelines.running.interrupts import stopped_like_an_interrupt
+    from groundtrace.pipelines.running.run_folder import RunFolder
+    from groundtrace.publishing.figures import read_summary
+    from groundtrace.publishing.hub.prepare import prepare
+    from groundtrace.publishing.hub.upload import check_name, send
 
     check_name(parsed.repo)
     run = local_copy(parsed.run)
@@ -77,7 +77,7 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 @contextmanager
 def writing_told(place: str) -> Iterator[None]:
     """Raises PublishError where copies cannot be written at the place."""
-    from publishing.hub.errors import PublishError
+    from groundtrace.publishing.hub.errors import PublishError
 
     try:
         yield
@@ -89,7 +89,7 @@ def writing_told(place: str) -> Iterator[None]:
 
 def told(prepared: "Prepared") -> list[str]:
     """What goes out, in lines: sources and licences, files with their sizes, tag and digest."""
-    from publishing.hub.upload import mb
+    from groundtrace.publishing.hub.upload import mb
 
     lines = []
     for use in prepared.uses:

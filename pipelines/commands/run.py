@@ -4,24 +4,24 @@ import argparse
 import os
 from collections.abc import Sequence
 
-from pipelines.running.budget import RunBudget
-from pipelines.running.dry_run import dry_run
-from pipelines.running.forecast import count_records, expected_calls, forecast_text
-from pipelines.running.interrupts import stopped_like_an_interrupt
-from pipelines.running.job_check import check_job, is_dry_run
-from pipelines.running.kept_rows import why_no_rows
-from pipelines.running.plan import RunArguments, make_plan
-from pipelines.running.run import execute
-from pipelines.running.run_folder import local_path, real_path
-from pipelines.running.runner import pipeline_options
-from pipelines.running.worker_hours import workers_text
-from pipelines.shipping.ship import goes_elsewhere
-from publishing.figures import truncations
-from rewards.blindness import blind_text
-from schemas.config import ConfigError
-from schemas.run_summary import RunSummary
-from schemas.storage import joined
-from schemas.text import counted, printable, say
+from groundtrace.pipelines.running.budget import RunBudget
+from groundtrace.pipelines.running.dry_run import dry_run
+from groundtrace.pipelines.running.forecast import count_records, expected_calls, forecast_text
+from groundtrace.pipelines.running.interrupts import stopped_like_an_interrupt
+from groundtrace.pipelines.running.job_check import check_job, is_dry_run
+from groundtrace.pipelines.running.kept_rows import why_no_rows
+from groundtrace.pipelines.running.plan import RunArguments, make_plan
+from groundtrace.pipelines.running.run import execute
+from groundtrace.pipelines.running.run_folder import local_path, real_path
+from groundtrace.pipelines.running.runner import pipeline_options
+from groundtrace.pipelines.running.worker_hours import workers_text
+from groundtrace.pipelines.shipping.ship import goes_elsewhere
+from groundtrace.publishing.figures import truncations
+from groundtrace.rewards.blindness import blind_text
+from groundtrace.schemas.config import ConfigError
+from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.storage import joined
+from groundtrace.schemas.text import counted, printable, say
 
 MAX_DETAIL_CHARS = 160
 MAX_CHANGES = 12

@@ -13,10 +13,10 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pipelines.running.interrupts import SAME_STOP_S, STOP_SIGNALS
-from schemas.errors import UserError
-from schemas.mirror import local_copy
-from schemas.text import counted, say
+from groundtrace.pipelines.running.interrupts import SAME_STOP_S, STOP_SIGNALS
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.mirror import local_copy
+from groundtrace.schemas.text import counted, say
 
 T = TypeVar("T")
 TOKEN_VARIABLE = "GROUNDTRACE_REWARD_TOKEN"
@@ -89,14 +89,16 @@ def _seconds(text: str) -> float:
 def serve_reward(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Serve until a signal comes; returns the exit code.
 
-    Raises :class:`schemas.errors.UserError` for a config, a run or an address that will not do.
+    Raises :class:`groundtrace.schemas.errors.UserError` for a config, a run or an address that will not do.
     """
     import datasets
 
-    from inference.preflight import NotServed
-    from publishing.rewards.row_reward import RowReward  # not with the parser, which `beam --help` needs alone
-    from publishing.rewards.server import Bounds
-    from publishing.rewards.settings import load_reward_settings
+    from groundtrace.inference.preflight import NotServed
+    from groundtrace.publishing.rewards.row_reward import (
+        RowReward,  # not with the parser, which `beam --help` needs alone
+    )
+    from groundtrace.publishing.rewards.server import Bounds
+    from groundtrace.publishing.rewards.settings import load_reward_settings
 
     datasets.disable_progress_bars()
     token = os.environ.get(TOKEN_VARIABLE, "")
@@ -158,7 +160,7 @@ async def started(reward: Any, rows: int, bounds: Any, token: str, host: str, po
     """The server's runner and where it listens; on the loop of :func:`http_loop`. Raises ServeError."""
     from aiohttp import web
 
-    from publishing.rewards.server import RewardServer, runner_of
+    from groundtrace.publishing.rewards.server import RewardServer, runner_of
 
     runner = runner_of(RewardServer(reward, rows, bounds, token).app(), ENDING_S)
     await runner.setup()

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from schemas.text import printable
+from groundtrace.schemas.text import printable
 
 MAX_CELL_CHARS = 80
 

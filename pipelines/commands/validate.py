@@ -8,24 +8,24 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from inference.endpoint import is_embedded
-from inference.endpoints.official_client import official_client_note
-from inference.errors import CallError
-from inference.models import Models
-from inference.runtime import runtime
-from pipelines.running.capabilities import check_capabilities, check_judge, scan_answers, scan_media
-from pipelines.running.columns import input_block, missing_fields
-from pipelines.running.forecast import count_records
-from pipelines.running.inputs import check_questions, seen_shape
-from pipelines.running.job_check import check_job
-from pipelines.running.plan import Plan, RunArguments, check_wiring, make_plan
-from pipelines.running.runner import pipeline_options
-from pipelines.running.sampling import sample_records
-from pipelines.running.workers import runner_line
-from prompts.loader import load_prompt
-from schemas.question_text import user_text
-from schemas.text import counted, say
-from stages.sources.shapes.base import Rows
+from groundtrace.inference.endpoint import is_embedded
+from groundtrace.inference.endpoints.official_client import official_client_note
+from groundtrace.inference.errors import CallError
+from groundtrace.inference.models import Models
+from groundtrace.inference.runtime import runtime
+from groundtrace.pipelines.running.capabilities import check_capabilities, check_judge, scan_answers, scan_media
+from groundtrace.pipelines.running.columns import input_block, missing_fields
+from groundtrace.pipelines.running.forecast import count_records
+from groundtrace.pipelines.running.inputs import check_questions, seen_shape
+from groundtrace.pipelines.running.job_check import check_job
+from groundtrace.pipelines.running.plan import Plan, RunArguments, check_wiring, make_plan
+from groundtrace.pipelines.running.runner import pipeline_options
+from groundtrace.pipelines.running.sampling import sample_records
+from groundtrace.pipelines.running.workers import runner_line
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.schemas.question_text import user_text
+from groundtrace.schemas.text import counted, say
+from groundtrace.stages.sources.shapes.base import Rows
 
 MAX_PROBLEMS = 8
 

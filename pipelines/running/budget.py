@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from inference.endpoint import kind_of
-from inference.flow.budget import budget_path, share_budget
-from inference.flow.notes import Paid
-from inference.settings import ModelsSettings
-from pipelines.running.counts import Figures
-from pipelines.running.runner import OptionError
-from schemas.run_summary import BudgetFigures
-from stages.plumbing.stage import BUDGET
+from groundtrace.inference.endpoint import kind_of
+from groundtrace.inference.flow.budget import budget_path, share_budget
+from groundtrace.inference.flow.notes import Paid
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.pipelines.running.counts import Figures
+from groundtrace.pipelines.running.runner import OptionError
+from groundtrace.schemas.run_summary import BudgetFigures
+from groundtrace.stages.plumbing.stage import BUDGET
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,8 @@ class RunBudget:
 
     def check_prices(self, models: ModelsSettings) -> None:
         """Refuse a bound in dollars on endpoints that have no price, which nothing would ever reach. A declared 0 is a
-        price; a model in the worker itself needs none. Raises :class:`pipelines.running.runner.OptionError`.
+        price; a model in the worker itself needs none. Raises
+        :class:`groundtrace.pipelines.running.runner.OptionError`.
         """
         if self.usd is None:
             return
@@ -60,7 +61,8 @@ class RunBudget:
 
     def kept(self, models: ModelsSettings) -> ModelsSettings:
         """The settings of the workers of a run, all of which keep this one budget in the folder of its notes: in a file
-        that is made here, or in slices where that folder is in a store (:mod:`inference.flow.sliced_budget`).
+        that is made here, or in slices where that folder is in a store
+        (:mod:`groundtrace.inference.flow.sliced_budget`).
         """
         if not self.bounded or not models.notes:
             return models

@@ -1,12 +1,12 @@
 """Where a run's replies are kept, and that nothing of the run stands, or is put, in their place."""
 
-from pipelines.running.delivery import LEDGER, MEDIA, PREVIOUS
-from pipelines.running.run_folder import STAGED, RunFolder, real_path
-from pipelines.running.runner import OptionError
-from publishing.figures import FAILED_PAGE
-from schemas.lease import FOLDER as LEASE
-from schemas.storage import is_remote, place, storage_of
-from stages.sources.base import RUN_MARKER
+from groundtrace.pipelines.running.delivery import LEDGER, MEDIA, PREVIOUS
+from groundtrace.pipelines.running.run_folder import STAGED, RunFolder, real_path
+from groundtrace.pipelines.running.runner import OptionError
+from groundtrace.publishing.figures import FAILED_PAGE
+from groundtrace.schemas.lease import FOLDER as LEASE
+from groundtrace.schemas.storage import is_remote, place, storage_of
+from groundtrace.stages.sources.base import RUN_MARKER
 
 FILE = "replies.sqlite"
 OF_THE_RUN = (*STAGED, RUN_MARKER, FAILED_PAGE, LEDGER, MEDIA, PREVIOUS, LEASE, ".staging", ".lock")
@@ -16,8 +16,8 @@ OF_THE_RUN = (*STAGED, RUN_MARKER, FAILED_PAGE, LEDGER, MEDIA, PREVIOUS, LEASE, 
 def cache_path(named: str | None, folder: RunFolder) -> str:
     """The reply cache's file: in the run folder, in the folder ``named``, or at a remote location.
 
-    Raises :class:`pipelines.running.runner.OptionError` for a place where a run would take the replies away, and
-    :class:`schemas.storage.StorageError` for a URL that is none.
+    Raises :class:`groundtrace.pipelines.running.runner.OptionError` for a place where a run would take the replies
+    away, and :class:`groundtrace.schemas.storage.StorageError` for a URL that is none.
     """
     if not named:
         return folder.delivery.cache_path if folder.delivery else str(folder.cache_path)

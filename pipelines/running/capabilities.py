@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from inference.preflight import unfit_for
-from inference.settings import ModelsSettings
-from prompts.loader import load_prompt
-from schemas.answers.registry import ANSWER_TYPES, evident_type
-from schemas.extras import MissingExtra, require_extra
-from schemas.text import counted
-from stages.plumbing.recipe import Recipe
-from stages.sources.base import ANSWER_FIELDS, RowSettings, Source
-from stages.sources.registry import format_of
-from vision.frames import CLIP_MODULES
+from groundtrace.inference.preflight import unfit_for
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.schemas.answers.registry import ANSWER_TYPES, evident_type
+from groundtrace.schemas.extras import MissingExtra, require_extra
+from groundtrace.schemas.text import counted
+from groundtrace.stages.plumbing.recipe import Recipe
+from groundtrace.stages.sources.base import ANSWER_FIELDS, RowSettings, Source
+from groundtrace.stages.sources.registry import format_of
+from groundtrace.vision.frames import CLIP_MODULES
 
 SCANNED_RECORDS = 1000
 VIDEO_SUFFIXES = frozenset({".mp4", ".webm", ".mov", ".avi", ".mkv", ".m4v", ".mpeg", ".mpg"})

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from publishing.figures import InspectError, read_config, read_summary
-from schemas.run_summary import ReplacedFigures, RunSummary
-from schemas.text import excerpt
+from groundtrace.publishing.figures import InspectError, read_config, read_summary
+from groundtrace.schemas.run_summary import ReplacedFigures, RunSummary
+from groundtrace.schemas.text import excerpt
 
 ABSENT = "(none)"
 
@@ -18,7 +18,7 @@ def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool 
     ``other_input`` says that the input is another, whatever its name.
 
     None where there is none. Its outputs are to be kept where it has rows and anything differs. Raises
-    :class:`publishing.figures.InspectError` where its config is damaged.
+    :class:`groundtrace.publishing.figures.InspectError` where its config is damaged.
     """
     try:
         old = read_summary(root, checked=False)

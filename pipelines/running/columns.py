@@ -3,9 +3,9 @@
 import re
 from collections.abc import Collection, Iterable
 
-from stages.sources.base import OPTIONAL_FIELDS, RowSettings
-from stages.sources.shapes.base import Rows
-from stages.sources.shapes.registry import SHAPES
+from groundtrace.stages.sources.base import OPTIONAL_FIELDS, RowSettings
+from groundtrace.stages.sources.shapes.base import Rows
+from groundtrace.stages.sources.shapes.registry import SHAPES
 
 _NAMES = {
     "question": ("question", "query", "problem", "prompt", "instruction", "text"),

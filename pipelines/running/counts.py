@@ -12,14 +12,14 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset as pads
 
-from inference.flow.notes import PAID_FIELDS, Paid
-from pipelines.running.manifest import Job
-from rewards.agreement import agreement
-from rewards.second_judge import UNSCORED
-from schemas.run_summary import Counts, RoleLedger
-from schemas.usage import NOTHING, Usage
-from stages.plumbing.stage import BUDGET
-from stages.plumbing.told import ENDS_SCHEMA, READ_SCHEMA
+from groundtrace.inference.flow.notes import PAID_FIELDS, Paid
+from groundtrace.pipelines.running.manifest import Job
+from groundtrace.rewards.agreement import agreement
+from groundtrace.rewards.second_judge import UNSCORED
+from groundtrace.schemas.run_summary import Counts, RoleLedger
+from groundtrace.schemas.usage import NOTHING, Usage
+from groundtrace.stages.plumbing.stage import BUDGET
+from groundtrace.stages.plumbing.told import ENDS_SCHEMA, READ_SCHEMA
 
 MEMORY = "2GB"
 """What the sums may hold in memory; the rest of them waits on the disk."""
@@ -44,7 +44,7 @@ class Figures:
         taken_over: by run folder from whose cache replies were taken over, how many of them this run uses.
         labels: by scorer the pairs of labels that two judges gave, with their numbers.
         refused: whether the budget ended a record, or an element of a sample.
-        forecast: sums over the ends (:func:`pipelines.running.forecast.forecast_text`).
+        forecast: sums over the ends (:func:`groundtrace.pipelines.running.forecast.forecast_text`).
         truncated: by role and stage of which replies were cut off: how many there are of all, how many were cut off,
             and the largest budget of tokens among these.
         unbalanced: what the conservation law says against it; "" where every record is accounted for.
@@ -261,7 +261,9 @@ def ledger(asked: Mapping[RoleStage, Usage], paid: Iterable[Paid]) -> dict[str, 
 
 
 def agreements(labels: Mapping[str, Mapping[tuple[str, str], int]]) -> dict[str, dict[str, Any]]:
-    """How far two judges agreed, by scorer (:class:`rewards.agreement.Agreement`); empty where there was one judge."""
+    """How far two judges agreed, by scorer (:class:`groundtrace.rewards.agreement.Agreement`); empty where there was
+    one judge.
+    """
     found: dict[str, dict[str, Any]] = {}
     for scorer, pairs in sorted(labels.items()):
         both: Sequence[tuple[str | None, ...]] = [

@@ -3,9 +3,9 @@
 Where the runner's workers are on this machine too, a run's staging, its drawn images and its notes lie on its disk.
 Workers elsewhere write all of that into the store: a job's files into ``jobs/<job>/``, of which the driver brings here
 what it needs. What must outlast the machine goes to the store at once: replies into ``cache/``
-(:mod:`inference.cache.shared`), and what was paid into ``ledger/``, each every few seconds. At the end the old outputs
-are copied to ``previous/`` where they are to be kept, the new ones are put under their names, and ``run.json`` is
-written last: while it is not there, the folder holds no finished run.
+(:mod:`groundtrace.inference.cache.shared`), and what was paid into ``ledger/``, each every few seconds. At the end the
+old outputs are copied to ``previous/`` where they are to be kept, the new ones are put under their names, and
+``run.json`` is written last: while it is not there, the folder holds no finished run.
 """
 
 import contextlib
@@ -14,16 +14,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from pipelines.running.errors import RunPaused
-from pipelines.running.freshness import FRESH
-from pipelines.running.remote_ledger import LEDGER, RemoteLedger
-from publishing.figures import FAILED_PAGE
-from schemas.errors import UserError
-from schemas.lease import FOLDER as LEASE_FOLDER
-from schemas.lease import Lease, Lost, leased
-from schemas.remote_path import RemotePath
-from schemas.storage import StoreUnavailable, check_bucket
-from stages.sources.base import RUN_MARKER
+from groundtrace.pipelines.running.errors import RunPaused
+from groundtrace.pipelines.running.freshness import FRESH
+from groundtrace.pipelines.running.remote_ledger import LEDGER, RemoteLedger
+from groundtrace.publishing.figures import FAILED_PAGE
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.lease import FOLDER as LEASE_FOLDER
+from groundtrace.schemas.lease import Lease, Lost, leased
+from groundtrace.schemas.remote_path import RemotePath
+from groundtrace.schemas.storage import StoreUnavailable, check_bucket
+from groundtrace.stages.sources.base import RUN_MARKER
 
 SETS = ("sft", "rl", "rejected")
 MEDIA, PREVIOUS, JOBS, SUMMARY = "media", "previous", "jobs", "run.json"
@@ -42,8 +42,8 @@ class Delivery:
     """The folder ``target`` in a store, and ``root``, the one on this machine that stands for it while a run lasts.
 
     ``root`` is a temporary folder, which goes with this object. Raises :class:`DeliveryError` for a target that holds
-    something else than a run, and :class:`schemas.storage.StorageError`. Wherever the store stays away,
-    :class:`pipelines.running.errors.RunPaused` is raised.
+    something else than a run, and :class:`groundtrace.schemas.storage.StorageError`. Wherever the store stays away,
+    :class:`groundtrace.pipelines.running.errors.RunPaused` is raised.
     """
 
     def __init__(self, target: RemotePath) -> None:
@@ -85,8 +85,8 @@ class Delivery:
     def held(self) -> Iterator[None]:
         """Hold the folder for this process, and keep in it what the run notes of its costs and of its failure.
 
-        Raises :class:`schemas.lease.Held` where another process holds it, and :class:`DeliveryError` where one wrote it
-        after this process had looked.
+        Raises :class:`groundtrace.schemas.lease.Held` where another process holds it, and :class:`DeliveryError` where
+        one wrote it after this process had looked.
         """
         with _resumable(), leased(self.target) as self._lease:
             if _own(_versions(self.target)) != self._found:
@@ -133,7 +133,8 @@ class Delivery:
     def deliver(self, keep_previous: bool) -> None:
         """Put the outputs of a run that succeeded in the place of the old ones; see the module.
 
-        Raises :class:`schemas.lease.Lost` where the folder is not this process's any more; nothing is changed then.
+        Raises :class:`groundtrace.schemas.lease.Lost` where the folder is not this process's any more; nothing is
+        changed then.
         """
         with _resumable():
             self._deliver(keep_previous)
@@ -162,7 +163,7 @@ class Delivery:
 
     def _mine(self, items: Iterable[T]) -> Iterator[T]:
         """The items, each while the folder is still this process's: one that was stopped for a minute between two of
-        them may wake up in the run of another. Raises :class:`schemas.lease.Lost`.
+        them may wake up in the run of another. Raises :class:`groundtrace.schemas.lease.Lost`.
         """
         assert self._lease is not None
         for item in items:

@@ -6,12 +6,12 @@ from typing import Any
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 
-from pipelines.running.job_check import check_job
-from pipelines.running.loading import recipe_file
-from pipelines.running.plan import RunArguments, check_plan, make_plan
-from pipelines.running.run import wire_job
-from pipelines.running.runner import pipeline_options
-from pipelines.shipping.ship import shipped
+from groundtrace.pipelines.running.job_check import check_job
+from groundtrace.pipelines.running.loading import recipe_file
+from groundtrace.pipelines.running.plan import RunArguments, check_plan, make_plan
+from groundtrace.pipelines.running.run import wire_job
+from groundtrace.pipelines.running.runner import pipeline_options
+from groundtrace.pipelines.shipping.ship import shipped
 
 
 def dry_run(arguments: RunArguments) -> list[str]:

@@ -2,11 +2,11 @@
 
 import contextlib
 
-from pipelines.running.forecast import count_records, expected_calls
-from pipelines.running.plan import Plan
-from publishing.figures import InspectError, read_summary
-from schemas.config import config_sha256
-from schemas.run_summary import RunSummary
+from groundtrace.pipelines.running.forecast import count_records, expected_calls
+from groundtrace.pipelines.running.plan import Plan
+from groundtrace.publishing.figures import InspectError, read_summary
+from groundtrace.schemas.config import config_sha256
+from groundtrace.schemas.run_summary import RunSummary
 
 
 def calls_to_expect(plan: Plan) -> float | None:

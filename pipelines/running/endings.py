@@ -8,10 +8,10 @@ import itertools
 import re
 from dataclasses import dataclass
 
-from pipelines.running.errors import ConservationError, JobIncomplete, RunPaused
-from pipelines.running.interrupts import is_interrupt
-from schemas.errors import UserError, causes
-from schemas.text import without_password
+from groundtrace.pipelines.running.errors import ConservationError, JobIncomplete, RunPaused
+from groundtrace.pipelines.running.interrupts import is_interrupt
+from groundtrace.schemas.errors import UserError, causes
+from groundtrace.schemas.text import without_password
 
 _BEAMS_WORDS = re.compile(r" \[while running '[^']*'\]$")
 _JAVA_FRAME = re.compile(r"\s*(at )?[\w.$/<>]+\([\w$]+\.(java|scala):\d+\)$|\s*\.\.\. \d+ more$")

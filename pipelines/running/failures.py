@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from inference.errors import stop_in
-from pipelines.running.errors import RunPaused
-from pipelines.running.loading import PipelineError
-from schemas.errors import UserError
-from schemas.run_summary import RunSummary
-from schemas.storage import StorageError, StoreUnavailable
-from schemas.text import printable
-from stages.ingest_records import STAGE as INGEST_STAGE
-from stages.plumbing.recipe import Recipe
-from stages.plumbing.stage import CALL_FAILED
-from stages.sources.base import InputError
+from groundtrace.inference.errors import stop_in
+from groundtrace.pipelines.running.errors import RunPaused
+from groundtrace.pipelines.running.loading import PipelineError
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.storage import StorageError, StoreUnavailable
+from groundtrace.schemas.text import printable
+from groundtrace.stages.ingest_records import STAGE as INGEST_STAGE
+from groundtrace.stages.plumbing.recipe import Recipe
+from groundtrace.stages.plumbing.stage import CALL_FAILED
+from groundtrace.stages.sources.base import InputError
 
 MAX_DETAIL_CHARS = 200
 INGEST = INGEST_STAGE.name
@@ -36,8 +36,8 @@ class EndpointRefuses(UserError):
 def stop_of(error: BaseException) -> Exception | None:
     """The error to end with, where a worker ended the run because an endpoint or a store does not serve, or None.
 
-    That is :class:`EndpointRefuses` or :class:`schemas.storage.StorageError`, or
-    :class:`pipelines.running.errors.RunPaused` where the same command goes on.
+    That is :class:`EndpointRefuses` or :class:`groundtrace.schemas.storage.StorageError`, or
+    :class:`groundtrace.pipelines.running.errors.RunPaused` where the same command goes on.
     """
     seen: set[int] = set()  # a chain may lead back into itself
     each: BaseException | None = error

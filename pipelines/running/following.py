@@ -12,10 +12,10 @@ import grpc
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, PortableOptions
 from apache_beam.runners.runner import PipelineResult
 
-from pipelines.running.endings import RunNote
-from pipelines.running.errors import JobIncomplete, RunPaused
-from pipelines.running.interrupts import stopped_like_an_interrupt
-from schemas.text import say
+from groundtrace.pipelines.running.endings import RunNote
+from groundtrace.pipelines.running.errors import JobIncomplete, RunPaused
+from groundtrace.pipelines.running.interrupts import stopped_like_an_interrupt
+from groundtrace.schemas.text import say
 
 MAX_SAID_CHARS = 200
 READER_ENDS_S = 5.0
@@ -28,8 +28,8 @@ def follow(pipeline: beam.Pipeline, options: PipelineOptions, is_local: bool) ->
     """Run the pipeline to its end. Raises what it failed with, and KeyboardInterrupt after Ctrl-C or SIGTERM.
 
     A job on other machines is then cancelled first, which the error's note tells of. Where its job server goes away,
-    nobody can say any more what becomes of the job: raises :class:`pipelines.running.errors.RunPaused`, or
-    :class:`pipelines.running.errors.JobIncomplete` where the server has another error of its own.
+    nobody can say any more what becomes of the job: raises :class:`groundtrace.pipelines.running.errors.RunPaused`, or
+    :class:`groundtrace.pipelines.running.errors.JobIncomplete` where the server has another error of its own.
     """
     if is_local:
         pipeline.run().wait_until_finish()

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rewards.blindness import blind_text
-from schemas.intervals import CONFIDENCE, wilson
-from schemas.run_summary import RunSummary
-from schemas.text import counted
-from schemas.usage import Usage
-from stages.plumbing.recipe import Recipe, max_calls, max_kept
-from stages.plumbing.stage import Stage
-from stages.sources.base import Source
-from stages.sources.registry import format_of
+from groundtrace.rewards.blindness import blind_text
+from groundtrace.schemas.intervals import CONFIDENCE, wilson
+from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.text import counted
+from groundtrace.schemas.usage import Usage
+from groundtrace.stages.plumbing.recipe import Recipe, max_calls, max_kept
+from groundtrace.stages.plumbing.stage import Stage
+from groundtrace.stages.sources.base import Source
+from groundtrace.stages.sources.registry import format_of
 
 
 def count_records(sources: Sequence[Source], limit: int | None = None) -> int | None:

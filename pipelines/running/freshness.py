@@ -12,8 +12,8 @@ import datetime
 import json
 from pathlib import Path
 
-from schemas.errors import UserError
-from schemas.files import write_atomically
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.files import write_atomically
 
 FRESH = ".fresh.json"
 

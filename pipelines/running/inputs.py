@@ -6,17 +6,25 @@ import itertools
 import shlex
 from dataclasses import replace
 
-from pipelines.running.columns import missing_fields
-from pipelines.running.errors import RunPaused
-from pipelines.running.run_folder import local_path
-from schemas.errors import UserError
-from schemas.storage import STANDARD, Place, StorageSettings, StoreUnavailable, check_bucket, is_in_store, place
-from stages.sources import registry
-from stages.sources.base import Input, InputError, NothingHere, RowSettings
-from stages.sources.hf_datasets import DataSets
-from stages.sources.rows import media_column
-from stages.sources.shapes.base import FIRST_ROWS, Row, Rows, Shape
-from stages.sources.shapes.registry import SHAPES, shape_of
+from groundtrace.pipelines.running.columns import missing_fields
+from groundtrace.pipelines.running.errors import RunPaused
+from groundtrace.pipelines.running.run_folder import local_path
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.storage import (
+    STANDARD,
+    Place,
+    StorageSettings,
+    StoreUnavailable,
+    check_bucket,
+    is_in_store,
+    place,
+)
+from groundtrace.stages.sources import registry
+from groundtrace.stages.sources.base import Input, InputError, NothingHere, RowSettings
+from groundtrace.stages.sources.hf_datasets import DataSets
+from groundtrace.stages.sources.rows import media_column
+from groundtrace.stages.sources.shapes.base import FIRST_ROWS, Row, Rows, Shape
+from groundtrace.stages.sources.shapes.registry import SHAPES, shape_of
 
 AS_IT_IS = RowSettings()
 _REMEDY = "--input takes a .csv, .tsv, .jsonl, .json or .parquet file of questions, or a folder with records.jsonl"
@@ -26,8 +34,8 @@ def find_input(name: str, rows: RowSettings = AS_IT_IS, storage: StorageSettings
     """The input that the command line names, read as ``rows`` says; ``storage`` is how a store is reached.
 
     Raises :class:`InputError`, also for columns and a split that the input is seen not to have,
-    :class:`schemas.storage.StorageError` for a store that cannot be used as it is, and
-    :class:`pipelines.running.errors.RunPaused` for one that is away.
+    :class:`groundtrace.schemas.storage.StorageError` for a store that cannot be used as it is, and
+    :class:`groundtrace.pipelines.running.errors.RunPaused` for one that is away.
     """
     if not name.strip():
         raise InputError("--input is empty")

@@ -17,9 +17,9 @@ from apache_beam.options.pipeline_options import (
     TestOptions,
 )
 
-from pipelines.running.runner import OptionError
-from pipelines.running.workers import runner_name
-from schemas.extras import require_extra
+from groundtrace.pipelines.running.runner import OptionError
+from groundtrace.pipelines.running.workers import runner_name
+from groundtrace.schemas.extras import require_extra
 
 CONNECT_S, ANSWER_S = 1.0, 5.0
 """How long a job server may take to accept a connection, and then to answer on it."""
@@ -30,8 +30,8 @@ _STORES = ("gs://", "s3://")
 def check_job(options: PipelineOptions) -> None:
     """Refuse options with which no job could be run; each in one line and within seconds.
 
-    Raises :class:`pipelines.running.runner.OptionError`, and :class:`schemas.extras.MissingExtra` for Dataflow where
-    its packages are missing.
+    Raises :class:`groundtrace.pipelines.running.runner.OptionError`, and
+    :class:`groundtrace.schemas.extras.MissingExtra` for Dataflow where its packages are missing.
     """
     runner = runner_name(options)
     _check_locations(options)

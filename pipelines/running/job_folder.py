@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.running.manifest import Job, jobs_in, read_job
-from schemas.mirror import fetch
-from schemas.remote_path import RemotePath, Stat
-from stages.plumbing.shard_files import ENDS, MANIFEST, RECORDS
+from groundtrace.pipelines.running.manifest import Job, jobs_in, read_job
+from groundtrace.schemas.mirror import fetch
+from groundtrace.schemas.remote_path import RemotePath, Stat
+from groundtrace.stages.plumbing.shard_files import ENDS, MANIFEST, RECORDS
 
 BROUGHT_AT_ONCE = 8
 """How many files are brought from a store at a time."""
@@ -28,8 +28,8 @@ class JobFolder:
         return str(self.remote or self.here)
 
     def read(self) -> Job:
-        """What the job has left, here. Raises :class:`pipelines.running.errors.JobIncomplete`, and
-        :class:`schemas.storage.StorageError` and OSError for a store that cannot be read.
+        """What the job has left, here. Raises :class:`groundtrace.pipelines.running.errors.JobIncomplete`, and
+        :class:`groundtrace.schemas.storage.StorageError` and OSError for a store that cannot be read.
         """
         if self.remote is not None:
             self._bring(self.remote)

@@ -5,11 +5,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publishing.figures import InspectError, read_summary, truncations
-from schemas.errors import UserError
-from schemas.run_summary import TRAINING_SETS, RunSummary
-from schemas.text import counted
-from stages.plumbing.stage import BUDGET
+from groundtrace.publishing.figures import InspectError, read_summary, truncations
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.run_summary import TRAINING_SETS, RunSummary
+from groundtrace.schemas.text import counted
+from groundtrace.stages.plumbing.stage import BUDGET
 
 _ADVICE = {
     "too_hard": ": to see traces all the same, add --set difficulty.include_low=true",

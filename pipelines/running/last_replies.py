@@ -7,9 +7,9 @@ import threading
 import time
 from pathlib import Path
 
-from inference.runtime import end_process, runtime
-from inference.settings import ModelsSettings
-from schemas.text import say
+from groundtrace.inference.runtime import end_process, runtime
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.schemas.text import say
 
 LAST_REPLIES_S = 20.0
 """How long they are waited for. Kubernetes and Slurm kill 30 s after they have sent SIGTERM."""

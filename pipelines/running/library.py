@@ -1,6 +1,7 @@
 """Groundtrace called from Python: a run, a preview, a look into a run, and the verification of one response.
 
-These are the functions behind ``import groundtrace``. A user's mistake raises :class:`schemas.errors.UserError`.
+These are the functions behind ``import groundtrace``. A user's mistake raises
+:class:`groundtrace.schemas.errors.UserError`.
 """
 
 import tempfile
@@ -9,26 +10,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from inference.embedded import embedded_endpoints, embedded_roles
-from inference.endpoint import check_access
-from inference.runtime import runtime
-from inference.session import Session
-from inference.settings import EndpointSettings, ModelsSettings
-from pipelines.running.plan import RunArguments
-from pipelines.running.run import execute
-from publishing.opened import OpenedRun, open_run
-from rewards.aggregate import GateSettings
-from rewards.case import case_of
-from rewards.locating import ObjectMasks, served_by
-from rewards.registry import SCORERS
-from rewards.scorer import Scorer
-from rewards.verifier import verify as verify_case
-from schemas.errors import UserError
-from schemas.records import MediaRef, Question, Trace
-from schemas.responses.traces import read_trace
-from stages.ingest_records import check_medium
-from vision.clips import VideoSettings
-from vision.media import MediaStore
+from groundtrace.inference.embedded import embedded_endpoints, embedded_roles
+from groundtrace.inference.endpoint import check_access
+from groundtrace.inference.runtime import runtime
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.pipelines.running.plan import RunArguments
+from groundtrace.pipelines.running.run import execute
+from groundtrace.publishing.opened import OpenedRun, open_run
+from groundtrace.rewards.aggregate import GateSettings
+from groundtrace.rewards.case import case_of
+from groundtrace.rewards.locating import ObjectMasks, served_by
+from groundtrace.rewards.registry import SCORERS
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.rewards.verifier import verify as verify_case
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.records import MediaRef, Question, Trace
+from groundtrace.schemas.responses.traces import read_trace
+from groundtrace.stages.ingest_records import check_medium
+from groundtrace.vision.clips import VideoSettings
+from groundtrace.vision.media import MediaStore
 
 PREVIEWED_RECORDS = 10
 
@@ -36,12 +37,12 @@ PREVIEWED_RECORDS = 10
 def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
     """Run a pipeline, as ``beam run`` does, and open the run.
 
-    ``arguments`` are those of :class:`pipelines.running.plan.RunArguments`, such as ``config``, ``overrides``
-    (``["difficulty.high=0.8"]``), ``limit``, ``cache``, ``fresh``, ``target_sft``, ``replace`` and ``beam_options``.
-    Raises :class:`schemas.errors.UserError` for a user's mistake, for an endpoint that does not serve, and for a run
-    that keeps no rows where a finished one has some and ``replace`` is not set,
-    :class:`pipelines.running.errors.RunPaused` where a server stayed away and the same call goes on later, and
-    :class:`pipelines.running.errors.ConservationError` for a run whose counts differ.
+    ``arguments`` are those of :class:`groundtrace.pipelines.running.plan.RunArguments`, such as ``config``,
+    ``overrides`` (``["difficulty.high=0.8"]``), ``limit``, ``cache``, ``fresh``, ``target_sft``, ``replace`` and
+    ``beam_options``. Raises :class:`groundtrace.schemas.errors.UserError` for a user's mistake, for an endpoint that
+    does not serve, and for a run that keeps no rows where a finished one has some and ``replace`` is not set,
+    :class:`groundtrace.pipelines.running.errors.RunPaused` where a server stayed away and the same call goes on later,
+    and :class:`groundtrace.pipelines.running.errors.ConservationError` for a run whose counts differ.
     """
     execute(RunArguments(pipeline, input, output, **arguments))
     return open_run(output)
@@ -77,7 +78,7 @@ def verify(
         response: what a model said, with tags in pixels of the upright original.
         media: files of the question's images and clips, in order.
         answer: the gold answer.
-        answer_type: how answers are written and graded (:mod:`schemas.answers.registry`).
+        answer_type: how answers are written and graded (:mod:`groundtrace.schemas.answers.registry`).
         choices: of a multiple-choice question.
         entities: the visible things that the question speaks of, () where there are none. Without them what is counted
             is read off the question; for other questions a response that points at nothing cannot be verified.

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-import pipelines
-from prompts.loader import add_prompt_folder
-from schemas.errors import UserError
-from stages.plumbing.recipe import Recipe
+from groundtrace import pipelines
+from groundtrace.prompts.loader import add_prompt_folder
+from groundtrace.schemas.errors import UserError
+from groundtrace.stages.plumbing.recipe import Recipe
 
 _BUNDLED = Path(pipelines.__file__).resolve().parent
 
@@ -61,6 +61,11 @@ def _line_of(file: Path, error: BaseException) -> str:
     return f" (line {lines[-1]})" if lines and not isinstance(error, SyntaxError) else ""
 
 
+def _is_ours(module: str) -> bool:
+    """Whether a module is one of Groundtrace's packages, named without ``groundtrace.`` before it."""
+    return importlib.util.find_spec(f"groundtrace.{module.partition('.')[0]}") is not None
+
+
 @contextlib.contextmanager
 def _no_bytecode() -> Iterator[None]:
     """Imports within it leave no ``__pycache__``."""
@@ -80,7 +85,7 @@ def adopt_file(path: str) -> ModuleType:
     """
     file = Path(path)
     if is_bundled(file):
-        return importlib.import_module(f"pipelines.{file.stem}")
+        return importlib.import_module(f"groundtrace.pipelines.{file.stem}")
     if file.suffix != ".py":
         raise PipelineError(f"{file}: a pipeline is a .py file: rename it")
     if not file.stem.isidentifier():
@@ -101,4 +106,6 @@ def adopt_file(path: str) -> ModuleType:
     except (Exception, SystemExit) as error:  # whatever the user's code raises; a sys.exit(0) is no run that is done
         sys.modules.pop(file.stem, None)
         said = str(error) if isinstance(error, SyntaxError | ImportError) else f"{type(error).__name__}: {error}"
+        if isinstance(error, ModuleNotFoundError) and _is_ours(error.name or ""):
+            said += f"; Groundtrace's own is groundtrace.{error.name}"
         raise PipelineError(f"{file} cannot be imported: {' '.join(said.split())}{_line_of(file, error)}") from error

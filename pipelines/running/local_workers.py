@@ -21,8 +21,8 @@ from typing import Any
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
-from pipelines.running.errors import RunPaused
-from pipelines.running.last_replies import LastReplies, await_workers
+from groundtrace.pipelines.running.errors import RunPaused
+from groundtrace.pipelines.running.last_replies import LastReplies, await_workers
 
 LOOK_EVERY_S = 0.5
 _THREAD = "run_worker"
@@ -32,7 +32,7 @@ _THREAD = "run_worker"
 class WorkersRunner(FnApiRunner):
     """Beam's runner with processes of ``python -c code``.
 
-    Raises :class:`pipelines.running.errors.RunPaused` where one of them has ended before its work.
+    Raises :class:`groundtrace.pipelines.running.errors.RunPaused` where one of them has ended before its work.
     """
 
     def __init__(self, python: str, code: str, **more: Any) -> None:

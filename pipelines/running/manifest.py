@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.running.errors import JobIncomplete
-from schemas.run_summary import FileEntry
-from stages.plumbing.shard_files import ENDS, MANIFEST, RECORDS, ShardEntry
+from groundtrace.pipelines.running.errors import JobIncomplete
+from groundtrace.schemas.run_summary import FileEntry
+from groundtrace.stages.plumbing.shard_files import ENDS, MANIFEST, RECORDS, ShardEntry
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def read_job(folder: Path) -> Job:
     """What the job that wrote into ``folder`` has left.
 
     A job whose last step ran twice has left several manifests that say the same of different files: the first that is
-    whole counts. Raises :class:`pipelines.running.errors.JobIncomplete` when there is none.
+    whole counts. Raises :class:`groundtrace.pipelines.running.errors.JobIncomplete` when there is none.
     """
     wrong = "it left no manifest"
     for path in sorted(folder.glob(f"{MANIFEST}*.jsonl")):

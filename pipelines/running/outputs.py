@@ -1,7 +1,7 @@
 """Writing a run's ends: from what a DAG returns to the files of its job, which the driver checks and takes over.
 
 JOB/<set>/        shards, under names of the attempt that wrote each
-JOB/ends/         beside each shard what its ends tell (:mod:`stages.plumbing.told`)
+JOB/ends/         beside each shard what its ends tell (:mod:`groundtrace.stages.plumbing.told`)
 JOB/records/      which records were read, by number and id
 JOB/manifest-*    written when all of these are whole: an entry for each shard, the artifacts, the calls of samples
 """
@@ -13,13 +13,13 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from pipelines.running.plan import Wired
-from schemas.arrow import rejected_schema, rl_schema, sft_schema
-from schemas.records import Draft, Rejected
-from schemas.storage import Place, place
-from stages.ingest_records import MediaRoots
-from stages.plumbing.rows import Row, RowContext, rejected_row, rl_row, sft_row
-from stages.plumbing.shard_files import (
+from groundtrace.pipelines.running.plan import Wired
+from groundtrace.schemas.arrow import rejected_schema, rl_schema, sft_schema
+from groundtrace.schemas.records import Draft, Rejected
+from groundtrace.schemas.storage import Place, place
+from groundtrace.stages.ingest_records import MediaRoots
+from groundtrace.stages.plumbing.rows import Row, RowContext, rejected_row, rl_row, sft_row
+from groundtrace.stages.plumbing.shard_files import (
     RECORDS,
     artifact_line,
     attempt_name,
@@ -27,8 +27,8 @@ from stages.plumbing.shard_files import (
     write_manifest,
     write_table,
 )
-from stages.plumbing.told import READ_SCHEMA, SideCalls, told_of
-from stages.write_shards import ShardSettings, ShardTarget, SizedRow, WriteShards, size_row
+from groundtrace.stages.plumbing.told import READ_SCHEMA, SideCalls, told_of
+from groundtrace.stages.write_shards import ShardSettings, ShardTarget, SizedRow, WriteShards, size_row
 
 RECORDS_AT_ONCE = 50_000
 

@@ -10,34 +10,34 @@ import apache_beam as beam
 from apache_beam.pipeline import PipelineVisitor
 from apache_beam.pvalue import PCollection
 
-from inference.endpoint import COORDINATE_ROLES, check_extras, extras_of, is_embedded, is_real
-from inference.serving import kinds_to_serve
-from inference.settings import ModelsSettings
-from pipelines.running.budget import RunBudget
-from pipelines.running.cache_place import cache_path
-from pipelines.running.forecast import count_records
-from pipelines.running.inputs import Input, check_fields, find_input
-from pipelines.running.loading import PipelineError, load_recipe
-from pipelines.running.run_folder import RunFolder, RunFolderError, named_folder
-from pipelines.running.runner import OptionError, pipeline_options
-from pipelines.running.workers import check_in_store, is_local, see_no_disk
-from publishing.figures import InspectError, read_config, read_summary
-from schemas.arrow import CORE, EARLIER
-from schemas.columns import Column
-from schemas.config import ConfigError, given_values, load_config
-from schemas.storage import extras_for
-from stages.ingest_records import MediaRoots
-from stages.plumbing.options import Options
-from stages.plumbing.recipe import Ends, Recipe, RunContext
-from stages.plumbing.stage import READ, REJECTED, SIDE_CALLS, DraftStage, Stage
-from stages.sources.registry import format_of
+from groundtrace.inference.endpoint import COORDINATE_ROLES, check_extras, extras_of, is_embedded, is_real
+from groundtrace.inference.serving import kinds_to_serve
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.pipelines.running.budget import RunBudget
+from groundtrace.pipelines.running.cache_place import cache_path
+from groundtrace.pipelines.running.forecast import count_records
+from groundtrace.pipelines.running.inputs import Input, check_fields, find_input
+from groundtrace.pipelines.running.loading import PipelineError, load_recipe
+from groundtrace.pipelines.running.run_folder import RunFolder, RunFolderError, named_folder
+from groundtrace.pipelines.running.runner import OptionError, pipeline_options
+from groundtrace.pipelines.running.workers import check_in_store, is_local, see_no_disk
+from groundtrace.publishing.figures import InspectError, read_config, read_summary
+from groundtrace.schemas.arrow import CORE, EARLIER
+from groundtrace.schemas.columns import Column
+from groundtrace.schemas.config import ConfigError, given_values, load_config
+from groundtrace.schemas.storage import extras_for
+from groundtrace.stages.ingest_records import MediaRoots
+from groundtrace.stages.plumbing.options import Options
+from groundtrace.stages.plumbing.recipe import Ends, Recipe, RunContext
+from groundtrace.stages.plumbing.stage import READ, REJECTED, SIDE_CALLS, DraftStage, Stage
+from groundtrace.stages.sources.registry import format_of
 
 
 @dataclass(frozen=True)
 class RunArguments:
     """What the command line says of a run. ``fresh`` uses no reply that was asked for before this command
-    (:mod:`pipelines.running.freshness`); ``measure`` counts what each record takes, for a preview's forecast;
-    ``replace`` lets a run that keeps no rows take the place of one that has some.
+    (:mod:`groundtrace.pipelines.running.freshness`); ``measure`` counts what each record takes, for a preview's
+    forecast; ``replace`` lets a run that keeps no rows take the place of one that has some.
     """
 
     pipeline: str
@@ -168,8 +168,9 @@ class Wired:
 def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> Wired:
     """The recipe's DAG on a pipeline.
 
-    Raises :class:`pipelines.running.loading.PipelineError` when a stage that it wires is not among those it lists
-    (funnel, card and validation would not know of it), and when records would get lost; and what ``build`` raises.
+    Raises :class:`groundtrace.pipelines.running.loading.PipelineError` when a stage that it wires is not among those it
+    lists (funnel, card and validation would not know of it), and when records would get lost; and what ``build``
+    raises.
     """
     ends = recipe.build(pipeline, context, settings)
     if not isinstance(ends, Ends):
@@ -216,7 +217,7 @@ def _check_ended(recipe: Recipe, stage: Stage, outputs: Mapping[str | None, Any]
 
 def check_wiring(plan: Plan) -> Wired:
     """Wire the plan's DAG, which nothing runs, and return it. Raises as a run would
-    (:class:`pipelines.running.loading.PipelineError`).
+    (:class:`groundtrace.pipelines.running.loading.PipelineError`).
     """
     return wire(plan.recipe, beam.Pipeline(options=Options([])), plan.context, plan.settings)
 
@@ -274,9 +275,10 @@ def _passed(collections: Iterable[Any]) -> set[str]:
 def check_plan(plan: Plan, arguments: RunArguments) -> None:
     """Refuse a plan that cannot be carried out, or that would do harm in its folder; touches nothing.
 
-    Raises :class:`pipelines.running.runner.OptionError`, :class:`pipelines.running.run_folder.RunFolderError`,
-    :class:`publishing.figures.InspectError` for a damaged config in the folder, and
-    :class:`schemas.extras.MissingExtra`.
+    Raises :class:`groundtrace.pipelines.running.runner.OptionError`,
+    :class:`groundtrace.pipelines.running.run_folder.RunFolderError`,
+    :class:`groundtrace.publishing.figures.InspectError` for a damaged config in the folder, and
+    :class:`groundtrace.schemas.extras.MissingExtra`.
     """
     options = pipeline_options(arguments.beam_options)
     local = is_local(options)

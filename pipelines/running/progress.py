@@ -17,11 +17,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from inference.flow.notes import waiting
-from pipelines.running.so_far import NotesReader, SoFar
-from schemas.text import counted, say
-from stages.plumbing.metrics import StageProgress, board
-from stages.plumbing.recipe import Recipe
+from groundtrace.inference.flow.notes import waiting
+from groundtrace.pipelines.running.so_far import NotesReader, SoFar
+from groundtrace.schemas.text import counted, say
+from groundtrace.stages.plumbing.metrics import StageProgress, board
+from groundtrace.stages.plumbing.recipe import Recipe
 
 REDRAW_S = 0.5
 LINE_EVERY_S = 5.0
@@ -40,8 +40,9 @@ def show_progress(
     """Show the board on stderr while the body runs, and its last state when it ends.
 
     ``part`` says, before each line and above the table, which part of the run this is ("" when it has but one). What
-    the run's processes wait for, and what they take, stands in the folder ``notes`` (:mod:`inference.flow.notes`). The
-    time left of the whole run is told where it is known how many calls it makes.
+    the run's processes wait for, and what they take, stands in the folder ``notes``
+    (:mod:`groundtrace.inference.flow.notes`). The time left of the whole run is told where it is known how many calls
+    it makes.
     """
     stop = threading.Event()
     show = _redraw if sys.stderr.isatty() else _print_lines

@@ -1,7 +1,8 @@
 """The ledger of a run folder in a store, and its copy on this machine: each has what was noted in the other.
 
 The driver writes its sums here, and workers on this machine their notes; workers elsewhere note into the store
-(:mod:`inference.flow.note_files`). What is deleted on the side where it was written is deleted on the other.
+(:mod:`groundtrace.inference.flow.note_files`). What is deleted on the side where it was written is deleted on the
+other.
 """
 
 import contextlib
@@ -9,8 +10,8 @@ import logging
 import threading
 from pathlib import Path
 
-from schemas.mirror import fetch
-from schemas.remote_path import RemotePath, Stat
+from groundtrace.schemas.mirror import fetch
+from groundtrace.schemas.remote_path import RemotePath, Stat
 
 COPY_EVERY_S = 5.0
 LEDGER = "ledger"

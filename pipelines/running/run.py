@@ -13,53 +13,53 @@ from pathlib import Path
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from inference.flow.notes import paid_in
-from inference.runtime import runtime
-from inference.serving import started_servers
-from inference.settings import Neighbour
-from pipelines.running.budget import spent_of
-from pipelines.running.changes import replaced_by
-from pipelines.running.counts import Figures, agreements, figures_of, ledger
-from pipelines.running.earlier import calls_to_expect
-from pipelines.running.errors import ConservationError
-from pipelines.running.failures import check_failures, check_records, most_frequent_details, stop_of
-from pipelines.running.following import follow
-from pipelines.running.forecast import count_records
-from pipelines.running.freshness import FreshnessError, fresh_since
-from pipelines.running.interrupts import is_interrupt
-from pipelines.running.job_check import check_job, is_dry_run
-from pipelines.running.kept_rows import check_kept
-from pipelines.running.last_replies import await_last_replies
-from pipelines.running.loading import PipelineError, recipe_file
-from pipelines.running.outputs import write_ends
-from pipelines.running.plan import Plan, RunArguments, Wired, check_cache, check_plan, make_plan, wire
-from pipelines.running.progress import show_progress
-from pipelines.running.run_folder import SPOOL
-from pipelines.running.runner import OptionError, choose_runner, pipeline_options
-from pipelines.running.spending import Spending
-from pipelines.running.telling import Made, telling
-from pipelines.running.truncation import truncated_replies
-from pipelines.running.waves import Wave, first_share, next_share, threshold
-from pipelines.running.workers import is_local, runner_line
-from pipelines.shipping.ship import shipped
-from prompts.loader import load_prompt
-from publishing.blind_baseline import blind_baseline
-from publishing.card import write_card
-from publishing.figures import read_rubrics
-from publishing.report import write_report
-from rewards.mined_rubrics import missing_stratum
-from schemas.config import config_sha256, to_toml
-from schemas.revision import code_revision
-from schemas.run_summary import TRAINING_SETS, AnsweredFigures, RunSummary, StageFigures, TargetFigures
-from schemas.storage import is_remote
-from schemas.text import say
-from stages.draw_questions import Draw
-from stages.plumbing.metrics import clear_board
-from stages.plumbing.recipe import Recipe, RunContext, unchecked
-from stages.plumbing.rows import RowContext
-from stages.plumbing.spill import spooling
-from stages.sources.base import RUN_MARKER
-from stages.sources.rows import kept_columns
+from groundtrace.inference.flow.notes import paid_in
+from groundtrace.inference.runtime import runtime
+from groundtrace.inference.serving import started_servers
+from groundtrace.inference.settings import Neighbour
+from groundtrace.pipelines.running.budget import spent_of
+from groundtrace.pipelines.running.changes import replaced_by
+from groundtrace.pipelines.running.counts import Figures, agreements, figures_of, ledger
+from groundtrace.pipelines.running.earlier import calls_to_expect
+from groundtrace.pipelines.running.errors import ConservationError
+from groundtrace.pipelines.running.failures import check_failures, check_records, most_frequent_details, stop_of
+from groundtrace.pipelines.running.following import follow
+from groundtrace.pipelines.running.forecast import count_records
+from groundtrace.pipelines.running.freshness import FreshnessError, fresh_since
+from groundtrace.pipelines.running.interrupts import is_interrupt
+from groundtrace.pipelines.running.job_check import check_job, is_dry_run
+from groundtrace.pipelines.running.kept_rows import check_kept
+from groundtrace.pipelines.running.last_replies import await_last_replies
+from groundtrace.pipelines.running.loading import PipelineError, recipe_file
+from groundtrace.pipelines.running.outputs import write_ends
+from groundtrace.pipelines.running.plan import Plan, RunArguments, Wired, check_cache, check_plan, make_plan, wire
+from groundtrace.pipelines.running.progress import show_progress
+from groundtrace.pipelines.running.run_folder import SPOOL
+from groundtrace.pipelines.running.runner import OptionError, choose_runner, pipeline_options
+from groundtrace.pipelines.running.spending import Spending
+from groundtrace.pipelines.running.telling import Made, telling
+from groundtrace.pipelines.running.truncation import truncated_replies
+from groundtrace.pipelines.running.waves import Wave, first_share, next_share, threshold
+from groundtrace.pipelines.running.workers import is_local, runner_line
+from groundtrace.pipelines.shipping.ship import shipped
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.publishing.blind_baseline import blind_baseline
+from groundtrace.publishing.card import write_card
+from groundtrace.publishing.figures import read_rubrics
+from groundtrace.publishing.report import write_report
+from groundtrace.rewards.mined_rubrics import missing_stratum
+from groundtrace.schemas.config import config_sha256, to_toml
+from groundtrace.schemas.revision import code_revision
+from groundtrace.schemas.run_summary import TRAINING_SETS, AnsweredFigures, RunSummary, StageFigures, TargetFigures
+from groundtrace.schemas.storage import is_remote
+from groundtrace.schemas.text import say
+from groundtrace.stages.draw_questions import Draw
+from groundtrace.stages.plumbing.metrics import clear_board
+from groundtrace.stages.plumbing.recipe import Recipe, RunContext, unchecked
+from groundtrace.stages.plumbing.rows import RowContext
+from groundtrace.stages.plumbing.spill import spooling
+from groundtrace.stages.sources.base import RUN_MARKER
+from groundtrace.stages.sources.rows import kept_columns
 
 
 def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
@@ -67,7 +67,7 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
 
     Raises :class:`ConservationError` when the counts differ, besides the errors of planning; old outputs then stay. A
     run that began and does not finish leaves RUN/failed.html, and its error has a note
-    (:class:`pipelines.running.endings.RunNote`) of what it has cost.
+    (:class:`groundtrace.pipelines.running.endings.RunNote`) of what it has cost.
     """
     options = pipeline_options(arguments.beam_options)
     check_job(options)

@@ -17,19 +17,19 @@ from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 
-from pipelines.running.delivery import Delivery
-from pipelines.running.freshness import begin_fresh
-from pipelines.running.job_folder import JobFolder
-from pipelines.running.manifest import Job
-from publishing.figures import FAILED_PAGE
-from schemas.errors import UserError
-from schemas.files import is_unfinished, locked, write_atomically
-from schemas.object_store import SCHEMES
-from schemas.run_summary import FileEntry
-from schemas.storage import STANDARD, RemotePath, StorageSettings, place
-from schemas.text import excerpt
-from stages.plumbing.shard_files import ENDS, RECORDS
-from stages.sources.base import RUN_MARKER
+from groundtrace.pipelines.running.delivery import Delivery
+from groundtrace.pipelines.running.freshness import begin_fresh
+from groundtrace.pipelines.running.job_folder import JobFolder
+from groundtrace.pipelines.running.manifest import Job
+from groundtrace.publishing.figures import FAILED_PAGE
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.files import is_unfinished, locked, write_atomically
+from groundtrace.schemas.object_store import SCHEMES
+from groundtrace.schemas.run_summary import FileEntry
+from groundtrace.schemas.storage import STANDARD, RemotePath, StorageSettings, place
+from groundtrace.schemas.text import excerpt
+from groundtrace.stages.plumbing.shard_files import ENDS, RECORDS
+from groundtrace.stages.sources.base import RUN_MARKER
 
 _FORMER_ARTIFACTS = ["rubrics.json"]  # of runs whose run.json does not name them
 SETS = ("sft", "rl", "rejected")
@@ -88,7 +88,7 @@ class RunFolder:
 
     def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:
         """Make the folder this input's, and clear what an interrupted run left. With ``fresh`` no earlier reply counts.
-        Raises :class:`RunFolderError` and :class:`pipelines.running.freshness.FreshnessError`.
+        Raises :class:`RunFolderError` and :class:`groundtrace.pipelines.running.freshness.FreshnessError`.
 
         With ``resume`` False another input's folder becomes this one's when :meth:`commit` replaces its outputs, not
         before. Cached replies stay: they are found by content.
@@ -167,7 +167,7 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Hold the folder for one writing process.
 
-        Raises :class:`RunFolderError`, in a store :class:`schemas.lease.Held`, when another holds it.
+        Raises :class:`RunFolderError`, in a store :class:`groundtrace.schemas.lease.Held`, when another holds it.
         """
         with contextlib.ExitStack() as stack:
             if self.delivery is not None:
@@ -261,9 +261,9 @@ def real_path(name: str) -> Path:
 def named_folder(name: str, storage: StorageSettings = STANDARD) -> RunFolder:
     """The run folder that ``--output`` names, on a disk or in a store.
 
-    Raises :class:`RunFolderError` for a path that no folder can have, :class:`schemas.storage.StorageError` for a URL
-    that cannot be used, and :class:`pipelines.running.delivery.DeliveryError` for one that holds something else than a
-    run.
+    Raises :class:`RunFolderError` for a path that no folder can have, :class:`groundtrace.schemas.storage.StorageError`
+    for a URL that cannot be used, and :class:`groundtrace.pipelines.running.delivery.DeliveryError` for one that holds
+    something else than a run.
     """
     target = place(name, storage)
     if isinstance(target, RemotePath):

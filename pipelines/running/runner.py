@@ -13,10 +13,10 @@ from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProv
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
-from pipelines.running.local_workers import WorkersRunner
-from schemas.coding import RECORD_MODULES
-from schemas.errors import UserError
-from stages.plumbing.options import Options
+from groundtrace.pipelines.running.local_workers import WorkersRunner
+from groundtrace.schemas.coding import RECORD_MODULES
+from groundtrace.schemas.errors import UserError
+from groundtrace.stages.plumbing.options import Options
 
 
 class OptionError(UserError, ValueError):
@@ -89,12 +89,17 @@ def _worker_code(recipe_file: Path | None) -> str:
     if quiet:
         lines += ["import logging, os, sys", "logging.disable()"]
     if recipe_file is not None:
-        lines += ["from pipelines.running.loading import adopt_file", f"adopt_file({str(recipe_file)!r})"]
+        lines += ["from groundtrace.pipelines.running.loading import adopt_file", f"adopt_file({str(recipe_file)!r})"]
     lines += [f"import {', '.join(sorted(RECORD_MODULES))}"]
     lines += ["from apache_beam.runners.worker.sdk_worker_main import main"]
     if quiet:  # Beam prints each exception there too
         lines += ["sys.stderr = open(os.devnull, 'w')"]
-    lines += ["import sys", "main(sys.argv)", "from pipelines.running.local_workers import leave", "leave()"]
+    lines += [
+        "import sys",
+        "main(sys.argv)",
+        "from groundtrace.pipelines.running.local_workers import leave",
+        "leave()",
+    ]
     return "; ".join(lines)
 
 

@@ -8,15 +8,22 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from schemas.input_record import InvalidRecord, parse_record
-from schemas.records import Draft, RawRecord
-from schemas.text import excerpt
-from stages.ingest_records import DUPLICATE_ID, MEDIA_MISSING, MEDIA_NOT_ALLOWED, MediaRoots, assemble, check_medium
-from stages.plumbing.stage import Reject
-from stages.sources.base import RowSettings, Source
-from stages.sources.registry import read_source
-from vision.clips import VideoSettings
-from vision.media import MediaStore
+from groundtrace.schemas.input_record import InvalidRecord, parse_record
+from groundtrace.schemas.records import Draft, RawRecord
+from groundtrace.schemas.text import excerpt
+from groundtrace.stages.ingest_records import (
+    DUPLICATE_ID,
+    MEDIA_MISSING,
+    MEDIA_NOT_ALLOWED,
+    MediaRoots,
+    assemble,
+    check_medium,
+)
+from groundtrace.stages.plumbing.stage import Reject
+from groundtrace.stages.sources.base import RowSettings, Source
+from groundtrace.stages.sources.registry import read_source
+from groundtrace.vision.clips import VideoSettings
+from groundtrace.vision.media import MediaStore
 
 MAX_RECORDS = 5000
 """Of a larger input the first so many are read."""

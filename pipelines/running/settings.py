@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Annotated
 
-from inference.embedded import embedded_endpoints, embedded_roles
-from inference.endpoint import check_access
-from inference.settings import EndpointSettings, Role
-from schemas.config import Share, settings
-from schemas.storage import StorageSettings
-from stages.sources.base import RowSettings
-from stages.write_shards import ShardSettings
+from groundtrace.inference.embedded import embedded_endpoints, embedded_roles
+from groundtrace.inference.endpoint import check_access
+from groundtrace.inference.settings import EndpointSettings, Role
+from groundtrace.schemas.config import Share, settings
+from groundtrace.schemas.storage import StorageSettings
+from groundtrace.stages.sources.base import RowSettings
+from groundtrace.stages.write_shards import ShardSettings
 
 
 @settings

@@ -1,4 +1,6 @@
-"""What a run has taken so far: the sums of what its processes note while it lasts (:mod:`inference.flow.notes`)."""
+"""What a run has taken so far: the sums of what its processes note while it lasts
+(:mod:`groundtrace.inference.flow.notes`).
+"""
 
 import contextlib
 import json
@@ -6,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from inference.flow.notes import FailedTry, Paid
-from schemas.text import printable
+from groundtrace.inference.flow.notes import FailedTry, Paid
+from groundtrace.schemas.text import printable
 
 Note = TypeVar("Note", Paid, FailedTry)
 HTTP_TOO_MANY_REQUESTS = 429

@@ -1,6 +1,6 @@
 """What a run folder has cost, in all runs that wrote or were to write it, the failed, stopped and killed ones too.
 
-RUN/ledger/<run>/        what the processes of a run note while it lasts (:mod:`inference.flow.notes`)
+RUN/ledger/<run>/        what the processes of a run note while it lasts (:mod:`groundtrace.inference.flow.notes`)
 RUN/ledger/<run>.json    the sum, once it has ended
 
 The notes of a run that did not finish stay until the next one: its workers may go on for a while, and note what they
@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from inference.flow.notes import paid_in
-from schemas.files import write_atomically
-from schemas.run_summary import PaidFigures
+from groundtrace.inference.flow.notes import paid_in
+from groundtrace.schemas.files import write_atomically
+from groundtrace.schemas.run_summary import PaidFigures
 
 KILLED, DONE = "killed", "done"
 _ENDED = "ended"

@@ -4,16 +4,16 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pipelines.running.endings import RunNote, ending_of
-from pipelines.running.freshness import FreshnessError, fresh_since, is_unfinished_fresh
-from pipelines.running.plan import Plan
-from pipelines.running.spending import Spending
-from publishing.failure import Failure, Reached, write_failure
-from publishing.figures import FAILED_PAGE
-from schemas.run_summary import PaidFigures, RunSummary
-from schemas.storage import joined
-from schemas.text import counted, dollars
-from stages.plumbing.metrics import board
+from groundtrace.pipelines.running.endings import RunNote, ending_of
+from groundtrace.pipelines.running.freshness import FreshnessError, fresh_since, is_unfinished_fresh
+from groundtrace.pipelines.running.plan import Plan
+from groundtrace.pipelines.running.spending import Spending
+from groundtrace.publishing.failure import Failure, Reached, write_failure
+from groundtrace.publishing.figures import FAILED_PAGE
+from groundtrace.schemas.run_summary import PaidFigures, RunSummary
+from groundtrace.schemas.storage import joined
+from groundtrace.schemas.text import counted, dollars
+from groundtrace.stages.plumbing.metrics import board
 
 
 @dataclass

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from pipelines.running.plan import Plan
-from schemas.run_summary import TruncatedReplies
+from groundtrace.pipelines.running.plan import Plan
+from groundtrace.schemas.run_summary import TruncatedReplies
 
 _SETTING = "max_tokens"
 
@@ -13,7 +13,7 @@ _SETTING = "max_tokens"
 def truncated_replies(
     found: Mapping[tuple[str, str], tuple[int, int, int]], plan: Plan
 ) -> dict[str, dict[str, TruncatedReplies]]:
-    """By role and stage, what :attr:`pipelines.running.counts.Figures.truncated` has found.
+    """By role and stage, what :attr:`groundtrace.pipelines.running.counts.Figures.truncated` has found.
 
     An endpoint's ``max_tokens_limit`` helps always. The stage's own ``max_tokens`` helps where the replies were asked
     for with no more than that: those that must be read were asked for again with more.

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.running.counts import Figures
-from schemas.run_summary import FileEntry
-from stages.draw_questions import CUT, DRAW, OVER_QUOTA
+from groundtrace.pipelines.running.counts import Figures
+from groundtrace.schemas.run_summary import FileEntry
+from groundtrace.stages.draw_questions import CUT, DRAW, OVER_QUOTA
 
 MIN_FIRST_WAVE = 32
 FIRST_PER_ROW = 4
@@ -68,7 +68,7 @@ def next_share(target: int, accepted: int, drawn: int, questions: int, share: fl
 
 
 def threshold(share: float) -> str:
-    """The hash below which that share of all ids lies, as :class:`stages.draw_questions.Draw` takes it."""
+    """The hash below which that share of all ids lies, as :class:`groundtrace.stages.draw_questions.Draw` takes it."""
     if share >= 1:
         return ""
     return f"{int(max(share, 0.0) * 2**_HASH_BITS):0{_HASH_BITS // 4}x}"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, PortableOptions, StandardOptions
 
-from pipelines.running.runner import OptionError
-from schemas.storage import is_remote
-from schemas.text import counted, without_password
+from groundtrace.pipelines.running.runner import OptionError
+from groundtrace.schemas.storage import is_remote
+from groundtrace.schemas.text import counted, without_password
 
 LOCAL_RUNNERS = ("directrunner", "fnapirunner", "bundlebaseddirectrunner")
 CLOUD_RUNNERS = ("dataflowrunner",)
@@ -54,7 +54,7 @@ def check_in_store(named: Iterable[tuple[str, str]]) -> None:
     """Refuse folders of this machine for workers that see none; ``named`` are options and the places they name.
 
     What is neither here nor a URL, such as the id of a data set of the Hub, passes. Raises
-    :class:`pipelines.running.runner.OptionError`.
+    :class:`groundtrace.pipelines.running.runner.OptionError`.
     """
     for option, name in named:
         if not is_remote(name) and (option != "--input" or Path(name).exists()):

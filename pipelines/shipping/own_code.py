@@ -1,17 +1,17 @@
 """The wheel of Groundtrace for workers: the very code that runs here, from a checkout or from what is installed."""
 
 import importlib.metadata
+import os
 import tomllib
 from collections.abc import Collection, Iterator, Sequence
-from fnmatch import fnmatch
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-import schemas
-from pipelines.shipping.wheels import write_wheel
+from groundtrace import schemas
+from groundtrace.pipelines.shipping.wheels import write_wheel
 
 NAME = "groundtrace"
 IN_EVERY_IMAGE = frozenset({"apache-beam"})
@@ -26,14 +26,13 @@ def write_own_wheel(folder: Path, extras: Collection[str] = ()) -> Path:
     What it requires is what the code requires, without ``apache-beam``, and what the ``extras`` bring that are not too
     heavy, in the versions that are installed here: a worker reads pixels with the same library.
     """
-    home = Path(schemas.__file__).resolve().parent.parent
+    home = Path(schemas.__file__).parents[2]
     project = _project(home)
     if project is None:
         return _from_installed(folder, extras)
     about = project["project"]
-    patterns = project["tool"]["setuptools"]["packages"]["find"]["include"]
     data = project["tool"]["setuptools"]["package-data"]
-    files = {str(path.relative_to(home)): path.read_bytes() for path in _sources(home, patterns, data)}
+    files = {str(path.relative_to(home)): path.read_bytes() for path in _sources(home, data)}
     optional = about["optional-dependencies"]
     requires = [*about["dependencies"], *(line for extra in _travelling(extras, optional) for line in optional[extra])]
     return write_wheel(folder, NAME, about["version"], files, _as_installed(requires))
@@ -48,13 +47,13 @@ def _project(home: Path) -> dict | None:
     return project if project.get("project", {}).get("name") == NAME else None
 
 
-def _sources(home: Path, patterns: Sequence[str], data: dict[str, list[str]]) -> Iterator[Path]:
-    """The modules of a checkout's packages, and the files of ``package-data``."""
-    for package in sorted(home.iterdir()):
-        if (package / "__init__.py").is_file() and any(fnmatch(package.name, pattern) for pattern in patterns):
-            yield from sorted(package.rglob("*.py"))
-            for pattern in data.get(package.name, ()):
-                yield from sorted(package.glob(pattern))
+def _sources(home: Path, data: dict[str, list[str]]) -> Iterator[Path]:
+    """The modules of a checkout, those behind its links too, and the files of ``package-data``."""
+    for folder, _, names in os.walk(home / NAME, followlinks=True):
+        yield from (Path(folder, name) for name in names if name.endswith(".py"))
+    for package, patterns in data.items():
+        for pattern in patterns:
+            yield from home.joinpath(*package.split(".")).glob(pattern)
 
 
 def _from_installed(folder: Path, extras: Collection[str]) -> Path:

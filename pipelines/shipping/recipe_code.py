@@ -1,8 +1,9 @@
 """The wheel of a recipe in a folder of its user's: the file, the modules and the prompts beside it.
 
 It holds one package, ``groundtrace_recipe_DIGEST``, with the user's files as they stood in their folder. Importing it
-does on a worker what the command line did here (:func:`pipelines.running.loading.adopt_file`), so that each thing is
-found under the name that it has here. Their folder is the last on the path: a ``utils.py`` of theirs replaces nothing.
+does on a worker what the command line did here (:func:`groundtrace.pipelines.running.loading.adopt_file`), so that each
+thing is found under the name that it has here. Their folder is the last on the path: a ``utils.py`` of theirs replaces
+nothing.
 """
 
 import os
@@ -10,9 +11,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipelines.running.loading import PipelineError, is_bundled
-from pipelines.shipping.wheels import digest_of, write_wheel
-from schemas.coding import RECORD_MODULES
+from groundtrace.pipelines.running.loading import PipelineError, is_bundled
+from groundtrace.pipelines.shipping.wheels import digest_of, write_wheel
+from groundtrace.schemas.coding import RECORD_MODULES
 
 MAX_BYTES = 50_000_000
 _ADOPTS = '''"""Makes a recipe known to a worker, with the modules and prompts beside it."""
@@ -20,7 +21,7 @@ _ADOPTS = '''"""Makes a recipe known to a worker, with the modules and prompts b
 import importlib
 from pathlib import Path
 
-from pipelines.running.loading import adopt_file
+from groundtrace.pipelines.running.loading import adopt_file
 
 adopt_file(str(Path(__file__).resolve().parent / "files" / {name!r}))
 for module in {modules!r}:
@@ -32,7 +33,7 @@ def write_recipe_wheel(folder: Path, recipe: Path) -> tuple[Path, str] | None:
     """Write the wheel of the recipe in the file ``recipe``, which has been loaded; None for a bundled one.
 
     Returns its path, and the module that a worker has to import. Raises
-    :class:`pipelines.running.loading.PipelineError` where far too much stands beside the recipe.
+    :class:`groundtrace.pipelines.running.loading.PipelineError` where far too much stands beside the recipe.
     """
     if is_bundled(recipe):
         return None

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions, SetupOptions, WorkerOptions
 
-from pipelines.running.loading import is_bundled
-from pipelines.running.workers import is_local
-from pipelines.shipping.own_code import NAME, write_own_wheel
-from pipelines.shipping.recipe_code import belongs_to, write_recipe_wheel
+from groundtrace.pipelines.running.loading import is_bundled
+from groundtrace.pipelines.running.workers import is_local
+from groundtrace.pipelines.shipping.own_code import NAME, write_own_wheel
+from groundtrace.pipelines.shipping.recipe_code import belongs_to, write_recipe_wheel
 
 _PLAIN_IMAGES = ("apache/beam_python", "docker.io/apache/beam_python", "gcr.io/cloud-dataflow/v1beta3/beam_python")
 """Beam's own images of workers. Any other is one that its user has made, and has Groundtrace in it."""

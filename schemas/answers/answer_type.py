@@ -1,6 +1,6 @@
 """What an answer type is: how its answer is asked for, checked in the input, and graded.
 
-Each type stands in a file of its own beside this one; :mod:`schemas.answers.registry` names them all.
+Each type stands in a file of its own beside this one; :mod:`groundtrace.schemas.answers.registry` names them all.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from schemas.geometry import Box  # a Beam row: grading alone does not import Beam
+    from groundtrace.schemas.geometry import Box  # a Beam row: grading alone does not import Beam
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class InvalidGold(ValueError):
 
 
 Grader = Callable[[str | None, str, tuple[str, ...] | None], Grade]
-"""Grades (predicted, gold, choices). Every text is legible and the gold usable (:mod:`schemas.answers.grading`);
-``predicted`` is None where there is no answer. Never raises."""
+"""Grades (predicted, gold, choices). Every text is legible and the gold usable
+(:mod:`groundtrace.schemas.answers.grading`); ``predicted`` is None where there is no answer. Never raises."""
 
 
 def as_written(gold: Gold) -> str:

@@ -14,11 +14,18 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from schemas.answers.maths import MathsMatch, compare_maths, is_maths
-from schemas.answers.numerals import is_qualified, last_side, read_count, read_numerals, same_value, with_digits
-from schemas.answers.polarity import POLARITY, polarity
-from schemas.answers.quantities import same_exactly, whole_quantity
-from schemas.answers.wrapping import unled, unwrapped, without_markup
+from groundtrace.schemas.answers.maths import MathsMatch, compare_maths, is_maths
+from groundtrace.schemas.answers.numerals import (
+    is_qualified,
+    last_side,
+    read_count,
+    read_numerals,
+    same_value,
+    with_digits,
+)
+from groundtrace.schemas.answers.polarity import POLARITY, polarity
+from groundtrace.schemas.answers.quantities import same_exactly, whole_quantity
+from groundtrace.schemas.answers.wrapping import unled, unwrapped, without_markup
 
 _NAMING = re.compile(
     r"(?:(?:the|my)\s+)?(?:(?:final|correct|best|right)\s+)?(?:answer|option|choice|letter|opci[óo]n|opção|opzione)"

@@ -1,17 +1,17 @@
 """Free text: graded by what the gold reads as (a date, a quantity, a formula, yes or no, a number, a list, words).
 
-The rules are those of :mod:`schemas.answers.rules`; where none can tell, the judge is asked.
+The rules are those of :mod:`groundtrace.schemas.answers.rules`; where none can tell, the judge is asked.
 """
 
 import re
 
-from schemas.answers.answer_type import AnswerType, Grade
-from schemas.answers.lists import read_tuple
-from schemas.answers.number_rules import NO_NUMBER, grade_number, grade_quantity, grade_span
-from schemas.answers.number_words import is_number_in_words
-from schemas.answers.numerals import MAX_CHARS, is_whole_number
-from schemas.answers.pairs import grade_pair
-from schemas.answers.rules import (
+from groundtrace.schemas.answers.answer_type import AnswerType, Grade
+from groundtrace.schemas.answers.lists import read_tuple
+from groundtrace.schemas.answers.number_rules import NO_NUMBER, grade_number, grade_quantity, grade_span
+from groundtrace.schemas.answers.number_words import is_number_in_words
+from groundtrace.schemas.answers.numerals import MAX_CHARS, is_whole_number
+from groundtrace.schemas.answers.pairs import grade_pair
+from groundtrace.schemas.answers.rules import (
     Rule,
     grade_assignments,
     grade_by,
@@ -23,7 +23,7 @@ from schemas.answers.rules import (
     grade_tuple,
     method_for,
 )
-from schemas.answers.yes_no import grade_polar, is_polar
+from groundtrace.schemas.answers.yes_no import grade_polar, is_polar
 
 _PLAIN_NUMBER = re.compile(r"[-+−]?(?:\d[\d,]*(?:\.\d+)?|\d+(?:\s\d+)?\s?/\s?\d+)\.?")
 

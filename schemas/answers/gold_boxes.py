@@ -1,6 +1,6 @@
 """Answers that are boxes around objects: scored by their overlap with the gold boxes, never by their text."""
 
-from schemas.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
+from groundtrace.schemas.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
 
 NAME = "boxes"
 

@@ -4,12 +4,13 @@ A grade is 1.0, 0.0 or *unscored*. Unscored means that the gold cannot be used, 
 or unreadable prediction against a gold that rules can grade is wrong, never unscored. Nothing here raises on any text,
 and nothing calls a model: Argos' case (iii), semantic equivalence, is the method "judge".
 
-What a right answer is, each type says in its own file (:mod:`schemas.answers.registry`); numbers and text share
-:mod:`schemas.answers.rules` and :mod:`schemas.answers.number_rules`. Where a judge may be asked, 0 is given only where
-it is sure. Before a type sees them, the prediction, the gold and the choices lose invisible characters (zero-width
-ones), fullwidth forms become plain ("５" is 5, "Ｂ" is B) and CJK numerals digits (三个 is 3个); look-alikes from other
-scripts (a Cyrillic А) are other letters and name nothing. The prediction also loses the markup that encloses all of it
-(:mod:`schemas.answers.wrapping`): neither ``$…$`` nor ``\\text{…}`` nor a full stop changes a grade.
+What a right answer is, each type says in its own file (:mod:`groundtrace.schemas.answers.registry`); numbers and text
+share :mod:`groundtrace.schemas.answers.rules` and :mod:`groundtrace.schemas.answers.number_rules`. Where a judge may be
+asked, 0 is given only where it is sure. Before a type sees them, the prediction, the gold and the choices lose
+invisible characters (zero-width ones), fullwidth forms become plain ("５" is 5, "Ｂ" is B) and CJK numerals digits
+(三个 is 3个); look-alikes from other scripts (a Cyrillic А) are other letters and name nothing. The prediction also
+loses the markup that encloses all of it (:mod:`groundtrace.schemas.answers.wrapping`): neither ``$…$`` nor
+``\\text{…}`` nor a full stop changes a grade.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from __future__ import annotations
 import functools
 import re
 
-from schemas.answers.answer_type import Grade
-from schemas.answers.number_rules import GOLDS_KEPT
-from schemas.answers.numerals import MAX_CHARS
-from schemas.answers.registry import answer_type_named
-from schemas.answers.wrapping import legible, unwrapped
-from schemas.control_text import DAMAGE
+from groundtrace.schemas.answers.answer_type import Grade
+from groundtrace.schemas.answers.number_rules import GOLDS_KEPT
+from groundtrace.schemas.answers.numerals import MAX_CHARS
+from groundtrace.schemas.answers.registry import answer_type_named
+from groundtrace.schemas.answers.wrapping import legible, unwrapped
+from groundtrace.schemas.control_text import DAMAGE
 
 MAX_ANSWER_CHARS = 20_000
 """A longer answer is not read, unless the gold is as long."""
@@ -33,9 +34,10 @@ def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tu
     """Grades a final answer; never raises.
 
     Args:
-        predicted: the final answer (:attr:`schemas.responses.response.Response.answer`), None where there is none.
+        predicted: the final answer (:attr:`groundtrace.schemas.responses.response.Response.answer`), None where there
+            is none.
         gold: the gold answer; for ``mcq`` the text of one choice, or its letter where no choice reads so.
-        answer_type: a name of :data:`schemas.answers.registry.ANSWER_TYPES`; any other is graded as text.
+        answer_type: a name of :data:`groundtrace.schemas.answers.registry.ANSWER_TYPES`; any other is graded as text.
         choices: the options of a multiple-choice question. Without them a gold letter is met by that letter,
             as where the options stand in the question only, and any other gold is graded as text.
     """

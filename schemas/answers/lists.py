@@ -1,9 +1,10 @@
 """Answers that list several things: plain enumerations ("A, B and C") and sequences ("A → B → C").
 
 The order of an enumeration does not matter, but each item counts as often as it is named; that of a sequence does.
-Items are the same as texts (:func:`schemas.answers.choices.normalise_text`) or as exact numbers; there is no tolerance.
-A difference is certain only between short plain items none of which contains another, so that "dark red" for "red",
-or an item inside a sentence, is left to a judge. An answer that joins its items by "or" lists alternatives, not items.
+Items are the same as texts (:func:`groundtrace.schemas.answers.choices.normalise_text`) or as exact numbers; there is
+no tolerance. A difference is certain only between short plain items none of which contains another, so that "dark red"
+for "red", or an item inside a sentence, is left to a judge. An answer that joins its items by "or" lists alternatives,
+not items.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
-from schemas.answers.choices import normalise_text
-from schemas.answers.dressing import undress
-from schemas.answers.numerals import MAX_CHARS, read_numerals
+from groundtrace.schemas.answers.choices import normalise_text
+from groundtrace.schemas.answers.dressing import undress
+from groundtrace.schemas.answers.numerals import MAX_CHARS, read_numerals
 
 _ARROW = re.compile(r"\s*(?:→|⇒|⟶|->|=>|-->|\$?\\(?:rightarrow|to|longrightarrow|Rightarrow)(?![A-Za-z])\$?)\s*")
 _SEPARATOR = re.compile(r"\s*(?:[,;、，]\s*(?:and\s+)?|\band\b|\s&\s)\s*", re.IGNORECASE)

@@ -1,18 +1,19 @@
-"""Multiple choice (Argos Eq. 6): an answer names one option, by letter or by text (:mod:`schemas.answers.choices`).
+"""Multiple choice (Argos Eq. 6): an answer names one option, by letter or by text
+(:mod:`groundtrace.schemas.answers.choices`).
 
 Naming several options is wrong, even with the right one among them; naming none ("the correct one") is wrong, unless
-it may mean one in other words (:mod:`schemas.answers.option_hints`): that, and one option within a sentence, is for
-the judge.
+it may mean one in other words (:mod:`groundtrace.schemas.answers.option_hints`): that, and one option within a
+sentence, is for the judge.
 """
 
 import re
 
-from schemas.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
-from schemas.answers.choices import gold_options, implied_letters, inner_letters, named_options
-from schemas.answers.free_text import grade_text, is_free
-from schemas.answers.numerals import MAX_CHARS
-from schemas.answers.option_hints import has_collective, may_name
-from schemas.answers.polarity import is_taken_back
+from groundtrace.schemas.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
+from groundtrace.schemas.answers.choices import gold_options, implied_letters, inner_letters, named_options
+from groundtrace.schemas.answers.free_text import grade_text, is_free
+from groundtrace.schemas.answers.numerals import MAX_CHARS
+from groundtrace.schemas.answers.option_hints import has_collective, may_name
+from groundtrace.schemas.answers.polarity import is_taken_back
 
 NAME = "mcq"
 _NEGATION = re.compile(
@@ -20,7 +21,7 @@ _NEGATION = re.compile(
     r"|pas|nicht|kein\w*|falsch|faux|fausse|falso|falsa|não)\b|n['’]t\b|[不错誤]",
     re.IGNORECASE,
 )
-"""In the languages whose answers are read (:mod:`schemas.answers.wrapping`)."""
+"""In the languages whose answers are read (:mod:`groundtrace.schemas.answers.wrapping`)."""
 
 
 def _grade(predicted: str | None, gold: str, choices: tuple[str, ...] | None) -> Grade:

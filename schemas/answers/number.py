@@ -1,23 +1,23 @@
 """Numbers (Argos Eq. 7-8), also fractions, ranges, ratios and quantities; dates and formulas where the gold is one.
 
-The rules are those of :mod:`schemas.answers.number_rules` and :mod:`schemas.answers.rules`. A gold of any form that
-they can grade is accepted; a plain number loses its separators.
+The rules are those of :mod:`groundtrace.schemas.answers.number_rules` and :mod:`groundtrace.schemas.answers.rules`. A
+gold of any form that they can grade is accepted; a plain number loses its separators.
 """
 
 import decimal
 import functools
 import re
 
-from schemas.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
-from schemas.answers.free_text import LATER_RULES
-from schemas.answers.maths import MathsMatch, compare_maths, is_maths
-from schemas.answers.number_rules import grade_number, grade_quantity, grade_span
-from schemas.answers.number_words import is_number_in_words
-from schemas.answers.numerals import MAX_CHARS
-from schemas.answers.pairs import grade_pair
-from schemas.answers.rules import Rule, grade_by, grade_date, grade_period, method_for
-from schemas.answers.wrapping import legible
-from schemas.text import excerpt
+from groundtrace.schemas.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
+from groundtrace.schemas.answers.free_text import LATER_RULES
+from groundtrace.schemas.answers.maths import MathsMatch, compare_maths, is_maths
+from groundtrace.schemas.answers.number_rules import grade_number, grade_quantity, grade_span
+from groundtrace.schemas.answers.number_words import is_number_in_words
+from groundtrace.schemas.answers.numerals import MAX_CHARS
+from groundtrace.schemas.answers.pairs import grade_pair
+from groundtrace.schemas.answers.rules import Rule, grade_by, grade_date, grade_period, method_for
+from groundtrace.schemas.answers.wrapping import legible
+from groundtrace.schemas.text import excerpt
 
 _grade_pair = functools.partial(grade_pair, is_number=True)
 _NUMBER_RULES: tuple[Rule, ...] = (grade_period, grade_date, grade_span, grade_quantity, _grade_pair, grade_number)

@@ -1,19 +1,19 @@
 """The rules for golds that are numbers: plain, with a unit, as a range or a bound, as a ratio.
 
 - numbers (Argos Eq. 7-8): 5 % of the gold where both sides are decimal, exact otherwise, fractions too
-  (:func:`schemas.answers.numerals.same_number`). Several different numbers ("3-5", "5 or 6") are wrong, but where
-  others only explain the right one ("7 (3 on the left and 4 on the right)") the judge is asked. "About 5" is 5; a bound
-  or a denial of the right number ("more than 5", "not 5", "5+") is for the judge. Of a chain of equations ("2 + 3 = 5")
-  the last side counts, and "2 + 3" alone comes to 5; "third" is 3, and "none" is 0. Words without a number ("several",
-  "VII") are for the judge, but for those that refuse to answer.
-- numbers with a unit: compared in the gold's unit (:mod:`schemas.answers.units`), however it is spelt; another
-  dimension or currency is wrong. A bare number counts as given in the gold's unit. Where the gold has no unit, the
-  prediction's unit isn't looked at: gold "5" is met by "5 %" and "5 cm", but an ordinal by no quantity ("2 seconds" is
-  not "2nd"). A percentage is met by its value ("80 %" and "0.8" are the same, in both directions), and by its number
+  (:func:`groundtrace.schemas.answers.numerals.same_number`). Several different numbers ("3-5", "5 or 6") are wrong, but
+  where others only explain the right one ("7 (3 on the left and 4 on the right)") the judge is asked. "About 5" is 5; a
+  bound or a denial of the right number ("more than 5", "not 5", "5+") is for the judge. Of a chain of equations ("2 + 3
+  = 5") the last side counts, and "2 + 3" alone comes to 5; "third" is 3, and "none" is 0. Words without a number
+  ("several", "VII") are for the judge, but for those that refuse to answer.
+- numbers with a unit: compared in the gold's unit (:mod:`groundtrace.schemas.answers.units`), however it is spelt;
+  another dimension or currency is wrong. A bare number counts as given in the gold's unit. Where the gold has no unit,
+  the prediction's unit isn't looked at: gold "5" is met by "5 %" and "5 cm", but an ordinal by no quantity ("2 seconds"
+  is not "2nd"). A percentage is met by its value ("80 %" and "0.8" are the same, in both directions), and by its number
   without the sign, but "2 %" is not "200 %". Where the gold has a sign, words for a direction ("down 4 %") are for the
   judge; where it names what is counted, so are other things ("3 oranges" for "3 apples").
-- ranges and bounds: as a whole (:mod:`schemas.answers.spans`).
-- two numbers that are one answer (3:2, 4 out of 10): :mod:`schemas.answers.pairs`.
+- ranges and bounds: as a whole (:mod:`groundtrace.schemas.answers.spans`).
+- two numbers that are one answer (3:2, 4 out of 10): :mod:`groundtrace.schemas.answers.pairs`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import re
 from dataclasses import replace
 from fractions import Fraction
 
-from schemas.answers.answer_type import Grade
-from schemas.answers.maths import MathsMatch, compare_maths
-from schemas.answers.number_words import SCALES, read_ordinal
-from schemas.answers.numerals import (
+from groundtrace.schemas.answers.answer_type import Grade
+from groundtrace.schemas.answers.maths import MathsMatch, compare_maths
+from groundtrace.schemas.answers.number_words import SCALES, read_ordinal
+from groundtrace.schemas.answers.numerals import (
     MAX_CHARS,
     Numeral,
     Reading,
@@ -40,12 +40,12 @@ from schemas.answers.numerals import (
     with_decimal_point,
     with_digits,
 )
-from schemas.answers.pairs import read_pair
-from schemas.answers.periods import read_period
-from schemas.answers.polarity import is_refusal
-from schemas.answers.quantities import compare_quantity, quantity_or_number, whole_quantity, with_ones
-from schemas.answers.spans import may_be_within, read_span, same_span
-from schemas.answers.wrapping import bare
+from groundtrace.schemas.answers.pairs import read_pair
+from groundtrace.schemas.answers.periods import read_period
+from groundtrace.schemas.answers.polarity import is_refusal
+from groundtrace.schemas.answers.quantities import compare_quantity, quantity_or_number, whole_quantity, with_ones
+from groundtrace.schemas.answers.spans import may_be_within, read_span, same_span
+from groundtrace.schemas.answers.wrapping import bare
 
 GOLDS_KEPT = 256
 """A group of responses is graded against one gold: what is read in it is kept for the next of them."""

@@ -15,8 +15,8 @@ import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from schemas.answers.dressing import SIGNED, undress
-from schemas.answers.number_words import SCALES, WORDS, locate_words, read_count_words
+from groundtrace.schemas.answers.dressing import SIGNED, undress
+from groundtrace.schemas.answers.number_words import SCALES, WORDS, locate_words, read_count_words
 
 MAX_CHARS = 2000
 """Longer text is not read as numbers."""

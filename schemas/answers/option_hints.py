@@ -10,11 +10,11 @@ from __future__ import annotations
 import functools
 import re
 
-from schemas.answers.choices import normalise_text
-from schemas.answers.free_text import grade_text, is_free
-from schemas.answers.number_words import read_ordinal
-from schemas.answers.numerals import is_whole_number, read_numerals, same_number, same_value, with_digits
-from schemas.answers.polarity import is_refusal
+from groundtrace.schemas.answers.choices import normalise_text
+from groundtrace.schemas.answers.free_text import grade_text, is_free
+from groundtrace.schemas.answers.number_words import read_ordinal
+from groundtrace.schemas.answers.numerals import is_whole_number, read_numerals, same_number, same_value, with_digits
+from groundtrace.schemas.answers.polarity import is_refusal
 
 _PLACE = re.compile(r"\b(?:option|choice|answer|number|no\.|image)\s*#?\s*(\d{1,2})\b|#(\d{1,2})\b", re.IGNORECASE)
 _OPTION = re.compile(r"\s+(?:option|choice|one|answer|image|of\s+(?:them|these|those))\b.*", re.IGNORECASE)

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
-from schemas.answers.answer_type import Grade
-from schemas.answers.numerals import Numeral, read_numerals, same_number, with_digits
-from schemas.answers.wrapping import bare
+from groundtrace.schemas.answers.answer_type import Grade
+from groundtrace.schemas.answers.numerals import Numeral, read_numerals, same_number, with_digits
+from groundtrace.schemas.answers.wrapping import bare
 
 MAX_CHARS = 80
 """Longer text is no pair."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from schemas.answers.number_words import read_ordinal
+from groundtrace.schemas.answers.number_words import read_ordinal
 
 _TENS = ("", "", "twenties", "thirties", "forties", "fifties", "sixties", "seventies", "eighties", "nineties")
 _LEAD = re.compile(r"(?:(?:in|during|from)\s+)?(?:the\s+)?")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from schemas.answers.wrapping import unled
+from groundtrace.schemas.answers.wrapping import unled
 
 POLARITY = {"yes": True, "true": True, "no": False, "false": False}
 """The words that take a side wherever they lead or end an answer, in lower case; those that a gold answer may be."""

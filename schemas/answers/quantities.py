@@ -1,9 +1,9 @@
 """Numbers with units in answers: reading them, and comparing an answer with a gold quantity in the gold's unit.
 
-The comparison is that of Argos Eq. 7-8 (:func:`schemas.answers.numerals.same_number`) after converting exactly. A bare
-number counts as given in the gold's unit; another dimension or currency is another quantity. Where a unit is unknown,
-where two dimensions may mean the same ("20 degrees", months and days), or where a conversion that people round comes
-within the tolerance, nothing is decided.
+The comparison is that of Argos Eq. 7-8 (:func:`groundtrace.schemas.answers.numerals.same_number`) after converting
+exactly. A bare number counts as given in the gold's unit; another dimension or currency is another quantity. Where a
+unit is unknown, where two dimensions may mean the same ("20 degrees", months and days), or where a conversion that
+people round comes within the tolerance, nothing is decided.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import functools
 import re
 from dataclasses import dataclass, replace
 
-from schemas.answers.dressing import undress
-from schemas.answers.maths import MathsMatch, compare_maths
-from schemas.answers.number_words import SCALES, read_ordinal
-from schemas.answers.numerals import (
+from groundtrace.schemas.answers.dressing import undress
+from groundtrace.schemas.answers.maths import MathsMatch, compare_maths
+from groundtrace.schemas.answers.number_words import SCALES, read_ordinal
+from groundtrace.schemas.answers.numerals import (
     MAX_CHARS,
     TOLERANCE,
     Numeral,
@@ -26,8 +26,8 @@ from schemas.answers.numerals import (
     with_decimal_point,
     with_digits,
 )
-from schemas.answers.polarity import is_refusal
-from schemas.answers.units import (
+from groundtrace.schemas.answers.polarity import is_refusal
+from groundtrace.schemas.answers.units import (
     Unit,
     convert,
     is_rounded_conversion,

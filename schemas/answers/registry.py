@@ -3,12 +3,12 @@
 A type from outside this repository is added where its module is imported: ``ANSWER_TYPES[ANGLE.name] = ANGLE``.
 """
 
-from schemas.answers.answer_type import AnswerType
-from schemas.answers.free_text import FREE_TEXT
-from schemas.answers.gold_boxes import GOLD_BOXES
-from schemas.answers.multiple_choice import MULTIPLE_CHOICE
-from schemas.answers.number import NUMBER
-from schemas.answers.yes_no import YES_NO
+from groundtrace.schemas.answers.answer_type import AnswerType
+from groundtrace.schemas.answers.free_text import FREE_TEXT
+from groundtrace.schemas.answers.gold_boxes import GOLD_BOXES
+from groundtrace.schemas.answers.multiple_choice import MULTIPLE_CHOICE
+from groundtrace.schemas.answers.number import NUMBER
+from groundtrace.schemas.answers.yes_no import YES_NO
 
 _BUILT_IN = (
     MULTIPLE_CHOICE,

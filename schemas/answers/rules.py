@@ -3,13 +3,15 @@
 Each takes the predicted answer and the gold, and returns None where the gold is not of its kind, so that the next rule
 is tried. Where a rule cannot tell, its grade is unscored with the method "judge".
 
-- numbers, quantities, ranges and ratios: :mod:`schemas.answers.number_rules`.
-- decades and centuries: :mod:`schemas.answers.periods`; a year within one is for the judge.
-- dates and times of day: by their fields; ambiguous ones (03/04/2021) are for the judge (:mod:`schemas.answers.dates`).
-- mathematics: by math-verify (:mod:`schemas.answers.maths`).
+- numbers, quantities, ranges and ratios: :mod:`groundtrace.schemas.answers.number_rules`.
+- decades and centuries: :mod:`groundtrace.schemas.answers.periods`; a year within one is for the judge.
+- dates and times of day: by their fields; ambiguous ones (03/04/2021) are for the judge
+  (:mod:`groundtrace.schemas.answers.dates`).
+- mathematics: by math-verify (:mod:`groundtrace.schemas.answers.maths`).
 - tuples "(5, 6)" and intervals "[1, 3)": in order, exactly, with their brackets. Numbers without brackets in another
   order are for the judge.
-- lists: any order but every item as often as in the gold; arrows make the order count (:mod:`schemas.answers.lists`).
+- lists: any order but every item as often as in the gold; arrows make the order count
+  (:mod:`groundtrace.schemas.answers.lists`).
 - other text (Argos Eq. 6): equal words are right; others may mean the same (sofa and couch), which is for the judge.
 """
 
@@ -20,19 +22,26 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 
-from schemas.answers.answer_type import Grade
-from schemas.answers.choices import normalise_text
-from schemas.answers.dates import read_date, same_date
-from schemas.answers.lists import may_be_interval, read_assignments, read_list, read_tuple, same_list, same_tuple
-from schemas.answers.maths import MAX_CHARS as MAX_MATHS_CHARS
-from schemas.answers.maths import MathsMatch, compare_maths, is_maths
-from schemas.answers.number_rules import GOLDS_KEPT
-from schemas.answers.number_words import is_number_in_words
-from schemas.answers.numerals import MAX_CHARS, read_numerals, with_digits
-from schemas.answers.periods import holds_year, is_bare_tens, read_period, same_period
-from schemas.answers.quantities import whole_quantity
-from schemas.answers.spans import read_span
-from schemas.answers.wrapping import bare, without_markup
+from groundtrace.schemas.answers.answer_type import Grade
+from groundtrace.schemas.answers.choices import normalise_text
+from groundtrace.schemas.answers.dates import read_date, same_date
+from groundtrace.schemas.answers.lists import (
+    may_be_interval,
+    read_assignments,
+    read_list,
+    read_tuple,
+    same_list,
+    same_tuple,
+)
+from groundtrace.schemas.answers.maths import MAX_CHARS as MAX_MATHS_CHARS
+from groundtrace.schemas.answers.maths import MathsMatch, compare_maths, is_maths
+from groundtrace.schemas.answers.number_rules import GOLDS_KEPT
+from groundtrace.schemas.answers.number_words import is_number_in_words
+from groundtrace.schemas.answers.numerals import MAX_CHARS, read_numerals, with_digits
+from groundtrace.schemas.answers.periods import holds_year, is_bare_tens, read_period, same_period
+from groundtrace.schemas.answers.quantities import whole_quantity
+from groundtrace.schemas.answers.spans import read_span
+from groundtrace.schemas.answers.wrapping import bare, without_markup
 
 Rule = Callable[[str, str], Grade | None]
 """Grades (predicted, gold), or returns None where the gold is not of the rule's kind. Never raises."""

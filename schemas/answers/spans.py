@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from schemas.answers.numerals import with_digits
-from schemas.answers.quantities import Quantity, quantity_or_number
-from schemas.answers.units import convert
+from groundtrace.schemas.answers.numerals import with_digits
+from groundtrace.schemas.answers.quantities import Quantity, quantity_or_number
+from groundtrace.schemas.answers.units import convert
 
 MAX_CHARS = 80
 """Longer text is no range."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from schemas.answers.cjk_numerals import with_arabic_digits
+from groundtrace.schemas.answers.cjk_numerals import with_arabic_digits
 
 _COMMAND = (
     r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|math(?:bf|rm|it|sf|tt)|mbox|boldsymbol|bm|emph|underline|boxed|fbox)\s*\{"

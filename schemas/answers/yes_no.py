@@ -1,11 +1,11 @@
 """Yes and no, true and false (Argos Eq. 6): the leading or the final one decides; both ("yes no") are wrong."""
 
-from schemas.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
-from schemas.answers.choices import normalise_text
-from schemas.answers.numerals import MAX_CHARS
-from schemas.answers.polarity import POLARITY, may_take_side, polarity
-from schemas.answers.wrapping import unled, without_markup
-from schemas.text import excerpt, folded
+from groundtrace.schemas.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
+from groundtrace.schemas.answers.choices import normalise_text
+from groundtrace.schemas.answers.numerals import MAX_CHARS
+from groundtrace.schemas.answers.polarity import POLARITY, may_take_side, polarity
+from groundtrace.schemas.answers.wrapping import unled, without_markup
+from groundtrace.schemas.text import excerpt, folded
 
 NAME = "bool"
 

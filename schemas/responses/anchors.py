@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from schemas.responses.tags import Tag
+from groundtrace.schemas.responses.tags import Tag
 
 _SENTENCE_END = re.compile(r"[.!?][\"'”’)]?\s|\n\s{0,3}\n")
 _BEHIND = re.compile(r"\s?(?:(?:(?:seen|visible)\s)?(?:in|on|of)\s(?:the\s)?|\((?:in\s|at\s|on\s)?)", re.IGNORECASE)

@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from schemas.answers.choices import named_options
-from schemas.answers.grading import grade_answer
-from schemas.answers.numerals import read_numerals
-from schemas.answers.polarity import POLARITY, polarity
-from schemas.answers.registry import answer_type_named
-from schemas.labels import counted_phrase, counted_words, words_of
-from schemas.records import Question
-from schemas.responses.stated_counts import stated_counts
+from groundtrace.schemas.answers.choices import named_options
+from groundtrace.schemas.answers.grading import grade_answer
+from groundtrace.schemas.answers.numerals import read_numerals
+from groundtrace.schemas.answers.polarity import POLARITY, polarity
+from groundtrace.schemas.answers.registry import answer_type_named
+from groundtrace.schemas.labels import counted_phrase, counted_words, words_of
+from groundtrace.schemas.records import Question
+from groundtrace.schemas.responses.stated_counts import stated_counts
 
 _CLAUSE = r"(?:[^.;:\n!?]|[.:](?=\d)){1,80}"
 _SO = (

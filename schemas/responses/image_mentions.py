@@ -5,10 +5,10 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from schemas.geometry import Box, Point
-from schemas.responses.anchors import anchor_tags
-from schemas.responses.response import parse_boxes, parse_points
-from schemas.responses.tags import Tag, scan_tags
+from groundtrace.schemas.geometry import Box, Point
+from groundtrace.schemas.responses.anchors import anchor_tags
+from groundtrace.schemas.responses.response import parse_boxes, parse_points
+from groundtrace.schemas.responses.tags import Tag, scan_tags
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _MENTION = re.compile(
@@ -33,9 +33,9 @@ class Mention:
 def images_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
     """Returns for each tag of a text on several still images the index of the image that the text ties it to.
 
-    That is the one named beside the tag (:func:`schemas.responses.anchors.anchor_tags`), else the one named last before
-    it, else the first. An image that is named may not exist ("the image 3 dogs" names none). Never raises; linear in
-    ``len(text)``.
+    That is the one named beside the tag (:func:`groundtrace.schemas.responses.anchors.anchor_tags`), else the one named
+    last before it, else the first. An image that is named may not exist ("the image 3 dogs" names none). Never raises;
+    linear in ``len(text)``.
     """
     mentions = list(_mentions(text, tags))
     ends = [mention.end for mention in mentions]

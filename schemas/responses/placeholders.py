@@ -8,7 +8,7 @@ next program would take it for one more image.
 import re
 from itertools import count
 
-from schemas.control_text import TOKEN, without_end
+from groundtrace.schemas.control_text import TOKEN, without_end
 
 PLACEHOLDER = re.compile(r"<\|?(image|video)[\s_]*(\d{0,4})\|?>|\[(image|img)[\s_]*(\d{0,4})\]", re.IGNORECASE)
 
@@ -36,7 +36,7 @@ _REMNANTS = (PLACEHOLDER, TOKEN)
 
 
 def has_remnants(text: str) -> bool:
-    """Whether a placeholder or a special token (:mod:`schemas.control_text`) stands in the text."""
+    """Whether a placeholder or a special token (:mod:`groundtrace.schemas.control_text`) stands in the text."""
     return any(remnant.search(text) for remnant in _REMNANTS)
 
 

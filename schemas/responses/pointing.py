@@ -3,7 +3,7 @@
 Molmo 1 answers ``<point x="61.5" y="40.2" alt="dog">dog</point>`` or ``<points x1= y1= … alt=>``; Molmo 2
 ``<points coords="F id x y id x y;F2 …">label</points>`` or ``<tracks coords=…>``, F being a 1-based image
 index or seconds. Both say in words that there is nothing to point at. Coordinates stay as written
-(``molmo100``, ``molmo1000``); :func:`schemas.coordinates.to_px` converts them.
+(``molmo100``, ``molmo1000``); :func:`groundtrace.schemas.coordinates.to_px` converts them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from schemas.responses.response import parse_points
-from schemas.responses.tags import parse_number, scan_tags, unescape
+from groundtrace.schemas.responses.response import parse_points
+from groundtrace.schemas.responses.tags import parse_number, scan_tags, unescape
 
 _COORDS_TAG = re.compile(
     r"<(points|tracks)\b[^<>]{0,200}?\bcoords\s*=\s*[\"'“”]([^<>\"'“”]*)[\"'“”][^<>]*>([^<]*)", re.I

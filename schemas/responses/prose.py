@@ -1,15 +1,15 @@
 """The answer of a response in prose, for policies that were never trained to mark theirs.
 
-Traces and rollouts mark their final answer (:func:`schemas.responses.response.parse_response`); where a policy that was
-only asked a question does not, what it says after its thinking is its answer all the same.
+Traces and rollouts mark their final answer (:func:`groundtrace.schemas.responses.response.parse_response`); where a
+policy that was only asked a question does not, what it says after its thinking is its answer all the same.
 """
 
 from __future__ import annotations
 
 import re
 
-from schemas.responses.response import outside_think, parse_response
-from schemas.responses.tags import scan_tags
+from groundtrace.schemas.responses.response import outside_think, parse_response
+from groundtrace.schemas.responses.tags import scan_tags
 
 MAX_CHARS = 300
 """Longer prose is an answer only where a sentence says so."""

@@ -10,7 +10,7 @@ The final answer is looked for outside ``<think>`` only, in this order:
    else ``<boxed>``, else its whole content;
 2. the last such box anywhere outside ``<think>`` (Argos figure 13 never closes its ``<answer>``);
 3. the last line that is not blank, if it reads ``Answer: X`` or ``Final answer: X``; prose is never searched
-   (:mod:`schemas.responses.prose` does so for attempts).
+   (:mod:`groundtrace.schemas.responses.prose` does so for attempts).
 
 Of several boxes the last one counts, so that listing candidates gains nothing.
 
@@ -23,9 +23,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from schemas.geometry import Box, Point
-from schemas.responses.boxed import last_boxed
-from schemas.responses.tags import Tag, format_box_tag, format_points_tag, parse_number, scan_tags
+from groundtrace.schemas.geometry import Box, Point
+from groundtrace.schemas.responses.boxed import last_boxed
+from groundtrace.schemas.responses.tags import Tag, format_box_tag, format_points_tag, parse_number, scan_tags
 
 MAX_RESPONSE_CHARS = 200_000
 """Of a response that is read; 32,000 tokens of English are about 130,000."""
@@ -131,8 +131,8 @@ def parse_points(text: str) -> tuple[Point, ...]:
     """Returns every point of every point tag, in order, with coordinates as written.
 
     A tag gives one point for each ``xN`` that has a finite number and a ``yN`` of the same N (or no N at
-    all). Molmo 2's ``coords`` belong to pointer replies and are read in :mod:`schemas.responses.pointing`. Never
-    raises.
+    all). Molmo 2's ``coords`` belong to pointer replies and are read in :mod:`groundtrace.schemas.responses.pointing`.
+    Never raises.
     """
     return tuple(point for tag in scan_tags(text) for point in _points_of(tag))
 

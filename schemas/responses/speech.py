@@ -1,13 +1,13 @@
 """Rewriting the tags of a response between original pixels, in which shards hold them, and a model's own frame.
 
 Tags do not say which image they are on; where there are several, the words around them do
-(:mod:`schemas.responses.image_mentions`). The frames of a clip have one size.
+(:mod:`groundtrace.schemas.responses.image_mentions`). The frames of a clip have one size.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from schemas.coordinates import (
+from groundtrace.schemas.coordinates import (
     QWEN25_IMAGE,
     CoordinateFrame,
     OutOfFrame,
@@ -17,9 +17,9 @@ from schemas.coordinates import (
     from_px,
     to_px,
 )
-from schemas.responses.image_mentions import images_of_tags
-from schemas.responses.response import parse_boxes, parse_points
-from schemas.responses.tags import format_box_tag, format_points_tag, scan_tags
+from groundtrace.schemas.responses.image_mentions import images_of_tags
+from groundtrace.schemas.responses.response import parse_boxes, parse_points
+from groundtrace.schemas.responses.tags import format_box_tag, format_points_tag, scan_tags
 
 Size = tuple[int, int]
 Pair = tuple[float, float]

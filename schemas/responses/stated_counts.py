@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from schemas.answers.numerals import read_numerals
-from schemas.labels import words_of
+from groundtrace.schemas.answers.numerals import read_numerals
+from groundtrace.schemas.labels import words_of
 
 _TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred"
 _N = (

@@ -3,7 +3,7 @@
 Models write attribute quotes straight, single, curly, backtick, backslash-escaped or as ``&quot;``, or leave
 them out; all are read. Argos (section 4.1, figures 13-16) numbers the attributes across tags, so
 ``x3``/``y3`` alone in a tag is a point. Coordinates are taken as written: frames belong to
-:mod:`schemas.coordinates`.
+:mod:`groundtrace.schemas.coordinates`.
 
 Reading is linear in the length of the text. The text is cut at every ``<`` that a letter or a slash follows,
 and no tag is looked for beyond its cut; a label therefore holds such a sequence only in escaped form.
@@ -17,8 +17,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schemas.label_parts import split_words
-from schemas.labels import names_alike, own_words
+from groundtrace.schemas.label_parts import split_words
+from groundtrace.schemas.labels import names_alike, own_words
 
 _CUT = re.compile(r"<(?=[A-Za-z/])")
 _OPEN = re.compile(r"<(points?|box)(?=[\s/>])", re.IGNORECASE)

@@ -1,7 +1,7 @@
 """The words with which text names frames and times: the tokens, and the statements that they make up.
 
-This is the reader behind :func:`schemas.responses.times.parse_times`, which says what is read. It looks only a few
-tokens ahead, and abandons a list in square brackets at the next bracket, so that reading is linear.
+This is the reader behind :func:`groundtrace.schemas.responses.times.parse_times`, which says what is read. It looks
+only a few tokens ahead, and abandons a list in square brackets at the next bracket, so that reading is linear.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, TypeVar
 
-from schemas.responses.tags import scan_tags
+from groundtrace.schemas.responses.tags import scan_tags
 
 _GAP = r"[ \t\n]{1,3}"
 _END = r"(?!\w|[.:][0-9])"

@@ -17,11 +17,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from schemas.geometry import Point
-from schemas.responses.anchors import anchor_tags
-from schemas.responses.response import parse_points
-from schemas.responses.tags import scan_tags
-from schemas.responses.time_words import read_statements
+from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.responses.anchors import anchor_tags
+from groundtrace.schemas.responses.response import parse_points
+from groundtrace.schemas.responses.tags import scan_tags
+from groundtrace.schemas.responses.time_words import read_statements
 
 MAX_TIME_S, _MAX_FRAME = 1e7, 10**7
 # Times are often written with one decimal.
@@ -81,7 +81,7 @@ def format_span(start_s: float, end_s: float) -> str:
 
 def anchor_points(text: str) -> tuple[Point, ...]:
     """Returns every point of every point tag, in order, with the frame and time that the text ties to it, if any
-    (:func:`schemas.responses.anchors.anchor_tags`; Argos Fig. 10: the closest of the same sentence).
+    (:func:`groundtrace.schemas.responses.anchors.anchor_tags`; Argos Fig. 10: the closest of the same sentence).
 
     Coordinates are as written. Never raises; linear in ``len(text)``.
     """

@@ -1,12 +1,14 @@
-"""From the text of a response to a :class:`schemas.records.Trace`: answer, points and boxes, tied to the media."""
+"""From the text of a response to a :class:`groundtrace.schemas.records.Trace`: answer, points and boxes, tied to the
+media.
+"""
 
 from dataclasses import replace
 
-from schemas.geometry import Point
-from schemas.records import MediaRef, Trace
-from schemas.responses.image_mentions import place_in_images
-from schemas.responses.response import normalise, parse_response
-from schemas.responses.times import anchor_points, resolve_moment
+from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.records import MediaRef, Trace
+from groundtrace.schemas.responses.image_mentions import place_in_images
+from groundtrace.schemas.responses.response import normalise, parse_response
+from groundtrace.schemas.responses.times import anchor_points, resolve_moment
 
 _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060\u00ad"))
 """Characters that nobody sees and that part words and tags; joiners of scripts and emoji stay."""
@@ -16,7 +18,7 @@ def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace
     """Returns the trace of a text in original pixels, rewritten in canonical tags. Never raises.
 
     On a clip each point has the frame that the text ties to it; on several images each point and box has its image
-    (:func:`schemas.responses.image_mentions.place_in_images`).
+    (:func:`groundtrace.schemas.responses.image_mentions.place_in_images`).
     """
     text = normalise(text.translate(_INVISIBLE))
     response = parse_response(text)

@@ -15,16 +15,16 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection, TaggedOutput
 from apache_beam.utils.windowed_value import WindowedValue
 
-from inference.asking import BadReply, TruncatedReply
-from inference.errors import BudgetUsedUp, CallError
-from inference.flow.in_flight import count_for
-from inference.runtime import runtime
-from inference.session import Session
-from inference.settings import ModelsSettings
-from schemas.records import Call, Draft, Rejected
-from stages.plumbing.metrics import count_call, count_in, count_kept, count_rejected, progress
-from stages.plumbing.spreading import SpreadDrafts
-from stages.plumbing.stage import (
+from groundtrace.inference.asking import BadReply, TruncatedReply
+from groundtrace.inference.errors import BudgetUsedUp, CallError
+from groundtrace.inference.flow.in_flight import count_for
+from groundtrace.inference.runtime import runtime
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.schemas.records import Call, Draft, Rejected
+from groundtrace.stages.plumbing.metrics import count_call, count_in, count_kept, count_rejected, progress
+from groundtrace.stages.plumbing.spreading import SpreadDrafts
+from groundtrace.stages.plumbing.stage import (
     BUDGET,
     CALL_FAILED,
     REJECTED,
@@ -40,20 +40,20 @@ from stages.plumbing.stage import (
     passing,
     setting_columns,
 )
-from stages.plumbing.told import SideCalls
+from groundtrace.stages.plumbing.told import SideCalls
 
 MIN_IN_FLIGHT = 64
 
 Work = Callable[[Any, Session], Awaitable[Any]]
-"""What a stage does with one element. A :class:`stages.plumbing.stage.Reject`, CallError or BadReply that it raises
-becomes a rejection. The session's calls are added to a draft that it returns."""
+"""What a stage does with one element. A :class:`groundtrace.stages.plumbing.stage.Reject`, CallError or BadReply that
+it raises becomes a rejection. The session's calls are added to a draft that it returns."""
 
 
 class CallModels(beam.DoFn):
     """Runs ``work`` for each element with at most ``in_flight`` at once.
 
     That is by default twice as many as the busiest endpoint takes requests, so that the next ones are ready when a
-    slow call ends; how many requests are sent is for :class:`inference.flow.requests.Flow` to say.
+    slow call ends; how many requests are sent is for :class:`groundtrace.inference.flow.requests.Flow` to say.
 
     In: drafts (or elements with an ``id``). Out: results, or ``rejected``. A failed call and a reply of the wrong form
     become typed rejections; any other exception is a defect and fails the run.
@@ -154,7 +154,7 @@ def call_models(
     elements: Any, name: str, stage: Stage, work: Work, models: ModelsSettings, kept: Any = Draft, **tags: Any
 ) -> Any:
     """Apply :class:`CallModels` under a name: ``kept``, ``rejected``, the further tags, and of a stage that looks at a
-    sample ``side_calls`` (:class:`stages.plumbing.told.SideCalls`), which it returns among its outputs.
+    sample ``side_calls`` (:class:`groundtrace.stages.plumbing.told.SideCalls`), which it returns among its outputs.
     """
     if stage.is_sample:
         tags[SIDE_CALLS] = SideCalls

@@ -9,10 +9,10 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsDict, PCollection
 
-from schemas.ordering import order_key
-from schemas.records import Draft
-from stages.plumbing.metrics import count_in
-from stages.plumbing.stage import Reject, Stage, apply, kept_output, rejected_output
+from groundtrace.schemas.ordering import order_key
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.plumbing.metrics import count_in
+from groundtrace.stages.plumbing.stage import Reject, Stage, apply, kept_output, rejected_output
 
 OVER_QUOTA = "over_quota"
 ClassOf = Callable[[Draft], str | None]

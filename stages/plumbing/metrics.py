@@ -2,7 +2,7 @@
 
 Metrics stand in the namespaces ``stage/<name>`` (in, kept) and ``rejected/<stage>`` (one counter per reason). A runner
 that does work twice counts it twice, so nothing that a run says of itself is taken from them
-(:mod:`stages.plumbing.told` is).
+(:mod:`groundtrace.stages.plumbing.told` is).
 """
 
 import functools
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from apache_beam.metrics.metric import Metrics
 
-from schemas.records import Call, Rejected
+from groundtrace.schemas.records import Call, Rejected
 
 RATE_OVER_S = 10
 """Over how many seconds a stage's rate is taken."""
@@ -28,7 +28,7 @@ def _counter(namespace: str, name: str):
 class StageProgress:
     """What one stage has done in this process, for display only.
 
-    ``in_flight`` are its requests that are sent and not yet answered (:mod:`inference.flow.in_flight`).
+    ``in_flight`` are its requests that are sent and not yet answered (:mod:`groundtrace.inference.flow.in_flight`).
     """
 
     stage: str = ""

@@ -1,9 +1,9 @@
 """Packing: how records are written when they cross a shuffle, or go from one process to another.
 
-Every record type is written compressed, and into a spool if there is one (:mod:`stages.plumbing.spill`): Beam's runner
-on one machine keeps several copies of what crosses a shuffle, as its coder wrote it, and so holds little of each.
-A runner in another language hands on what a coder of ours wrote as bytes. What Beam's row coder wrote it would read,
-and Java's reads ours wrong: Python writes ``str | None`` as a type that only Python knows.
+Every record type is written compressed, and into a spool if there is one (:mod:`groundtrace.stages.plumbing.spill`):
+Beam's runner on one machine keeps several copies of what crosses a shuffle, as its coder wrote it, and so holds little
+of each. A runner in another language hands on what a coder of ours wrote as bytes. What Beam's row coder wrote it would
+read, and Java's reads ours wrong: Python writes ``str | None`` as a type that only Python knows.
 
 Who imports this module has all record types registered, also those that are declared later.
 """
@@ -16,8 +16,8 @@ from apache_beam.coders import Coder, RowCoder
 from apache_beam.coders.typecoders import registry
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
-from schemas.coding import RECORD_MODULES, for_each_record
-from stages.plumbing.spill import read_spilled, spill, spool_folder
+from groundtrace.schemas.coding import RECORD_MODULES, for_each_record
+from groundtrace.stages.plumbing.spill import read_spilled, spill, spool_folder
 
 LEVEL = 1
 

@@ -11,16 +11,16 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from inference.asking import PROMPT as REPAIR_PROMPT
-from inference.asking import Asks
-from inference.settings import ModelsSettings
-from schemas.arrow import CORE
-from schemas.columns import Column
-from schemas.question_text import POINTS
-from stages.draw_questions import Draw
-from stages.ingest_records import MediaRoots
-from stages.plumbing.stage import Stage
-from stages.sources.base import Source
+from groundtrace.inference.asking import PROMPT as REPAIR_PROMPT
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.schemas.arrow import CORE
+from groundtrace.schemas.columns import Column
+from groundtrace.schemas.question_text import POINTS
+from groundtrace.stages.draw_questions import Draw
+from groundtrace.stages.ingest_records import MediaRoots
+from groundtrace.stages.plumbing.stage import Stage
+from groundtrace.stages.sources.base import Source
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,15 @@ class Recipe:
 
     Attributes:
         name: as it stands in the rows and in ``run.json``.
-        settings: the class of its config: :class:`pipelines.running.settings.RunSettings` with a section a stage.
+        settings: the class of its config: :class:`groundtrace.pipelines.running.settings.RunSettings` with a section a
+            stage.
         build: wires the stages and returns the ends.
         stages: the descriptions of its stages, in the order in which records pass them; those that look at a sample
             come last.
         makes: for the data card, what its rows are, in one or two sentences.
-        reward: the reward recipe that its RL rows are made for (:data:`rewards.recipes.registry.RECIPES`); "" where
-            they are for none.
-        forms: in which forms its rows ask their questions (:data:`schemas.question_text.INSTRUCTIONS`).
+        reward: the reward recipe that its RL rows are made for (:data:`groundtrace.rewards.recipes.registry.RECIPES`);
+            "" where they are for none.
+        forms: in which forms its rows ask their questions (:data:`groundtrace.schemas.question_text.INSTRUCTIONS`).
     """
 
     name: str

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from schemas.arrow import REJECTED_SCHEMA
-from schemas.columns import Column, Value
-from schemas.question_text import user_text
-from schemas.records import Attempt, Draft, Origin, Question, Rejected, Trace, Verdict
+from groundtrace.schemas.arrow import REJECTED_SCHEMA
+from groundtrace.schemas.columns import Column, Value
+from groundtrace.schemas.question_text import user_text
+from groundtrace.schemas.records import Attempt, Draft, Origin, Question, Rejected, Trace, Verdict
 
 Row = dict[str, object]
 SCORES = ("outcome", "spatial", "temporal", "reasoning")

@@ -2,7 +2,7 @@
 
 A runner may run a writer twice, at once or again, or lose it in the middle. So every attempt has files of its own, an
 entry stands only for files that are whole, and the driver gives the files of the entries that reached it their final
-names (:mod:`pipelines.running.manifest`).
+names (:mod:`groundtrace.pipelines.running.manifest`).
 """
 
 import hashlib
@@ -16,13 +16,15 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.storage import Place, write_whole, written_to
-from stages.plumbing.told import SideCalls, call_row
+from groundtrace.schemas.storage import Place, write_whole, written_to
+from groundtrace.stages.plumbing.told import SideCalls, call_row
 
 MANIFEST = "manifest-"
 """How the names of manifests begin."""
 ENDS, RECORDS = "ends", "records"
-"""Folders beside the sets: what the ends tell, and which records were read (:mod:`stages.plumbing.told`)."""
+"""Folders beside the sets: what the ends tell, and which records were read
+(:mod:`groundtrace.stages.plumbing.told`).
+"""
 
 
 @dataclass(frozen=True)

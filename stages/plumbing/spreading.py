@@ -10,9 +10,9 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from schemas.records import Draft
-from stages.plumbing.keeping import draft_key
-from stages.plumbing.malloc import release_memory
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.plumbing.keeping import draft_key
+from groundtrace.stages.plumbing.malloc import release_memory
 
 
 class _Begin(beam.DoFn):

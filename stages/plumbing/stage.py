@@ -2,7 +2,7 @@
 
 A stage is a function of one draft that returns the draft, with what it has added, or raises :class:`Reject`; settings;
 a :class:`Stage` that describes it; and a small class on :class:`DraftStage` (or, for work that asks models, on
-:class:`stages.plumbing.calling.CallingStage`) that brings them together.
+:class:`groundtrace.stages.plumbing.calling.CallingStage`) that brings them together.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,18 +13,18 @@ from typing import Any, ClassVar
 import apache_beam as beam
 from apache_beam.pvalue import PCollection, TaggedOutput
 
-from inference.asking import Asks
-from inference.settings import ModelsSettings
-from schemas.columns import Column, ColumnError
-from schemas.records import Call, Draft, Rejected
-from stages.plumbing import packing  # noqa: F401 (records cross the shuffles of every pipeline packed)
-from stages.plumbing.metrics import count_in, count_kept, count_rejected
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.schemas.columns import Column, ColumnError
+from groundtrace.schemas.records import Call, Draft, Rejected
+from groundtrace.stages.plumbing import packing  # noqa: F401 (records cross the shuffles of every pipeline packed)
+from groundtrace.stages.plumbing.metrics import count_in, count_kept, count_rejected
 
 REJECTED = "rejected"
 READ = "read"
 """The output of a stage that reads an input: number and id of each record."""
 SIDE_CALLS = "side_calls"
-"""The output of a stage that looks at a sample: its calls (:class:`stages.plumbing.told.SideCalls`)."""
+"""The output of a stage that looks at a sample: its calls (:class:`groundtrace.stages.plumbing.told.SideCalls`)."""
 CALL_FAILED, UNPARSABLE_REPLY, BUDGET = "call_failed", "unparsable_reply", "budget"
 TRUNCATED = "truncated"
 CALL_REASONS = {
@@ -103,7 +103,7 @@ class Stage:
         return {**self.reasons, **(CALL_REASONS if self.asks else {})}
 
     def asking(self, models: ModelsSettings) -> "Stage":
-        """The same with the prompts that it sends to these models (:meth:`inference.asking.Asks.to`)."""
+        """The same with the prompts that it sends to these models (:meth:`groundtrace.inference.asking.Asks.to`)."""
         return replace(self, asks=tuple(ask.to(models) for ask in self.asks))
 
     def rejected(self, element: Draft | str, why: Reject, calls: Sequence[Call] = ()) -> Rejected:

@@ -1,17 +1,17 @@
 """What a run says of itself, as data: of each end of a record, which stages it passed and which calls were made for it.
 
-Runners do work twice and lose workers, so what is counted while a stage runs (:mod:`stages.plumbing.metrics`) may be
-too much or too little. What an end carries is written beside the shard that the end stands in, once, and the funnel,
-the ledger and the agreement of judges are summed over that.
+Runners do work twice and lose workers, so what is counted while a stage runs
+(:mod:`groundtrace.stages.plumbing.metrics`) may be too much or too little. What an end carries is written beside the
+shard that the end stands in, once, and the funnel, the ledger and the agreement of judges are summed over that.
 """
 
 from typing import Any, TypedDict
 
 import pyarrow as pa
 
-from rewards.second_judge import labels_of
-from schemas.coding import record
-from schemas.records import Call, Draft, Rejected
+from groundtrace.rewards.second_judge import labels_of
+from groundtrace.schemas.coding import record
+from groundtrace.schemas.records import Call, Draft, Rejected
 
 KEY_CHARS = 32
 """How much of a reply's key is kept: 128 bits tell the replies of any run apart."""
@@ -39,8 +39,8 @@ ENDS_SCHEMA = pa.schema(
     ]
 )
 """A row for each end. ``worth_usd`` has a value for each key, or none where all are 0; so have ``answered_by`` and
-``taken_from``, or none where all are ""; ``truncated`` and ``max_tokens`` are those of :class:`schemas.records.Call`;
-``labels`` are what two judges said of the same trace."""
+``taken_from``, or none where all are ""; ``truncated`` and ``max_tokens`` are those of
+:class:`groundtrace.schemas.records.Call`; ``labels`` are what two judges said of the same trace."""
 READ_SCHEMA = pa.schema([("number", pa.int64()), ("id", pa.string())])
 """A row for each record that was read: its number in the input, and its id."""
 

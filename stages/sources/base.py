@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from schemas.config import OneOf, settings
-from schemas.errors import UserError
-from schemas.records import RawRecord
-from schemas.storage import STANDARD, Place, StorageSettings, is_in_store, place
-from stages.sources.shapes.base import ShapeSettings
-from stages.sources.shapes.registry import SHAPES
-from vision.media import MediaStore
+from groundtrace.schemas.config import OneOf, settings
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.records import RawRecord
+from groundtrace.schemas.storage import STANDARD, Place, StorageSettings, is_in_store, place
+from groundtrace.stages.sources.shapes.base import ShapeSettings
+from groundtrace.stages.sources.shapes.registry import SHAPES
+from groundtrace.vision.media import MediaStore
 
 FIELDS = ("id", "source", "license", "media", "question", "answer", "answer_type", "choices", "boxes")
 FieldName = Annotated[str, OneOf(FIELDS)]
@@ -114,7 +114,7 @@ class RowSettings(ShapeSettings):
 
 
 class Format(abc.ABC):
-    """One input format: a file of its own, and one line in :data:`stages.sources.registry.FORMATS`.
+    """One input format: a file of its own, and one line in :data:`groundtrace.stages.sources.registry.FORMATS`.
 
     :meth:`find`, :meth:`count` and :meth:`media` are called before a run, on the machine that starts it, and read no
     media; :meth:`records` is called on a worker. A format keeps no state.
@@ -129,7 +129,7 @@ class Format(abc.ABC):
     @abc.abstractmethod
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
         """The input that the command line names: ``name`` as it was typed, ``path`` with a leading ``~`` expanded; in a
-        store it is a :class:`schemas.storage.RemotePath`, which is used as a ``Path`` is.
+        store it is a :class:`groundtrace.schemas.storage.RemotePath`, which is used as a ``Path`` is.
 
         Raises :class:`NothingHere` where the format has nothing to read, so that the next one is asked, and
         :class:`InputError`, OSError or ValueError where it has something that cannot be read.

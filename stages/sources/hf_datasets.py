@@ -1,7 +1,7 @@
 """Data sets read through the library ``datasets``: by their id on the Hugging Face hub, or a folder that it can read.
 
-A name with ``hf://`` is always that of a set on the hub (:mod:`stages.sources.hub_sets`). A folder is read with all
-that is in it. Images are embedded bytes, or paths of files of the data set itself.
+A name with ``hf://`` is always that of a set on the hub (:mod:`groundtrace.stages.sources.hub_sets`). A folder is read
+with all that is in it. Images are embedded bytes, or paths of files of the data set itself.
 """
 
 import hashlib
@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from schemas.records import RawRecord
-from schemas.storage import Place, RemotePath
-from stages.sources.base import Format, Input, InputError, NothingHere, RowSettings, Source
-from stages.sources.hub_sets import SCHEME, as_asked, hub_set
-from stages.sources.rows import row_records
-from vision.media import MediaStore
+from groundtrace.schemas.records import RawRecord
+from groundtrace.schemas.storage import Place, RemotePath
+from groundtrace.stages.sources.base import Format, Input, InputError, NothingHere, RowSettings, Source
+from groundtrace.stages.sources.hub_sets import SCHEME, as_asked, hub_set
+from groundtrace.stages.sources.rows import row_records
+from groundtrace.vision.media import MediaStore
 
 if TYPE_CHECKING:
     import datasets

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stages.sources.base import InputError
+from groundtrace.stages.sources.base import InputError
 
 SCHEME = "hf://"
 _NAME = re.compile(

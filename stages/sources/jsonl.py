@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import IO, Any
 
-from schemas.json_lines import BYTE_ORDER_MARK, NotAnObject, parse_object, read_lines, read_objects
-from schemas.records import NO_ORIGIN, Origin, RawRecord
-from schemas.storage import Place, StorageError, StoreUnavailable, storage_of
-from stages.sources.base import OPTIONAL_FIELDS, Format, Input, InputError, NothingHere, RowSettings, Source
-from stages.sources.rows import kept_values, row_fields, row_records, shaped, shaped_rows
-from stages.sources.shapes.base import Rows
-from stages.sources.shapes.registry import SHAPES
-from vision.media import MediaStore
+from groundtrace.schemas.json_lines import BYTE_ORDER_MARK, NotAnObject, parse_object, read_lines, read_objects
+from groundtrace.schemas.records import NO_ORIGIN, Origin, RawRecord
+from groundtrace.schemas.storage import Place, StorageError, StoreUnavailable, storage_of
+from groundtrace.stages.sources.base import OPTIONAL_FIELDS, Format, Input, InputError, NothingHere, RowSettings, Source
+from groundtrace.stages.sources.rows import kept_values, row_fields, row_records, shaped, shaped_rows
+from groundtrace.stages.sources.shapes.base import Rows
+from groundtrace.stages.sources.shapes.registry import SHAPES
+from groundtrace.vision.media import MediaStore
 
 RECORDS_FILE = "records.jsonl"
 MAX_LINES_FOR_KEYS = 1000

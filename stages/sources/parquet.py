@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.records import RawRecord
-from schemas.storage import Place, RemotePath, StorageError, StoreUnavailable, arrow_source, storage_of
-from stages.sources.base import (
+from groundtrace.schemas.records import RawRecord
+from groundtrace.schemas.storage import Place, RemotePath, StorageError, StoreUnavailable, arrow_source, storage_of
+from groundtrace.stages.sources.base import (
     ANSWER_FIELDS,
     Format,
     Input,
@@ -25,10 +25,10 @@ from stages.sources.base import (
     Source,
     is_run_folder,
 )
-from stages.sources.rows import media_column, row_fields, row_records, shaped, shaped_rows
-from stages.sources.shapes.base import Rows
-from stages.sources.shapes.registry import SHAPES
-from vision.media import MediaStore
+from groundtrace.stages.sources.rows import media_column, row_fields, row_records, shaped, shaped_rows
+from groundtrace.stages.sources.shapes.base import Rows
+from groundtrace.stages.sources.shapes.registry import SHAPES
+from groundtrace.vision.media import MediaStore
 
 READ_ROWS = 64
 LOOKED_AT_ROWS = 16

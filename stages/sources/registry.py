@@ -5,13 +5,13 @@ A format from outside this repository is added where its module is imported: ``F
 
 from collections.abc import Iterator
 
-from schemas.records import RawRecord
-from stages.sources.base import Format, RowSettings, Source
-from stages.sources.hf_datasets import DataSets
-from stages.sources.jsonl import JsonLines
-from stages.sources.parquet import Parquet
-from stages.sources.tables import Tables
-from vision.media import MediaStore
+from groundtrace.schemas.records import RawRecord
+from groundtrace.stages.sources.base import Format, RowSettings, Source
+from groundtrace.stages.sources.hf_datasets import DataSets
+from groundtrace.stages.sources.jsonl import JsonLines
+from groundtrace.stages.sources.parquet import Parquet
+from groundtrace.stages.sources.tables import Tables
+from groundtrace.vision.media import MediaStore
 
 FORMATS: list[Format] = [
     Tables(),

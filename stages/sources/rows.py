@@ -13,14 +13,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from schemas.columns import Column, Value, as_json
-from schemas.records import Origin, RawRecord
-from schemas.text import excerpt, storable
-from stages.sources.base import FIELDS, RowSettings, Source
-from stages.sources.options import with_named_choice, with_options
-from stages.sources.shapes.base import BadRow, Row
-from stages.sources.shapes.registry import SHAPES
-from vision.media import MediaStore
+from groundtrace.schemas.columns import Column, Value, as_json
+from groundtrace.schemas.records import Origin, RawRecord
+from groundtrace.schemas.text import excerpt, storable
+from groundtrace.stages.sources.base import FIELDS, RowSettings, Source
+from groundtrace.stages.sources.options import with_named_choice, with_options
+from groundtrace.stages.sources.shapes.base import BadRow, Row
+from groundtrace.stages.sources.shapes.registry import SHAPES
+from groundtrace.vision.media import MediaStore
 
 MEDIA_COLUMNS = ("media", "images", "image")
 """Where the media of a row are looked for when no column is named."""

@@ -14,14 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TextIO
 
-from schemas.records import RawRecord
-from schemas.storage import Place, storage_of
-from stages.sources.base import Format, Input, InputError, NothingHere, RowSettings, Source
-from stages.sources.json_arrays import CHUNK_CHARS, NotAnArray, array_entries
-from stages.sources.jsonl import RECORDS_FILE, is_array, lines_fingerprint, refuse_other_files
-from stages.sources.rows import media_column, row_fields, row_records, shaped, shaped_rows
-from stages.sources.shapes.registry import SHAPES
-from vision.media import MediaStore
+from groundtrace.schemas.records import RawRecord
+from groundtrace.schemas.storage import Place, storage_of
+from groundtrace.stages.sources.base import Format, Input, InputError, NothingHere, RowSettings, Source
+from groundtrace.stages.sources.json_arrays import CHUNK_CHARS, NotAnArray, array_entries
+from groundtrace.stages.sources.jsonl import RECORDS_FILE, is_array, lines_fingerprint, refuse_other_files
+from groundtrace.stages.sources.rows import media_column, row_fields, row_records, shaped, shaped_rows
+from groundtrace.stages.sources.shapes.registry import SHAPES
+from groundtrace.vision.media import MediaStore
 
 METADATA_FILE = "metadata.csv"
 _CELL_FILES = (".csv", ".tsv")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.commands import cli
-from pipelines.commands.dispatch import COMMANDS
-from pipelines.running.loading import bundled_names
-from trainer.cli import make_parser as make_trainer_parser
+from groundtrace.pipelines.commands import cli
+from groundtrace.pipelines.commands.dispatch import COMMANDS
+from groundtrace.pipelines.running.loading import bundled_names
+from groundtrace.trainer.cli import make_parser as make_trainer_parser
 
 from .pages import PAGES, ROOT, commands, name_of
 

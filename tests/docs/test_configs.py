@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from pipelines.grounded_cot import Settings
-from schemas.config import load_config
-from trainer.settings import TrainerSettings
+from groundtrace.pipelines.grounded_cot import Settings
+from groundtrace.schemas.config import load_config
+from groundtrace.trainer.settings import TrainerSettings
 
 from .pages import ROOT, blocks
 

@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from pipelines.commands.cli import make_parser
-from publishing.exports.errors import REASONS
-from publishing.exports.registry import FORMATS
+from groundtrace.pipelines.commands.cli import make_parser
+from groundtrace.publishing.exports.errors import REASONS
+from groundtrace.publishing.exports.registry import FORMATS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/exports.md").read_text("utf-8")
 

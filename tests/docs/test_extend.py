@@ -19,21 +19,21 @@ import pyarrow.parquet as pq
 import pytest
 
 import groundtrace
-from inference.endpoints.classical import HANDLERS
-from inference.families.registry import family_of
-from inference.session import Session
-from pipelines.commands.cli import main
-from prompts import loader
-from rewards.case import case_of
-from rewards.locating import ObjectMasks, Served
-from rewards.recipes.base import Memory
-from rewards.recipes.registry import RECIPES, make_recipe
-from schemas.answers.registry import ANSWER_TYPES
-from schemas.geometry import Point
-from schemas.records import MediaRef, Question
-from schemas.responses.traces import read_trace
-from stages.sources.registry import FORMATS
-from trainer.shards import Shards
+from groundtrace.inference.endpoints.classical import HANDLERS
+from groundtrace.inference.families.registry import family_of
+from groundtrace.inference.session import Session
+from groundtrace.pipelines.commands.cli import main
+from groundtrace.prompts import loader
+from groundtrace.rewards.case import case_of
+from groundtrace.rewards.locating import ObjectMasks, Served
+from groundtrace.rewards.recipes.base import Memory
+from groundtrace.rewards.recipes.registry import RECIPES, make_recipe
+from groundtrace.schemas.answers.registry import ANSWER_TYPES
+from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.records import MediaRef, Question
+from groundtrace.schemas.responses.traces import read_trace
+from groundtrace.stages.sources.registry import FORMATS
+from groundtrace.trainer.shards import Shards
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/extend.md").read_text("utf-8")

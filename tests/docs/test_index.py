@@ -77,7 +77,7 @@ def test_the_navigation_has_every_page(hooks: ModuleType) -> None:
     ("text", "shown"),
     [
         ("[a](running.md#exit-codes)", "[a](running.md#exit-codes)"),
-        ("[trainer/](../trainer/)", "`trainer/`"),
+        ("[groundtrace/trainer/](../groundtrace/trainer/)", "`groundtrace/trainer/`"),
         ("[`x`](../pyproject.toml), [y](../Makefile#top)", "`x`, `y`"),
         ("[a](../gone.py)", "[a](../gone.py)"),
         ("[a](https://x.org/Makefile)", "[a](https://x.org/Makefile)"),

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.commands.cli import main
-from pipelines.commands.init import starting_config
-from stages.sources.shapes.registry import SHAPES
+from groundtrace.pipelines.commands.cli import main
+from groundtrace.pipelines.commands.init import starting_config
+from groundtrace.stages.sources.shapes.registry import SHAPES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/inputs.md").read_text("utf-8")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.families.registry import FAMILIES, family_of
+from groundtrace.inference.families.registry import FAMILIES, family_of
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/models.md").read_text("utf-8")
 ROWS = {row[0]: row[1:] for row in re.findall(r"^\| `([\w.-]+)` \| `([\w.-]+)`([^|]*)\| (.*) \|$", PAGE, re.MULTILINE)}

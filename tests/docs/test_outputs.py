@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from pipelines.commands import cli
+from groundtrace.pipelines.commands import cli
 
 from .pages import ROOT, blocks
 

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.grounded_cot import Settings
-from schemas.config import section_class
-from trainer.settings import TrainerSettings
+from groundtrace.pipelines.grounded_cot import Settings
+from groundtrace.schemas.config import section_class
+from groundtrace.trainer.settings import TrainerSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md"))]
-FOLDERS = {*(path.parent.name for path in ROOT.glob("*/__init__.py")), "benchmarks", "data", "docs", "tests"}
+PACKAGES = {path.parent.name for path in ROOT.glob("groundtrace/*/__init__.py")}
+FOLDERS = {*PACKAGES, "groundtrace", "benchmarks", "data", "docs", "tests"}
 SUFFIXES = ("py", "md", "yaml", "toml", "jinja", "svg", "txt", "jsonl")
 OF_A_READER = {"prompts/short_trace.v1.yaml", "prompts/spot.v1.yaml"}
 """Files of the folder that docs/extend.md has its reader make."""
@@ -44,8 +45,10 @@ def exists(name: str, page: Path) -> bool:
     if (ROOT / name).exists() or (page.parent / name).exists():
         return True
     parts = name.split(".")
+    if parts[0] in PACKAGES:  # it is imported as groundtrace.…
+        return False
     places = [ROOT.joinpath(*parts[:length]) for length in range(len(parts), 1, -1)]
-    return any(place.with_suffix(".py").is_file() or place.is_dir() for place in places)
+    return places[:1] != [] and (places[0].is_dir() or any(place.with_suffix(".py").is_file() for place in places))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -57,15 +60,14 @@ def test_what_a_page_names_is_there(page: Path) -> None:
 def test_the_journeys_name_their_files() -> None:
     found = named((ROOT / "docs/architecture.md").read_text("utf-8"))
     assert len([name for name in found if name.endswith(".py")]) > 60
-    floors = ("schemas", "prompts", "vision", "inference", "rewards", "stages", "trainer", "publishing", "pipelines")
-    assert {name.split("/")[0] for name in found} >= set(floors)
+    assert {name.removeprefix("groundtrace/").split("/")[0] for name in found} >= PACKAGES
 
 
 @pytest.mark.parametrize(
     ("text", "found"),
     [
         ("see `stages/x.py` and `schemas.gone.py`", {"stages/x.py"}),
-        ("in `stages.plumbing.gone`, not in `a.b` or `attempt.k`", {"stages.plumbing.gone"}),
+        ("in `groundtrace.stages.plumbing.gone`, not in `a.b` or `attempt.k`", {"groundtrace.stages.plumbing.gone"}),
         ("[a](gone.md#part) [b](https://x.org/y)", {"gone.md"}),
         ("```\nstages/block.py\n```\n`tests/docs/`", {"tests/docs/"}),
         ("`stages/VERB_NOUN.py` and `runs/mine`", set()),
@@ -75,7 +77,10 @@ def test_what_a_page_names(text: str, found: set[str]) -> None:
     assert named(text) == found
 
 
-@pytest.mark.parametrize("name", ["stages/gone.py", "stages.gone", "schemas/gone/", "gone.md"])
+@pytest.mark.parametrize(
+    "name",
+    ["stages/gone.py", "groundtrace.stages.gone", "stages.plumbing", "trainer/loss.py", "schemas/gone/", "gone.md"],
+)
 def test_what_is_not_there_is_found_out(name: str) -> None:
     assert not exists(name, ROOT / "docs/x.md")
 

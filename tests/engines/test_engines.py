@@ -75,7 +75,7 @@ def sample_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_sample(recipe: str, run: Path, options: tuple[str, ...] = ()) -> None:
-    command = [sys.executable, "-m", "pipelines", "run", recipe, "--input", "data/sample", "--output", run]
+    command = [sys.executable, "-m", "groundtrace", "run", recipe, "--input", "data/sample", "--output", run]
     done = subprocess.run([*command, *(["--", *options] if options else [])], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -1,6 +1,5 @@
-"""The library face: its names, a run through it, the verification of one response, and packages that shadow ours."""
+"""The library face: its names, a run through it, and the verification of one response."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -67,17 +66,6 @@ def test_one_response(x: int, answer: str, spatial: float | None, score: float |
     assert values["outcome"] == float(answer == "3")
     assert values.get("spatial") == (None if spatial is None else pytest.approx(spatial))
     assert score is None or found.score == score
-
-
-def test_a_foreign_package_of_the_same_name_is_named(tmp_path: Path) -> None:
-    (tmp_path / "schemas").mkdir()
-    (tmp_path / "schemas" / "__init__.py").write_text("")
-    code = f"import sys; sys.path.append({str(ROOT)!r}); import groundtrace"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": ""}
-    )
-    assert done.returncode == 1
-    assert f"groundtrace needs its own package schemas, and {tmp_path / 'schemas'} stands in its way" in done.stderr
 
 
 def test_looking_into_a_run_needs_no_beam() -> None:

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from inference.caller import Answered
-from inference.models import Models
-from inference.request import Sampling
-from inference.settings import ModelsSettings
+from groundtrace.inference.caller import Answered
+from groundtrace.inference.models import Models
+from groundtrace.inference.request import Sampling
+from groundtrace.inference.settings import ModelsSettings
 
 
 def call(settings: ModelsSettings, work: Callable[[Models], Awaitable[Any]]) -> Any:

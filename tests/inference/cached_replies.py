@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from inference.cache.replies import CacheEntry, ReplyCache
-from inference.request import Completion
+from groundtrace.inference.cache.replies import CacheEntry, ReplyCache
+from groundtrace.inference.request import Completion
 
 OLD = """CREATE TABLE replies (
     key TEXT PRIMARY KEY, role TEXT NOT NULL, prompt TEXT NOT NULL, model TEXT NOT NULL,

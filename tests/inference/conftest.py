@@ -16,16 +16,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from inference.caller import Answered
-from inference.endpoints.openai_compatible import OpenAIEndpoint
-from inference.errors import CallError
-from inference.models import Models
-from inference.request import Reply, Request, Sampling
-from inference.settings import EndpointSettings, ModelsSettings
-from prompts.loader import RenderedPrompt, load_prompt
-from schemas.records import MediaRef
-from vision.hashing import sha256_bytes
-from vision.media import MediaStore
+from groundtrace.inference.caller import Answered
+from groundtrace.inference.endpoints.openai_compatible import OpenAIEndpoint
+from groundtrace.inference.errors import CallError
+from groundtrace.inference.models import Models
+from groundtrace.inference.request import Reply, Request, Sampling
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.prompts.loader import RenderedPrompt, load_prompt
+from groundtrace.schemas.records import MediaRef
+from groundtrace.vision.hashing import sha256_bytes
+from groundtrace.vision.media import MediaStore
 
 MODEL = "tiny"
 CLASSICAL_ROLES = dict.fromkeys(("policy", "teacher", "pointer", "judge"), "colour")

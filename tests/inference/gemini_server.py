@@ -17,12 +17,12 @@ from typing import Any
 
 from PIL import Image
 
-from inference.endpoints.gemini import GeminiEndpoint
-from inference.request import Reply, Request, Sampling
-from inference.settings import EndpointSettings
-from prompts.loader import RenderedPrompt
-from schemas.messages import Part
-from vision.media import MediaStore
+from groundtrace.inference.endpoints.gemini import GeminiEndpoint
+from groundtrace.inference.request import Reply, Request, Sampling
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.prompts.loader import RenderedPrompt
+from groundtrace.schemas.messages import Part
+from groundtrace.vision.media import MediaStore
 
 KEY = "AIzaSyFake0123456789"
 USAGE = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from inference.asking import MAX_SHOWN_CHARS, MAX_TOKENS, Asks, TruncatedReply, ask_for, repair_prompt
-from inference.caller import Answered
-from inference.errors import CallError, Failure
-from inference.grounding import BadReply, json_object
-from inference.models import Models
-from inference.request import Sampling
-from inference.settings import EndpointSettings, ModelsSettings
-from prompts.loader import load_prompt
-from schemas.messages import MediaPart, TextPart
-from schemas.records import Call
+from groundtrace.inference.asking import MAX_SHOWN_CHARS, MAX_TOKENS, Asks, TruncatedReply, ask_for, repair_prompt
+from groundtrace.inference.caller import Answered
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.grounding import BadReply, json_object
+from groundtrace.inference.models import Models
+from groundtrace.inference.request import Sampling
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.schemas.messages import MediaPart, TextPart
+from groundtrace.schemas.records import Call
 
 
 def same_of(answered: Answered) -> bool:
@@ -246,8 +246,8 @@ def test_a_family_of_ones_own_is_asked_with_its_own_prompts(
     role: str, prompts: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "family_with_prompt.py").write_text(
-        "from inference.families.base import Family\n"
-        "from schemas.coordinates import CoordinateFrame\n"
+        "from groundtrace.inference.families.base import Family\n"
+        "from groundtrace.schemas.coordinates import CoordinateFrame\n"
         "OWN = Family('own', CoordinateFrame.UNIT, point_prompt='spot.v1')\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))

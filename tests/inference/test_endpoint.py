@@ -6,11 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from inference.endpoint import KINDS, EndpointError, check_access, is_embedded, is_real, kind_of, open_endpoint
-from inference.loading import load
-from inference.settings import EndpointSettings
-from schemas.extras import MissingExtra
-from vision.media import MediaStore
+from groundtrace.inference.endpoint import (
+    KINDS,
+    EndpointError,
+    check_access,
+    is_embedded,
+    is_real,
+    kind_of,
+    open_endpoint,
+)
+from groundtrace.inference.loading import load
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.schemas.extras import MissingExtra
+from groundtrace.vision.media import MediaStore
 
 
 def open_kind(tmp_path: Path, kind: str):
@@ -100,14 +108,14 @@ def test_a_class_elsewhere_is_a_kind(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert open_kind(tmp_path, "own_endpoint:Echo").settings.model == "m"
 
 
-@pytest.mark.parametrize("kind", ["no_such_module:Echo", "inference.endpoint:NoSuchClass"])
+@pytest.mark.parametrize("kind", ["no_such_module:Echo", "groundtrace.inference.endpoint:NoSuchClass"])
 def test_a_class_that_is_not_there_is_one_line(kind: str, tmp_path: Path) -> None:
     with pytest.raises(EndpointError, match=f"the endpoint kind {kind} cannot be imported .*: make it importable"):
         open_kind(tmp_path, kind)
 
 
 def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "inference.endpoints.gemini", raising=False)
+    monkeypatch.delitem(sys.modules, "groundtrace.inference.endpoints.gemini", raising=False)
     monkeypatch.setitem(sys.modules, "google.genai", None)
     monkeypatch.setitem(sys.modules, "google", None)
     with pytest.raises(MissingExtra, match=r"kind gemini needs the extra gemini: pip install 'groundtrace\[gemini\]'"):
@@ -117,8 +125,8 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_the_registry_imports_no_kind() -> None:
     code = """
     import sys
-    import inference.endpoint, inference.serving
-    inference.endpoint.kind_of("vllm")
+    import groundtrace.inference.endpoint, groundtrace.inference.serving
+    groundtrace.inference.endpoint.kind_of("vllm")
     heavy = {"aiohttp", "openai", "torch", "transformers", "google.genai"} & set(sys.modules)
     sys.exit(", ".join(heavy) or 0)
     """

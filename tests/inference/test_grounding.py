@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from inference.families.base import Family
-from inference.families.plain import PLAIN
-from inference.grounding import (
+from groundtrace.inference.families.base import Family
+from groundtrace.inference.families.plain import PLAIN
+from groundtrace.inference.grounding import (
     BadReply,
     Mask,
     Reading,
@@ -22,10 +22,10 @@ from inference.grounding import (
     masks_of_reply,
     points_in_px,
 )
-from schemas.coordinates import CoordinateFrame
-from schemas.geometry import Point
-from schemas.records import MediaRef
-from schemas.responses.pointing import RawPoint
+from groundtrace.schemas.coordinates import CoordinateFrame
+from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.records import MediaRef
+from groundtrace.schemas.responses.pointing import RawPoint
 
 MEDIUM = MediaRef("input:a.png", "image", "a" * 64, "b" * 64, "0" * 16, 1000, 1000, 1, 100)
 
@@ -193,7 +193,8 @@ HUGE_MASKS = {
 def test_masks_that_could_end_the_process(case: str) -> None:
     """In a process of its own, for run lengths that are taken at their word end it."""
     code = (
-        "import sys\nfrom inference.grounding import BadReply, masks_of_reply\nfrom schemas.records import MediaRef\n"
+        "import sys\nfrom groundtrace.inference.grounding import BadReply, masks_of_reply\n"
+        "from groundtrace.schemas.records import MediaRef\n"
         "medium = MediaRef('input:a.png', 'image', '', '', '0', 4000, 3000, 1, 1)\n"
         "try:\n    masks_of_reply(sys.argv[1], 1, medium)\nexcept BadReply:\n    print('bad reply')\n"
     )

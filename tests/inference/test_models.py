@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from inference.cache.replies import ReplyCache
-from inference.caller import Answered
-from inference.errors import CallError, Failure
-from inference.models import Models
-from inference.request import Sampling
-from schemas.usage import Usage
+from groundtrace.inference.cache.replies import ReplyCache
+from groundtrace.inference.caller import Answered
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.models import Models
+from groundtrace.inference.request import Sampling
+from groundtrace.schemas.usage import Usage
 
 from .asking import ask, call, texts
 

@@ -3,11 +3,11 @@
 import asyncio
 import threading
 
-from inference.cache.replies import ReplyCache
-from inference.flow.requests import Flow
-from inference.models import Models
-from inference.request import Completion, Reply, Request, Sampling
-from inference.settings import EndpointSettings
+from groundtrace.inference.cache.replies import ReplyCache
+from groundtrace.inference.flow.requests import Flow
+from groundtrace.inference.models import Models
+from groundtrace.inference.request import Completion, Reply, Request, Sampling
+from groundtrace.inference.settings import EndpointSettings
 
 from .asking import call
 

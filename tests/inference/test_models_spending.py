@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from inference.caller import Answered
-from inference.errors import BudgetUsedUp, CallError, Failure
-from inference.flow.budget import Cost
-from inference.models import Models
-from inference.request import Sampling
-from schemas.usage import Usage
+from groundtrace.inference.caller import Answered
+from groundtrace.inference.errors import BudgetUsedUp, CallError, Failure
+from groundtrace.inference.flow.budget import Cost
+from groundtrace.inference.models import Models
+from groundtrace.inference.request import Sampling
+from groundtrace.schemas.usage import Usage
 
 from .asking import ask, call, texts
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from inference.errors import RunStopped
-from inference.models import Models
-from inference.request import Sampling
-from inference.settings import ModelsSettings
+from groundtrace.inference.errors import RunStopped
+from groundtrace.inference.models import Models
+from groundtrace.inference.request import Sampling
+from groundtrace.inference.settings import ModelsSettings
 
 from .asking import ask, call
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from inference.caller import Answered
-from inference.models import Models
-from inference.request import Sampling
+from groundtrace.inference.caller import Answered
+from groundtrace.inference.models import Models
+from groundtrace.inference.request import Sampling
 
 from .asking import ask, call, texts
 

@@ -13,9 +13,9 @@ from .workers import Worker, workers
 pytestmark = pytest.mark.faults
 
 KEYS = [f"answer {number}" for number in range(500)]
-CLAIM_S = "inference.cache.claims.CLAIM_S"
-RENEW_S = "inference.flow.claims.RENEW_S"
-LEASE_S = "inference.flow.quota.LEASE_S"
+CLAIM_S = "groundtrace.inference.cache.claims.CLAIM_S"
+RENEW_S = "groundtrace.inference.flow.claims.RENEW_S"
+LEASE_S = "groundtrace.inference.flow.quota.LEASE_S"
 
 
 def asked_of(server) -> Counter[str]:

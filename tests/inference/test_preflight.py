@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from inference.asking import Asks
-from inference.errors import Failure
-from inference.families.plain import PLAIN
-from inference.models import Models
-from inference.preflight import NotServed, check_roles, healths, unfit_for
-from inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.errors import Failure
+from groundtrace.inference.families.plain import PLAIN
+from groundtrace.inference.models import Models
+from groundtrace.inference.preflight import NotServed, check_roles, healths, unfit_for
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 
 JUDGE, DETECTOR = Asks("judge", ("judge_answer.v1",)), Asks("detector", (PLAIN.box_prompt,), required=False)
 SEGMENTER = Asks("segmenter", ("segment.v1", "segment_points.v1"), required=False)

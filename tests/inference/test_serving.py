@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from inference import endpoint
-from inference.endpoint import Kind
-from inference.serving import kinds_to_serve, started_servers
-from inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.inference import endpoint
+from groundtrace.inference.endpoint import Kind
+from groundtrace.inference.serving import kinds_to_serve, started_servers
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 
 told: list[str] = []
 

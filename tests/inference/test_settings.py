@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 
 
 def endpoint(**changes: Any) -> EndpointSettings:

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from inference.endpoint import open_endpoint
-from inference.endpoints.transformers_models import TransformersEndpoint
-from inference.families.base import Family
-from inference.grounding import Mask
-from inference.request import Reply, Request, Sampling
-from inference.settings import EndpointSettings
-from prompts.loader import RenderedPrompt, load_prompt
-from schemas.coordinates import CoordinateFrame
-from schemas.messages import MediaPart, media_part
-from schemas.records import MediaRef
-from vision.media import MediaStore
+from groundtrace.inference.endpoint import open_endpoint
+from groundtrace.inference.endpoints.transformers_models import TransformersEndpoint
+from groundtrace.inference.families.base import Family
+from groundtrace.inference.grounding import Mask
+from groundtrace.inference.request import Reply, Request, Sampling
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.prompts.loader import RenderedPrompt, load_prompt
+from groundtrace.schemas.coordinates import CoordinateFrame
+from groundtrace.schemas.messages import MediaPart, media_part
+from groundtrace.schemas.records import MediaRef
+from groundtrace.vision.media import MediaStore
 
 from .tiny_vision_models import checkpoint
 

@@ -8,16 +8,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from inference.flow.budget import budget_path, share_budget
+from groundtrace.inference.flow.budget import budget_path, share_budget
 
 CODE = """
 import asyncio, json, sys
-import inference.cache.claims, inference.flow.budget, inference.flow.quota
-from inference.errors import BudgetUsedUp, CallError, RunStopped
-from inference.models import Models
-from inference.request import Sampling
-from inference.settings import EndpointSettings, ModelsSettings
-from prompts.loader import load_prompt
+import groundtrace.inference.cache.claims, groundtrace.inference.flow.budget, groundtrace.inference.flow.quota
+from groundtrace.inference.errors import BudgetUsedUp, CallError, RunStopped
+from groundtrace.inference.models import Models
+from groundtrace.inference.request import Sampling
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.prompts.loader import load_prompt
 
 given = json.loads(sys.argv[1])
 for name, seconds in given["seconds"].items():

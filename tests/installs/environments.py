@@ -42,9 +42,9 @@ def checkout(folder: Path) -> Path:
     )
     for name in filter(None, listed.stdout.split("\0")):
         source = ROOT / name
-        if source.is_file():
+        if source.is_symlink() or source.is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, folder / name)
+            shutil.copy2(source, folder / name, follow_symlinks=False)
     return folder
 
 
@@ -101,6 +101,11 @@ class Installed:
         """The variables of a command: those of a bare shell, and these."""
         path = os.pathsep.join([str(self.venv / "bin"), "/usr/local/bin", "/usr/bin", "/bin"])
         return {"PATH": path, "HOME": str(self.home), "LANG": "C.UTF-8", **variables}
+
+
+def add(env: Installed, *packages: str) -> None:
+    """Install further packages as they are, without what they require."""
+    _uv("pip", "install", "--quiet", "--no-deps", "--python", str(env.venv), *packages)
 
 
 def install(folder: Path, wheel: Path, extra: str = "") -> Installed:

@@ -12,9 +12,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.running.loading import bundled_names
-from publishing.exports.registry import FORMATS
-from publishing.rewards.reference import COLUMN
+from groundtrace.pipelines.running.loading import bundled_names
+from groundtrace.publishing.exports.registry import FORMATS
+from groundtrace.publishing.rewards.reference import COLUMN
 
 from ..pipelines.far_server import asking, right, serving
 from ..test_imports import extras_of

@@ -21,7 +21,7 @@ from benchmarks.learning.pool import (
 )
 from benchmarks.learning.scenes import write_scenes
 from benchmarks.learning.training import HERE, command
-from trainer.shards import Shards
+from groundtrace.trainer.shards import Shards
 
 RIGHT = Judged("right", True, True, "")
 HIDDEN = Judged("hidden fault", True, False, "low_grounding")
@@ -69,7 +69,7 @@ def curated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("curated")
     write_scenes(folder / "train", 40, seed=3, prefix="train")
     words = ("run", "pipelines/grounded_cot.py", "--input", folder / "train", "--output", folder / "run")
-    command("pipelines.commands.cli", *words, "--config", HERE / "curate.toml")
+    command("groundtrace.pipelines.commands.cli", *words, "--config", HERE / "curate.toml")
     return folder
 
 

@@ -19,10 +19,10 @@ from benchmarks.learning.scenes import (
     render_scene,
     write_scenes,
 )
-from vision.classical.answer import answer
-from vision.classical.by_colour import find_shapes
-from vision.classical.by_edges import detect_all
-from vision.classical.language import read_question
+from groundtrace.vision.classical.answer import answer
+from groundtrace.vision.classical.by_colour import find_shapes
+from groundtrace.vision.classical.by_edges import detect_all
+from groundtrace.vision.classical.language import read_question
 
 
 def records_of(folder: Path) -> list[dict]:

@@ -18,7 +18,7 @@ import av
 import cv2
 import numpy as np
 
-from inference.grounding import encode_mask
+from groundtrace.inference.grounding import encode_mask
 
 COLOURS = {"red": (200, 30, 30), "blue": (30, 30, 200), "green": (30, 160, 30)}
 GREY = (150, 150, 150)

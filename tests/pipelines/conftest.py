@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-import pipelines
-from pipelines.commands.cli import main
+from groundtrace import pipelines
+from groundtrace.pipelines.commands.cli import main
 
 PIPELINE = str(Path(pipelines.__file__).parent / "grounded_cot.py")
 COLOURS = {"red": (220, 30, 30), "blue": (0, 153, 255), "yellow": (255, 255, 0), "black": (0, 0, 0)}
@@ -157,7 +157,7 @@ def run_beam() -> Callable[..., Ran]:
         words += ["--set", "difficulty.include_high=true", *extra]
         if own_process:
             environment = os.environ | {"HF_HUB_OFFLINE": "1"}
-            given = [sys.executable, "-m", "pipelines.commands.cli", *words]
+            given = [sys.executable, "-m", "groundtrace", *words]
             done = subprocess.run(given, capture_output=True, text=True, env=environment, check=False, **process)
             return Ran(done.returncode, done.stdout, done.stderr, output)
         out, err = io.StringIO(), io.StringIO()

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schemas.question_text import BOXES
-from stages.assign_stream import ColdStartSettings, form_of
-from stages.ingest_records import check_medium
-from stages.split_by_media_group import SplitSettings, side_of
-from vision.media import MediaStore
+from groundtrace.schemas.question_text import BOXES
+from groundtrace.stages.assign_stream import ColdStartSettings, form_of
+from groundtrace.stages.ingest_records import check_medium
+from groundtrace.stages.split_by_media_group import SplitSettings, side_of
+from groundtrace.vision.media import MediaStore
 
 COLD_START = ColdStartSettings(grounded=2, textual=1)
 SPLIT = SplitSettings(sft_ratio=0.5)

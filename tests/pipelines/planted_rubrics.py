@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schemas.ordering import unit_hash
+from groundtrace.schemas.ordering import unit_hash
 
 _NUMBER = re.compile(r"\(question (\d+)\)")
 Rates = tuple[float, float]

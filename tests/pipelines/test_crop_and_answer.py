@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.commands.cli import main
-from pipelines.crop_and_answer import RECIPE, Settings
-from schemas.config import ConfigError, build
+from groundtrace.pipelines.commands.cli import main
+from groundtrace.pipelines.crop_and_answer import RECIPE, Settings
+from groundtrace.schemas.config import ConfigError, build
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
 LIMIT = 24

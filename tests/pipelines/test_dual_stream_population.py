@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from pipelines.commands import cli
-from rewards.scorers.boxes import score_boxes
-from schemas.geometry import Box
-from schemas.intervals import wilson
-from schemas.ordering import unit_hash
+from groundtrace.pipelines.commands import cli
+from groundtrace.rewards.scorers.boxes import score_boxes
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.intervals import wilson
+from groundtrace.schemas.ordering import unit_hash
 
 from .dual_stream_world import GOOD, SQUARES, worded
 from .far_server import serving

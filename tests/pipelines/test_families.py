@@ -15,17 +15,17 @@ import pytest
 from PIL import Image
 
 import groundtrace as gt
-from inference.families.registry import FAMILIES
-from inference.models import Models
-from inference.session import Session
-from inference.settings import EndpointSettings, ModelsSettings
-from schemas.geometry import Point
-from schemas.records import Draft, Question
-from schemas.responses.tags import format_points_tag
-from stages.ingest_records import check_medium
-from stages.point_entities import point
-from vision.clips import VideoSettings
-from vision.media import MediaStore
+from groundtrace.inference.families.registry import FAMILIES
+from groundtrace.inference.models import Models
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.records import Draft, Question
+from groundtrace.schemas.responses.tags import format_points_tag
+from groundtrace.stages.ingest_records import check_medium
+from groundtrace.stages.point_entities import point
+from groundtrace.vision.clips import VideoSettings
+from groundtrace.vision.media import MediaStore
 
 from ..inference.conftest import ScriptedServer
 from ..inference.conftest import server as server

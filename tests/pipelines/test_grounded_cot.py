@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.commands import cli
+from groundtrace.pipelines.commands import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 PIPELINE = str(ROOT / "pipelines/grounded_cot.py")
@@ -149,7 +149,7 @@ def test_splits_share_no_picture(done: Path) -> None:
 
 def started(output: Path, enough_bytes: int) -> subprocess.Popen[str]:
     """A run over the sample in a process of its own, once its reply cache has so many bytes."""
-    command = [sys.executable, "-m", "pipelines", "run", PIPELINE, "--input", str(SAMPLE), "--output", str(output)]
+    command = [sys.executable, "-m", "groundtrace", "run", PIPELINE, "--input", str(SAMPLE), "--output", str(output)]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
     cache = output / "cache/replies.sqlite-wal"
     deadline = time.monotonic() + 60

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.commands import cli
-from schemas.intervals import wilson
-from schemas.ordering import unit_hash
+from groundtrace.pipelines.commands import cli
+from groundtrace.schemas.intervals import wilson
+from groundtrace.schemas.ordering import unit_hash
 
 from .far_server import Answer, serving
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.commands.cli import main
-from pipelines.running.run_folder import RunFolder
+from groundtrace.pipelines.commands.cli import main
+from groundtrace.pipelines.running.run_folder import RunFolder
 
 from .far_server import LISTED, Handler, asking, said, serving
 

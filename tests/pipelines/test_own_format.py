@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from pipelines.running.inputs import InputError, find_input
-from schemas.records import RawRecord
-from stages.sources import registry
-from stages.sources.base import Format, Input, NothingHere, RowSettings, Source
-from stages.sources.rows import row_records
-from vision.media import MediaStore
+from groundtrace.pipelines.running.inputs import InputError, find_input
+from groundtrace.schemas.records import RawRecord
+from groundtrace.stages.sources import registry
+from groundtrace.stages.sources.base import Format, Input, NothingHere, RowSettings, Source
+from groundtrace.stages.sources.rows import row_records
+from groundtrace.vision.media import MediaStore
 
 
 class Psv(Format):

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pipelines.rubric_curriculum import Settings
-from schemas.config import ConfigError, load_config
-from schemas.ordering import order_key
+from groundtrace.pipelines.rubric_curriculum import Settings
+from groundtrace.schemas.config import ConfigError, load_config
+from groundtrace.schemas.ordering import order_key
 
 from .far_server import serving
 from .planted_rubrics import Plant, Rates, played_by, write_questions

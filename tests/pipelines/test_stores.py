@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.commands import cli
-from publishing.opened import open_run
-from schemas.lease import leased
-from schemas.mirror import local_copy
-from schemas.storage import Place, RemotePath, StorageError
-from trainer.shards import Shards
+from groundtrace.pipelines.commands import cli
+from groundtrace.publishing.opened import open_run
+from groundtrace.schemas.lease import leased
+from groundtrace.schemas.mirror import local_copy
+from groundtrace.schemas.storage import Place, RemotePath, StorageError
+from groundtrace.trainer.shards import Shards
 
 from ..stores.faults import between
 from .far_server import asking, right, serving

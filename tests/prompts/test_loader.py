@@ -14,8 +14,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prompts.loader import PromptError, RenderedPrompt, load_prompt, parse_prompt, prompt_names
-from schemas.messages import MediaPart, TextPart
+from groundtrace.prompts.loader import PromptError, RenderedPrompt, load_prompt, parse_prompt, prompt_names
+from groundtrace.schemas.messages import MediaPart, TextPart
 
 GOLDEN = Path(__file__).parent / "golden"
 RELEASED = GOLDEN / "released.json"

@@ -9,9 +9,9 @@ import pytest
 import yaml
 from datasets import load_dataset
 
-from publishing.card import write_card
-from schemas.arrow import REJECTED_SCHEMA
-from schemas.run_summary import RunSummary
+from groundtrace.publishing.card import write_card
+from groundtrace.schemas.arrow import REJECTED_SCHEMA
+from groundtrace.schemas.run_summary import RunSummary
 from tests.added import EARLIER_SFT, WHOLE_RL, WHOLE_SFT
 
 LINEAGE = {"prompts": [{"id": "trace.v1", "sha256": "ab"}], "models": [], "revision": "r", "cache_keys": []}

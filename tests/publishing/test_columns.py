@@ -5,9 +5,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publishing.columns import columns_added, columns_in_use
-from schemas.arrow import CORE, rl_schema, sft_schema
-from schemas.columns import Column
+from groundtrace.publishing.columns import columns_added, columns_in_use
+from groundtrace.schemas.arrow import CORE, rl_schema, sft_schema
+from groundtrace.schemas.columns import Column
 from tests.added import EARLIER_RL
 
 LIGHT = Column("light", pa.float64(), "how light the image is")

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from publishing.diversity import MAX_CLASSES, PROPERTIES, Balance, balances, template_sql
-from publishing.figures import open_tables
-from schemas.run_summary import Counts, RunSummary
+from groundtrace.publishing.diversity import MAX_CLASSES, PROPERTIES, Balance, balances, template_sql
+from groundtrace.publishing.figures import open_tables
+from groundtrace.schemas.run_summary import Counts, RunSummary
 from tests.added import EARLIER_RL, EARLIER_SFT
 
 ASKED = {"source": "drawn", "question": "How many dots?", "answer": "3", "answer_type": "numeric"}

@@ -1,6 +1,6 @@
 import pytest
 
-from publishing.front_matter import HUB_LICENCES, licence_fields, size_category
+from groundtrace.publishing.front_matter import HUB_LICENCES, licence_fields, size_category
 
 
 @pytest.mark.parametrize(

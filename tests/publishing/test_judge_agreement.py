@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from publishing.judge_agreement import JudgeRow, judge_rows
-from rewards.scorers.thinking import LOGIC
-from stages.measure_judges import Judgement, JudgeReport, Measured, judges_json
+from groundtrace.publishing.judge_agreement import JudgeRow, judge_rows
+from groundtrace.rewards.scorers.thinking import LOGIC
+from groundtrace.stages.measure_judges import Judgement, JudgeReport, Measured, judges_json
 
 
 def test_rows(tmp_path: Path) -> None:

@@ -10,18 +10,18 @@ import pytest
 from PIL import Image
 
 import groundtrace as gt
-from pipelines.running.inputs import find_input
-from schemas.errors import UserError
-from schemas.input_record import InvalidRecord, parse_record
-from schemas.question_text import user_text
-from schemas.records import MediaRef, Question
-from stages.ingest_records import check_medium
-from stages.plumbing.rows import _frames
-from stages.sources.base import RowSettings
-from stages.sources.registry import read_source
+from groundtrace.pipelines.running.inputs import find_input
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.input_record import InvalidRecord, parse_record
+from groundtrace.schemas.question_text import user_text
+from groundtrace.schemas.records import MediaRef, Question
+from groundtrace.stages.ingest_records import check_medium
+from groundtrace.stages.plumbing.rows import _frames
+from groundtrace.stages.sources.base import RowSettings
+from groundtrace.stages.sources.registry import read_source
+from groundtrace.vision.clips import VideoSettings
+from groundtrace.vision.media import MediaStore
 from tests.vision.clips import ClipSpec, number_of, write_clip
-from vision.clips import VideoSettings
-from vision.media import MediaStore
 
 SAME = {"max_fps": None, "frame_sample_mode": "uniform_last_frame"}
 

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.commands import cli
-from publishing.figures import SHARDS, InspectError, read_config
-from publishing.opened import open_run
+from groundtrace.pipelines.commands import cli
+from groundtrace.publishing.figures import SHARDS, InspectError, read_config
+from groundtrace.publishing.opened import open_run
 
 ROWS = 3
 
@@ -113,7 +113,7 @@ def test_a_shard_that_cannot_be_read_is_one_line(
     def fails(*_: object) -> None:
         raise PermissionError(13, "Permission denied", "the shard")
 
-    monkeypatch.setattr("schemas.run_files.hashlib.file_digest", fails)
+    monkeypatch.setattr("groundtrace.schemas.run_files.hashlib.file_digest", fails)
     assert cli.main([command, *[str(run)] * (1 + (command == "diff"))]) == 2
     assert capsys.readouterr().err == "beam: cannot read the shard: Permission denied\n"
 

@@ -1,6 +1,6 @@
 import pytest
 
-from publishing.pages import duration
+from groundtrace.publishing.pages import duration
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publishing import gallery, report
-from publishing.gallery import ImageRoom, spans_of
-from publishing.report import write_report
-from schemas.arrow import REJECTED_SCHEMA
-from schemas.ordering import order_key
-from schemas.run_summary import RunSummary
+from groundtrace.publishing import gallery, report
+from groundtrace.publishing.gallery import ImageRoom, spans_of
+from groundtrace.publishing.report import write_report
+from groundtrace.schemas.arrow import REJECTED_SCHEMA
+from groundtrace.schemas.ordering import order_key
+from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.vision.decode import decode_image
+from groundtrace.vision.media import MediaStore
 from tests.added import WHOLE_RL, WHOLE_SFT
-from vision.decode import decode_image
-from vision.media import MediaStore
 
 HOSTILE = "\"><script>alert(1)</script></style></textarea><img src=x onerror=alert(1)>' {{ 7*7 }} \x00\u202e"
 RUBRIC = {

@@ -13,20 +13,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from inference.caller import Answered
-from inference.errors import CallError, Failure
-from inference.families.base import Family
-from inference.families.plain import PLAIN
-from inference.grounding import encode_mask
-from inference.models import Models
-from inference.request import Completion, Continuation, Sampling
-from inference.settings import EndpointSettings, ModelsSettings
-from prompts.loader import RenderedPrompt
-from rewards.case import Case
-from rewards.locating import ObjectMasks, Served
-from schemas.coordinates import CoordinateFrame
-from schemas.records import Call, MediaRef, Question, Verdict
-from schemas.responses.response import parse_response
+from groundtrace.inference.caller import Answered
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.families.base import Family
+from groundtrace.inference.families.plain import PLAIN
+from groundtrace.inference.grounding import encode_mask
+from groundtrace.inference.models import Models
+from groundtrace.inference.request import Completion, Continuation, Sampling
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.prompts.loader import RenderedPrompt
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.locating import ObjectMasks, Served
+from groundtrace.schemas.coordinates import CoordinateFrame
+from groundtrace.schemas.records import Call, MediaRef, Question, Verdict
+from groundtrace.schemas.responses.response import parse_response
 
 from ..inference.asking import call
 
@@ -64,7 +64,9 @@ class ScriptedCaller:
         return Answered((completion,), Call(role, prompt.name, prompt.sha256, "m", ("key",)))
 
     def repair_attempts(self, role: str) -> int:
-        """Each prepared reply is the only one: how bad ones are asked for again is tested with inference.asking."""
+        """Each prepared reply is the only one: how bad ones are asked for again is tested with
+        groundtrace.inference.asking.
+        """
         return 0
 
     def max_tokens_limit(self, role: str) -> int:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewards.aggregate import GateSettings, gated
-from schemas.records import Verdict
+from groundtrace.rewards.aggregate import GateSettings, gated
+from groundtrace.schemas.records import Verdict
 
 EQUAL = GateSettings()
 NAMES = ("outcome", "spatial", "reasoning")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewards.aggregate import (
+from groundtrace.rewards.aggregate import (
     AdditiveSettings,
     CascadeSettings,
     StreamSettings,
@@ -15,7 +15,7 @@ from rewards.aggregate import (
     grounded_stream,
     textual_stream,
 )
-from schemas.records import Verdict
+from groundtrace.schemas.records import Verdict
 
 CASCADE, ADDITIVE, STREAMS = CascadeSettings(), AdditiveSettings(), StreamSettings()
 UNIT = st.floats(0, 1)

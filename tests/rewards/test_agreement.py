@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewards.agreement import Agreement, agreement
+from groundtrace.rewards.agreement import Agreement, agreement
 
 
 def table(both_yes: int, yes_no: int, no_yes: int, both_no: int) -> tuple[list[float], list[float]]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewards.curriculum import (
+from groundtrace.rewards.curriculum import (
     GROWTH,
     CurriculumSettings,
     CurriculumState,
@@ -16,8 +16,8 @@ from rewards.curriculum import (
     rubric_reward,
     tier_scores,
 )
-from rewards.rubrics import RubricScore
-from schemas.records import Rubric
+from groundtrace.rewards.rubrics import RubricScore
+from groundtrace.schemas.records import Rubric
 
 PAPER = CurriculumSettings(ramp_steps=100)
 SHORT = CurriculumSettings(ramp_steps=4, window=3, growth="linear")

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from inference.errors import CallError, Failure
-from inference.grounding import BadReply
-from rewards.extraction import FrameStatement, SegmentStatement, Statements, extract_statements
-from schemas.geometry import Point
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.grounding import BadReply
+from groundtrace.rewards.extraction import FrameStatement, SegmentStatement, Statements, extract_statements
+from groundtrace.schemas.geometry import Point
 
 RESPONSE = (
     'In frame 2 at 0.81 seconds the mixture is at <points x1="355" y1="189" alt="orange fish mixture">orange fish '

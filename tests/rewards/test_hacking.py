@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.geometry import Box
-from schemas.records import Question
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.records import Question
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 

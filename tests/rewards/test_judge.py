@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from inference.errors import BudgetUsedUp, CallError, Failure
-from inference.grounding import BadReply
-from inference.request import Sampling
-from rewards.judge import JudgeTask, Reading, ask_judge, judge, true_or_false, yes_or_no
-from schemas.records import Verdict
+from groundtrace.inference.errors import BudgetUsedUp, CallError, Failure
+from groundtrace.inference.grounding import BadReply
+from groundtrace.inference.request import Sampling
+from groundtrace.rewards.judge import JudgeTask, Reading, ask_judge, judge, true_or_false, yes_or_no
+from groundtrace.schemas.records import Verdict
 
 FIELDS = {"question": "What is it?", "gold": "a dog"}
 

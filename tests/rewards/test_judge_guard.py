@@ -2,8 +2,8 @@
 
 import pytest
 
-from rewards.judge_guard import agreed, question_text
-from schemas.records import Verdict
+from groundtrace.rewards.judge_guard import agreed, question_text
+from groundtrace.schemas.records import Verdict
 
 
 def test_the_question_comes_with_its_choices(question) -> None:

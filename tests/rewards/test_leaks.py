@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewards.leaks import MAX_READ_CHARS, Phrase, find_leak, phrases
-from schemas.records import Question
+from groundtrace.rewards.leaks import MAX_READ_CHARS, Phrase, find_leak, phrases
+from groundtrace.schemas.records import Question
 
 DATA = Path(__file__).parent / "data/leaks"
 MAX_PHRASES = 60

@@ -2,10 +2,10 @@
 
 import pytest
 
-from inference.errors import CallError, Failure
-from inference.grounding import BadReply
-from inference.settings import EndpointSettings, ModelsSettings
-from rewards.locating import Instances, ObjectMasks, Served, is_of_label, served_by
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.grounding import BadReply
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.rewards.locating import Instances, ObjectMasks, Served, is_of_label, served_by
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.grounding import Mask
-from rewards.masks import SAME_OBJECT_IOU, Pairing, distinct, on_pixels, overlap_iou, pair
+from groundtrace.inference.grounding import Mask
+from groundtrace.rewards.masks import SAME_OBJECT_IOU, Pairing, distinct, on_pixels, overlap_iou, pair
 
 
 def square(x: int, y: int, side: int = 10) -> Mask:

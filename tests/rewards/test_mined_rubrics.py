@@ -6,9 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rewards.mined_rubrics import Figures, MinedRubrics, figures_of, missing_stratum, rubrics_json, uncertain_about
-from rewards.rubrics import RubricScore, RubricSettings, measure, stratify
-from schemas.records import Rubric
+from groundtrace.rewards.mined_rubrics import (
+    Figures,
+    MinedRubrics,
+    figures_of,
+    missing_stratum,
+    rubrics_json,
+    uncertain_about,
+)
+from groundtrace.rewards.rubrics import RubricScore, RubricSettings, measure, stratify
+from groundtrace.schemas.records import Rubric
 
 PAPER = json.loads((Path(__file__).parent / "data" / "rucl_table6.json").read_text(encoding="utf-8"))
 GOLD_CHECK = PAPER["gold_answer_check"]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from rewards.outcome_rubrics import asks_for_right_answer
-from schemas.records import Rubric
+from groundtrace.rewards.outcome_rubrics import asks_for_right_answer
+from groundtrace.schemas.records import Rubric
 
 DATA = Path(__file__).parent / "data"
 ASK = [

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewards.planting import other_answer, with_wrong_claim, with_wrong_step
-from schemas.answers.grading import grade_answer
-from schemas.records import Question
+from groundtrace.rewards.planting import other_answer, with_wrong_claim, with_wrong_step
+from groundtrace.schemas.answers.grading import grade_answer
+from groundtrace.schemas.records import Question
 
 
 def asked(answer: str, kind: str = "text", choices: tuple[str, ...] | None = None) -> Question:

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rewards.aggregate import GateSettings, gated
-from rewards.pointing_score import Pointed, PointingSettings, pointing_score
-from schemas.records import Verdict
+from groundtrace.rewards.aggregate import GateSettings, gated
+from groundtrace.rewards.pointing_score import Pointed, PointingSettings, pointing_score
+from groundtrace.schemas.records import Verdict
 
 BY_HAND = [
     # right, wrong, number, value

@@ -2,10 +2,10 @@
 
 import pytest
 
-from inference.settings import ROLES
-from prompts.loader import load_prompt
-from rewards.registry import SCORERS, STREAM_SCORERS, TRAINING, scorers_named
-from rewards.scorer import Scorer
+from groundtrace.inference.settings import ROLES
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.rewards.registry import SCORERS, STREAM_SCORERS, TRAINING, scorers_named
+from groundtrace.rewards.scorer import Scorer
 
 ALL = (*SCORERS, *TRAINING)
 

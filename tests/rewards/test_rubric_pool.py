@@ -2,9 +2,9 @@
 
 import re
 
-from rewards.outcome_rubrics import asks_for_right_answer
-from rewards.rubric_pool import default_pool
-from rewards.rubrics import DEFAULT, RubricSettings, default_candidates
+from groundtrace.rewards.outcome_rubrics import asks_for_right_answer
+from groundtrace.rewards.rubric_pool import default_pool
+from groundtrace.rewards.rubrics import DEFAULT, RubricSettings, default_candidates
 
 
 def test_twenty_rubrics_with_names_and_both_scores() -> None:

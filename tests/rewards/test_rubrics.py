@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.grounding import BadReply
-from rewards.outcome_rubrics import asks_for_right_answer
-from rewards.rubrics import (
+from groundtrace.inference.grounding import BadReply
+from groundtrace.rewards.outcome_rubrics import asks_for_right_answer
+from groundtrace.rewards.rubrics import (
     RubricScore,
     RubricSettings,
     candidates_of_reply,
@@ -17,7 +17,7 @@ from rewards.rubrics import (
     scores_of_reply,
     stratify,
 )
-from schemas.records import Rubric
+from groundtrace.schemas.records import Rubric
 
 PAPER = json.loads((Path(__file__).parent / "data" / "rucl_table6.json").read_text(encoding="utf-8"))
 

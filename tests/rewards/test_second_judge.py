@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from rewards.scorers.reasoning import score_reasoning
-from rewards.second_judge import ROLE, labels_of, with_second
-from schemas.records import Verdict
+from groundtrace.rewards.scorers.reasoning import score_reasoning
+from groundtrace.rewards.second_judge import ROLE, labels_of, with_second
+from groundtrace.schemas.records import Verdict
 
 
 def test_it_is_asked_the_same_under_its_own_role(run, scripted, question) -> None:

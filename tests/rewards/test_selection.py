@@ -7,14 +7,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inference.errors import CallError, Failure
-from rewards.case import Case
-from rewards.form import DIRECT_FORM, GROUNDED_FORM
-from rewards.locating import Served
-from rewards.registry import SCORERS
-from rewards.selection import Choice, plan_scorers, select_scorers
-from schemas.geometry import Box, Point
-from schemas.records import FrameRef, MediaRef
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.form import DIRECT_FORM, GROUNDED_FORM
+from groundtrace.rewards.locating import Served
+from groundtrace.rewards.registry import SCORERS
+from groundtrace.rewards.selection import Choice, plan_scorers, select_scorers
+from groundtrace.schemas.geometry import Box, Point
+from groundtrace.schemas.records import FrameRef, MediaRef
 
 ALL = frozenset({"policy", "teacher", "pointer", "judge", "detector", "segmenter"})
 SQUARES = (Point("yellow square", 45.0, 35.0), Point("yellow square", 215.0, 65.0))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from rewards.locating import Served
-from rewards.targets import Targets, is_target, targets_of
-from schemas.geometry import Point
+from groundtrace.rewards.locating import Served
+from groundtrace.rewards.targets import Targets, is_target, targets_of
+from groundtrace.schemas.geometry import Point
 
 DETECTS = Served(frozenset({"detector", "segmenter"}))
 SHAPES = {

@@ -8,19 +8,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inference.asking import Asks
-from inference.errors import CallError, Failure
-from inference.grounding import encode_mask
-from rewards.aggregate import GateSettings
-from rewards.case import Case
-from rewards.locating import Served
-from rewards.registry import SCORERS
-from rewards.scorer import Scorer
-from rewards.scorers import spatial
-from rewards.verifier import Verified, verify
-from schemas.errors import UserError
-from schemas.geometry import Point
-from schemas.records import FrameRef, Verdict
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.grounding import encode_mask
+from groundtrace.rewards.aggregate import GateSettings
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.locating import Served
+from groundtrace.rewards.registry import SCORERS
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.rewards.scorers import spatial
+from groundtrace.rewards.verifier import Verified, verify
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.records import FrameRef, Verdict
 
 ALL = Served(frozenset({"judge", "detector", "segmenter"}))
 PLACES = (Point("yellow square", 45.0, 35.0), Point("yellow square", 215.0, 65.0))

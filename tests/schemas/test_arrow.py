@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from schemas.arrow import (
+from groundtrace.schemas.arrow import (
     CORE,
     EARLIER,
     REJECTED_SCHEMA,
@@ -22,7 +22,7 @@ from schemas.arrow import (
     rl_schema,
     sft_schema,
 )
-from schemas.columns import Column
+from groundtrace.schemas.columns import Column
 from tests.added import EARLIER_RL
 
 LIGHT = Column("light", pa.float32(), "how light the image is", for_training=False)

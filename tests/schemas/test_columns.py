@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.columns import Column, ColumnError, HasValues, Value, is_plain
-from schemas.records import Rubric
+from groundtrace.schemas.columns import Column, ColumnError, HasValues, Value, is_plain
+from groundtrace.schemas.records import Rubric
 
 BOXED = pa.list_(pa.struct([("label", pa.string()), ("x", pa.float64()), ("n", pa.int8())]))
 TEXTS = pa.list_(pa.string())

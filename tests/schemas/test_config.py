@@ -16,15 +16,15 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from pydantic import AfterValidator, Field, PositiveInt
 
-from inference.embedded import embedded_endpoints
-from inference.settings import EndpointSettings
-from pipelines.grounded_cot import Settings
-from schemas.config import ConfigError, build, load_config, settings, to_toml
-from stages.attempt_questions import AttemptSettings
-from stages.filter_by_difficulty import DifficultySettings
-from stages.generate_traces import TraceSettings
-from stages.split_by_media_group import SplitSettings
-from stages.verify_traces import VerifySettings
+from groundtrace.inference.embedded import embedded_endpoints
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.pipelines.grounded_cot import Settings
+from groundtrace.schemas.config import ConfigError, build, load_config, settings, to_toml
+from groundtrace.stages.attempt_questions import AttemptSettings
+from groundtrace.stages.filter_by_difficulty import DifficultySettings
+from groundtrace.stages.generate_traces import TraceSettings
+from groundtrace.stages.split_by_media_group import SplitSettings
+from groundtrace.stages.verify_traces import VerifySettings
 
 
 def load(*overrides: str) -> Settings:

@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field, NonNegativeFloat, PositiveInt
 
-from pipelines.dual_stream import Settings as DualStream
-from pipelines.grounded_cot import Settings
-from schemas.config import NonEmpty, OneOf, Share, load_config, settings
-from schemas.config_docs import commented_defaults, config_reference, sections
-from trainer.settings import ModelSettings, TrainerSettings
+from groundtrace.pipelines.dual_stream import Settings as DualStream
+from groundtrace.pipelines.grounded_cot import Settings
+from groundtrace.schemas.config import NonEmpty, OneOf, Share, load_config, settings
+from groundtrace.schemas.config_docs import commented_defaults, config_reference, sections
+from groundtrace.trainer.settings import ModelSettings, TrainerSettings
 
 
 class Colour(StrEnum):

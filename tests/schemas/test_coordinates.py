@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.coordinates import (
+from groundtrace.schemas.coordinates import (
     CLAUDE_IMAGE,
     CLAUDE_STANDARD_IMAGE,
     QWEN25_IMAGE,

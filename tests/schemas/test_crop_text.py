@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.crop_text import with_crops
+from groundtrace.schemas.crop_text import with_crops
 
 
 @pytest.mark.parametrize(

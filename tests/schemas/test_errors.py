@@ -1,23 +1,23 @@
 import pytest
 
-from inference.endpoints.vllm_server import VllmServerError
-from pipelines.commands.cache.places import CacheCommandError
-from pipelines.running.inputs import InputError
-from pipelines.running.loading import PipelineError
-from pipelines.running.run_folder import RunFolderError
-from pipelines.running.runner import OptionError
-from prompts.loader import PromptError
-from publishing.figures import InspectError
-from schemas.config import ConfigError
-from schemas.errors import UserError, causes
-from trainer.checkpoint import CheckpointError
-from trainer.memory import DoesNotFit
-from trainer.model import ModelError
-from trainer.optimiser import NotFinite
-from trainer.reward import JudgesDown
-from trainer.sampling import SamplerError
-from trainer.shards import ShardError
-from trainer.training import NothingLearnt
+from groundtrace.inference.endpoints.vllm_server import VllmServerError
+from groundtrace.pipelines.commands.cache.places import CacheCommandError
+from groundtrace.pipelines.running.inputs import InputError
+from groundtrace.pipelines.running.loading import PipelineError
+from groundtrace.pipelines.running.run_folder import RunFolderError
+from groundtrace.pipelines.running.runner import OptionError
+from groundtrace.prompts.loader import PromptError
+from groundtrace.publishing.figures import InspectError
+from groundtrace.schemas.config import ConfigError
+from groundtrace.schemas.errors import UserError, causes
+from groundtrace.trainer.checkpoint import CheckpointError
+from groundtrace.trainer.memory import DoesNotFit
+from groundtrace.trainer.model import ModelError
+from groundtrace.trainer.optimiser import NotFinite
+from groundtrace.trainer.reward import JudgesDown
+from groundtrace.trainer.sampling import SamplerError
+from groundtrace.trainer.shards import ShardError
+from groundtrace.trainer.training import NothingLearnt
 
 MISTAKES = [
     CacheCommandError,

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import UserError
-from schemas.extras import MissingExtra, require_extra
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.extras import MissingExtra, require_extra
 
 PIPELINE = Path(__file__).parents[2] / "pipelines" / "grounded_cot.py"
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
 
 
 def test_what_is_installed_is_looked_for_and_not_imported() -> None:
-    looked = "import sys; from schemas.extras import require_extra; require_extra('x', 'this', 'torch', 'google.genai')"
-    program = f"{looked}; assert not {{'torch', 'google.genai'}} & set(sys.modules)"
+    looked = "from groundtrace.schemas.extras import require_extra; require_extra('x', 'this', 'torch', 'google.genai')"
+    program = f"import sys; {looked}; assert not {{'torch', 'google.genai'}} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
@@ -43,10 +43,24 @@ RUN = ["run", str(PIPELINE), "--input", str(SAMPLE), "--output", "out"]
 TRAIN = ["--config", "c.toml", "--data", str(SAMPLE), "--output", "out"]
 NEEDS = "needs the extra {0}: pip install 'groundtrace[{0}]' (there is no module {1})"
 COMMANDS = [
-    ("pipelines.commands.cli", RUN, "gemini", "gemini", "google.genai", "beam: an endpoint of the kind gemini"),
-    ("pipelines.commands.cli", RUN, "transformers", "vision", "torch", "beam: an endpoint of the kind transformers"),
-    ("trainer.cli", ["sft", *TRAIN], "", "train", "torch", "trainer: trainer sft"),
-    ("trainer.cli", ["grpo", *TRAIN], "", "train", "transformers", "trainer: trainer grpo"),
+    (
+        "groundtrace.pipelines.commands.cli",
+        RUN,
+        "gemini",
+        "gemini",
+        "google.genai",
+        "beam: an endpoint of the kind gemini",
+    ),
+    (
+        "groundtrace.pipelines.commands.cli",
+        RUN,
+        "transformers",
+        "vision",
+        "torch",
+        "beam: an endpoint of the kind transformers",
+    ),
+    ("groundtrace.trainer.cli", ["sft", *TRAIN], "", "train", "torch", "trainer: trainer sft"),
+    ("groundtrace.trainer.cli", ["grpo", *TRAIN], "", "train", "transformers", "trainer: trainer grpo"),
 ]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.files import is_unfinished, write_atomically, written_whole
+from groundtrace.schemas.files import is_unfinished, write_atomically, written_whole
 
 
 @pytest.mark.parametrize("durable", [False, True])

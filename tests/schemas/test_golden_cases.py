@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.answers.grading import grade_answer
-from schemas.answers.registry import ANSWER_TYPES
-from schemas.coordinates import CoordinateFrame, OutOfFrame, UnresizableImage, to_px
-from schemas.geometry import Point
-from schemas.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
-from schemas.responses.response import MAX_RESPONSE_CHARS, normalise, parse_points, parse_response
-from schemas.responses.tags import scan_tags
+from groundtrace.schemas.answers.grading import grade_answer
+from groundtrace.schemas.answers.registry import ANSWER_TYPES
+from groundtrace.schemas.coordinates import CoordinateFrame, OutOfFrame, UnresizableImage, to_px
+from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
+from groundtrace.schemas.responses.response import MAX_RESPONSE_CHARS, normalise, parse_points, parse_response
+from groundtrace.schemas.responses.tags import scan_tags
 
 NAMES = ("answers", "responses", "points", "pointing", "coordinates")
 # What 1 MB of responses is made of, once well-formed and once never closed.

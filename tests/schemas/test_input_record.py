@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.answers.registry import ANSWER_TYPES
-from schemas.geometry import Box
-from schemas.input_record import InputRecord, InvalidRecord, parse_record
-from schemas.reasons import Reason
-from schemas.records import RawRecord
+from groundtrace.schemas.answers.registry import ANSWER_TYPES
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.input_record import InputRecord, InvalidRecord, parse_record
+from groundtrace.schemas.reasons import Reason
+from groundtrace.schemas.records import RawRecord
 
 BASE = {"id": "q", "source": "s", "license": "MIT", "media": "a.png", "question": "How many?", "answer": "3"}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.intervals import wilson
+from groundtrace.schemas.intervals import wilson
 
 # n/(n + z²) and its complement at the ends; the others stand in Newcombe, Stat. Med. 17 (1998), tables I and II.
 SHARES = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.json_lines import NotAnObject, parse_object, read_lines, read_objects
+from groundtrace.schemas.json_lines import NotAnObject, parse_object, read_lines, read_objects
 
 CONTENTS = [
     (b"", []),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.label_parts import noun_phrase_of, thing_of, without_counts
+from groundtrace.schemas.label_parts import noun_phrase_of, thing_of, without_counts
 
 
 @pytest.mark.parametrize(

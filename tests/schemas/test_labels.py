@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.labels import (
+from groundtrace.schemas.labels import (
     MAX_LABEL_CHARS,
     counted_phrase,
     counted_words,

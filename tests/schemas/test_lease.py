@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from schemas.lease import FOLDER, Held, Lost, leased
-from schemas.object_store import StorageSettings
-from schemas.remote_path import RemotePath
-from schemas.store_errors import StorageError
+from groundtrace.schemas.lease import FOLDER, Held, Lost, leased
+from groundtrace.schemas.object_store import StorageSettings
+from groundtrace.schemas.remote_path import RemotePath
+from groundtrace.schemas.store_errors import StorageError
 
 from ..stores.faults import between
 

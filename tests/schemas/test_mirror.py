@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from schemas.mirror import local_copy
-from schemas.remote_path import RemotePath
-from schemas.storage import StorageError
+from groundtrace.schemas.mirror import local_copy
+from groundtrace.schemas.remote_path import RemotePath
+from groundtrace.schemas.storage import StorageError
 
 RUN = {"input.json": b"{}", "run.json": b"{}", "sft/a.parquet": b"a", "rl/b.parquet": b"b"}
 

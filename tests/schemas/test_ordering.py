@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.ordering import order_key, unit_hash
+from groundtrace.schemas.ordering import order_key, unit_hash
 
 DRAWS = [("a", 0, "split"), ("a", 1, "split"), ("a", 0, "sample"), ("b", 0, "split"), ("", 0, "")]
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.passk import pass_at_k, pass_rate
+from groundtrace.schemas.passk import pass_at_k, pass_rate
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.quoting import MARK_DIGITS, MAX_CHARS, mark_for, quote, visible
+from groundtrace.schemas.quoting import MARK_DIGITS, MAX_CHARS, mark_for, quote, visible
 
 HIDDEN = ["\u200b", "\u202e", "\u2066", "\ufeff", "\u00ad", "\u3164", "\ufe0f", "\U000e0041", "\x00", "\x85", "\r"]
 OTHERS = ["\ufdfa", "\u0301", "²", "½", "<", "|", ">", "\ud800", "\uffa0", "｜"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.reasons import MEANING, Reason
+from groundtrace.schemas.reasons import MEANING, Reason
 
 
 def test_meanings_are_given_for_the_reasons_and_nothing_else() -> None:

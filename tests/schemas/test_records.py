@@ -11,10 +11,10 @@ from apache_beam.coders.typecoders import registry
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import stages.plumbing.packing  # noqa: F401 (it registers the types below)
-from schemas.geometry import Box, Point
-from schemas.input_record import InputRecord
-from schemas.records import (
+import groundtrace.stages.plumbing.packing  # noqa: F401 (it registers the types below)
+from groundtrace.schemas.geometry import Box, Point
+from groundtrace.schemas.input_record import InputRecord
+from groundtrace.schemas.records import (
     Attempt,
     Call,
     Draft,
@@ -27,7 +27,7 @@ from schemas.records import (
     Trace,
     Verdict,
 )
-from schemas.usage import Usage
+from groundtrace.schemas.usage import Usage
 
 TYPES = (
     Attempt,

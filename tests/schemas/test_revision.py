@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schemas import revision
+from groundtrace.schemas import revision
 
 VERSION = f"groundtrace {importlib.metadata.version('groundtrace')}"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.run_files import files_of, problem_of
-from schemas.run_summary import FileEntry
+from groundtrace.schemas.run_files import files_of, problem_of
+from groundtrace.schemas.run_summary import FileEntry
 
 SETS = ("sft", "rl", "rejected")
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import UserError
-from schemas.extras import MissingExtra
-from schemas.object_store import persistently
-from schemas.storage import (
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.extras import MissingExtra
+from groundtrace.schemas.object_store import persistently
+from groundtrace.schemas.storage import (
     Place,
     RemotePath,
     StorageError,
@@ -269,7 +269,7 @@ def test_variables_that_are_none(
     standard = {"AWS_ENDPOINT_URL": "http://minio.example", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "hush"}
     (tmp_path / "broken").write_text("[profile mine]\naws_secret_access_key hush\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("schemas.object_store._clients", {})
+    monkeypatch.setattr("groundtrace.schemas.object_store._clients", {})
     for name, value in {**standard, **variables}.items():
         monkeypatch.setenv(name, value)
     scheme = "gs" if "STORAGE_EMULATOR_HOST" in variables else "s3"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.text import alternatives, counted, dollars, excerpt, folded, printable, say, storable, words_in
+from groundtrace.schemas.text import alternatives, counted, dollars, excerpt, folded, printable, say, storable, words_in
 
 
 @given(st.text(st.characters()))

@@ -5,7 +5,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.usage import NOTHING, ONE_CALL, ONE_REQUEST, USAGE_FIELDS, Usage
+from groundtrace.schemas.usage import NOTHING, ONE_CALL, ONE_REQUEST, USAGE_FIELDS, Usage
 
 COUNTS = st.integers(0, 10**9)
 DOLLARS = st.integers(0, 10**6).map(lambda quarters: quarters / 4)  # their sums are exact
@@ -50,5 +50,5 @@ def test_a_ledger_entry_is_read_back() -> None:
 
 
 def test_it_is_read_without_beam() -> None:
-    code = "import sys, schemas.usage; sys.exit('apache_beam' in sys.modules)"
+    code = "import sys, groundtrace.schemas.usage; sys.exit('apache_beam' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

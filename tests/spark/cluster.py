@@ -62,7 +62,7 @@ class Bench:
 
     def begin(self, name: str, options: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
         """Start ``beam run`` into a folder of that name, with a cache beside it."""
-        command = [sys.executable, "-m", "pipelines", "run", PIPELINE, "--input", self.folder / "input"]
+        command = [sys.executable, "-m", "groundtrace", "run", PIPELINE, "--input", self.folder / "input"]
         command += ["--output", self.folder / name, "--cache", self.folder / f"{name}-cache"]
         command += ["--config", self.folder / "config.toml", *(["--", *options] if options else [])]
         return subprocess.Popen(

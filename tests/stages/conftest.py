@@ -14,13 +14,13 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from inference.embedded import embedded_endpoints, embedded_roles
-from inference.runtime import runtime
-from inference.settings import EndpointSettings, ModelsSettings
-from schemas.records import Draft, MediaRef, Question
-from stages.ingest_records import check_medium
-from stages.plumbing.options import Options
-from vision.media import MediaStore
+from groundtrace.inference.embedded import embedded_endpoints, embedded_roles
+from groundtrace.inference.runtime import runtime
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.schemas.records import Draft, MediaRef, Question
+from groundtrace.stages.ingest_records import check_medium
+from groundtrace.stages.plumbing.options import Options
+from groundtrace.vision.media import MediaStore
 
 RECORD = {
     "id": "q",

@@ -11,11 +11,11 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from inference.settings import ModelsSettings
-from rewards.complexity import COMPLEXITY, COMPLEXITY_REASON
-from schemas.records import Draft
-from stages.annotate_complexity import AnnotateComplexity, ComplexitySettings
-from stages.plumbing.options import Options
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.rewards.complexity import COMPLEXITY, COMPLEXITY_REASON
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.annotate_complexity import AnnotateComplexity, ComplexitySettings
+from groundtrace.stages.plumbing.options import Options
 
 REPLIES = {
     "q-simple": '{"reason": "one look", "complexity": "simple"}',

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from inference.runtime import runtime
-from inference.session import Session
-from schemas.records import Attempt, Draft, Overlay
-from stages.answer_with_crops import (
+from groundtrace.inference.runtime import runtime
+from groundtrace.inference.session import Session
+from groundtrace.schemas.records import Attempt, Draft, Overlay
+from groundtrace.stages.answer_with_crops import (
     CROP_ATTEMPTS,
     CROP_PASS_RATE,
     Comparison,
@@ -22,9 +22,9 @@ from stages.answer_with_crops import (
     summed,
     with_answers,
 )
-from stages.attempt_questions import AttemptSettings
-from stages.plumbing.rows import attempt_rows
-from stages.plumbing.stage import Reject
+from groundtrace.stages.attempt_questions import AttemptSettings
+from groundtrace.stages.plumbing.rows import attempt_rows
+from groundtrace.stages.plumbing.stage import Reject
 
 CROPS = (Overlay(0, "run:media/x.png", "x", 1), Overlay(0, "run:media/y.png", "y", 1))
 RIGHT, WRONG = Attempt("a", "3", True, "exact", ""), Attempt("b", "4", False, "exact", "")

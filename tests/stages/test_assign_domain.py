@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from schemas.records import Draft
-from stages.assign_domain import DOMAIN, DomainSettings, assign, domain_of
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.assign_domain import DOMAIN, DomainSettings, assign, domain_of
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.geometry import Box
-from schemas.question_text import BOXES, TEXTUAL
-from schemas.records import Draft
-from stages.assign_stream import AssignStream, ColdStartSettings, form_of
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.question_text import BOXES, TEXTUAL
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.assign_stream import AssignStream, ColdStartSettings, form_of
 
 BOXED = (Box("dog", 1, 2, 30, 40),)
 PAPER = ColdStartSettings()

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from apache_beam.coders.typecoders import registry
 
-from inference.settings import ModelsSettings
-from schemas.messages import MediaPart
-from schemas.question_text import user_text
-from schemas.records import Draft, Rejected
-from stages.attempt_questions import AttemptQuestions, AttemptSettings, attempt_prompt
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.schemas.messages import MediaPart
+from groundtrace.schemas.question_text import user_text
+from groundtrace.schemas.records import Draft, Rejected
+from groundtrace.stages.attempt_questions import AttemptQuestions, AttemptSettings, attempt_prompt
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.ordering import order_key
-from schemas.records import Draft
-from schemas.responses.traces import read_trace
-from stages.balance_lengths import BalanceLengths, BalanceSettings, bin_of, limits_of, most_of_each
+from groundtrace.schemas.ordering import order_key
+from groundtrace.schemas.records import Draft
+from groundtrace.schemas.responses.traces import read_trace
+from groundtrace.stages.balance_lengths import BalanceLengths, BalanceSettings, bin_of, limits_of, most_of_each
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.ordering import order_key
-from schemas.records import Draft
-from stages.cap_alike import AlikeSettings, CapAlike, kind_of, template_of
+from groundtrace.schemas.ordering import order_key
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.cap_alike import AlikeSettings, CapAlike, kind_of, template_of
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.geometry import Point
-from schemas.ordering import order_key
-from schemas.records import Draft
-from stages.cap_answers import MIN_KEPT, AnswerSettings, CapAnswers, key_of, quotas_of
+from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.ordering import order_key
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.cap_answers import MIN_KEPT, AnswerSettings, CapAnswers, key_of, quotas_of
 
 YES, NO, NO_DOG = ("bool", "yes", False), ("bool", "no", False), ("bool", "no", True)
 OPEN, OPEN_ABSENT = ("", "", False), ("", "", True)

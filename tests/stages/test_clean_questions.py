@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.question_text import user_text
-from schemas.records import Draft
-from stages.clean_questions import CleanQuestions, CleanSettings, clean, clean_text
-from stages.plumbing.stage import Reject
+from groundtrace.schemas.question_text import user_text
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.clean_questions import CleanQuestions, CleanSettings, clean, clean_text
+from groundtrace.stages.plumbing.stage import Reject
 
 REMNANTS = [
     ("<image1> How many?", "How many?"),

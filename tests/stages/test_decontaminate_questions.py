@@ -12,9 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.records import Draft
-from stages.decontaminate_questions import BenchmarkIndex, DecontaminateQuestions, DecontaminateSettings, ngrams
-from stages.ingest_records import MediaRoots
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.decontaminate_questions import (
+    BenchmarkIndex,
+    DecontaminateQuestions,
+    DecontaminateSettings,
+    ngrams,
+)
+from groundtrace.stages.ingest_records import MediaRoots
 
 LONG = "In the picture there are some squares of several colours in a row how many of them are red"
 NGRAMS = [

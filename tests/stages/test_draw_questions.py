@@ -10,11 +10,11 @@ from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.ordering import order_key
-from schemas.records import Call, Draft
-from schemas.usage import Usage
-from stages.draw_questions import CutToTarget, DrawQuestions, is_drawn, limit_of
-from stages.plumbing.options import Options
+from groundtrace.schemas.ordering import order_key
+from groundtrace.schemas.records import Call, Draft
+from groundtrace.schemas.usage import Usage
+from groundtrace.stages.draw_questions import CutToTarget, DrawQuestions, is_drawn, limit_of
+from groundtrace.stages.plumbing.options import Options
 
 IDS = [f"q{number}" for number in range(40)]
 BY_HASH = sorted(IDS, key=order_key)

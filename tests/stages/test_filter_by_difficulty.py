@@ -9,10 +9,10 @@ from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.records import Attempt, Call, Draft
-from schemas.usage import Usage
-from stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty, side_of_band
-from stages.plumbing.options import Options
+from groundtrace.schemas.records import Attempt, Call, Draft
+from groundtrace.schemas.usage import Usage
+from groundtrace.stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty, side_of_band
+from groundtrace.stages.plumbing.options import Options
 
 EASY, HARD = "too_easy", "too_hard"
 SAIL_RL = DifficultySettings()

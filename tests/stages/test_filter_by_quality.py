@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from inference.settings import ModelsSettings
-from schemas.records import Draft
-from stages.filter_by_quality import FilterByQuality, QualitySettings
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.filter_by_quality import FilterByQuality, QualitySettings
 
 ENDS = {
     "good": None,

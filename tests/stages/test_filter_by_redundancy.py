@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.records import Draft
-from schemas.responses.traces import read_trace
-from stages.filter_by_redundancy import FilterByRedundancy, RedundancySettings, overlap
+from groundtrace.schemas.records import Draft
+from groundtrace.schemas.responses.traces import read_trace
+from groundtrace.stages.filter_by_redundancy import FilterByRedundancy, RedundancySettings, overlap
 
 
 @pytest.mark.parametrize(

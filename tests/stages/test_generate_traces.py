@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from inference.embedded import embedded_endpoints, embedded_roles
-from inference.request import Completion
-from inference.runtime import runtime
-from inference.settings import ModelsSettings
-from schemas.geometry import Box, Point
-from schemas.records import Call, Draft, MediaRef, Overlay
-from schemas.responses.traces import read_trace
-from schemas.usage import Usage
-from stages import generate_traces
-from stages.generate_traces import (
+from groundtrace.inference.embedded import embedded_endpoints, embedded_roles
+from groundtrace.inference.request import Completion
+from groundtrace.inference.runtime import runtime
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.schemas.geometry import Box, Point
+from groundtrace.schemas.records import Call, Draft, MediaRef, Overlay
+from groundtrace.schemas.responses.traces import read_trace
+from groundtrace.schemas.usage import Usage
+from groundtrace.stages import generate_traces
+from groundtrace.stages.generate_traces import (
     GenerateTraces,
     TraceSettings,
     as_trace,
@@ -24,7 +24,7 @@ from stages.generate_traces import (
     shown_overlays,
     with_traces,
 )
-from stages.plumbing.stage import Reject
+from groundtrace.stages.plumbing.stage import Reject
 
 
 def test_at_least_one_trace() -> None:

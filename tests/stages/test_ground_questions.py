@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from inference.runtime import runtime
-from inference.session import Session
-from schemas.geometry import Box
-from schemas.records import Draft, FrameRef
-from stages.ground_questions import GroundQuestions, GroundSettings, ground
+from groundtrace.inference.runtime import runtime
+from groundtrace.inference.session import Session
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.records import Draft, FrameRef
+from groundtrace.stages.ground_questions import GroundQuestions, GroundSettings, ground
 
 
 @pytest.fixture

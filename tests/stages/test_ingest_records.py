@@ -19,14 +19,14 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 from PIL import Image
 
-from schemas.geometry import Box
-from schemas.input_record import parse_record
-from schemas.records import Draft, MediaRef, RawRecord
-from stages.ingest_records import IngestRecords, MediaRoots, assemble, check_medium
-from stages.plumbing.options import Options
-from stages.plumbing.stage import Reject
-from stages.sources.base import RowSettings, Source
-from vision.media import MediaStore
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.input_record import parse_record
+from groundtrace.schemas.records import Draft, MediaRef, RawRecord
+from groundtrace.stages.ingest_records import IngestRecords, MediaRoots, assemble, check_medium
+from groundtrace.stages.plumbing.options import Options
+from groundtrace.stages.plumbing.stage import Reject
+from groundtrace.stages.sources.base import RowSettings, Source
+from groundtrace.vision.media import MediaStore
 
 GREY = Image.new("RGB", (60, 40), (211, 211, 211))
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.ordering import order_key
-from schemas.records import Draft
-from stages.keep_ratio import KeepRatio, quotas
+from groundtrace.schemas.ordering import order_key
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.keep_ratio import KeepRatio, quotas
 
 PAPER = {"stem": 50.0, "general": 20.0}
 

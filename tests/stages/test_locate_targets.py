@@ -9,11 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.grounding import BadReply
-from inference.settings import ModelsSettings
-from schemas.geometry import Box
-from schemas.records import Draft
-from stages.locate_targets import SAME_BOX_IOU, LocateSettings, LocateTargets, pseudo_boxes, targets_of_reply
+from groundtrace.inference.grounding import BadReply
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.locate_targets import (
+    SAME_BOX_IOU,
+    LocateSettings,
+    LocateTargets,
+    pseudo_boxes,
+    targets_of_reply,
+)
 
 REPLIES = [
     ('{"targets": ["red square", "dog"]}', ("red square", "dog")),

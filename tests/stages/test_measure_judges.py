@@ -11,13 +11,13 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from inference.settings import ModelsSettings
-from rewards.scorers.thinking import CONSISTENCY, GROUNDING, LOGIC
-from schemas.intervals import wilson
-from schemas.records import Draft, Rejected
-from schemas.responses.response import parse_response
-from schemas.responses.traces import read_trace
-from stages.measure_judges import (
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.rewards.scorers.thinking import CONSISTENCY, GROUNDING, LOGIC
+from groundtrace.schemas.intervals import wilson
+from groundtrace.schemas.records import Draft, Rejected
+from groundtrace.schemas.responses.response import parse_response
+from groundtrace.schemas.responses.traces import read_trace
+from groundtrace.stages.measure_judges import (
     Judgement,
     JudgeReport,
     JudgeSampleSettings,
@@ -28,7 +28,7 @@ from stages.measure_judges import (
     plants_of,
     report_of,
 )
-from stages.plumbing.options import Options
+from groundtrace.stages.plumbing.options import Options
 
 THOUGHT = "Seen anywhere in the picture: 1 red square, 1 blue square. 1 + 1 = 2. So there are 2 squares."
 

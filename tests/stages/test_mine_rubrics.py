@@ -11,15 +11,15 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from inference.settings import ModelsSettings
-from rewards.mined_rubrics import MinedRubrics
-from rewards.rubrics import RUBRICS as COLUMN
-from rewards.rubrics import Candidates, RubricScore, RubricSettings
-from schemas.messages import MediaPart, TextPart
-from schemas.ordering import order_key
-from schemas.records import Attempt, Call, Draft, Rejected, Rubric
-from stages.mine_rubrics import Judged, MineRubrics, examples_of, summarise
-from stages.plumbing.options import Options
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.rewards.mined_rubrics import MinedRubrics
+from groundtrace.rewards.rubrics import RUBRICS as COLUMN
+from groundtrace.rewards.rubrics import Candidates, RubricScore, RubricSettings
+from groundtrace.schemas.messages import MediaPart, TextPart
+from groundtrace.schemas.ordering import order_key
+from groundtrace.schemas.records import Attempt, Call, Draft, Rejected, Rubric
+from groundtrace.stages.mine_rubrics import Judged, MineRubrics, examples_of, summarise
+from groundtrace.stages.plumbing.options import Options
 
 CALL = Call("teacher", "rubric_candidates.v3", "s", "m", ("key",))
 CANDIDATES = tuple(Rubric(name, f"{name}?", "1 or 0", 0.0, None, "") for name in ("always", "often", "never"))

@@ -14,18 +14,18 @@ from apache_beam.pipeline import PipelineVisitor
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.utils.windowed_value import WindowedValue
 
-import pipelines.running.run
-from pipelines.running.plan import RunArguments
-from pipelines.running.run import execute
-from schemas.records import Draft, Question, RawRecord
-from stages.mine_rubrics import RubricTask
-from stages.plumbing.spill import spooling
-from stages.write_shards import SizedRow
+import groundtrace.pipelines.running.run
+from groundtrace.pipelines.running.plan import RunArguments
+from groundtrace.pipelines.running.run import execute
+from groundtrace.schemas.records import Draft, Question, RawRecord
+from groundtrace.stages.mine_rubrics import RubricTask
+from groundtrace.stages.plumbing.spill import spooling
+from groundtrace.stages.write_shards import SizedRow
 
 SQUARES = (("red", "blue"), ("red", "red", "black"), ("blue",) * 3, ("yellow", "black"), ("black",) * 4, ("yellow",))
 WIDTH, HEIGHT = 160, 120
 SMALL, LARGE = 2, 11  # how many times that
-PIPELINE = str(Path(pipelines.__file__).parent / "grounded_cot.py")
+PIPELINE = str(Path(groundtrace.pipelines.__file__).parent / "grounded_cot.py")
 EXACT_EYES = ("endpoints.coarse.strength=0.0", "difficulty.include_high=true", "dedup.near=false")
 LARGEST_ELEMENT_BYTES = 64_000
 LARGEST_HELD_BYTES = 256
@@ -116,7 +116,9 @@ def crossings(tmp_path_factory, draw_scene, write_records, record):
         arguments = RunArguments(PIPELINE, str(folder), str(folder / "run"), overrides=overrides, beam_options=options)
         CROSSINGS.clear()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pipelines.running.run, "is_local", lambda _: True)  # as it is, but under another name
+            patch.setattr(
+                groundtrace.pipelines.running.run, "is_local", lambda _: True
+            )  # as it is, but under another name
             assert execute(arguments).counts.rows(side) == len(SQUARES)
         assert (folder / "run" / "media").exists() == (side == "sft")
         return list(CROSSINGS)

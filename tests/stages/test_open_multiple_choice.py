@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.answers.grading import grade_answer
-from schemas.records import Draft, Question
-from stages.open_multiple_choice import OpenMultipleChoice, open_question
+from groundtrace.schemas.answers.grading import grade_answer
+from groundtrace.schemas.records import Draft, Question
+from groundtrace.stages.open_multiple_choice import OpenMultipleChoice, open_question
 
 
 def mcq(text: str, *choices: str, answer: str | None = None) -> Question:

@@ -8,10 +8,10 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from schemas.records import Draft
-from stages.plan_batches import BatchSettings, PlanBatches, batch_plan
-from stages.plumbing.options import Options
-from stages.route_by_boxes import asked_in
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.plan_batches import BatchSettings, PlanBatches, batch_plan
+from groundtrace.stages.plumbing.options import Options
+from groundtrace.stages.route_by_boxes import asked_in
 
 BOTH, ALONE = ("grounded", "textual"), ("textual",)
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from inference.request import Sampling, cache_key
-from inference.runtime import runtime
-from inference.session import Session
-from inference.settings import ModelsSettings
-from prompts.loader import load_prompt
-from schemas.geometry import Point
-from schemas.messages import media_part
-from schemas.records import Draft, Rejected
-from stages.point_entities import PointEntities, point
-from vision.clips import VideoSettings
+from groundtrace.inference.request import Sampling, cache_key
+from groundtrace.inference.runtime import runtime
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.messages import media_part
+from groundtrace.schemas.records import Draft, Rejected
+from groundtrace.stages.point_entities import PointEntities, point
+from groundtrace.vision.clips import VideoSettings
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from apache_beam.coders.typecoders import registry
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.grounding import BadReply
-from inference.settings import ModelsSettings
-from schemas.records import Attempt, Draft
-from stages.propose_entities import (
+from groundtrace.inference.grounding import BadReply
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.schemas.records import Attempt, Draft
+from groundtrace.stages.propose_entities import (
     MAX_ENTITY_CHARS,
     ProposeEntities,
     ProposeSettings,

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from inference.settings import ModelsSettings
-from schemas.records import Call, Draft
-from schemas.responses.traces import read_trace
-from stages.reject_leaks import LeakSettings, RejectLeaks, unchecked
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.schemas.records import Call, Draft
+from groundtrace.schemas.responses.traces import read_trace
+from groundtrace.stages.reject_leaks import LeakSettings, RejectLeaks, unchecked
 
 TEACHER = Call("teacher", "trace.v1", "s", "m", ("the key of the trace",))
 JUDGE = Call("judge", "judge_reasoning.v3", "s", "m", ("another",))

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.geometry import Box
-from schemas.ordering import order_key
-from schemas.records import Draft, MediaRef, Question
-from stages.ingest_records import MediaRoots
-from stages.plumbing.stage import Reject
-from stages.remove_duplicates import DedupSettings, RemoveDuplicates, find_duplicates, question_key
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.ordering import order_key
+from groundtrace.schemas.records import Draft, MediaRef, Question
+from groundtrace.stages.ingest_records import MediaRoots
+from groundtrace.stages.plumbing.stage import Reject
+from groundtrace.stages.remove_duplicates import DedupSettings, RemoveDuplicates, find_duplicates, question_key
 
 
 def ref(pixels: str, dhash: int = 0) -> MediaRef:

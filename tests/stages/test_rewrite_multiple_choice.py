@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.caller import Answered
-from inference.grounding import BadReply
-from inference.request import Completion
-from inference.settings import ModelsSettings
-from schemas.records import Call, Draft, Question
-from stages.open_multiple_choice import open_question
-from stages.rewrite_multiple_choice import (
+from groundtrace.inference.caller import Answered
+from groundtrace.inference.grounding import BadReply
+from groundtrace.inference.request import Completion
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.schemas.records import Call, Draft, Question
+from groundtrace.stages.open_multiple_choice import open_question
+from groundtrace.stages.rewrite_multiple_choice import (
     RewriteMultipleChoice,
     RewriteSettings,
     has_option_letters,

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from rewards.streams import STREAM_PROMPTS, STREAMS
-from schemas.geometry import Box
-from schemas.question_text import user_text
-from schemas.records import Draft, FrameRef
-from stages.assign_domain import DOMAIN
-from stages.plumbing.stage import Route
-from stages.route_by_boxes import RouteByBoxes, route
+from groundtrace.rewards.streams import STREAM_PROMPTS, STREAMS
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.question_text import user_text
+from groundtrace.schemas.records import Draft, FrameRef
+from groundtrace.stages.assign_domain import DOMAIN
+from groundtrace.stages.plumbing.stage import Route
+from groundtrace.stages.route_by_boxes import RouteByBoxes, route
 
 BOXED = (Box("dog", 1, 2, 30, 40),)
 BOTH, ALONE = ("grounded", "textual"), ("textual",)

@@ -7,10 +7,10 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from schemas.ordering import order_key
-from schemas.records import Draft
-from stages.plumbing.options import Options
-from stages.sample_questions import SampleQuestions
+from groundtrace.schemas.ordering import order_key
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.plumbing.options import Options
+from groundtrace.stages.sample_questions import SampleQuestions
 
 NAMES = tuple(f"q{number}" for number in range(9))
 SORTED = tuple(sorted(NAMES, key=order_key))

@@ -12,9 +12,9 @@ from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.records import Draft, MediaRef
-from stages.plumbing.options import Options
-from stages.split_by_media_group import RL, SFT, SplitByMediaGroup, SplitSettings, media_groups, side_of
+from groundtrace.schemas.records import Draft, MediaRef
+from groundtrace.stages.plumbing.options import Options
+from groundtrace.stages.split_by_media_group import RL, SFT, SplitByMediaGroup, SplitSettings, media_groups, side_of
 
 Uses = Sequence[tuple[str | None, tuple[str, ...]]]
 

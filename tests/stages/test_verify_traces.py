@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from inference.asking import Asks
-from inference.request import Completion
-from inference.settings import ModelsSettings
-from rewards.aggregate import GateSettings
-from rewards.case import Case
-from rewards.pointing_score import PointingSettings
-from rewards.registry import SCORERS
-from rewards.scorer import Scorer
-from schemas.config import ConfigError, build
-from schemas.geometry import Point
-from schemas.records import Call, Draft, Rejected, Trace, Verdict
-from schemas.usage import Usage
-from stages.generate_traces import as_trace
-from stages.verify_traces import STAGE, VerifySettings, VerifyTraces, best_trace, good_traces, why_rejected
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.request import Completion
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.rewards.aggregate import GateSettings
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.pointing_score import PointingSettings
+from groundtrace.rewards.registry import SCORERS
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.schemas.config import ConfigError, build
+from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.records import Call, Draft, Rejected, Trace, Verdict
+from groundtrace.schemas.usage import Usage
+from groundtrace.stages.generate_traces import as_trace
+from groundtrace.stages.verify_traces import STAGE, VerifySettings, VerifyTraces, best_trace, good_traces, why_rejected
 
 
 @pytest.mark.parametrize("score", [-0.1, 1.1, float("nan")])
@@ -216,7 +216,7 @@ def test_why_none_is_good_enough(traces: list[Trace], reason: str, detail: str) 
 @pytest.mark.parametrize("score", [None, 0.5, 1.0])
 @pytest.mark.parametrize("settings", [VerifySettings(), VerifySettings(min_score=0.0, floors=NO_FLOORS)])
 def test_what_failed_is_never_good(score: float | None, settings: VerifySettings) -> None:
-    """Whatever the settings are: such a trace has no score (see rewards.aggregate)."""
+    """Whatever the settings are: such a trace has no score (see groundtrace.rewards.aggregate)."""
     traces = (judged(0, None, outcome=1.0, spatial=FAILED), judged(1, score, outcome=1.0, spatial=1.0, counting=1.0))
     assert [trace.index for trace in good_traces(traces, settings)] == (
         [1] if score is not None and score >= settings.min_score else []

@@ -14,12 +14,12 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.arrow import REJECTED_SCHEMA, SFT_SCHEMA
-from schemas.ordering import order_key
-from stages.ingest_records import MediaRoots
-from stages.plumbing.options import Options
-from stages.plumbing.shard_files import ids_sha256, write_manifest
-from stages.write_shards import (
+from groundtrace.schemas.arrow import REJECTED_SCHEMA, SFT_SCHEMA
+from groundtrace.schemas.ordering import order_key
+from groundtrace.stages.ingest_records import MediaRoots
+from groundtrace.stages.plumbing.options import Options
+from groundtrace.stages.plumbing.shard_files import ids_sha256, write_manifest
+from groundtrace.stages.write_shards import (
     NO_ROW,
     ShardSettings,
     ShardTarget,
@@ -32,7 +32,7 @@ from stages.write_shards import (
     size_row,
     write_shard,
 )
-from vision.media import MediaMissing
+from groundtrace.vision.media import MediaMissing
 
 
 @pytest.mark.parametrize(

@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from inference.families.registry import FAMILIES, family_of
-from inference.request import Completion
-from schemas.coordinates import CoordinateFrame
-from schemas.geometry import Box
-from schemas.messages import TextPart
-from schemas.question_text import BOXES, TEXTUAL
-from schemas.records import Draft, MediaRef
-from schemas.responses.traces import read_trace
-from stages.generate_traces import TraceSettings
-from stages.write_stream_traces import WriteStreamTraces, in_pixels, scale, trace_prompt
+from groundtrace.inference.families.registry import FAMILIES, family_of
+from groundtrace.inference.request import Completion
+from groundtrace.schemas.coordinates import CoordinateFrame
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.messages import TextPart
+from groundtrace.schemas.question_text import BOXES, TEXTUAL
+from groundtrace.schemas.records import Draft, MediaRef
+from groundtrace.schemas.responses.traces import read_trace
+from groundtrace.stages.generate_traces import TraceSettings
+from groundtrace.stages.write_stream_traces import WriteStreamTraces, in_pixels, scale, trace_prompt
 
 MEDIA = tuple(
     MediaRef(f"input:{name}.png", "image", name * 64, name * 64, "0" * 16, *size, 1, 99)

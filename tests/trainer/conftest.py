@@ -13,11 +13,11 @@ import torch
 from PIL import Image
 from transformers import AutoModelForImageTextToText
 
+from groundtrace.trainer.encode import encode_messages
+from groundtrace.trainer.model import VisionLanguageModel, load_model
+from groundtrace.trainer.sample import EncodedImage, Sample
+from groundtrace.trainer.settings import ModelSettings
 from tests.added import WHOLE_RL, WHOLE_SFT
-from trainer.encode import encode_messages
-from trainer.model import VisionLanguageModel, load_model
-from trainer.sample import EncodedImage, Sample
-from trainer.settings import ModelSettings
 
 from ..vllm import tiny_qwen3vl
 from . import tiny_qwen25vl

@@ -14,22 +14,22 @@ from typing import Any
 import pytest
 import torch
 
-from inference.settings import EndpointSettings
-from schemas.config import build
-from schemas.records import Question, Verdict
-from trainer.cli import main
-from trainer.drawing import Draws, Room
-from trainer.encode import encode_prompt
-from trainer.encode_rows import prompt_samples
-from trainer.group import Group
-from trainer.grpo import Trainee
-from trainer.model import VisionLanguageModel
-from trainer.optimiser import Optimiser
-from trainer.reward import Reward, Scored
-from trainer.sample import Sample
-from trainer.sampling import Rollout, Sampler
-from trainer.settings import RewardSettings, TrainerSettings
-from trainer.shards import Shards, TrainingRow
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.schemas.config import build
+from groundtrace.schemas.records import Question, Verdict
+from groundtrace.trainer.cli import main
+from groundtrace.trainer.drawing import Draws, Room
+from groundtrace.trainer.encode import encode_prompt
+from groundtrace.trainer.encode_rows import prompt_samples
+from groundtrace.trainer.group import Group
+from groundtrace.trainer.grpo import Trainee
+from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.optimiser import Optimiser
+from groundtrace.trainer.reward import Reward, Scored
+from groundtrace.trainer.sample import Sample
+from groundtrace.trainer.sampling import Rollout, Sampler
+from groundtrace.trainer.settings import RewardSettings, TrainerSettings
+from groundtrace.trainer.shards import Shards, TrainingRow
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
 TIMES = ("rollout_s", "wall_s", "tokens_per_s")

@@ -22,8 +22,8 @@ from transformers import (
     LlavaProcessor,
 )
 
-from trainer import sft
-from trainer.checkpoint import checkpoints
+from groundtrace.trainer import sft
+from groundtrace.trainer.checkpoint import checkpoints
 
 from .runs import SAMPLE, Command, lines_of, metrics_of, records, rl_row
 

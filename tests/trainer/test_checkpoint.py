@@ -7,9 +7,16 @@ import pytest
 import torch
 from torch import nn
 
-from trainer.checkpoint import STATE, CheckpointError, Progress, checkpoints, load_checkpoint, save_checkpoint
-from trainer.optimiser import Optimiser
-from trainer.settings import OptimiserSettings
+from groundtrace.trainer.checkpoint import (
+    STATE,
+    CheckpointError,
+    Progress,
+    checkpoints,
+    load_checkpoint,
+    save_checkpoint,
+)
+from groundtrace.trainer.optimiser import Optimiser
+from groundtrace.trainer.settings import OptimiserSettings
 
 RUN = {"command": "sft", "optimiser.lr": 0.1, "reward.options.skip": ["format"]}
 """The identity of a run."""

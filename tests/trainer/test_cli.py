@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from trainer import commands, grpo
-from trainer.memory import GIB
-from trainer.optimiser import NotFinite
-from trainer.sampling import SamplerError
+from groundtrace.trainer import commands, grpo
+from groundtrace.trainer.memory import GIB
+from groundtrace.trainer.optimiser import NotFinite
+from groundtrace.trainer.sampling import SamplerError
 
 from .runs import SAMPLE, Command, Said, judging, metrics_of, records, rl_row
 
@@ -50,7 +50,7 @@ def test_the_command_in_a_process_of_its_own(folders: Any, tmp_path: Path) -> No
         "[eval]\nsamples = 1\nk = [1]\nquestions = 1\n",
         "utf-8",
     )
-    words = ["-m", "trainer.cli", "eval", "--config", str(config), "--data", str(SAMPLE), "--output"]
+    words = ["-m", "groundtrace.trainer.cli", "eval", "--config", str(config), "--data", str(SAMPLE), "--output"]
     done = subprocess.run(
         [sys.executable, *words, str(tmp_path / "out")],
         capture_output=True,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import UserError
-from schemas.files import locked
-from trainer import cli
-from trainer.sft import train_sft
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.files import locked
+from groundtrace.trainer import cli
+from groundtrace.trainer.sft import train_sft
 
 from .runs import Command, metrics_of, settings_of
 

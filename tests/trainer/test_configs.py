@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from inference.endpoint import is_embedded
-from schemas.config import load_config
-from trainer.settings import CONFIGS, TrainerSettings, config_file
+from groundtrace.inference.endpoint import is_embedded
+from groundtrace.schemas.config import load_config
+from groundtrace.trainer.settings import CONFIGS, TrainerSettings, config_file
 
 from .runs import Command
 

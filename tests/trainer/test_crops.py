@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from schemas.geometry import Box
-from stages.route_by_boxes import BOTH, asked_in
-from trainer.cli import main
-from trainer.evaluate import evaluate
-from trainer.model import VisionLanguageModel
-from trainer.sample import Sample
-from trainer.sampling import Rollout
-from trainer.settings import RewardSettings, TrainerSettings
+from groundtrace.schemas.geometry import Box
+from groundtrace.stages.route_by_boxes import BOTH, asked_in
+from groundtrace.trainer.cli import main
+from groundtrace.trainer.evaluate import evaluate
+from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.sample import Sample
+from groundtrace.trainer.sampling import Rollout
+from groundtrace.trainer.settings import RewardSettings, TrainerSettings
 
 from .paper_rows import boxed, drafts, rows_of, worded
 from .runs import judged_by, judging, lines_of, records, rollout_of, settings_of, write_records
@@ -58,7 +58,7 @@ def asking(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[Passes]]:
             made.append(Passes(vlm, grounded))
             return made[-1]
 
-        monkeypatch.setattr("trainer.evaluate.make_sampler", make)
+        monkeypatch.setattr("groundtrace.trainer.evaluate.make_sampler", make)
         return made
 
     return use

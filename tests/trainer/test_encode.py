@@ -7,10 +7,10 @@ import pytest
 import torch
 from PIL import Image
 
-from trainer.encode import encode_messages, encode_prompt, neutral, with_response
-from trainer.model import ModelError, VisionLanguageModel
-from trainer.sample import EncodedImage, Sample
-from trainer.shards import BadRow
+from groundtrace.trainer.encode import encode_messages, encode_prompt, neutral, with_response
+from groundtrace.trainer.model import ModelError, VisionLanguageModel
+from groundtrace.trainer.sample import EncodedImage, Sample
+from groundtrace.trainer.shards import BadRow
 
 Load = Callable[..., VisionLanguageModel]
 ASSISTANT = {"role": "assistant", "content": "Three."}

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from schemas.records import Question, Verdict
-from trainer.gallery import as_line, overlay_png, save_rollouts
-from trainer.group import Group
-from trainer.reward import Scored
-from trainer.sampling import Rollout
-from trainer.shards import TrainingRow
-from vision.decode import decode_image
+from groundtrace.schemas.records import Question, Verdict
+from groundtrace.trainer.gallery import as_line, overlay_png, save_rollouts
+from groundtrace.trainer.group import Group
+from groundtrace.trainer.reward import Scored
+from groundtrace.trainer.sampling import Rollout
+from groundtrace.trainer.shards import TrainingRow
+from groundtrace.vision.decode import decode_image
 
 from .runs import lines_of
 

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import torch
 
-from trainer import grpo
-from trainer.collate import collate
-from trainer.grpo import to_samples, update
-from trainer.loss import policy_loss
-from trainer.model import VisionLanguageModel
-from trainer.optimiser import NotFinite
-from trainer.policy import score
-from trainer.sampling import Rollout
+from groundtrace.trainer import grpo
+from groundtrace.trainer.collate import collate
+from groundtrace.trainer.grpo import to_samples, update
+from groundtrace.trainer.loss import policy_loss
+from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.optimiser import NotFinite
+from groundtrace.trainer.policy import score
+from groundtrace.trainer.sampling import Rollout
 
 from .runs import changed, group_of, rollout_of, settings_of, trainee_of, weights_of
 

@@ -9,15 +9,15 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from trainer import grpo
-from trainer.checkpoint import CheckpointError, checkpoints
-from trainer.collate import collate
-from trainer.encode import with_response
-from trainer.grpo import SEEDS_PER_STEP, collect_groups, grpo_step, train_grpo
-from trainer.model import VisionLanguageModel
-from trainer.policy import score
-from trainer.settings import TrainerSettings
-from trainer.sft import train_sft
+from groundtrace.trainer import grpo
+from groundtrace.trainer.checkpoint import CheckpointError, checkpoints
+from groundtrace.trainer.collate import collate
+from groundtrace.trainer.encode import with_response
+from groundtrace.trainer.grpo import SEEDS_PER_STEP, collect_groups, grpo_step, train_grpo
+from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.policy import score
+from groundtrace.trainer.settings import TrainerSettings
+from groundtrace.trainer.sft import train_sft
 
 from .runs import (
     LEARNS_LENGTH,

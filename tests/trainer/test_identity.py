@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from trainer.identity import FREE, FREE_OF_ENDPOINTS, difference, identity
-from trainer.settings import TrainerSettings
+from groundtrace.trainer.identity import FREE, FREE_OF_ENDPOINTS, difference, identity
+from groundtrace.trainer.settings import TrainerSettings
 
 from .runs import Command, metrics_of, settings_of
 
@@ -103,7 +103,7 @@ def test_a_models_folder_is_the_same_from_anywhere(tmp_path: Path, monkeypatch: 
 
 def test_every_free_key_is_a_setting() -> None:
     """A renamed key would otherwise be refused, or a misspelt one never be free."""
-    from inference.settings import EndpointSettings
+    from groundtrace.inference.settings import EndpointSettings
 
     settings = settings_of(Path("tiny"))
     for key in FREE:

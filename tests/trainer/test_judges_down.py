@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from trainer import grpo, reward
-from trainer.checkpoint import checkpoints
-from trainer.grpo import grpo_step, train_grpo
-from trainer.model import VisionLanguageModel
-from trainer.reward import JudgesDown, Reward
-from trainer.settings import RewardSettings
-from trainer.shards import Shards
+from groundtrace.trainer import grpo, reward
+from groundtrace.trainer.checkpoint import checkpoints
+from groundtrace.trainer.grpo import grpo_step, train_grpo
+from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.reward import JudgesDown, Reward
+from groundtrace.trainer.settings import RewardSettings
+from groundtrace.trainer.shards import Shards
 
 from .runs import (
     BUSY,

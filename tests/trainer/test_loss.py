@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from trainer.loss import (
+from groundtrace.trainer.loss import (
     Clipping,
     advantages,
     clip_high_at,

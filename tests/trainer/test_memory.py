@@ -8,9 +8,18 @@ import pytest
 import torch
 from torch import nn
 
-from trainer.memory import GIB, DoesNotFit, Estimate, Rows, available_bytes, estimate, refuse_if_too_large, rows_like
-from trainer.model import VisionLanguageModel
-from trainer.settings import (
+from groundtrace.trainer.memory import (
+    GIB,
+    DoesNotFit,
+    Estimate,
+    Rows,
+    available_bytes,
+    estimate,
+    refuse_if_too_large,
+    rows_like,
+)
+from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.settings import (
     BatchSettings,
     GrpoSettings,
     ModelSettings,

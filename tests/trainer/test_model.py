@@ -8,14 +8,14 @@ import pytest
 import torch
 from PIL import Image
 
-from schemas.coordinates import CoordinateFrame
-from schemas.responses.tags import format_points_tag
-from trainer.collate import collate
-from trainer.model import ModelError, VisionLanguageModel, load_model
-from trainer.optimiser import Optimiser
-from trainer.policy import score
-from trainer.sample import Sample
-from trainer.settings import ModelSettings, OptimiserSettings
+from groundtrace.schemas.coordinates import CoordinateFrame
+from groundtrace.schemas.responses.tags import format_points_tag
+from groundtrace.trainer.collate import collate
+from groundtrace.trainer.model import ModelError, VisionLanguageModel, load_model
+from groundtrace.trainer.optimiser import Optimiser
+from groundtrace.trainer.policy import score
+from groundtrace.trainer.sample import Sample
+from groundtrace.trainer.settings import ModelSettings, OptimiserSettings
 
 Load = Callable[..., VisionLanguageModel]
 Samples = Callable[..., list[Sample]]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from schemas.config import load_config
-from trainer.monitor import LINE_EVERY, Monitor, settings_sha256
-from trainer.settings import TrainerSettings
+from groundtrace.schemas.config import load_config
+from groundtrace.trainer.monitor import LINE_EVERY, Monitor, settings_sha256
+from groundtrace.trainer.settings import TrainerSettings
 
 from .runs import lines_of, settings_of
 

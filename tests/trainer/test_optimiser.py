@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from trainer.optimiser import NotFinite, Optimiser
-from trainer.settings import OptimiserSettings
+from groundtrace.trainer.optimiser import NotFinite, Optimiser
+from groundtrace.trainer.settings import OptimiserSettings
 
 
 class Net(nn.Module):

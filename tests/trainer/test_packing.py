@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 
-from trainer.collate import Batch, collate, micro_batches
-from trainer.loss import sft_loss
-from trainer.model import VisionLanguageModel
-from trainer.policy import score
-from trainer.sample import Sample
+from groundtrace.trainer.collate import Batch, collate, micro_batches
+from groundtrace.trainer.loss import sft_loss
+from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.policy import score
+from groundtrace.trainer.sample import Sample
 
 Samples = Callable[[VisionLanguageModel], list[Sample]]
 Inputs = Callable[[Sample], dict[str, torch.Tensor]]

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from rewards.complexity import COMPLEXITY
-from rewards.recipes.base import Memory
-from rewards.rubrics import RUBRICS as COLUMN
-from schemas.question_text import instruction
-from schemas.records import Draft
-from schemas.responses.response import parse_response
-from trainer import grpo
-from trainer.checkpoint import checkpoints, read_checkpoint
-from trainer.grpo import train_grpo
-from trainer.model import VisionLanguageModel
-from trainer.sample import Sample
-from trainer.sampling import Rollout
-from trainer.settings import TrainerSettings
-from trainer.sft import train_sft
+from groundtrace.rewards.complexity import COMPLEXITY
+from groundtrace.rewards.recipes.base import Memory
+from groundtrace.rewards.rubrics import RUBRICS as COLUMN
+from groundtrace.schemas.question_text import instruction
+from groundtrace.schemas.records import Draft
+from groundtrace.schemas.responses.response import parse_response
+from groundtrace.trainer import grpo
+from groundtrace.trainer.checkpoint import checkpoints, read_checkpoint
+from groundtrace.trainer.grpo import train_grpo
+from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.sample import Sample
+from groundtrace.trainer.sampling import Rollout
+from groundtrace.trainer.settings import TrainerSettings
+from groundtrace.trainer.sft import train_sft
 
 from .paper_rows import (
     IDS,

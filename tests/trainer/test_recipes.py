@@ -10,21 +10,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rewards.case import Context
-from rewards.complexity import COMPLEXITY
-from rewards.curriculum import CurriculumState
-from rewards.recipes.base import Memory
-from rewards.rubrics import RUBRICS as RUBRICS_COLUMN
-from schemas.records import Rubric
+from groundtrace.rewards.case import Context
+from groundtrace.rewards.complexity import COMPLEXITY
+from groundtrace.rewards.curriculum import CurriculumState
+from groundtrace.rewards.recipes.base import Memory
+from groundtrace.rewards.rubrics import RUBRICS as RUBRICS_COLUMN
+from groundtrace.schemas.records import Rubric
+from groundtrace.trainer import grpo
+from groundtrace.trainer.checkpoint import checkpoints, read_checkpoint
+from groundtrace.trainer.grpo import train_grpo
+from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.records import Records
+from groundtrace.trainer.reward import note_strata
+from groundtrace.trainer.settings import RewardSettings
+from groundtrace.trainer.shards import BadRow, Shards
 from tests.added import EARLIER_RL
-from trainer import grpo
-from trainer.checkpoint import checkpoints, read_checkpoint
-from trainer.grpo import train_grpo
-from trainer.model import VisionLanguageModel
-from trainer.records import Records
-from trainer.reward import note_strata
-from trainer.settings import RewardSettings
-from trainer.shards import BadRow, Shards
 
 from .runs import Command, Said, judged_by, judging, metrics_of, records, rl_row, settings_of, write_records
 

@@ -9,10 +9,10 @@ import cv2
 import numpy as np
 import pytest
 
-from schemas.question_text import user_text
-from schemas.records import MediaRef
-from trainer.records import Records
-from trainer.shards import BadRow, ShardError
+from groundtrace.schemas.question_text import user_text
+from groundtrace.schemas.records import MediaRef
+from groundtrace.trainer.records import Records
+from groundtrace.trainer.shards import BadRow, ShardError
 
 from .runs import SAMPLE, records, write_records
 

@@ -68,7 +68,7 @@ def start(
         command = [
             sys.executable,
             "-m",
-            "trainer.cli",
+            "groundtrace.trainer.cli",
             "sft",
             "--config",
             "sft.toml",

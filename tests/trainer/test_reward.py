@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from inference.preflight import NotServed
-from schemas.config import ConfigError
-from schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule, from_px
-from schemas.records import MediaRef
-from schemas.responses.response import parse_points
-from schemas.responses.speech import Speech
-from trainer.encode_rows import prompt_sample
-from trainer.model import VisionLanguageModel
-from trainer.reward import Reward, Scored, check_recipe, media_of
-from trainer.sample import EncodedImage
-from trainer.settings import RewardSettings
-from trainer.shards import Shards, TrainingRow
-from vision.decode import decode_image
-from vision.media import MediaStore
+from groundtrace.inference.preflight import NotServed
+from groundtrace.schemas.config import ConfigError
+from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule, from_px
+from groundtrace.schemas.records import MediaRef
+from groundtrace.schemas.responses.response import parse_points
+from groundtrace.schemas.responses.speech import Speech
+from groundtrace.trainer.encode_rows import prompt_sample
+from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.reward import Reward, Scored, check_recipe, media_of
+from groundtrace.trainer.sample import EncodedImage
+from groundtrace.trainer.settings import RewardSettings
+from groundtrace.trainer.shards import Shards, TrainingRow
+from groundtrace.vision.decode import decode_image
+from groundtrace.vision.media import MediaStore
 
 from .runs import SAMPLE, records, rl_row
 

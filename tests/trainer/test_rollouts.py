@@ -10,13 +10,13 @@ import pytest
 import torch
 from transformers import GenerationConfig
 
-from trainer.collate import collate
-from trainer.encode import encode_prompt, with_response
-from trainer.model import VisionLanguageModel, load_model
-from trainer.policy import score
-from trainer.rollouts import TransformersSampler
-from trainer.sample import Sample
-from trainer.settings import ModelSettings, RolloutSettings
+from groundtrace.trainer.collate import collate
+from groundtrace.trainer.encode import encode_prompt, with_response
+from groundtrace.trainer.model import VisionLanguageModel, load_model
+from groundtrace.trainer.policy import score
+from groundtrace.trainer.rollouts import TransformersSampler
+from groundtrace.trainer.sample import Sample
+from groundtrace.trainer.settings import ModelSettings, RolloutSettings
 
 HOSTILE: dict[str, Any] = {
     "do_sample": True,

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.responses.tags import format_points_tag
-from trainer.encode_rows import prompt_sample, sft_sample
-from trainer.model import VisionLanguageModel
-from trainer.shards import COMMON, BadRow, ShardError, Shards
+from groundtrace.schemas.responses.tags import format_points_tag
+from groundtrace.trainer.encode_rows import prompt_sample, sft_sample
+from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.shards import COMMON, BadRow, ShardError, Shards
 
 Row = Callable[..., dict[str, Any]]
 Write = Callable[..., Path]

@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 import torch
 
-from rewards.case import Context
-from rewards.recipes.base import Memory
-from schemas.records import Draft, Question
-from stages.route_by_boxes import asked_in
-from trainer import grpo
-from trainer.checkpoint import checkpoints, read_checkpoint
-from trainer.evaluate import evaluate
-from trainer.grpo import train_grpo
-from trainer.model import VisionLanguageModel
-from trainer.sample import Sample
-from trainer.sampling import Rollout
-from trainer.settings import TrainerSettings
-from trainer.shards import BadRow, Shards, TrainingRow
-from trainer.streams import asked, together
+from groundtrace.rewards.case import Context
+from groundtrace.rewards.recipes.base import Memory
+from groundtrace.schemas.records import Draft, Question
+from groundtrace.stages.route_by_boxes import asked_in
+from groundtrace.trainer import grpo
+from groundtrace.trainer.checkpoint import checkpoints, read_checkpoint
+from groundtrace.trainer.evaluate import evaluate
+from groundtrace.trainer.grpo import train_grpo
+from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.sample import Sample
+from groundtrace.trainer.sampling import Rollout
+from groundtrace.trainer.settings import TrainerSettings
+from groundtrace.trainer.shards import BadRow, Shards, TrainingRow
+from groundtrace.trainer.streams import asked, together
 
 from .paper_rows import boxed, ivgr_drafts, rows_of, worded
 from .runs import Command, judged_by, judging, lines_of, metrics_of, rollout_of, settings_of
@@ -135,7 +135,7 @@ def sampler(monkeypatch: pytest.MonkeyPatch) -> list[Seeded]:
         return made[-1]
 
     monkeypatch.setattr(grpo, "make_sampler", make)
-    monkeypatch.setattr("trainer.evaluate.make_sampler", make)
+    monkeypatch.setattr("groundtrace.trainer.evaluate.make_sampler", make)
     return made
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from trainer import sft, training
-from trainer.checkpoint import checkpoints, read_checkpoint
-from trainer.optimiser import Optimiser
-from trainer.reward import JudgesDown
-from trainer.sampling import SamplerError
-from trainer.step_metrics import idle_because
-from trainer.stopping import Stopped, Stops
+from groundtrace.trainer import sft, training
+from groundtrace.trainer.checkpoint import checkpoints, read_checkpoint
+from groundtrace.trainer.optimiser import Optimiser
+from groundtrace.trainer.reward import JudgesDown
+from groundtrace.trainer.sampling import SamplerError
+from groundtrace.trainer.step_metrics import idle_because
+from groundtrace.trainer.stopping import Stopped, Stops
 
 from .runs import Command, lines_of, metrics_of
 

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 import torch
 
-from rewards.scorers.tool_calls import ToolCallSettings, turn_returns
-from trainer.collate import collate, micro_batches
-from trainer.encode import encode_messages, encode_prompt, with_response
-from trainer.loss import Clipping, policy_loss, sft_loss
-from trainer.model import VisionLanguageModel
-from trainer.optimiser import NotFinite, Optimiser
-from trainer.policy import score
-from trainer.rollouts import TransformersSampler
-from trainer.sample import EncodedImage, Sample
-from trainer.settings import OptimiserSettings, RolloutSettings
-from trainer.sft import sft_step
+from groundtrace.rewards.scorers.tool_calls import ToolCallSettings, turn_returns
+from groundtrace.trainer.collate import collate, micro_batches
+from groundtrace.trainer.encode import encode_messages, encode_prompt, with_response
+from groundtrace.trainer.loss import Clipping, policy_loss, sft_loss
+from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.optimiser import NotFinite, Optimiser
+from groundtrace.trainer.policy import score
+from groundtrace.trainer.rollouts import TransformersSampler
+from groundtrace.trainer.sample import EncodedImage, Sample
+from groundtrace.trainer.settings import OptimiserSettings, RolloutSettings
+from groundtrace.trainer.sft import sft_step
 
 Load = Callable[..., VisionLanguageModel]
 Make = Callable[..., Sample]
@@ -235,7 +235,7 @@ def test_trap_logits_are_made_in_chunks(load: Load, samples: Samples, monkeypatc
     batch = collate(vlm, samples(vlm))
     with torch.no_grad():
         expected = score(vlm, batch)
-        monkeypatch.setattr("trainer.policy.CHUNK", 7)
+        monkeypatch.setattr("groundtrace.trainer.policy.CHUNK", 7)
         rows: list[int] = []
         vlm.model.lm_head.register_forward_hook(lambda _, inputs, __: rows.append(len(inputs[0])))
         found = score(vlm, batch)

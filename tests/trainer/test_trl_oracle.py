@@ -15,12 +15,12 @@ from datasets import Dataset
 from PIL import Image
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
-from trainer.collate import collate, micro_batches
-from trainer.encode import encode_prompt, with_response
-from trainer.loss import Clipping, advantages, policy_loss
-from trainer.model import VisionLanguageModel
-from trainer.policy import score
-from trainer.sample import Sample
+from groundtrace.trainer.collate import collate, micro_batches
+from groundtrace.trainer.encode import encode_prompt, with_response
+from groundtrace.trainer.loss import Clipping, advantages, policy_loss
+from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.policy import score
+from groundtrace.trainer.sample import Sample
 
 pytestmark = pytest.mark.trl
 

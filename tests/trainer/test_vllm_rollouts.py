@@ -14,15 +14,15 @@ import msgpack
 import pytest
 import torch
 
-from inference.flow import retry
-from trainer.encode import encode_prompt
-from trainer.model import VisionLanguageModel
-from trainer.rollouts import make_sampler
-from trainer.sample import EncodedImage, Sample
-from trainer.sampling import Rollout, SamplerError
-from trainer.settings import RolloutSettings
-from trainer.vllm_rollouts import GENERATE, MAX_RETRIES, VllmSampler
-from trainer.vllm_wire import packed_image
+from groundtrace.inference.flow import retry
+from groundtrace.trainer.encode import encode_prompt
+from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.rollouts import make_sampler
+from groundtrace.trainer.sample import EncodedImage, Sample
+from groundtrace.trainer.sampling import Rollout, SamplerError
+from groundtrace.trainer.settings import RolloutSettings
+from groundtrace.trainer.vllm_rollouts import GENERATE, MAX_RETRIES, VllmSampler
+from groundtrace.trainer.vllm_wire import packed_image
 
 END, OTHER = 2, 40
 DROP, HANG = "drop", "hang"

@@ -12,7 +12,7 @@ import av
 import numpy as np
 from PIL import Image
 
-from vision.samples import Pixels
+from groundtrace.vision.samples import Pixels
 
 _BITS = 8
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.geometry import Box
-from vision.crops import Crop, CropSettings, crops_of, cut
+from groundtrace.schemas.geometry import Box
+from groundtrace.vision.crops import Crop, CropSettings, crops_of, cut
 
 SIZE = (400, 300)
 BARE = CropSettings(margin=0.0, min_side_px=1)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from vision.decode import Limits, UndecodableMedia, decode_image
+from groundtrace.vision.decode import Limits, UndecodableMedia, decode_image
 
 PICTURE = np.dstack(
     [
@@ -307,5 +307,5 @@ def test_the_decoded_bytes_are_bounded_by_the_header(data: bytes, pixel_bytes: i
 def test_stripes_give_the_same_pixels(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = decode_image(data).pixels
     for stripe_bytes in (1, 500):
-        monkeypatch.setattr("vision.samples.STRIPE_BYTES", stripe_bytes)
+        monkeypatch.setattr("groundtrace.vision.samples.STRIPE_BYTES", stripe_bytes)
         assert np.array_equal(decode_image(data).pixels, whole)

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from schemas.geometry import Point
-from vision.frame_overlay import draw_on_frames, stable_ids
-from vision.frames import Frame
-from vision.overlay import MIN_FONT_PX, Mark, draw_overlay
-from vision.samples import Pixels
+from groundtrace.schemas.geometry import Point
+from groundtrace.vision.frame_overlay import draw_on_frames, stable_ids
+from groundtrace.vision.frames import Frame
+from groundtrace.vision.overlay import MIN_FONT_PX, Mark, draw_overlay
+from groundtrace.vision.samples import Pixels
 
 GOLDEN = Path(__file__).parent / "golden"
 

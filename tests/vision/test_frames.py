@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vision.decode import UndecodableMedia
-from vision.frames import Clip, VideoLimits, probe, sample_frames
+from groundtrace.vision.decode import UndecodableMedia
+from groundtrace.vision.frames import Clip, VideoLimits, probe, sample_frames
 
 from . import clips
 from .clips import B_FRAMES, CONTAINERS, ClipSpec, write_clip
@@ -271,7 +271,7 @@ class Absent:
         if name.split(".")[0] in ("av", "molmo_utils", "torch", "decord"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent())
-from vision.frames import sample_frames
+from groundtrace.vision.frames import sample_frames
 try:
     sample_frames(b"x")
 except ModuleNotFoundError as error:
@@ -289,7 +289,7 @@ def test_memory_holds_the_kept_frames_only(tmp_path: Path) -> None:
     program = """
 import resource, sys
 from pathlib import Path
-from vision.frames import sample_frames
+from groundtrace.vision.frames import sample_frames
 for name in ("short", "long"):
     sample_frames(Path(sys.argv[1]) / name, 2)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

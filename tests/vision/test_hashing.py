@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vision.hashing import dhash, hamming, pixel_sha256, same_image, sha256_bytes
-from vision.samples import Pixels
+from groundtrace.vision.hashing import dhash, hamming, pixel_sha256, same_image, sha256_bytes
+from groundtrace.vision.samples import Pixels
 
 RED, GREEN, BLUE = (220, 30, 30), (20, 130, 40), (0, 150, 255)
 

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from schemas.storage import RemotePath
-from vision.decode import Limits, UndecodableMedia
-from vision.hashing import sha256_bytes
-from vision.media import MediaMissing, MediaNotAllowed, MediaStore, sniff_kind
+from groundtrace.schemas.storage import RemotePath
+from groundtrace.vision.decode import Limits, UndecodableMedia
+from groundtrace.vision.hashing import sha256_bytes
+from groundtrace.vision.media import MediaMissing, MediaNotAllowed, MediaStore, sniff_kind
 
 
 def png(shade: int, side: int = 10) -> bytes:

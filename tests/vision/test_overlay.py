@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from vision import overlay
-from vision.decode import decode_image
-from vision.overlay import MIN_FONT_PX, BoxMark, Mark, draw_overlay, encode_png
-from vision.samples import Pixels
+from groundtrace.vision import overlay
+from groundtrace.vision.decode import decode_image
+from groundtrace.vision.overlay import MIN_FONT_PX, BoxMark, Mark, draw_overlay, encode_png
+from groundtrace.vision.samples import Pixels
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vision.recent import Recent
+from groundtrace.vision.recent import Recent
 
 
 def asked(recent: Recent[str], keys: str) -> str:

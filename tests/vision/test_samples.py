@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from vision import samples
-from vision.samples import Samples, to_rgb, upright
+from groundtrace.vision import samples
+from groundtrace.vision.samples import Samples, to_rgb, upright
 
 GREY = np.arange(6, dtype=np.uint8).reshape(3, 2) * 50
 BGR = np.dstack([GREY, GREY + 1, GREY + 2])

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from inference.caller import Answered
-from inference.request import Continuation, Sampling
-from inference.settings import EndpointSettings, ModelsSettings
-from prompts.loader import RenderedPrompt, load_prompt
-from schemas.messages import MediaPart, Part, TextPart
-from vision.hashing import sha256_bytes
+from groundtrace.inference.caller import Answered
+from groundtrace.inference.request import Continuation, Sampling
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.prompts.loader import RenderedPrompt, load_prompt
+from groundtrace.schemas.messages import MediaPart, Part, TextPart
+from groundtrace.vision.hashing import sha256_bytes
 
 from ..inference.asking import call
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from pipelines.commands import cli
+from groundtrace.pipelines.commands import cli
 
 if TYPE_CHECKING:
     from conftest import VllmServer

@@ -14,17 +14,17 @@ import pytest
 import torch
 from PIL import Image
 
-from inference.endpoints.vllm_server import serving
-from inference.settings import EndpointSettings, ModelsSettings
-from trainer.collate import collate
-from trainer.encode import encode_prompt, with_response
-from trainer.model import VisionLanguageModel, load_model, set_attention
-from trainer.policy import score
-from trainer.rollouts import TransformersSampler
-from trainer.sample import Sample
-from trainer.sampling import Rollout, SamplerError
-from trainer.settings import ModelSettings, RolloutSettings
-from trainer.vllm_rollouts import GENERATE, VllmSampler
+from groundtrace.inference.endpoints.vllm_server import serving
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.trainer.collate import collate
+from groundtrace.trainer.encode import encode_prompt, with_response
+from groundtrace.trainer.model import VisionLanguageModel, load_model, set_attention
+from groundtrace.trainer.policy import score
+from groundtrace.trainer.rollouts import TransformersSampler
+from groundtrace.trainer.sample import Sample
+from groundtrace.trainer.sampling import Rollout, SamplerError
+from groundtrace.trainer.settings import ModelSettings, RolloutSettings
+from groundtrace.trainer.vllm_rollouts import GENERATE, VllmSampler
 
 pytestmark = pytest.mark.vllm
 

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from inference.endpoints.vllm_server import serving
-from inference.settings import EndpointSettings, ModelsSettings
-from pipelines.commands import cli
+from groundtrace.inference.endpoints.vllm_server import serving
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.pipelines.commands import cli
 
 pytestmark = pytest.mark.vllm
 

@@ -2,8 +2,7 @@
 path: beside it, ``trl.py`` would be taken for TRL.
 """
 
-import groundtrace  # noqa: F401  (says which package stands in the way of one of ours)
-from publishing.rewards.swift import Verified as Verified
-from publishing.rewards.swift import register
+from groundtrace.publishing.rewards.swift import Verified as Verified
+from groundtrace.publishing.rewards.swift import register
 
 register()

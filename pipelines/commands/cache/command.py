@@ -39,10 +39,10 @@ def add_cache_parser(commands: Any) -> None:
 def run_cache(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Do what ``beam cache`` was asked to; returns the exit code.
 
-    Raises :class:`pipelines.commands.cache.places.CacheCommandError` for a user's mistake.
+    Raises :class:`groundtrace.pipelines.commands.cache.places.CacheCommandError` for a user's mistake.
     """
-    from inference.cache.index import Damaged  # not with the parser, which `beam --help` needs alone
-    from pipelines.commands.cache.places import CacheCommandError
+    from groundtrace.inference.cache.index import Damaged  # not with the parser, which `beam --help` needs alone
+    from groundtrace.pipelines.commands.cache.places import CacheCommandError
 
     try:
         return _act(parsed)
@@ -53,13 +53,13 @@ def run_cache(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 def _act(parsed: argparse.Namespace) -> int:
     """Import the one action, which brings what only it needs: tables for stats, Parquet for export."""
     if parsed.action == "stats":
-        from pipelines.commands.cache.stats import print_stats
+        from groundtrace.pipelines.commands.cache.stats import print_stats
 
         return print_stats(parsed.cache)
     if parsed.action == "prune":
-        from pipelines.commands.cache.prune import prune
+        from groundtrace.pipelines.commands.cache.prune import prune
 
         return prune(parsed)
-    from pipelines.commands.cache.export import export
+    from groundtrace.pipelines.commands.cache.export import export
 
     return export(parsed.cache, parsed.to)

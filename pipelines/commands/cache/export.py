@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from inference.cache.replies import Logged
-from pipelines.commands.cache.places import CacheCommandError, find_cache, opened
-from schemas.text import counted, say, storable
+from groundtrace.inference.cache.replies import Logged
+from groundtrace.pipelines.commands.cache.places import CacheCommandError, find_cache, opened
+from groundtrace.schemas.text import counted, say, storable
 
 ROWS_PER_GROUP = 1000
 _SCHEMA = pa.schema(

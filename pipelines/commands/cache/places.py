@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from inference.cache.replies import ReplyCache
-from inference.cache.shared import gathered, shared_location
-from inference.cache.shared_files import SegmentFiles
-from schemas.errors import UserError
-from schemas.storage import StorageError, is_remote, place
+from groundtrace.inference.cache.replies import ReplyCache
+from groundtrace.inference.cache.shared import gathered, shared_location
+from groundtrace.inference.cache.shared_files import SegmentFiles
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.storage import StorageError, is_remote, place
 
 
 class CacheCommandError(UserError):

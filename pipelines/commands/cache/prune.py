@@ -5,10 +5,10 @@ import re
 import time
 from collections.abc import Callable
 
-from inference.cache.replies import CacheInUse, Logged, ReplyCache
-from inference.cache.shared import local_folder_of, prune_segments
-from pipelines.commands.cache.places import CacheCommandError, find_cache, opened
-from schemas.text import counted, say
+from groundtrace.inference.cache.replies import CacheInUse, Logged, ReplyCache
+from groundtrace.inference.cache.shared import local_folder_of, prune_segments
+from groundtrace.pipelines.commands.cache.places import CacheCommandError, find_cache, opened
+from groundtrace.schemas.text import counted, say
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 

@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from inference.cache.index import logs
-from inference.cache.log import Logged, read_log
-from inference.cache.shared_files import SegmentFiles
-from pipelines.commands.cache.places import Place, find_cache, opened
-from schemas.text import printable
+from groundtrace.inference.cache.index import logs
+from groundtrace.inference.cache.log import Logged, read_log
+from groundtrace.inference.cache.shared_files import SegmentFiles
+from groundtrace.pipelines.commands.cache.places import Place, find_cache, opened
+from groundtrace.schemas.text import printable
 
 
 @dataclass

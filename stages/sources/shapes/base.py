@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Annotated, Any, ClassVar, Literal
 
-from schemas.config import settings
-from schemas.storage import Place
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.storage import Place
 
 Row = Mapping[str, Any]
 Reader = Callable[[Row], Iterable[Row]]
@@ -45,7 +45,7 @@ class ShapeSettings:
 
 
 class Shape(abc.ABC):
-    """One layout of rows: a file of its own, and one line in :data:`stages.sources.shapes.registry.SHAPES`.
+    """One layout of rows: a file of its own, and one line in :data:`groundtrace.stages.sources.shapes.registry.SHAPES`.
 
     A shape keeps no state. What it gives is read by the column map as if the input had it, beside the row's columns.
     """

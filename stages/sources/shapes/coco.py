@@ -18,11 +18,11 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import UserError
-from schemas.storage import Place, StorageError, StoreUnavailable
-from schemas.text import excerpt, printable
-from stages.sources.json_arrays import NotAnArray, named_entries
-from stages.sources.shapes.base import BadRow, Reader, Row, Shape, ShapeSettings, folder_line
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.storage import Place, StorageError, StoreUnavailable
+from groundtrace.schemas.text import excerpt, printable
+from groundtrace.stages.sources.json_arrays import NotAnArray, named_entries
+from groundtrace.stages.sources.shapes.base import BadRow, Reader, Row, Shape, ShapeSettings, folder_line
 
 SLACK = 0.01
 """By how much of its side a box may leave the image, as everywhere."""

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.responses.placeholders import without_placeholders
-from schemas.storage import Place
-from schemas.text import excerpt
-from stages.sources.options import has_options
-from stages.sources.shapes.base import BadRow, Row, Shape, ShapeSettings, folder_line
+from groundtrace.schemas.responses.placeholders import without_placeholders
+from groundtrace.schemas.storage import Place
+from groundtrace.schemas.text import excerpt
+from groundtrace.stages.sources.options import has_options
+from groundtrace.stages.sources.shapes.base import BadRow, Row, Shape, ShapeSettings, folder_line
 
 TURNS_COLUMNS = ("conversations", "messages")
 _MEDIA_COLUMNS = ("images", "image", "videos", "video")

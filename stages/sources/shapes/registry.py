@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from stages.sources.shapes.base import Row, Rows, Shape
-from stages.sources.shapes.coco import Coco
-from stages.sources.shapes.conversations import Conversations
-from stages.sources.shapes.verl import Verl
-from stages.sources.shapes.vlmevalkit import VlmEvalKit
+from groundtrace.stages.sources.shapes.base import Row, Rows, Shape
+from groundtrace.stages.sources.shapes.coco import Coco
+from groundtrace.stages.sources.shapes.conversations import Conversations
+from groundtrace.stages.sources.shapes.verl import Verl
+from groundtrace.stages.sources.shapes.vlmevalkit import VlmEvalKit
 
 SHAPES: dict[str, Shape] = {
     Rows.name: Rows(),

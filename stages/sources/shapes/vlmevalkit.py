@@ -12,8 +12,8 @@ import string
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from schemas.storage import Place
-from stages.sources.shapes.base import BadRow, Row, Shape, ShapeSettings, folder_line
+from groundtrace.schemas.storage import Place
+from groundtrace.stages.sources.shapes.base import BadRow, Row, Shape, ShapeSettings, folder_line
 
 MAX_INDEX_CHARS = 64
 """An image cell up to this long is the index of another row, as in VLMEvalKit; no image is that small in base64."""

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-import inference.cache.claims
-from inference.cache.claims import CLAIM_S
-from inference.cache.replies import CacheEntry, ReplyCache
-from inference.cache.shared import SegmentStore
-from inference.request import Completion
+import groundtrace.inference.cache.claims
+from groundtrace.inference.cache.claims import CLAIM_S
+from groundtrace.inference.cache.replies import CacheEntry, ReplyCache
+from groundtrace.inference.cache.shared import SegmentStore
+from groundtrace.inference.request import Completion
 
 CHILD = """
 import sys, time
-from inference.cache.replies import ReplyCache
+from groundtrace.inference.cache.replies import ReplyCache
 print(ReplyCache(sys.argv[1]).claim(["a", "b"], 100), flush=True)
 time.sleep(60)
 """
@@ -120,7 +120,7 @@ def test_a_release_of_what_is_not_claimed_does_nothing(opened: Opened) -> None:
 def test_a_claim_that_is_not_renewed_ends(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = opened(), opened()
     clock_s = 1000.0
-    monkeypatch.setattr(inference.cache.claims.time, "time", lambda: clock_s)
+    monkeypatch.setattr(groundtrace.inference.cache.claims.time, "time", lambda: clock_s)
     assert one.claim(["a"], 100) == {}
     clock_s += CLAIM_S - 1
     one.renew_claims()
@@ -138,7 +138,7 @@ def test_a_claim_from_before_the_clock_was_set_back_counts_no_more(
 ) -> None:
     one, two = opened(), opened()
     assert one.claim(["a"], 100) == {}
-    monkeypatch.setattr(inference.cache.claims.time, "time", lambda: 1000.0)
+    monkeypatch.setattr(groundtrace.inference.cache.claims.time, "time", lambda: 1000.0)
     assert two.claim(["a"], 100) == {}
 
 

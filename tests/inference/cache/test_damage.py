@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inference.cache.replies import CacheEntry, ReplyCache
-from inference.request import Completion
+from groundtrace.inference.cache.replies import CacheEntry, ReplyCache
+from groundtrace.inference.request import Completion
 
 pytestmark = pytest.mark.faults
 
@@ -162,7 +162,7 @@ def test_the_damaged_file_is_kept_and_one_line_says_so(
     (folder / NAME).write_bytes(b"a thesis" * 1000)
     with caplog.at_level(logging.WARNING):
         assert all_replies(folder) == REPLIES
-    [record] = [record for record in caplog.records if record.name == "inference.cache.replies"]
+    [record] = [record for record in caplog.records if record.name == "groundtrace.inference.cache.replies"]
     assert "was damaged (file is not a database); rebuilt with 10 replies" in record.getMessage()
     assert (folder / f"{NAME}.damaged").read_bytes() == b"a thesis" * 1000
     assert sorted(each.name for each in folder.iterdir()) == [
@@ -182,7 +182,7 @@ def test_damage_while_two_have_it_open(
     assert set(one.get("abc")) == set(other.get("abc")) == set("abc")
     one.close()
     other.close()
-    assert len([record for record in caplog.records if record.name == "inference.cache.replies"]) == 1
+    assert len([record for record in caplog.records if record.name == "groundtrace.inference.cache.replies"]) == 1
     cache = ReplyCache(str(folder / NAME))
     assert cache.count() == len(cache.get([*REPLIES, *"abc"])) == len(REPLIES) + 3
     cache.close()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inference.cache.log import (
+from groundtrace.inference.cache.log import (
     CacheEntry,
     Logged,
     LogWriter,
@@ -19,7 +19,7 @@ from inference.cache.log import (
     read_log,
     write_log,
 )
-from inference.request import Completion
+from groundtrace.inference.request import Completion
 
 FOLDER = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
@@ -156,7 +156,7 @@ def test_reading_goes_on_from_where_it_ended(tmp_path: Path) -> None:
 
 
 def test_a_line_longer_than_the_longest_is_one_damaged_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inference.cache.log.MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr("groundtrace.inference.cache.log.MAX_LINE_BYTES", 1000)
     (tmp_path / "a.jsonl").write_bytes(b"x" * 5500 + b"\n" + line(logged(1)))
     assert read(tmp_path / "a.jsonl")[:2] == ([logged(1)], 1)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from inference.cache.mounts import filesystem_of, is_network
+from groundtrace.inference.cache.mounts import filesystem_of, is_network
 
 MOUNTS = r"""
 /dev/vda / ext4 rw 0 0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.settings import Neighbour
+from groundtrace.inference.settings import Neighbour
 
 from ..asking import ask, texts
 

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from inference.cache.replies import ReplyCache
-from inference.request import Completion
+from groundtrace.inference.cache.replies import ReplyCache
+from groundtrace.inference.request import Completion
 
 from ..cached_replies import OLD, entry, found
 
 CHILD = """
 import os, signal, sys
-from inference.cache.replies import CacheEntry, ReplyCache
-from inference.request import Completion
+from groundtrace.inference.cache.replies import CacheEntry, ReplyCache
+from groundtrace.inference.request import Completion
 path, first, last, end = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 cache = ReplyCache(path)
 for n in range(first, last):

@@ -8,8 +8,8 @@ from threading import Thread
 
 import pytest
 
-from inference.cache.replies import CacheEntry, CacheInUse, Kept, ReplyCache
-from inference.request import Completion
+from groundtrace.inference.cache.replies import CacheEntry, CacheInUse, Kept, ReplyCache
+from groundtrace.inference.request import Completion
 
 from ..cached_replies import OLD, entry, found
 

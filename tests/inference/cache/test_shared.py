@@ -11,19 +11,25 @@ from pathlib import Path
 
 import pytest
 
-from inference.cache.replies import CacheEntry, CacheInUse, ReplyCache
-from inference.cache.shared import SegmentStore, local_folder_of, open_cache, prune_segments, shared_location
-from inference.request import Completion
-from schemas.storage import Place, RemotePath, StorageError, StorageSettings, StoreUnavailable
+from groundtrace.inference.cache.replies import CacheEntry, CacheInUse, ReplyCache
+from groundtrace.inference.cache.shared import (
+    SegmentStore,
+    local_folder_of,
+    open_cache,
+    prune_segments,
+    shared_location,
+)
+from groundtrace.inference.request import Completion
+from groundtrace.schemas.storage import Place, RemotePath, StorageError, StorageSettings, StoreUnavailable
 
 from ...stores.faults import between
 
 NEVER_S = 3600.0
 CHILD = """
 import os, signal, sys
-from inference.cache.replies import CacheEntry
-from inference.request import Completion
-from inference.cache.shared import SegmentStore
+from groundtrace.inference.cache.replies import CacheEntry
+from groundtrace.inference.request import Completion
+from groundtrace.inference.cache.shared import SegmentStore
 store = SegmentStore(sys.argv[1], sys.argv[2], 3600.0)
 store.put([CacheEntry("from the dead", "policy", "p.v1", "m", 100, Completion("text"))])
 os.kill(os.getpid(), signal.SIGKILL)

@@ -7,8 +7,8 @@ import os
 import signal
 import sys
 
-from inference.endpoints.vllm_server import serving
-from inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.inference.endpoints.vllm_server import serving
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 
 # A shell that starts the tests in the background has them ignore these.
 signal.signal(signal.SIGINT, signal.default_int_handler)

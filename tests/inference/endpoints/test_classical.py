@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from inference.endpoints.classical import HANDLERS
-from inference.families.plain import PLAIN
-from inference.grounding import json_object, masks_of_reply
-from prompts.loader import RenderedPrompt, load_prompt
-from rewards.rubrics import candidates_of_reply, scores_of_reply
-from schemas.messages import MediaPart, media_part
-from schemas.records import MediaRef
-from schemas.responses.response import parse_response
+from groundtrace.inference.endpoints.classical import HANDLERS
+from groundtrace.inference.families.plain import PLAIN
+from groundtrace.inference.grounding import json_object, masks_of_reply
+from groundtrace.prompts.loader import RenderedPrompt, load_prompt
+from groundtrace.rewards.rubrics import candidates_of_reply, scores_of_reply
+from groundtrace.schemas.messages import MediaPart, media_part
+from groundtrace.schemas.records import MediaRef
+from groundtrace.schemas.responses.response import parse_response
 
 YELLOW, BLUE, GREY = (255, 255, 0), (0, 0, 255), (211, 211, 211)
 SHAPES = {"yellow square": [(30, 20, 60, 50), (200, 50, 230, 80)], "blue square": [(320, 10, 350, 40)]}

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from prompts.loader import RenderedPrompt, load_prompt
-from schemas.messages import media_part
-from schemas.records import MediaRef
-from schemas.responses.response import parse_response
+from groundtrace.prompts.loader import RenderedPrompt, load_prompt
+from groundtrace.schemas.messages import media_part
+from groundtrace.schemas.records import MediaRef
+from groundtrace.schemas.responses.response import parse_response
 
 YELLOW, BLUE, GREY = (255, 255, 0), (0, 0, 255), (211, 211, 211)
 SQUARES = [(30, 20, 60, 50), (200, 50, 230, 80)]

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inference.endpoints.classical_judged import HANDLERS, steps_of
-from inference.endpoints.classical_sight import Scene
-from inference.errors import CallError
-from prompts.loader import load_prompt
-from schemas.messages import MediaPart
-from schemas.responses.response import parse_response
-from vision.classical.language import read_question
+from groundtrace.inference.endpoints.classical_judged import HANDLERS, steps_of
+from groundtrace.inference.endpoints.classical_sight import Scene
+from groundtrace.inference.errors import CallError
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.schemas.messages import MediaPart
+from groundtrace.schemas.responses.response import parse_response
+from groundtrace.vision.classical.language import read_question
 
 GREY, RED, BLUE = (211, 211, 211), (220, 30, 30), (0, 0, 255)
 

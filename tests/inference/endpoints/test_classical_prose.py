@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.endpoints.classical_prose import judged
-from schemas.records import Question
+from groundtrace.inference.endpoints.classical_prose import judged
+from groundtrace.schemas.records import Question
 
 A, B = (f'<points x1="{x}" y1="5" alt="blue square">blue square</points>' for x in (10, 40))
 CAT = '<points x1="70" y1="5" alt="black circle">black circle</points>'

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from prompts.loader import load_prompt
-from schemas.messages import media_part
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.schemas.messages import media_part
 
 from .test_classical import COUNT, scene
 

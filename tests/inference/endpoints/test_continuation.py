@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from inference.endpoints.continuation import score
-from inference.errors import CallError, Failure
-from inference.request import Continuation
+from groundtrace.inference.endpoints.continuation import score
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.request import Continuation
 
 MODEL = "tiny-qwen3-vl"
 RECORDED = json.loads((Path(__file__).parents[1] / "data/continuation.json").read_text("utf-8"))

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from inference.endpoints.gemini import MAX_CANDIDATES, MAX_REQUEST_BYTES, GeminiEndpoint, reply_of
-from inference.errors import CallError, Failure
-from inference.families.base import Family
-from inference.request import Completion, Continuation, Reply, Request, Sampling
-from inference.settings import EndpointSettings
-from prompts.loader import RenderedPrompt, load_prompt
-from schemas.coordinates import CoordinateFrame
-from schemas.messages import MediaPart, TextPart
-from schemas.records import MediaRef
-from schemas.usage import Usage
+from groundtrace.inference.endpoints.gemini import MAX_CANDIDATES, MAX_REQUEST_BYTES, GeminiEndpoint, reply_of
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.families.base import Family
+from groundtrace.inference.request import Completion, Continuation, Reply, Request, Sampling
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.prompts.loader import RenderedPrompt, load_prompt
+from groundtrace.schemas.coordinates import CoordinateFrame
+from groundtrace.schemas.messages import MediaPart, TextPart
+from groundtrace.schemas.records import MediaRef
+from groundtrace.schemas.usage import Usage
 
 from .. import asking
 from ..gemini_server import GARBLED, KEY, USAGE, VIDEOS, outcomes_of, picture, prompt_of, running, sent, texts, using

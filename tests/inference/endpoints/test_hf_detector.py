@@ -6,10 +6,10 @@ import pytest
 import torch
 from PIL import Image
 
-from inference.endpoints.hf_detector import MAX_BOXES, objects
-from inference.endpoints.transformers_models import TransformersEndpoint
-from schemas.coordinates import CoordinateFrame
-from schemas.records import MediaRef
+from groundtrace.inference.endpoints.hf_detector import MAX_BOXES, objects
+from groundtrace.inference.endpoints.transformers_models import TransformersEndpoint
+from groundtrace.schemas.coordinates import CoordinateFrame
+from groundtrace.schemas.records import MediaRef
 
 from ..vision_calls import (
     HEIGHT,

@@ -13,10 +13,10 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from inference.endpoints.hf_segmenter import PLACES_AT_ONCE, mask_fields
-from inference.endpoints.transformers_models import TransformersEndpoint
-from inference.grounding import masks_of_reply
-from schemas.records import MediaRef
+from groundtrace.inference.endpoints.hf_segmenter import PLACES_AT_ONCE, mask_fields
+from groundtrace.inference.endpoints.transformers_models import TransformersEndpoint
+from groundtrace.inference.grounding import masks_of_reply
+from groundtrace.schemas.records import MediaRef
 
 from ..tiny_vision_models import checkpoint
 from ..vision_calls import (

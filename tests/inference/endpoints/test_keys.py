@@ -13,8 +13,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from inference.endpoints.keys import NO_KEY, api_key, scrub
-from inference.settings import EndpointSettings
+from groundtrace.inference.endpoints.keys import NO_KEY, api_key, scrub
+from groundtrace.inference.settings import EndpointSettings
 
 NAME = "GROUNDTRACE_TEST_KEY"
 KEY = "sk-secret-0123456789"

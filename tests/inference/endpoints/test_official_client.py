@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from inference.endpoints.official_client import official_client_note
-from inference.settings import EndpointSettings
+from groundtrace.inference.endpoints.official_client import official_client_note
+from groundtrace.inference.settings import EndpointSettings
 
 LISTED = {"object": "list", "data": [{"id": "m", "object": "model", "created": 0, "owned_by": "us"}]}
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from inference.endpoints.openai_compatible import OpenAIEndpoint
-from inference.errors import CallError
-from inference.request import Completion, Reply, Request, Sampling
-from prompts.loader import load_prompt
-from schemas.messages import MediaPart
-from vision.decode import decode_image
+from groundtrace.inference.endpoints.openai_compatible import OpenAIEndpoint
+from groundtrace.inference.errors import CallError
+from groundtrace.inference.request import Completion, Reply, Request, Sampling
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.schemas.messages import MediaPart
+from groundtrace.vision.decode import decode_image
 
 KEY = "sk-secret-0123456789"
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from inference.errors import Failure
-from inference.request import Completion, Reply, estimated_tokens
+from groundtrace.inference.errors import Failure
+from groundtrace.inference.request import Completion, Reply, estimated_tokens
 
 
 def texts(reply: Reply) -> list[str]:

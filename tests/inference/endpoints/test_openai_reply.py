@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.endpoints.openai_reply import reply_of
-from inference.errors import CallError, Failure
-from inference.request import Completion, Reply
-from schemas.usage import Usage
+from groundtrace.inference.endpoints.openai_reply import reply_of
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.request import Completion, Reply
+from groundtrace.schemas.usage import Usage
 
 KEY = "sk-secret-0123456789"
 

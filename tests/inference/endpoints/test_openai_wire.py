@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from inference.endpoints import wire
-from inference.endpoints.openai_compatible import OpenAIEndpoint
-from inference.errors import CallError, Failure
-from inference.request import Continuation, Reply, Request, Sampling
-from vision.media import MediaStore
+from groundtrace.inference.endpoints import wire
+from groundtrace.inference.endpoints.openai_compatible import OpenAIEndpoint
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.request import Continuation, Reply, Request, Sampling
+from groundtrace.vision.media import MediaStore
 
 NAME = "GROUNDTRACE_TEST_KEY"
 KEY = "sk-secret-0123456789"

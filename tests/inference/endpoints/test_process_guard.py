@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from inference.endpoints.vllm_server import GUARD, serving
-from inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.inference.endpoints.vllm_server import GUARD, serving
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 
 MODEL = "org/tiny"
 WAIT_S = 60.0

@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import BertConfig
 
-from inference.endpoints.transformers_models import TransformersEndpoint
-from inference.errors import CallError, Failure
-from schemas.extras import MissingExtra
-from schemas.records import MediaRef
+from groundtrace.inference.endpoints.transformers_models import TransformersEndpoint
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.schemas.extras import MissingExtra
+from groundtrace.schemas.records import MediaRef
 
 from ..tiny_vision_models import checkpoint
 from ..vision_calls import noise, one_by_one, request, segment, use
@@ -98,7 +98,7 @@ def test_without_the_libraries_the_error_says_what_to_install(tmp_path, picture,
 
 def test_a_library_that_cannot_be_imported(tmp_path, picture, monkeypatch) -> None:
     folder = checkpoint("sam2")
-    monkeypatch.setattr("inference.endpoint.check_extras", lambda _: None)  # it is there, but damaged
+    monkeypatch.setattr("groundtrace.inference.endpoint.check_extras", lambda _: None)  # it is there, but damaged
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(CallError, match=r"unsupported: .* transformers, which cannot be imported") as caught:
         use(tmp_path, folder, lambda endpoint: one_by_one(endpoint, [segment(BOXES, picture)]))

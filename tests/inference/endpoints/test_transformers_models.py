@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from inference.endpoints.transformers_models import TransformersEndpoint
-from inference.errors import NOT_SENT, CallError
-from inference.grounding import masks_of_reply
-from inference.models import Models
-from inference.request import Continuation, Request, Sampling
-from inference.settings import EndpointSettings, ModelsSettings
-from schemas.messages import MediaPart
-from schemas.records import MediaRef
-from vision.media import MediaStore
+from groundtrace.inference.endpoints.transformers_models import TransformersEndpoint
+from groundtrace.inference.errors import NOT_SENT, CallError
+from groundtrace.inference.grounding import masks_of_reply
+from groundtrace.inference.models import Models
+from groundtrace.inference.request import Continuation, Request, Sampling
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.schemas.messages import MediaPart
+from groundtrace.schemas.records import MediaRef
+from groundtrace.vision.media import MediaStore
 
 from ..asking import call
 from ..tiny_vision_models import checkpoint
@@ -156,9 +156,9 @@ def test_out_of_memory_fails_the_call_and_not_the_run(tmp_path, picture) -> None
 def test_opening_an_endpoint_imports_no_torch() -> None:
     code = (
         "import sys\n"
-        "from inference.endpoint import open_endpoint\n"
-        "from inference.settings import EndpointSettings\n"
-        "from vision.media import MediaStore\n"
+        "from groundtrace.inference.endpoint import open_endpoint\n"
+        "from groundtrace.inference.settings import EndpointSettings\n"
+        "from groundtrace.vision.media import MediaStore\n"
         "open_endpoint(EndpointSettings('transformers', 'somewhere'), MediaStore('a', 'b'), 1)\n"
         "sys.exit('torch' in sys.modules or 'transformers' in sys.modules)\n"
     )

@@ -2,12 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from inference.endpoint import Endpoint, open_endpoint
-from inference.endpoints.vllm_server import VllmServerError
-from inference.request import Request, Sampling
-from inference.runtime import runtime
-from inference.settings import EndpointSettings
-from vision.media import MediaStore
+from groundtrace.inference.endpoint import Endpoint, open_endpoint
+from groundtrace.inference.endpoints.vllm_server import VllmServerError
+from groundtrace.inference.request import Request, Sampling
+from groundtrace.inference.runtime import runtime
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.vision.media import MediaStore
 
 
 def opened(tmp_path: Path, **settings: object) -> Endpoint:

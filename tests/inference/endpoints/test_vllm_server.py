@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from inference.endpoints import vllm_server
-from inference.endpoints.vllm_server import VllmServerError, find_vllm, serving
-from inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.inference.endpoints import vllm_server
+from groundtrace.inference.endpoints.vllm_server import VllmServerError, find_vllm, serving
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 
 MODEL = "org/tiny"
 WAIT_S = 20.0

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.endpoints.wire import failure_of, message_of, retry_after_s
-from inference.errors import Failure
+from groundtrace.inference.endpoints.wire import failure_of, message_of, retry_after_s
+from groundtrace.inference.errors import Failure
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

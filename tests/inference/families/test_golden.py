@@ -1,7 +1,7 @@
 """Replies as the families' documentation shows them, quirks and negatives among them, parsed to the pixel.
 
 Each line of ``data/FAMILY.jsonl`` has what was asked for, the image's width and height, the reply, and either the
-pixels, computed by hand, or words of the :class:`inference.grounding.BadReply`.
+pixels, computed by hand, or words of the :class:`groundtrace.inference.grounding.BadReply`.
 """
 
 import json
@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from inference.families.registry import FAMILIES, family_of
-from inference.grounding import BadReply
-from schemas.geometry import Box, Point
-from schemas.records import MediaRef
+from groundtrace.inference.families.registry import FAMILIES, family_of
+from groundtrace.inference.grounding import BadReply
+from groundtrace.schemas.geometry import Box, Point
+from groundtrace.schemas.records import MediaRef
 
 DATA = Path(__file__).parent / "data"
 MIN_REPLIES = 8

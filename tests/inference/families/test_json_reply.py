@@ -5,9 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.families.json_reply import box_reader, coordinates, json_items, json_values, key, label_of, point_reader
-from inference.grounding import BadReply
-from schemas.responses.pointing import NoPoints
+from groundtrace.inference.families.json_reply import (
+    box_reader,
+    coordinates,
+    json_items,
+    json_values,
+    key,
+    label_of,
+    point_reader,
+)
+from groundtrace.inference.grounding import BadReply
+from groundtrace.schemas.responses.pointing import NoPoints
 
 BOX = key("bbox_2d")
 ONE, TWO = {"bbox_2d": [1, 2, 3, 4], "label": "a"}, {"bbox_2d": [5, 6, 7, 8]}

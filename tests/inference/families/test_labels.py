@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.families.labels import (
+from groundtrace.inference.families.labels import (
     MAX_LABEL_CHARS,
     SAME,
     SAME_NOUN,
@@ -14,7 +14,7 @@ from inference.families.labels import (
     closeness,
     quoted,
 )
-from inference.grounding import BadReply, Reading
+from groundtrace.inference.grounding import BadReply, Reading
 
 
 @dataclass(frozen=True)

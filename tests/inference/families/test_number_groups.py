@@ -1,9 +1,9 @@
 import pytest
 
-from inference.families.number_groups import groups_of
-from inference.families.registry import FAMILIES, family_of
-from inference.grounding import BadReply
-from schemas.records import MediaRef
+from groundtrace.inference.families.number_groups import groups_of
+from groundtrace.inference.families.registry import FAMILIES, family_of
+from groundtrace.inference.grounding import BadReply
+from groundtrace.schemas.records import MediaRef
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.families.prose import MAX_CHARS, rows_in_prose
-from inference.grounding import BadReply
+from groundtrace.inference.families.prose import MAX_CHARS, rows_in_prose
+from groundtrace.inference.grounding import BadReply
 
 POINTS = [
     ("[12, 34]", [[12, 34]]),

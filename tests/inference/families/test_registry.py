@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from inference.families.base import Family
-from inference.families.registry import DEFAULT, FAMILIES, check_family, family_of, trainable_families
-from prompts.loader import load_prompt
-from schemas.coordinates import CoordinateFrame
+from groundtrace.inference.families.base import Family
+from groundtrace.inference.families.registry import DEFAULT, FAMILIES, check_family, family_of, trainable_families
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.schemas.coordinates import CoordinateFrame
 
 FRAMES = {
     "claude": CoordinateFrame.CLAUDE_RESIZED_PX,
@@ -66,8 +66,8 @@ def test_an_unknown_family_is_refused_with_the_known_ones(name: str) -> None:
 
 def test_a_value_elsewhere_is_a_family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = """
-    from inference.families.base import Family
-    from schemas.coordinates import CoordinateFrame
+    from groundtrace.inference.families.base import Family
+    from groundtrace.schemas.coordinates import CoordinateFrame
     OWN = Family("own", CoordinateFrame.UNIT)
     """
     (tmp_path / "own_family.py").write_text(textwrap.dedent(code))
@@ -81,17 +81,18 @@ def test_a_value_that_is_not_there_is_one_line() -> None:
 
 
 def test_a_value_that_is_no_family_is_one_line() -> None:
-    said = "inference.families.registry:DEFAULT must be a Family of inference.families.base, not a str"
-    with pytest.raises(ValueError, match=said):
-        family_of("inference.families.registry:DEFAULT")
+    name = "groundtrace.inference.families.registry:DEFAULT"
+    with pytest.raises(ValueError, match=f"{name} must be a Family of groundtrace.inference.families.base, not a str"):
+        family_of(name)
 
 
 def test_settings_that_name_a_family_import_none() -> None:
     code = """
     import sys
-    from inference.settings import EndpointSettings
+    from groundtrace.inference.settings import EndpointSettings
     EndpointSettings("openai", "m", family="qwen3-vl")
-    loaded = {"apache_beam", "inference.families.base", "inference.families.qwen3_vl"} & set(sys.modules)
+    families = {f"groundtrace.inference.families.{name}" for name in ("base", "qwen3_vl")}
+    loaded = {"apache_beam", *families} & set(sys.modules)
     sys.exit(", ".join(loaded) or 0)
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, timeout=120)

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from inference.errors import NOT_SENT, BudgetUsedUp, CallError, Failure
-from inference.flow.allowance import Allowance, allowed_by
-from inference.flow.budget import Budget, Cost
-from inference.flow.requests import Flow
-from inference.request import Reply
-from schemas.usage import Usage
+from groundtrace.inference.errors import NOT_SENT, BudgetUsedUp, CallError, Failure
+from groundtrace.inference.flow.allowance import Allowance, allowed_by
+from groundtrace.inference.flow.budget import Budget, Cost
+from groundtrace.inference.flow.requests import Flow
+from groundtrace.inference.request import Reply
+from groundtrace.schemas.usage import Usage
 
 from .skipping import run
 from .test_requests import Script, error, flow_settings, reply, request

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from inference.errors import CallError, Failure
-from inference.flow.breaker import UNREACHABLE_IN_A_ROW, Breaker
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.flow.breaker import UNREACHABLE_IN_A_ROW, Breaker
 
 REFUSED = CallError(Failure.CONNECTION, "refused")
 GATEWAY = CallError(Failure.SERVER_ERROR, "HTTP 502: no upstream", status=502)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.errors import BudgetUsedUp
-from inference.flow.budget import FIRST_GUESS_TOKENS_OUT, Budget, Cost
+from groundtrace.inference.errors import BudgetUsedUp
+from groundtrace.inference.flow.budget import FIRST_GUESS_TOKENS_OUT, Budget, Cost
 
 
 async def settle() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from inference.errors import CallError, Failure, RunStopped, stop_in
-from inference.flow.guard import CALLS_BEHIND, NEVER_ANSWERED, REFUSED_IN_A_ROW, Guard
-from inference.flow.notes import RunNotes, waiting
-from inference.settings import EndpointSettings
+from groundtrace.inference.errors import CallError, Failure, RunStopped, stop_in
+from groundtrace.inference.flow.guard import CALLS_BEHIND, NEVER_ANSWERED, REFUSED_IN_A_ROW, Guard
+from groundtrace.inference.flow.notes import RunNotes, waiting
+from groundtrace.inference.settings import EndpointSettings
 
 REFUSED = CallError(Failure.CONNECTION, "refused")
 GATEWAY = CallError(Failure.SERVER_ERROR, "HTTP 502: no upstream", status=502)

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from inference.errors import CallError, Failure
-from inference.flow.requests import Flow
-from inference.request import Completion, Reply, Request, Sampling
-from inference.settings import EndpointSettings
-from prompts.loader import load_prompt
-from schemas.usage import Usage
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.flow.requests import Flow
+from groundtrace.inference.request import Completion, Reply, Request, Sampling
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.schemas.usage import Usage
 
 PROMPT = load_prompt("judge_answer.v1").render(question="How many?", gold="3", predicted="three")
 REQUEST = Request(PROMPT, Sampling(), (0,))

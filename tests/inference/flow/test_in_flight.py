@@ -3,11 +3,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from inference.flow.in_flight import count_for, one_in_flight
-from inference.flow.requests import Flow
-from inference.request import Completion, Reply, Request, Sampling
-from inference.settings import EndpointSettings
-from prompts.loader import load_prompt
+from groundtrace.inference.flow.in_flight import count_for, one_in_flight
+from groundtrace.inference.flow.requests import Flow
+from groundtrace.inference.request import Completion, Reply, Request, Sampling
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.prompts.loader import load_prompt
 
 
 @dataclass

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.flow.limits import Gate
+from groundtrace.inference.flow.limits import Gate
 
 
 async def settle() -> None:

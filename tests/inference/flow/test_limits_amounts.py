@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.flow.limits import BURST_S, OPENING_GAP_S, BytesInFlight, Opening, Rate
+from groundtrace.inference.flow.limits import BURST_S, OPENING_GAP_S, BytesInFlight, Opening, Rate
 
 
 async def settle() -> None:

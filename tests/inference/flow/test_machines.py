@@ -11,12 +11,12 @@ from typing import cast
 
 import pytest
 
-from inference.flow import machines
-from inference.flow.limits import Gate
-from inference.flow.machines import Machines
-from inference.flow.quota import Quota
-from inference.settings import EndpointSettings
-from schemas.remote_path import RemotePath
+from groundtrace.inference.flow import machines
+from groundtrace.inference.flow.limits import Gate
+from groundtrace.inference.flow.machines import Machines
+from groundtrace.inference.flow.quota import Quota
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.schemas.remote_path import RemotePath
 
 from .skipping import now_s, run
 

@@ -5,12 +5,12 @@ import time
 
 import pytest
 
-from inference.flow import note_files
-from inference.flow.note_files import AppendedNotes, SentNotes
-from inference.flow.notes import RunNotes, paid_in
-from schemas.mirror import local_copy
-from schemas.remote_path import RemotePath
-from schemas.usage import Usage
+from groundtrace.inference.flow import note_files
+from groundtrace.inference.flow.note_files import AppendedNotes, SentNotes
+from groundtrace.inference.flow.notes import RunNotes, paid_in
+from groundtrace.schemas.mirror import local_copy
+from groundtrace.schemas.remote_path import RemotePath
+from groundtrace.schemas.usage import Usage
 
 
 def lines(folder: RemotePath) -> list[str]:

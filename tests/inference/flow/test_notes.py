@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.flow.notes import RunNotes, waiting
+from groundtrace.inference.flow.notes import RunNotes, waiting
 
 NAMES = ["far", "x" * 300, "模型" * 40, "../../far", "a/b", ".", "a\nb\0", "\ud800", "far:answered"]
 

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-import inference.flow.quota
-from inference.flow.limits import BURST_S, Gate
-from inference.flow.quota import LEASE_S, Member, Quota, Quotas, Shared, divided
-from inference.flow.requests import Flow
-from inference.settings import EndpointSettings
-from schemas.remote_path import RemotePath
+import groundtrace.inference.flow.quota
+from groundtrace.inference.flow.limits import BURST_S, Gate
+from groundtrace.inference.flow.quota import LEASE_S, Member, Quota, Quotas, Shared, divided
+from groundtrace.inference.flow.requests import Flow
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.schemas.remote_path import RemotePath
 
 from .skipping import now_s, run
 
@@ -313,7 +313,7 @@ def test_where_no_file_can_be_had_the_limits_are_the_process_s(
 
 
 def test_where_machines_share_the_file_time_is_the_world_s(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inference.flow.quota, "on_network", lambda folder: folder == path.parent)
+    monkeypatch.setattr(groundtrace.inference.flow.quota, "on_network", lambda folder: folder == path.parent)
 
     async def main() -> float:
         worker = Worker(path, [])
@@ -380,8 +380,8 @@ def test_with_a_cache_in_memory_an_endpoint_has_its_quota_for_itself() -> None:
 def test_machines_with_a_cache_on_object_storage_have_parts(
     bucket: RemotePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inference.flow.machines.BEAT_S", 0.05)
-    monkeypatch.setattr("inference.flow.machines.JOIN_S", 0.5)
+    monkeypatch.setattr("groundtrace.inference.flow.machines.BEAT_S", 0.05)
+    monkeypatch.setattr("groundtrace.inference.flow.machines.JOIN_S", 0.5)
 
     async def entered(gate: Gate) -> int:
         asking = [asyncio.ensure_future(gate.enter()) for _ in range(9)]

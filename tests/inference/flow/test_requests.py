@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from inference.errors import NOT_SENT, RETRYABLE, CallError, Failure
-from inference.flow.limits import OPENING_GAP_S
-from inference.flow.requests import Flow
-from inference.request import Completion, Reply, Request, Sampling
-from inference.settings import EndpointSettings
-from prompts.loader import load_prompt
-from schemas.usage import Usage
+from groundtrace.inference.errors import NOT_SENT, RETRYABLE, CallError, Failure
+from groundtrace.inference.flow.limits import OPENING_GAP_S
+from groundtrace.inference.flow.requests import Flow
+from groundtrace.inference.request import Completion, Reply, Request, Sampling
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.schemas.usage import Usage
 
 from .skipping import now_s, run
 

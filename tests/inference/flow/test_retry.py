@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.errors import RETRYABLE, CallError, Failure
-from inference.flow.retry import (
+from groundtrace.inference.errors import RETRYABLE, CallError, Failure
+from groundtrace.inference.flow.retry import (
     FIRST_WAIT_AFTER_FAULT_S,
     FIRST_WAIT_S,
     MAX_RETRY_AFTER_S,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from inference.errors import BudgetUsedUp, RunStopped
-from inference.flow.budget import LOST_S, Budget, Cost, Ledger, budget_path, share_budget
+from groundtrace.inference.errors import BudgetUsedUp, RunStopped
+from groundtrace.inference.flow.budget import LOST_S, Budget, Cost, Ledger, budget_path, share_budget
 
 ONE = Cost(0.0, 30)
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from inference.flow.shared_state import SharedState
+from groundtrace.inference.flow.shared_state import SharedState
 
 CHILD = """
 import sys, time
 from dataclasses import dataclass
 from pathlib import Path
-from inference.flow.shared_state import SharedState
+from groundtrace.inference.flow.shared_state import SharedState
 
 @dataclass
 class Count:

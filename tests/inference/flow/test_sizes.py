@@ -1,9 +1,9 @@
 """What a request is expected to take: as much as it may, until others of its prompt have come."""
 
-from inference.flow.sizes import Sizes
-from inference.request import Completion, Continuation, Reply, Request, Sampling, estimated_tokens
-from prompts.loader import load_prompt
-from schemas.usage import Usage
+from groundtrace.inference.flow.sizes import Sizes
+from groundtrace.inference.request import Completion, Continuation, Reply, Request, Sampling, estimated_tokens
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.schemas.usage import Usage
 
 PROMPT = load_prompt("judge_answer.v1").render(question="How many?", gold="3", predicted="three")
 

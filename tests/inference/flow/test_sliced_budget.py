@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from inference.errors import BudgetUsedUp, RunStopped
-from inference.flow.budget import Budget, Cost
-from inference.flow.sliced_budget import MAX_SLICES, SlicedBudget, budget_of, slice_of
-from inference.settings import EndpointSettings, ModelsSettings
-from schemas.remote_path import RemotePath
-from schemas.storage import StoreUnavailable
+from groundtrace.inference.errors import BudgetUsedUp, RunStopped
+from groundtrace.inference.flow.budget import Budget, Cost
+from groundtrace.inference.flow.sliced_budget import MAX_SLICES, SlicedBudget, budget_of, slice_of
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.schemas.remote_path import RemotePath
+from groundtrace.schemas.storage import StoreUnavailable
 
 
 @pytest.fixture

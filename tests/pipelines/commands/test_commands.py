@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-import pipelines
-from pipelines.commands.cli import main, make_parser, namesakes
-from pipelines.commands.run import summary_text
-from schemas.run_summary import BudgetFigures, Counts, RoleLedger, RunSummary, TargetFigures
-from schemas.usage import Usage
+from groundtrace import pipelines
+from groundtrace.pipelines.commands.cli import main, make_parser, namesakes
+from groundtrace.pipelines.commands.run import summary_text
+from groundtrace.schemas.run_summary import BudgetFigures, Counts, RoleLedger, RunSummary, TargetFigures
+from groundtrace.schemas.usage import Usage
 
 PIPELINE = str(Path(pipelines.__file__).parent / "grounded_cot.py")
 COMMANDS = ("init", "run", "preview", "validate", "inspect", "diff", "export", "config", "cache")
@@ -305,10 +305,10 @@ def test_counts_below_one(
 
 OWN = """
 import apache_beam as beam
-from pipelines.running.settings import RunSettings
-from schemas.config import settings
-from stages.ingest_records import IngestRecords
-from stages.plumbing.recipe import Ends, Recipe
+from groundtrace.pipelines.running.settings import RunSettings
+from groundtrace.schemas.config import settings
+from groundtrace.stages.ingest_records import IngestRecords
+from groundtrace.stages.plumbing.recipe import Ends, Recipe
 
 @settings
 class Settings(RunSettings):
@@ -355,7 +355,7 @@ class Stop:
         if name == "apache_beam":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Stop())
-from pipelines.commands.cli import main
+from groundtrace.pipelines.commands.cli import main
 sys.exit(main(["validate", "nothing.py", "--input", "nothing"]))
 """
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.commands import cli
-from pipelines.commands.diff import diff_runs
+from groundtrace.pipelines.commands import cli
+from groundtrace.pipelines.commands.diff import diff_runs
 
 SUMMARY: dict[str, Any] = {
     "recipe": "grounded_cot",

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from inference.cache.replies import ReplyCache
-from pipelines.commands import dispatch
-from schemas.run_summary import Counts, RunSummary
-from stages.sources.base import InputError
+from groundtrace.inference.cache.replies import ReplyCache
+from groundtrace.pipelines.commands import dispatch
+from groundtrace.schemas.run_summary import Counts, RunSummary
+from groundtrace.stages.sources.base import InputError
 
 CHECK = """
 import contextlib, sys
-from pipelines.commands.cli import main
+from groundtrace.pipelines.commands.cli import main
 with contextlib.suppress(SystemExit):
     assert main(sys.argv[1:]) == 0
 print(sorted({"apache_beam", "torch", "datasets"} & sys.modules.keys()))

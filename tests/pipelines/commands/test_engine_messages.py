@@ -11,7 +11,7 @@ import pytest
 from apache_beam.portability.api import beam_job_api_pb2 as api
 from apache_beam.runners.portability.portable_runner import PipelineResult
 
-from pipelines.commands.cli import set_up_logging
+from groundtrace.pipelines.commands.cli import set_up_logging
 
 TOLD = "bundle 7 failed:Traceback (most recent call last):\n  File ...\nValueError: no such thing"
 
@@ -36,8 +36,8 @@ def with_a_warning(name, *more):
     return imported(name, *more)
 builtins.__import__ = with_a_warning
 """)
-    code = "import logging, pipelines.commands.cli as cli; cli.set_up_logging(True); logging.info('told')"
-    for name, shown in (("import pipelines.commands.cli", ""), (code, "root: told\n")):
+    code = "import logging, groundtrace.pipelines.commands.cli as cli; cli.set_up_logging(True); logging.info('told')"
+    for name, shown in (("import groundtrace.pipelines.commands.cli", ""), (code, "root: told\n")):
         ran = subprocess.run(
             [sys.executable, "-c", name],
             env=os.environ | {"PYTHONPATH": str(tmp_path)},
@@ -61,9 +61,9 @@ def test_a_jobs_errors_are_logged_with_verbose_alone(caplog, verbose, logged):
 
 LOGS = """
 import logging
-from pipelines.commands.cli import set_up_logging
+from groundtrace.pipelines.commands.cli import set_up_logging
 set_up_logging(False)
-for name in ("", "inference.flow.quota", "urllib3"):
+for name in ("", "groundtrace.inference.flow.quota", "urllib3"):
     logging.getLogger(name).warning("a warning")
     logging.getLogger(name).error("an error")
 """
@@ -71,5 +71,5 @@ for name in ("", "inference.flow.quota", "urllib3"):
 
 def test_our_own_warnings_are_logged_and_others_errors() -> None:
     ran = subprocess.run([sys.executable, "-c", LOGS], capture_output=True, text=True, check=True)
-    ours = "inference.flow.quota"
+    ours = "groundtrace.inference.flow.quota"
     assert ran.stderr.splitlines() == ["root: an error", f"{ours}: a warning", f"{ours}: an error", "urllib3: an error"]

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.commands.cli import main
-from pipelines.commands.init import starting_config
+from groundtrace.pipelines.commands.cli import main
+from groundtrace.pipelines.commands.init import starting_config
 
 
 @pytest.fixture

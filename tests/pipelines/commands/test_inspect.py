@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.commands import cli, inspect, tables
-from pipelines.commands.inspect import inspect_run, run_inspect
-from publishing import figures as run_figures
-from publishing.figures import InspectError, open_tables
+from groundtrace.pipelines.commands import cli, inspect, tables
+from groundtrace.pipelines.commands.inspect import inspect_run, run_inspect
+from groundtrace.publishing import figures as run_figures
+from groundtrace.publishing.figures import InspectError, open_tables
 
 LEDGER = {
     "calls": 3,

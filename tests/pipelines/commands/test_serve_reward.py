@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from pipelines.commands.cli import main
-from pipelines.commands.serve_reward import TOKEN_VARIABLE, ServeError, check_address, runs_named
-from publishing.rewards.settings import SpeechSettings
-from schemas.coordinates import CoordinateFrame
-from schemas.responses.speech import Speech
+from groundtrace.pipelines.commands.cli import main
+from groundtrace.pipelines.commands.serve_reward import TOKEN_VARIABLE, ServeError, check_address, runs_named
+from groundtrace.publishing.rewards.settings import SpeechSettings
+from groundtrace.schemas.coordinates import CoordinateFrame
+from groundtrace.schemas.responses.speech import Speech
 
 from ...publishing.rewards.worlds import Written, argos, sail_rl, written
 from ...trainer.runs import Judge, judging
@@ -40,7 +40,7 @@ class Served:
 
     def __init__(self, *words: str, **environment: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "pipelines", "serve-reward", "--port", "0", *words],
+            [sys.executable, "-m", "groundtrace", "serve-reward", "--port", "0", *words],
             cwd=ROOT,
             env=os.environ | environment,
             stderr=subprocess.PIPE,

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from pipelines.commands import dispatch
-from pipelines.commands.streams import NOBODY_READS
+from groundtrace.pipelines.commands import dispatch
+from groundtrace.pipelines.commands.streams import NOBODY_READS
 
 pytestmark = pytest.mark.faults
 
-BEAM = (sys.executable, "-m", "pipelines.commands.cli")
+BEAM = (sys.executable, "-m", "groundtrace")
 
 
 def unread(*words: str, both: bool = False) -> tuple[int, bytes]:

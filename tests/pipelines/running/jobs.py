@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
-from schemas.records import Call
-from stages.plumbing.shard_files import (
+from groundtrace.schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
+from groundtrace.schemas.records import Call
+from groundtrace.stages.plumbing.shard_files import (
     ENDS,
     RECORDS,
     ShardEntry,
@@ -19,9 +19,9 @@ from stages.plumbing.shard_files import (
     write_manifest,
     write_table,
 )
-from stages.plumbing.told import READ_SCHEMA, SideCalls, Told, call_row
-from stages.write_shards import ShardSettings, size_row, write_shard
-from vision.media import MediaStore
+from groundtrace.stages.plumbing.told import READ_SCHEMA, SideCalls, Told, call_row
+from groundtrace.stages.write_shards import ShardSettings, size_row, write_shard
+from groundtrace.vision.media import MediaStore
 
 SCHEMAS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
 EndRow = tuple[Mapping[str, Any], Told]

@@ -59,7 +59,7 @@ def test_a_server_that_asks_for_a_second_is_obeyed(data: Path, tmp_path: Path, r
 
 
 def test_validate_shows_it_at_once(data: Path, run_beam: Callable[..., Any], capsys: Any) -> None:
-    from pipelines.commands.cli import main
+    from groundtrace.pipelines.commands.cli import main
 
     with serving(right, BUSY, retry_after="3600") as server:
         began_s = time.monotonic()
@@ -84,7 +84,7 @@ def test_a_stopped_run_sends_nothing_twice(number: int, options: list[str], data
         return right(number, body)
 
     with serving(answer) as server:
-        command = [sys.executable, "-m", "pipelines", "run", PIPELINE, "--input", str(data)]
+        command = [sys.executable, "-m", "groundtrace", "run", PIPELINE, "--input", str(data)]
         command += ["--output", str(tmp_path / "run"), *asking(server.url), *options]
         process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True

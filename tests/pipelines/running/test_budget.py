@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from inference.flow.notes import Paid
-from inference.settings import EndpointSettings, ModelsSettings
-from pipelines.running.budget import RunBudget, Spent, spent_of
-from pipelines.running.counts import Figures
-from pipelines.running.runner import OptionError
-from schemas.run_summary import BudgetFigures, Counts
+from groundtrace.inference.flow.notes import Paid
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.pipelines.running.budget import RunBudget, Spent, spent_of
+from groundtrace.pipelines.running.counts import Figures
+from groundtrace.pipelines.running.runner import OptionError
+from groundtrace.schemas.run_summary import BudgetFigures, Counts
 
 MODELS = ModelsSettings((("e", EndpointSettings("classical", "colour")),), (("policy", "e"),), "c", "i", "r")
 

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.running.cache_place import cache_path
-from pipelines.running.run_folder import named_folder
-from pipelines.running.runner import OptionError
-from schemas.remote_path import RemotePath
-from schemas.storage import StorageError
+from groundtrace.pipelines.running.cache_place import cache_path
+from groundtrace.pipelines.running.run_folder import named_folder
+from groundtrace.pipelines.running.runner import OptionError
+from groundtrace.schemas.remote_path import RemotePath
+from groundtrace.schemas.storage import StorageError
 
 REFUSED = ["sft", "rl/deep/er", "rejected", "previous", "media", "ledger", "report.html", ".staging", "run.json/x"]
 TAKEN = ["cache", "cache/other", "replies", "."]

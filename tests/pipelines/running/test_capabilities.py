@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from inference.settings import EndpointSettings, ModelsSettings
-from pipelines.grounded_cot import RECIPE
-from pipelines.running.capabilities import (
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.pipelines.grounded_cot import RECIPE
+from groundtrace.pipelines.running.capabilities import (
     AnswerScan,
     MediaScan,
     check_capabilities,
@@ -20,7 +20,7 @@ from pipelines.running.capabilities import (
     scan_answers,
     scan_media,
 )
-from stages.sources.base import RowSettings, Source
+from groundtrace.stages.sources.base import RowSettings, Source
 
 ABLE = EndpointSettings("openai", "m", base_url="http://127.0.0.1:9/v1", video=True)
 ROLES = ("policy", "teacher", "pointer", "judge", "detector", "segmenter")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from pipelines.commands.cli import main
-from pipelines.running.inputs import find_input
-from pipelines.running.spending import Spending
-from schemas.storage import StorageSettings
-from stages.sources.base import RowSettings
+from groundtrace.pipelines.commands.cli import main
+from groundtrace.pipelines.running.inputs import find_input
+from groundtrace.pipelines.running.spending import Spending
+from groundtrace.schemas.storage import StorageSettings
+from groundtrace.stages.sources.base import RowSettings
 
 from ..far_server import asking, right, said, serving
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.running.columns import guess_columns, input_block, missing_fields
-from stages.sources.base import RowSettings
+from groundtrace.pipelines.running.columns import guess_columns, input_block, missing_fields
+from groundtrace.stages.sources.base import RowSettings
 
 OWN = ("id", "source", "license", "media", "question", "answer")
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from inference.flow.notes import Paid
-from pipelines.running.counts import Figures, agreements, figures_of, ledger
-from pipelines.running.manifest import read_job
-from schemas.records import Call
-from schemas.run_summary import Counts, RoleLedger
-from schemas.usage import Usage
-from stages.plumbing.told import SideCalls
+from groundtrace.inference.flow.notes import Paid
+from groundtrace.pipelines.running.counts import Figures, agreements, figures_of, ledger
+from groundtrace.pipelines.running.manifest import read_job
+from groundtrace.schemas.records import Call
+from groundtrace.schemas.run_summary import Counts, RoleLedger
+from groundtrace.schemas.usage import Usage
+from groundtrace.stages.plumbing.told import SideCalls
 from tests.pipelines.running.jobs import EndRow, end, rejection, write_job, write_set
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.running.delivery import Delivery, DeliveryError
-from pipelines.running.freshness import begin_fresh, fresh_since
-from schemas.lease import Lost
-from schemas.remote_path import RemotePath
+from groundtrace.pipelines.running.delivery import Delivery, DeliveryError
+from groundtrace.pipelines.running.freshness import begin_fresh, fresh_since
+from groundtrace.schemas.lease import Lost
+from groundtrace.schemas.remote_path import RemotePath
 
 OLD = {
     "run.json": b"{}",

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
-from pipelines.commands.cli import main
-from pipelines.running import manifest, outputs, run, run_folder
-from stages import write_shards
-from stages.plumbing import shard_files
+from groundtrace.pipelines.commands.cli import main
+from groundtrace.pipelines.running import manifest, outputs, run, run_folder
+from groundtrace.stages import write_shards
+from groundtrace.stages.plumbing import shard_files
 
 pytestmark = pytest.mark.faults
 

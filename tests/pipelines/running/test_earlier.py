@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.commands.cli import main
-from pipelines.running.earlier import calls_to_expect
-from pipelines.running.plan import RunArguments, make_plan
-from publishing.figures import read_summary
+from groundtrace.pipelines.commands.cli import main
+from groundtrace.pipelines.running.earlier import calls_to_expect
+from groundtrace.pipelines.running.plan import RunArguments, make_plan
+from groundtrace.publishing.figures import read_summary
 
 ROOT = Path(__file__).resolve().parents[3]
 PIPELINE = str(ROOT / "pipelines/grounded_cot.py")

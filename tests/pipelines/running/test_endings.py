@@ -1,8 +1,8 @@
 import pytest
 
-from pipelines.running.endings import RunNote, ending_of, line_of
-from pipelines.running.errors import ConservationError, RunPaused
-from schemas.errors import UserError
+from groundtrace.pipelines.running.endings import RunNote, ending_of, line_of
+from groundtrace.pipelines.running.errors import ConservationError, RunPaused
+from groundtrace.schemas.errors import UserError
 
 
 def through_beam(error: Exception) -> Exception:

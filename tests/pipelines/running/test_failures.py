@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.running.failures import MIN_FAILED, check_failures, most_frequent_detail
-from pipelines.running.loading import PipelineError
-from schemas.arrow import REJECTED_SCHEMA
-from schemas.run_summary import Counts, RunSummary, StageFigures
-from stages.plumbing.recipe import Recipe
-from stages.plumbing.stage import Stage
-from stages.verify_traces import STAGE as VERIFY
+from groundtrace.pipelines.running.failures import MIN_FAILED, check_failures, most_frequent_detail
+from groundtrace.pipelines.running.loading import PipelineError
+from groundtrace.schemas.arrow import REJECTED_SCHEMA
+from groundtrace.schemas.run_summary import Counts, RunSummary, StageFigures
+from groundtrace.stages.plumbing.recipe import Recipe
+from groundtrace.stages.plumbing.stage import Stage
+from groundtrace.stages.verify_traces import STAGE as VERIFY
 
 
 class Chat(BaseHTTPRequestHandler):

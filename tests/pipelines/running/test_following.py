@@ -11,9 +11,9 @@ import grpc
 import pytest
 from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
 
-from pipelines.running.errors import JobIncomplete
-from pipelines.running.following import follow
-from pipelines.running.runner import pipeline_options
+from groundtrace.pipelines.running.errors import JobIncomplete
+from groundtrace.pipelines.running.following import follow
+from groundtrace.pipelines.running.runner import pipeline_options
 from tests.pipelines.shipping.cluster import Cluster, cluster
 
 pytestmark = pytest.mark.faults
@@ -23,10 +23,10 @@ import time
 
 import apache_beam as beam
 
-from pipelines.running.settings import RunSettings
-from schemas.config import settings
-from stages.ingest_records import IngestRecords
-from stages.plumbing.recipe import Ends, Recipe
+from groundtrace.pipelines.running.settings import RunSettings
+from groundtrace.schemas.config import settings
+from groundtrace.stages.ingest_records import IngestRecords
+from groundtrace.stages.plumbing.recipe import Ends, Recipe
 
 
 @settings
@@ -70,7 +70,7 @@ def begun(
     questions = write_questions(tmp_path / "questions", 2)
     recipe, run = tmp_path / "sleeps.py", tmp_path / "run"
     recipe.write_text(SLEEPS, "utf-8")
-    command = [sys.executable, "-m", "pipelines", "run", str(recipe), "--input", str(questions), "--output", str(run)]
+    command = [sys.executable, "-m", "groundtrace", "run", str(recipe), "--input", str(questions), "--output", str(run)]
     with subprocess.Popen(
         [*command, "--", *workers.options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as started:

@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.grounded_cot import RECIPE, Settings
-from pipelines.rubric_curriculum import RECIPE as RUCL
-from pipelines.rubric_curriculum import SampledRubrics
-from pipelines.rubric_curriculum import Settings as Rucl
-from pipelines.running.forecast import Sums, count_records, expected_calls, forecast_text, t_quantile
-from rewards.rubrics import RubricSettings
-from schemas.run_summary import Counts, RoleLedger, RunSummary, StageFigures
-from schemas.usage import Usage
-from stages.sources.base import Source
+from groundtrace.pipelines.grounded_cot import RECIPE, Settings
+from groundtrace.pipelines.rubric_curriculum import RECIPE as RUCL
+from groundtrace.pipelines.rubric_curriculum import SampledRubrics
+from groundtrace.pipelines.rubric_curriculum import Settings as Rucl
+from groundtrace.pipelines.running.forecast import Sums, count_records, expected_calls, forecast_text, t_quantile
+from groundtrace.rewards.rubrics import RubricSettings
+from groundtrace.schemas.run_summary import Counts, RoleLedger, RunSummary, StageFigures
+from groundtrace.schemas.usage import Usage
+from groundtrace.stages.sources.base import Source
 
 # Two-sided 95 % quantiles of Student's t, as in any printed table.
 QUANTILES = [

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.running.forecast import count_records
-from pipelines.running.inputs import Input, InputError, check_questions, find_input
-from pipelines.running.run_folder import RunFolder
-from stages.sources import hf_datasets
-from stages.sources.base import RowSettings, Source
-from stages.sources.registry import read_source
-from vision.hashing import sha256_bytes
-from vision.media import MediaNotAllowed, MediaStore
+from groundtrace.pipelines.running.forecast import count_records
+from groundtrace.pipelines.running.inputs import Input, InputError, check_questions, find_input
+from groundtrace.pipelines.running.run_folder import RunFolder
+from groundtrace.stages.sources import hf_datasets
+from groundtrace.stages.sources.base import RowSettings, Source
+from groundtrace.stages.sources.registry import read_source
+from groundtrace.vision.hashing import sha256_bytes
+from groundtrace.vision.media import MediaNotAllowed, MediaStore
 
 
 @pytest.fixture

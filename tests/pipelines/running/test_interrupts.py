@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from pipelines.running import interrupts
-from pipelines.running.interrupts import STOP_SIGNALS, is_interrupt, stopped_like_an_interrupt
+from groundtrace.pipelines.running import interrupts
+from groundtrace.pipelines.running.interrupts import STOP_SIGNALS, is_interrupt, stopped_like_an_interrupt
 
 
 def raised_for(first: BaseException, *, cause: bool) -> BaseException:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pipelines.running.job_check import check_job
-from pipelines.running.runner import OptionError, pipeline_options
-from schemas.extras import MissingExtra
+from groundtrace.pipelines.running.job_check import check_job
+from groundtrace.pipelines.running.runner import OptionError, pipeline_options
+from groundtrace.schemas.extras import MissingExtra
 
 DATAFLOW = ["--runner=DataflowRunner", "--project=p", "--region=europe-west4", "--temp_location=gs://bucket/tmp"]
 
@@ -35,7 +35,7 @@ def silent() -> Iterator[int]:
 @pytest.fixture
 def with_gcp(monkeypatch: pytest.MonkeyPatch) -> None:
     """The packages of the extra gcp count as installed: only the options are looked at."""
-    monkeypatch.setattr("pipelines.running.job_check.require_extra", lambda *_: None)
+    monkeypatch.setattr("groundtrace.pipelines.running.job_check.require_extra", lambda *_: None)
     monkeypatch.delenv("CLOUDSDK_COMPUTE_REGION", raising=False)
 
 
@@ -50,7 +50,7 @@ def test_a_job_server_that_is_down_is_told_within_a_second(runner: str, closed: 
 
 
 def test_what_does_not_speak_as_a_job_server_is_told(silent: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.running.job_check.ANSWER_S", 0.5)
+    monkeypatch.setattr("groundtrace.pipelines.running.job_check.ANSWER_S", 0.5)
     with pytest.raises(OptionError, match=rf"what listens at 127\.0\.0\.1:{silent} is no job server"):
         check_job(pipeline_options(["--runner=PortableRunner", f"--job_endpoint=127.0.0.1:{silent}"]))
 
@@ -126,7 +126,7 @@ def test_what_can_be_run_passes(flags: list[str]) -> None:
 
 
 def test_dataflow_without_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("schemas.extras._is_installed", lambda _: False)
+    monkeypatch.setattr("groundtrace.schemas.extras._is_installed", lambda _: False)
     with pytest.raises(MissingExtra, match=r"--runner=DataflowRunner needs the extra gcp: pip install"):
         check_job(pipeline_options(DATAFLOW))
 
@@ -137,7 +137,7 @@ def test_every_command_looks_before_it_reads_anything(command: str, closed: int,
     flags = ["--runner=PortableRunner", f"--job_endpoint=localhost:{closed}"]
     words = ["--set", "no.such=1", "--", *flags]
     if command == "validate":
-        from pipelines.commands.cli import main
+        from groundtrace.pipelines.commands.cli import main
 
         assert main(["validate", "grounded_cot", "--input", str(tmp_path / "none"), *words]) == 2
     else:

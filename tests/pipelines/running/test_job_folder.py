@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.running.errors import JobIncomplete
-from pipelines.running.job_folder import JobFolder
-from schemas.remote_path import RemotePath
+from groundtrace.pipelines.running.errors import JobIncomplete
+from groundtrace.pipelines.running.job_folder import JobFolder
+from groundtrace.schemas.remote_path import RemotePath
 from tests.pipelines.running.jobs import end, write_job
 
 

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import groundtrace as gt
-from pipelines.running.kept_rows import NothingKept, check_kept
-from schemas.errors import UserError
-from schemas.run_summary import Counts, RunSummary
+from groundtrace.pipelines.running.kept_rows import NothingKept, check_kept
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.run_summary import Counts, RunSummary
 
 from ..conftest import PIPELINE
 from ..far_server import Answer, asking, right, serving

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.running import last_replies
-from pipelines.running.last_replies import LastReplies, await_workers
+from groundtrace.pipelines.running import last_replies
+from groundtrace.pipelines.running.last_replies import LastReplies, await_workers
 
 
 def test_workers_that_have_ended_are_not_waited_for(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.running.loading import PipelineError, adopt_file
+from groundtrace.pipelines.running.loading import PipelineError, adopt_file
 
 BESIDE = "from wording_beside import WORDS\n"
 

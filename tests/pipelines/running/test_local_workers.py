@@ -10,8 +10,8 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 
-from pipelines.running.errors import RunPaused
-from pipelines.running.run import choose_runner, pipeline_options  # with the modules that declare records
+from groundtrace.pipelines.running.errors import RunPaused
+from groundtrace.pipelines.running.run import choose_runner, pipeline_options  # with the modules that declare records
 
 pytestmark = pytest.mark.faults
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.running.errors import JobIncomplete
-from pipelines.running.manifest import read_job
-from schemas.run_summary import FileEntry
-from stages.plumbing.shard_files import ENDS, MANIFEST, ids_sha256
+from groundtrace.pipelines.running.errors import JobIncomplete
+from groundtrace.pipelines.running.manifest import read_job
+from groundtrace.schemas.run_summary import FileEntry
+from groundtrace.stages.plumbing.shard_files import ENDS, MANIFEST, ids_sha256
 from tests.pipelines.running.jobs import end, write_job
 
 

@@ -9,23 +9,23 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 
-from inference.settings import ModelsSettings
-from pipelines import grounded_cot
-from pipelines.running.loading import PipelineError
-from pipelines.running.plan import RunArguments, check_kept_names, check_wiring, make_plan, wire
-from pipelines.running.settings import RunSettings
-from rewards.aggregate import GateSettings
-from rewards.registry import SCORERS
-from schemas.columns import Column
-from schemas.config import ConfigError
-from schemas.records import Draft
-from stages.clean_questions import CleanQuestions, CleanSettings
-from stages.draw_questions import CutToTarget
-from stages.ingest_records import IngestRecords, MediaRoots
-from stages.plumbing.recipe import Ends, Recipe, RunContext
-from stages.plumbing.stage import DraftStage, Stage, Work
-from stages.sources.base import Source
-from stages.verify_traces import VerifySettings, VerifyTraces, describe
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.pipelines import grounded_cot
+from groundtrace.pipelines.running.loading import PipelineError
+from groundtrace.pipelines.running.plan import RunArguments, check_kept_names, check_wiring, make_plan, wire
+from groundtrace.pipelines.running.settings import RunSettings
+from groundtrace.rewards.aggregate import GateSettings
+from groundtrace.rewards.registry import SCORERS
+from groundtrace.schemas.columns import Column
+from groundtrace.schemas.config import ConfigError
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.clean_questions import CleanQuestions, CleanSettings
+from groundtrace.stages.draw_questions import CutToTarget
+from groundtrace.stages.ingest_records import IngestRecords, MediaRoots
+from groundtrace.stages.plumbing.recipe import Ends, Recipe, RunContext
+from groundtrace.stages.plumbing.stage import DraftStage, Stage, Work
+from groundtrace.stages.sources.base import Source
+from groundtrace.stages.verify_traces import VerifySettings, VerifyTraces, describe
 
 CONTEXT = RunContext(
     (Source("jsonl", "records.jsonl"),), MediaRoots(".", "."), ModelsSettings((), (), "replies.sqlite", ".", ".")

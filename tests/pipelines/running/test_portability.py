@@ -9,10 +9,10 @@ import apache_beam as beam
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2, schema_pb2
 
-import pipelines
-from pipelines.running.outputs import write_ends
-from pipelines.running.plan import RunArguments, make_plan, wire
-from pipelines.running.run import row_context
+from groundtrace import pipelines
+from groundtrace.pipelines.running.outputs import write_ends
+from groundtrace.pipelines.running.plan import RunArguments, make_plan, wire
+from groundtrace.pipelines.running.run import row_context
 
 RECIPES = sorted(path.stem for path in Path(pipelines.__file__).parent.glob("*.py") if not path.stem.startswith("__"))
 ROW = "beam:coder:row:v1"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from inference.flow.notes import RunNotes
-from pipelines.grounded_cot import RECIPE
-from pipelines.running.progress import (
+from groundtrace.inference.flow.notes import RunNotes
+from groundtrace.pipelines.grounded_cot import RECIPE
+from groundtrace.pipelines.running.progress import (
     RunView,
     duration_text,
     eta_s,
@@ -22,9 +22,9 @@ from pipelines.running.progress import (
     taken_text,
     total_of,
 )
-from pipelines.running.so_far import SoFar
-from schemas.usage import Usage
-from stages.plumbing.metrics import StageProgress, clear_board, progress
+from groundtrace.pipelines.running.so_far import SoFar
+from groundtrace.schemas.usage import Usage
+from groundtrace.stages.plumbing.metrics import StageProgress, clear_board, progress
 
 
 @pytest.fixture(autouse=True)
@@ -146,7 +146,7 @@ def test_the_line_adds_what_was_taken(tmp_path: Path) -> None:
 
 def test_the_line_tells_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 100.0
-    monkeypatch.setattr("pipelines.running.progress.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("groundtrace.pipelines.running.progress.time.monotonic", lambda: now_s)
     view = RunView(RECIPE, expected_calls=1000)
     progress("attempt").calls = 100
     assert "left" not in view.line()

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import pipelines
-from pipelines.commands.cli import main
+from groundtrace import pipelines
+from groundtrace.pipelines.commands.cli import main
 
 PIPELINE = str(Path(pipelines.__file__).parent / "grounded_cot.py")
 

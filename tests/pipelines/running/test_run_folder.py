@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.running.run_folder import STAGED, RunFolder, RunFolderError, named_folder
-from schemas.storage import StorageError
+from groundtrace.pipelines.running.run_folder import STAGED, RunFolder, RunFolderError, named_folder
+from groundtrace.schemas.storage import StorageError
 
 
 @pytest.fixture
@@ -174,7 +174,8 @@ def test_a_file_in_the_way(tmp_path: Path) -> None:
 
 def test_one_writer_at_a_time(folder: RunFolder) -> None:
     program = (
-        "import sys; from pathlib import Path; from pipelines.running.run_folder import RunFolder, RunFolderError\n"
+        "import sys; from pathlib import Path\n"
+        "from groundtrace.pipelines.running.run_folder import RunFolder, RunFolderError\n"
         "try:\n    with RunFolder(Path(sys.argv[1])).locked(): print('held')\n"
         "except RunFolderError as error: print(error)"
     )

@@ -7,8 +7,8 @@ import pytest
 from apache_beam.options.pipeline_options import DirectOptions, SetupOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
-from pipelines.running.runner import OptionError, choose_runner, pipeline_options
-from stages.ingest_records import CheckedMedium
+from groundtrace.pipelines.running.runner import OptionError, choose_runner, pipeline_options
+from groundtrace.stages.ingest_records import CheckedMedium
 
 
 def test_known_options_are_read() -> None:
@@ -58,7 +58,7 @@ def test_the_runner(flags: list[str], own: bool) -> None:
 
 def test_workers_import_the_modules_that_declare_records() -> None:
     plugins = pipeline_options([]).view_as(SetupOptions).beam_plugins
-    assert {"schemas.records", "schemas.geometry", CheckedMedium.__module__} <= set(plugins)
+    assert {"groundtrace.schemas.records", "groundtrace.schemas.geometry", CheckedMedium.__module__} <= set(plugins)
 
 
 TOLD = """
@@ -68,8 +68,8 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import S3Options
 
-import pipelines.grounded_cot
-from pipelines.running.runner import choose_runner, pipeline_options
+import groundtrace.pipelines.grounded_cot
+from groundtrace.pipelines.running.runner import choose_runner, pipeline_options
 
 def seen(parent):
     options = FileSystems._pipeline_options

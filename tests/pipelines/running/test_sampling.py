@@ -5,11 +5,11 @@ import cv2
 import numpy as np
 import pytest
 
-from pipelines.running import sampling
-from pipelines.running.inputs import find_input
-from pipelines.running.sampling import Problem, Sample, sample_records
-from stages.ingest_records import MediaRoots
-from stages.sources.base import RowSettings
+from groundtrace.pipelines.running import sampling
+from groundtrace.pipelines.running.inputs import find_input
+from groundtrace.pipelines.running.sampling import Problem, Sample, sample_records
+from groundtrace.stages.ingest_records import MediaRoots
+from groundtrace.stages.sources.base import RowSettings
 
 GOOD = {"source": "s", "license": "MIT", "media": "a.png", "question": "How many?", "answer": "2"}
 

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from inference.flow.notes import RunNotes
-from pipelines.running.so_far import NotesReader, SoFar
-from schemas.usage import Usage
+from groundtrace.inference.flow.notes import RunNotes
+from groundtrace.pipelines.running.so_far import NotesReader, SoFar
+from groundtrace.schemas.usage import Usage
 
 
 def test_the_notes_of_all_processes_are_summed_as_they_grow(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pipelines.running import run as running
-from pipelines.running import telling
-from pipelines.running.telling import cost_of
-from schemas.run_summary import PaidFigures
+from groundtrace.pipelines.running import run as running
+from groundtrace.pipelines.running import telling
+from groundtrace.pipelines.running.telling import cost_of
+from groundtrace.schemas.run_summary import PaidFigures
 
 from ..far_server import asking, right, said, serving
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.running.plan import Plan, RunArguments, make_plan
-from pipelines.running.truncation import truncated_replies
-from publishing.figures import truncations
-from schemas.run_summary import Counts, RunSummary, TruncatedReplies
+from groundtrace.pipelines.running.plan import Plan, RunArguments, make_plan
+from groundtrace.pipelines.running.truncation import truncated_replies
+from groundtrace.publishing.figures import truncations
+from groundtrace.schemas.run_summary import Counts, RunSummary, TruncatedReplies
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.commands.cli import main
-from pipelines.running import waves
-from pipelines.running.counts import Figures
-from pipelines.running.waves import Wave, first_share, next_share, threshold
-from schemas.ordering import order_key
-from schemas.run_summary import Counts
+from groundtrace.pipelines.commands.cli import main
+from groundtrace.pipelines.running import waves
+from groundtrace.pipelines.running.counts import Figures
+from groundtrace.pipelines.running.waves import Wave, first_share, next_share, threshold
+from groundtrace.schemas.ordering import order_key
+from groundtrace.schemas.run_summary import Counts
 
 ROOT = Path(__file__).resolve().parents[3]
 PIPELINE = str(ROOT / "pipelines/grounded_cot.py")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.running.worker_hours import worker_hours, workers_text
+from groundtrace.pipelines.running.worker_hours import worker_hours, workers_text
 
 
 def test_hours_grow_with_records_and_calls() -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.running.runner import OptionError, pipeline_options
-from pipelines.running.workers import check_in_store, is_local, runner_line, see_no_disk
+from groundtrace.pipelines.running.runner import OptionError, pipeline_options
+from groundtrace.pipelines.running.workers import check_in_store, is_local, runner_line, see_no_disk
 
 
 @pytest.mark.parametrize(

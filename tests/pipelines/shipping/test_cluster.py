@@ -29,7 +29,7 @@ def questions(tmp_path_factory: pytest.TempPathFactory, write_questions: Callabl
 
 def beam_run(recipe: Path, questions: Path, run: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """``beam run`` in a process of its own."""
-    command = [sys.executable, "-m", "pipelines", "run", str(recipe), "--input", str(questions), "--output", str(run)]
+    command = [sys.executable, "-m", "groundtrace", "run", str(recipe), "--input", str(questions), "--output", str(run)]
     command += ["--", *options] if options else []
     return subprocess.run(command, capture_output=True, text=True, check=False)
 

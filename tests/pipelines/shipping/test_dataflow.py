@@ -19,7 +19,7 @@ import pytest
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 
-from schemas.storage import RemotePath
+from groundtrace.schemas.storage import RemotePath
 
 from .cluster import cluster
 
@@ -34,10 +34,10 @@ pytestmark = pytest.mark.dataflow
 
 RECIPE = """
 from colours import Palette
-from pipelines.grounded_cot import RECIPE
+from groundtrace.pipelines.grounded_cot import RECIPE
 """
 BESIDE = """
-from schemas.coding import record
+from groundtrace.schemas.coding import record
 
 
 @record
@@ -92,7 +92,7 @@ def mine(tmp_path: Path) -> Path:
 def command(server: Dataflow, recipe: object, questions: RemotePath, run: RemotePath, *options: str) -> list[str]:
     words = ["run", str(recipe), "--input", str(questions), "--output", str(run)]
     words += ["--set", f"storage.gs_endpoint_url={run.storage.gs_endpoint_url}", "--", *server.options, *options]
-    return [sys.executable, "-m", "pipelines", *words]
+    return [sys.executable, "-m", "groundtrace", *words]
 
 
 def beam_run(server: Dataflow, *words: object) -> subprocess.CompletedProcess[str]:
@@ -144,7 +144,7 @@ def test_what_is_submitted(server: Dataflow, mine: Path, questions: RemotePath, 
 
     module = recipes.partition("-")[0]
     assert module in options["beam_plugins"]
-    assert "schemas.records" in options["beam_plugins"] and "colours" not in options["beam_plugins"]
+    assert "groundtrace.schemas.records" in options["beam_plugins"] and "colours" not in options["beam_plugins"]
     with zipfile.ZipFile(BytesIO(staged[recipes])) as wheel:
         assert {f"{module}/files/my_recipe.py", f"{module}/files/colours.py"} < set(wheel.namelist())
     with zipfile.ZipFile(BytesIO(staged[ours])) as wheel:
@@ -222,7 +222,7 @@ def test_a_job_that_runs_is_followed_to_its_end(
     assert done.returncode == 0, done.stderr
     assert "the job job-1 runs on Dataflow: https://" in done.stderr
     assert f"{RECORDS} records: " in done.stdout and f"report: {run}/report.html" in done.stdout
-    near = [sys.executable, "-m", "pipelines", "run", mine, "--input", on_disk, "--output", tmp_path / "near"]
+    near = [sys.executable, "-m", "groundtrace", "run", mine, "--input", on_disk, "--output", tmp_path / "near"]
     subprocess.run(list(map(str, near)), check=True, capture_output=True)
     here, there = (json.loads((folder / "run.json").read_text("utf-8")) for folder in (tmp_path / "near", run))
     assert there["counts"] == here["counts"] and there["files"].keys() == here["files"].keys()

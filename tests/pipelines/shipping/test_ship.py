@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
 
-from pipelines.running.loading import PipelineError, adopt_file, recipe_file
-from pipelines.running.runner import pipeline_options
-from pipelines.shipping import recipe_code
-from pipelines.shipping.ship import shipped
-from prompts import loader
+from groundtrace.pipelines.running.loading import PipelineError, adopt_file, recipe_file
+from groundtrace.pipelines.running.runner import pipeline_options
+from groundtrace.pipelines.shipping import recipe_code
+from groundtrace.pipelines.shipping.ship import shipped
+from groundtrace.prompts import loader
 
 FAR = ["--runner=PortableRunner", "--job_endpoint=localhost:1"]
 OWN_IMAGE = "europe-docker.pkg.dev/me/mine:1"
@@ -25,7 +25,7 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("mine")
     files = {
         "shipped_recipe.py": "import shipped_helper\nimport shipped_spaces.deep\n",
-        "shipped_helper.py": "from schemas.coding import record\n\n\n@record\nclass Kept:\n    name: str\n",
+        "shipped_helper.py": "from groundtrace.schemas.coding import record\n\n\n@record\nclass Kept:\n    name: str\n",
         "shipped_package/__init__.py": "",
         "shipped_package/words.txt": "a",
         "shipped_package/.hidden": "key",
@@ -124,7 +124,7 @@ def test_the_recipes_module_is_imported_in_place_of_those_beside_it(mine: Path) 
     with shipped(options, mine):
         plugins = options.view_as(SetupOptions).beam_plugins
     assert plugins[0].startswith("groundtrace_recipe_")
-    assert "shipped_helper" not in plugins and "schemas.records" in plugins
+    assert "shipped_helper" not in plugins and "groundtrace.schemas.records" in plugins
 
 
 def test_a_folder_with_far_too_much_is_refused(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:

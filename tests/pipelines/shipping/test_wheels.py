@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from setuptools import build_meta
 
-from pipelines.shipping.own_code import write_own_wheel
-from pipelines.shipping.wheels import write_wheel
+from groundtrace.pipelines.shipping.own_code import write_own_wheel
+from groundtrace.pipelines.shipping.wheels import write_wheel
 from tests.pipelines.shipping.cluster import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -78,7 +78,7 @@ def test_it_is_made_again_from_what_pip_installed(own: Path, installed: Path, tm
     """A worker's wheel can be made where there is no checkout."""
     code = (
         f"import sys; sys.path[:0] = [{str(installed)!r}]; sys.path.append({PACKAGES!r})\n"
-        "from pathlib import Path; from pipelines.shipping.own_code import write_own_wheel\n"
+        "from pathlib import Path; from groundtrace.pipelines.shipping.own_code import write_own_wheel\n"
         f"print(write_own_wheel(Path({str(tmp_path)!r})))"
     )
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)

@@ -10,7 +10,7 @@ from tests.publishing.exports.made_runs import ROOT
 @pytest.fixture(scope="session")
 def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the bundled sample that kept the traces that were not chosen, by a teacher that sees badly."""
-    from pipelines.commands import cli
+    from groundtrace.pipelines.commands import cli
 
     folder = tmp_path_factory.mktemp("sample") / "run"
     settings = ["write.other_traces=true", "trace.n=4", "roles.teacher=coarse"]

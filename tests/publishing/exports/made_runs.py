@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from publishing.exports.export import Exported, Request, export_run
-from schemas.arrow import REJECTED_SCHEMA, sft_schema
-from schemas.run_summary import Counts, RunSummary
+from groundtrace.publishing.exports.export import Exported, Request, export_run
+from groundtrace.schemas.arrow import REJECTED_SCHEMA, sft_schema
+from groundtrace.schemas.run_summary import Counts, RunSummary
 from tests.added import ADDED, WHOLE_RL
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -13,7 +13,7 @@ class Server:
 
     def __init__(self, config: Path, run: Path, port: int) -> None:
         words = ["serve-reward", "--config", str(config), "--data", str(run), "--port", str(port)]
-        command = [sys.executable, "-m", "pipelines", *words]
+        command = [sys.executable, "-m", "groundtrace", *words]
         self.process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None
         lines = iter(self.process.stderr.readline, "")

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from publishing.rewards import groundtrace_client
-from publishing.rewards.settings import SpeechSettings
+from groundtrace.publishing.rewards import groundtrace_client
+from groundtrace.publishing.rewards.settings import SpeechSettings
 from tests.publishing.exports.reward_server import Server
 from tests.publishing.rewards.client_server import free_port
 from tests.publishing.rewards.worlds import Written, argos, written

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from publishing.exports.dpo import worse_traces
+from groundtrace.publishing.exports.dpo import worse_traces
 from tests.publishing.exports.made_runs import exported, lines, make_run, other, sft, table, trace
 
 KEPT = trace((100, 50))

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from pipelines.commands import cli
+from groundtrace.pipelines.commands import cli
 from tests.publishing.exports.made_runs import ROOT, lines
 
 FOLDERS = sorted(path for path in (ROOT / "examples").iterdir() if path.is_dir() and path.name != "__pycache__")

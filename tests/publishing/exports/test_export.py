@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.commands import cli
-from publishing.exports import sides
-from publishing.exports.errors import REASONS, ExportError
-from publishing.exports.export import SUMMARY
-from publishing.exports.registry import FORMATS, export_format
-from publishing.figures import InspectError
-from publishing.rewards import groundtrace_client
-from schemas.errors import UserError
+from groundtrace.pipelines.commands import cli
+from groundtrace.publishing.exports import sides
+from groundtrace.publishing.exports.errors import REASONS, ExportError
+from groundtrace.publishing.exports.export import SUMMARY
+from groundtrace.publishing.exports.registry import FORMATS, export_format
+from groundtrace.publishing.figures import InspectError
+from groundtrace.publishing.rewards import groundtrace_client
+from groundtrace.schemas.errors import UserError
 from tests.publishing.exports.made_runs import exported, lines, make_run, other, picture, rl, sft, table, trace
 
 OUTSIDE = sft("outside", trace((900, 50)))
@@ -104,8 +104,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("trl", {"family": ""}, "the sft rows hold or ask for coordinates: name the family"),
     ("verl", {"family": "qwen"}, "--family must be one of claude, "),
     ("tlr", {}, "--format must be one of dpo, easyr1, "),
-    ("publishing.exports.trl:RL", {}, "must be an ExportFormat"),
-    ("publishing.exports.gone:X", {}, "cannot be imported"),
+    ("groundtrace.publishing.exports.trl:RL", {}, "must be an ExportFormat"),
+    ("groundtrace.publishing.exports.gone:X", {}, "cannot be imported"),
     ("trl", {"family": "moondream"}, "which tags with one decimal cannot hold"),
     ("dpo", {}, "--set write.other_traces=true"),
     ("trl", {"max_pixels": 1000}, "do not depend on the size of its images"),
@@ -235,7 +235,7 @@ def test_an_export_that_came_in_between_stays(tmp_path: Path, monkeypatch: pytes
         (tmp_path / "out/theirs").write_text("theirs", "utf-8")
         return {}, None
 
-    monkeypatch.setattr("publishing.exports.export.contents_of", first)
+    monkeypatch.setattr("groundtrace.publishing.exports.export.contents_of", first)
     with pytest.raises(ExportError, match="cannot write"):
         exported(run, "trl", tmp_path / "out")
     assert names(tmp_path) == ["out", "run"]
@@ -274,7 +274,7 @@ def test_a_stopped_command_leaves_nothing(
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from pipelines.commands import cli
+    from groundtrace.pipelines.commands import cli
 
     run = make_run(tmp_path / "run", MIXED, [rl()])
     words = ["export", str(run), "--format", "verl", "--output", str(tmp_path / "out")]
@@ -305,8 +305,8 @@ def test_the_reference_names_the_run_where_it_stands(tmp_path: Path, monkeypatch
 
 def test_a_format_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_ids.py").write_text(
-        "from publishing.exports.base import ExportFormat\n"
-        "from publishing.exports.writers import LinesWriter\n"
+        "from groundtrace.publishing.exports.base import ExportFormat\n"
+        "from groundtrace.publishing.exports.writers import LinesWriter\n"
         "def ids(folder, target):\n"
         "    return LinesWriter(folder / 'ids.jsonl', lambda row, images: {'id': row.id})\n"
         "IDS = ExportFormat('ids', 'the ids', {'sft': ids})\n",
@@ -320,9 +320,9 @@ def test_a_format_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_format_of_ones_own_may_leave_out_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_none.py").write_text(
-        "from publishing.exports.base import ExportFormat\n"
-        "from publishing.exports.errors import LeftOut\n"
-        "from publishing.exports.writers import LinesWriter\n"
+        "from groundtrace.publishing.exports.base import ExportFormat\n"
+        "from groundtrace.publishing.exports.errors import LeftOut\n"
+        "from groundtrace.publishing.exports.writers import LinesWriter\n"
         "def record(row, images):\n"
         "    raise LeftOut('not_mine')\n"
         "def rows(folder, target):\n"

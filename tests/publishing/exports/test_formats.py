@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from publishing.exports import writers
-from publishing.exports.registry import FORMATS, export_format
-from publishing.rewards.reference import RowReference, read_reference
+from groundtrace.publishing.exports import writers
+from groundtrace.publishing.exports.registry import FORMATS, export_format
+from groundtrace.publishing.rewards.reference import RowReference, read_reference
 from tests.publishing.exports.made_runs import CLIP, FRAMES, exported, lines, make_run, picture, rl, sft, table, trace
 
 ODD_IDS = ("a/../../b", "ü ∑ 漢", "line\nbreak", "dot.ted.json", "", " ", "x" * 5000, '"quoted"', "..", "nul\0l")

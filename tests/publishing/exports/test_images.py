@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from publishing.exports.errors import LeftOut
-from publishing.exports.images import upright_image
+from groundtrace.publishing.exports.errors import LeftOut
+from groundtrace.publishing.exports.images import upright_image
+from groundtrace.vision.decode import decode_image
 from tests.publishing.exports.made_runs import picture
-from vision.decode import decode_image
 
 
 def shown(data: bytes) -> np.ndarray:

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.arrow import sft_schema
+from groundtrace.schemas.arrow import sft_schema
 from tests.publishing.exports.made_runs import ROOT, make_run, picture, sft
 
 pytestmark = pytest.mark.faults
 
 MEASURED = """
 import resource, sys
-from pipelines.commands import cli
+from groundtrace.pipelines.commands import cli
 run, form, output = sys.argv[1:]
 assert cli.main(["export", run, "--format", form, "--family", "qwen3-vl", "--output", output]) == 0
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)

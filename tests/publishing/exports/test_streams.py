@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from pipelines.commands import cli
-from publishing.exports.errors import ExportError
-from publishing.exports.export import SUMMARY
-from publishing.exports.registry import FORMATS, export_format
-from publishing.rewards.reference import RowReference, read_reference
+from groundtrace.pipelines.commands import cli
+from groundtrace.publishing.exports.errors import ExportError
+from groundtrace.publishing.exports.export import SUMMARY
+from groundtrace.publishing.exports.registry import FORMATS, export_format
+from groundtrace.publishing.rewards.reference import RowReference, read_reference
 
 from .made_runs import exported, lines, make_run, picture, rl, sft, table
 from .test_formats import READ, reference, tarred, texts
@@ -87,9 +87,9 @@ def test_every_two_rows_are_whole_questions(alone: tuple[int, ...], tmp_path: Pa
 def test_a_format_of_ones_own_that_leaves_out_one_that_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The row that is left out is named, and the next one waits in its place."""
     (tmp_path / "own_pairs.py").write_text(
-        "from publishing.exports.base import ExportFormat\n"
-        "from publishing.exports.errors import LeftOut\n"
-        "from publishing.exports.writers import LinesWriter\n"
+        "from groundtrace.publishing.exports.base import ExportFormat\n"
+        "from groundtrace.publishing.exports.errors import LeftOut\n"
+        "from groundtrace.publishing.exports.writers import LinesWriter\n"
         "def record(row, images):\n"
         "    if row.id in ('first', 'dual') and row.stream == 'textual':\n"
         "        raise LeftOut('not_mine', row.id)\n"

@@ -15,8 +15,8 @@ from datasets import Dataset, load_dataset
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from benchmarks.learning.tiny_model import make_tiny_model
+from groundtrace.publishing.rewards.reference import read_reference
 from groundtrace.rewards.trl import reward_funcs
-from publishing.rewards.reference import read_reference
 from tests.publishing.exports.made_runs import CLIP, FRAMES, ROOT, exported, make_run, picture, sft
 from tests.publishing.exports.reward_server import Server
 from tests.publishing.rewards.client_server import free_port

@@ -15,11 +15,11 @@ from datasets import Dataset, load_dataset
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from benchmarks.learning.tiny_model import make_tiny_model
+from groundtrace.publishing.rewards import plugin
+from groundtrace.publishing.rewards.reference import BadReference, read_reference
+from groundtrace.publishing.rewards.settings import SpeechSettings
 from groundtrace.rewards.trl import reward_funcs
-from publishing.rewards import plugin
-from publishing.rewards.reference import BadReference, read_reference
-from publishing.rewards.settings import SpeechSettings
-from schemas.geometry import Box
+from groundtrace.schemas.geometry import Box
 from tests.publishing.exports.made_runs import ROOT, exported
 from tests.trainer.runs import Judge, judging
 
@@ -31,7 +31,7 @@ SHARED = {"max_steps": 1, "use_cpu": True, "bf16": False, "report_to": [], "save
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the bundled sample, with questions of both streams and of one, by a teacher that sees badly."""
-    from pipelines.commands import cli
+    from groundtrace.pipelines.commands import cli
 
     folder = tmp_path_factory.mktemp("dual") / "run"
     words = ["run", "dual_stream", "--input", str(ROOT / "data/sample"), "--output", str(folder)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
-from pipelines.commands import cli
+from groundtrace.pipelines.commands import cli
 
 from .stand_in import TOKEN, StandIn
 

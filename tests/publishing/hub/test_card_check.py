@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from publishing.hub.card_check import problems_of
+from groundtrace.publishing.hub.card_check import problems_of
 
 RIGHT = {
     "license": "cc-by-4.0",

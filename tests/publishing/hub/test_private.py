@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from publishing.card import public_name
-from publishing.hub.errors import PublishError
-from publishing.hub.private import public_artifact, without_private_facts
-from publishing.hub.upload import _is_ours
-from schemas.arrow import REJECTED_SCHEMA
+from groundtrace.publishing.card import public_name
+from groundtrace.publishing.hub.errors import PublishError
+from groundtrace.publishing.hub.private import public_artifact, without_private_facts
+from groundtrace.publishing.hub.upload import _is_ours
+from groundtrace.schemas.arrow import REJECTED_SCHEMA
 
 BOTH, ONE = ["grounded", "textual"], ["textual"]
 

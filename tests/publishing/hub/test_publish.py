@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from publishing.card import public_name
-from publishing.hub import client
-from publishing.hub.card_check import problems_of
+from groundtrace.publishing.card import public_name
+from groundtrace.publishing.hub import client
+from groundtrace.publishing.hub.card_check import problems_of
 
 from .stand_in import CLOSED_ORG, NO_COMMIT, TOKEN, StandIn
 
@@ -81,7 +81,7 @@ def rows_of(run: Path, name: str) -> int:
 
 
 def test_a_run_is_published_once_and_loads(hub: StandIn, beam: Beam, python: Beam, run: Path, tmp_path: Path) -> None:
-    done = python("-m", "pipelines", "publish", run, "--repo", REPO)
+    done = python("-m", "groundtrace", "publish", run, "--repo", REPO)
     assert done.returncode == 0, done.stderr
     [tag] = hub.repos[REPO].tags
     assert f"at the tag {tag}" in done.stdout
@@ -111,7 +111,7 @@ def test_a_run_is_published_once_and_loads(hub: StandIn, beam: Beam, python: Bea
     assert loaded.returncode == 0, loaded.stderr
     assert loaded.stdout.split()[0] == str(rows_of(run, "sft"))
     name = f"hf://{REPO}/sft@{tag}"
-    first = python("-m", "pipelines", "run", "grounded_cot", "--input", name, "--output", tmp_path / "again")
+    first = python("-m", "groundtrace", "run", "grounded_cot", "--input", name, "--output", tmp_path / "again")
     assert first.returncode == 0, first.stderr
     counts = json.loads((tmp_path / "again/run.json").read_text())["counts"]
     assert counts["input"] == rows_of(run, "sft")
@@ -418,7 +418,7 @@ def test_a_killed_publication_is_continued(hub: StandIn, beam: Beam, run: Path, 
         return None
 
     hub.fail = killing
-    words = [sys.executable, "-m", "pipelines", "publish", str(run), "--repo", REPO]
+    words = [sys.executable, "-m", "groundtrace", "publish", str(run), "--repo", REPO]
     process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     assert process.wait(60) == -signal.SIGKILL
     assert hub.repos[REPO].sha == NO_COMMIT
@@ -452,7 +452,7 @@ def test_a_stopped_publication_leaves_no_copies(
 
     hub.fail = stopping
     (tmp_path / "staging").mkdir()
-    words = [sys.executable, "-m", "pipelines", "publish", str(run), "--repo", REPO]
+    words = [sys.executable, "-m", "groundtrace", "publish", str(run), "--repo", REPO]
     words += ["--staging", str(tmp_path / "staging")]
     process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert "interrupted; run the same command again" in process.communicate(timeout=60)[1]

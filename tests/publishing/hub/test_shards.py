@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from publishing.hub import shards
-from publishing.hub.errors import PublishError
-from publishing.hub.shards import check_shard, copy_rows
+from groundtrace.publishing.hub import shards
+from groundtrace.publishing.hub.errors import PublishError
+from groundtrace.publishing.hub.shards import check_shard, copy_rows
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("source", pa.string()), ("license", pa.string()), ("data", pa.binary())],

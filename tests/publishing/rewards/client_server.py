@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from publishing.rewards import groundtrace_client
+from groundtrace.publishing.rewards import groundtrace_client
 
 FILE = Path(groundtrace_client.__file__)
 

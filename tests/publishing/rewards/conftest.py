@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from pipelines.commands.serve_reward import http_loop, started
-from publishing.rewards import plugin
-from publishing.rewards.row_reward import RowReward
-from publishing.rewards.server import Bounds
-from publishing.rewards.settings import SpeechSettings, load_reward_settings
-from schemas.responses.speech import Speech
-from trainer.model import load_model
-from trainer.settings import ModelSettings
+from groundtrace.pipelines.commands.serve_reward import http_loop, started
+from groundtrace.publishing.rewards import plugin
+from groundtrace.publishing.rewards.row_reward import RowReward
+from groundtrace.publishing.rewards.server import Bounds
+from groundtrace.publishing.rewards.settings import SpeechSettings, load_reward_settings
+from groundtrace.schemas.responses.speech import Speech
+from groundtrace.trainer.model import load_model
+from groundtrace.trainer.settings import ModelSettings
 
 from ...trainer import tiny_qwen25vl
 from ...trainer.runs import Judge, judging

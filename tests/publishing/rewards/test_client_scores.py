@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from publishing.rewards import groundtrace_client
-from publishing.rewards.reference import COLUMN
+from groundtrace.publishing.rewards import groundtrace_client
+from groundtrace.publishing.rewards.reference import COLUMN
 
 from .serving import Served
 from .test_plugins import check_same

@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 
 import groundtrace
+from groundtrace.inference.preflight import NotServed
+from groundtrace.publishing.rewards.plugin import Unscored
+from groundtrace.publishing.rewards.reference import COLUMN, BadReference, RowReference
+from groundtrace.publishing.rewards.row_reward import BadAnswer
+from groundtrace.publishing.rewards.settings import VARIABLE
+from groundtrace.publishing.rewards.swift import Verified
 from groundtrace.rewards import easyr1, trl, verl
-from inference.preflight import NotServed
-from publishing.rewards.plugin import Unscored
-from publishing.rewards.reference import COLUMN, BadReference, RowReference
-from publishing.rewards.row_reward import BadAnswer
-from publishing.rewards.settings import VARIABLE
-from publishing.rewards.swift import Verified
-from schemas.config import ConfigError
-from trainer.reward import JudgesDown, Scored
+from groundtrace.schemas.config import ConfigError
+from groundtrace.trainer.reward import JudgesDown, Scored
 
 from .worlds import WORLDS, Written
 
@@ -316,7 +316,8 @@ def test_nothing_of_a_plugin_imports_torch() -> None:
     """The trainers bring their own, and a server needs none."""
     code = (
         "import sys, groundtrace.rewards.verl, groundtrace.rewards.easyr1, groundtrace.rewards.trl\n"
-        "import groundtrace.rewards.swift, publishing.rewards.server, pipelines.commands.serve_reward\n"
+        "import groundtrace.rewards.swift, groundtrace.publishing.rewards.server\n"
+        "import groundtrace.pipelines.commands.serve_reward\n"
         "print(sorted({'torch', 'transformers', 'trl', 'apache_beam'} & set(sys.modules)))"
     )
     ran = subprocess.run([sys.executable, "-c", code], cwd=HOME.parents[1], capture_output=True, text=True, check=False)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publishing.rewards.reference import BadReference, RowReference, read_reference
+from groundtrace.publishing.rewards.reference import BadReference, RowReference, read_reference
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 

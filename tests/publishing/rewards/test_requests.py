@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publishing.rewards.requests import BadRequest, Request, read_get_reward, read_score, response_in
-from schemas.control_text import END_TOKENS
+from groundtrace.publishing.rewards.requests import BadRequest, Request, read_get_reward, read_score, response_in
+from groundtrace.schemas.control_text import END_TOKENS
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 ITEM = st.fixed_dictionaries(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from publishing.rewards import server
+from groundtrace.publishing.rewards import server
 
 from .serving import items_of, raw_post
 from .worlds import WORLDS, Written

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from publishing.rewards import server
-from publishing.rewards.row_reward import RowReward
+from groundtrace.publishing.rewards import server
+from groundtrace.publishing.rewards.row_reward import RowReward
 
 from .serving import items_of, raw_post
 from .worlds import Written

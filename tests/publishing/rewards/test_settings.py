@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from inference.families.registry import family_of
-from publishing.rewards.settings import VARIABLE, RemoteRewardSettings, SpeechSettings, load_reward_settings
-from schemas.config import ConfigError
-from schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule
+from groundtrace.inference.families.registry import family_of
+from groundtrace.publishing.rewards.settings import VARIABLE, RemoteRewardSettings, SpeechSettings, load_reward_settings
+from groundtrace.schemas.config import ConfigError
+from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule
 
 
 @pytest.mark.parametrize("name", ["argos", "sail_rl", "ivgr", "rucl"])

@@ -10,9 +10,9 @@ from datasets import Dataset
 from PIL import Image
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
+from groundtrace.publishing.rewards.reference import COLUMN
 from groundtrace.rewards.trl import reward_funcs
-from publishing.rewards.reference import COLUMN
-from vision.decode import decode_image
+from groundtrace.vision.decode import decode_image
 
 from ...vllm import tiny_qwen3vl
 from .worlds import Written

@@ -9,18 +9,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publishing.rewards.reference import RowReference
-from publishing.rewards.settings import RemoteRewardSettings, SpeechSettings
-from rewards.complexity import COMPLEXITY
-from rewards.rubrics import RUBRICS as COLUMN
-from schemas.config import to_toml
-from schemas.responses.speech import Speech
+from groundtrace.publishing.rewards.reference import RowReference
+from groundtrace.publishing.rewards.settings import RemoteRewardSettings, SpeechSettings
+from groundtrace.rewards.complexity import COMPLEXITY
+from groundtrace.rewards.rubrics import RUBRICS as COLUMN
+from groundtrace.schemas.config import to_toml
+from groundtrace.schemas.responses.speech import Speech
+from groundtrace.trainer.reward import Reward, Scored
+from groundtrace.trainer.settings import RewardSettings
+from groundtrace.trainer.shards import Shards, TrainingRow
+from groundtrace.trainer.streams import asked
+from groundtrace.vision.decode import decode_image
 from tests.added import WHOLE_RL
-from trainer.reward import Reward, Scored
-from trainer.settings import RewardSettings
-from trainer.shards import Shards, TrainingRow
-from trainer.streams import asked
-from vision.decode import decode_image
 
 from ...trainer.paper_rows import IDS, JUDGED, RUBRICS, boxed, drafts, ivgr_drafts, rows_of, sail_rl_drafts, worded
 from ...trainer.runs import SAMPLE, judged_by, rl_row

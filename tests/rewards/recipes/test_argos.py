@@ -8,14 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inference.errors import CallError, Failure
-from rewards.locating import Served
-from rewards.pointing_score import PointingSettings
-from rewards.recipes.argos import Argos, ArgosSettings
-from rewards.recipes.base import Memory
-from rewards.registry import SCORERS
-from schemas.config import ConfigError
-from schemas.geometry import Point
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.rewards.locating import Served
+from groundtrace.rewards.pointing_score import PointingSettings
+from groundtrace.rewards.recipes.argos import Argos, ArgosSettings
+from groundtrace.rewards.recipes.base import Memory
+from groundtrace.rewards.registry import SCORERS
+from groundtrace.schemas.config import ConfigError
+from groundtrace.schemas.geometry import Point
 
 SEES = Served(frozenset({"judge", "detector", "segmenter"}))
 DOG = (Point("dog", 3.0, 4.0),)

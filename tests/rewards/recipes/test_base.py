@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from rewards.case import Context
-from rewards.complexity import COMPLEXITY
-from rewards.curriculum import CurriculumState
-from rewards.locating import ObjectMasks, Served
-from rewards.recipes.base import Earned, Memory, Reference, verdicts_of
-from rewards.registry import scorers_named
-from schemas.records import Verdict
+from groundtrace.rewards.case import Context
+from groundtrace.rewards.complexity import COMPLEXITY
+from groundtrace.rewards.curriculum import CurriculumState
+from groundtrace.rewards.locating import ObjectMasks, Served
+from groundtrace.rewards.recipes.base import Earned, Memory, Reference, verdicts_of
+from groundtrace.rewards.registry import scorers_named
+from groundtrace.schemas.records import Verdict
 
 FULL = Memory(CurriculumState(3, (0.5, 1.0), 2), {"q": Reference("a car", 0.5)})
 

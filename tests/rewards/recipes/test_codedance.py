@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from rewards.locating import Served
-from rewards.recipes.base import Memory
-from rewards.recipes.codedance import CodeDance
-from rewards.scorers.tool_calls import ToolCallSettings, Trajectory
+from groundtrace.rewards.locating import Served
+from groundtrace.rewards.recipes.base import Memory
+from groundtrace.rewards.recipes.codedance import CodeDance
+from groundtrace.rewards.scorers.tool_calls import ToolCallSettings, Trajectory
 
 RECIPE = CodeDance(ToolCallSettings())
 RIGHT, WRONG = "<think>so</think><answer>2</answer>", "<think>so</think><answer>3</answer>"

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from inference.session import Session
-from rewards.case import Context
-from rewards.complexity import COMPLEXITY
-from rewards.curriculum import CurriculumSettings, CurriculumState
-from rewards.locating import Served
-from rewards.recipes.base import Memory, Recipe
-from rewards.recipes.ivgr import Ivgr, IvgrSettings
-from rewards.recipes.rucl import Rucl
-from rewards.recipes.sail_rl import SailRl, SailRlSettings
-from rewards.rubrics import RUBRICS as COLUMN
-from schemas.geometry import Box
-from schemas.records import Rubric
-from schemas.responses.response import parse_boxes, parse_points
+from groundtrace.inference.session import Session
+from groundtrace.rewards.case import Context
+from groundtrace.rewards.complexity import COMPLEXITY
+from groundtrace.rewards.curriculum import CurriculumSettings, CurriculumState
+from groundtrace.rewards.locating import Served
+from groundtrace.rewards.recipes.base import Memory, Recipe
+from groundtrace.rewards.recipes.ivgr import Ivgr, IvgrSettings
+from groundtrace.rewards.recipes.rucl import Rucl
+from groundtrace.rewards.recipes.sail_rl import SailRl, SailRlSettings
+from groundtrace.rewards.rubrics import RUBRICS as COLUMN
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.records import Rubric
+from groundtrace.schemas.responses.response import parse_boxes, parse_points
 
 SERVED = Served(frozenset({"judge", "detector", "segmenter"}))
 MARGIN = 0.1

@@ -2,10 +2,10 @@
 
 import pytest
 
-from rewards.recipes.argos import Argos, ArgosSettings
-from rewards.recipes.registry import RECIPES, make_recipe
-from rewards.registry import SCORERS, TRAINING
-from schemas.config import ConfigError
+from groundtrace.rewards.recipes.argos import Argos, ArgosSettings
+from groundtrace.rewards.recipes.registry import RECIPES, make_recipe
+from groundtrace.rewards.registry import SCORERS, TRAINING
+from groundtrace.schemas.config import ConfigError
 
 NAMES = ["argos", "sail_rl", "ivgr", "rucl", "codedance"]
 OPTIONS = {"rucl": {"ramp_steps": 100}}

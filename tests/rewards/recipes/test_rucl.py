@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from rewards.case import Context
-from rewards.curriculum import CurriculumSettings, CurriculumState
-from rewards.locating import Served
-from rewards.recipes.base import Earned, Judged, Memory
-from rewards.recipes.rucl import Rucl
-from rewards.rubrics import RUBRICS as COLUMN
-from schemas.records import Rubric
+from groundtrace.rewards.case import Context
+from groundtrace.rewards.curriculum import CurriculumSettings, CurriculumState
+from groundtrace.rewards.locating import Served
+from groundtrace.rewards.recipes.base import Earned, Judged, Memory
+from groundtrace.rewards.recipes.rucl import Rucl
+from groundtrace.rewards.rubrics import RUBRICS as COLUMN
+from groundtrace.schemas.records import Rubric
 
 JUDGED = Served(frozenset({"judge"}))
 RUBRICS = tuple(Rubric(name, "what", "when", 1.0, 0.5, "easy" if name < "c" else "hard") for name in "abcd")

@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewards.scorers.boxes import FORMS, SAME_BOX_IOU, SCORER, match_group, max_boxes, score_boxes, score_group
-from schemas.geometry import Box
+from groundtrace.rewards.scorers.boxes import (
+    FORMS,
+    SAME_BOX_IOU,
+    SCORER,
+    match_group,
+    max_boxes,
+    score_boxes,
+    score_group,
+)
+from groundtrace.schemas.geometry import Box
 
 
 def box(x1: float, y1: float, x2: float, y2: float, media_index: int = 0, label: str = "cat") -> Box:

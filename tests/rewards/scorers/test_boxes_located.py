@@ -7,13 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inference.errors import CallError, Failure
-from rewards.form import BOXED_FORM, TEXTUAL_FORM
-from rewards.locating import Served
-from rewards.scorers import boxes, boxes_counted, boxes_located
-from rewards.scorers.boxes_located import MAX_BOXES, score_located
-from rewards.selection import choose
-from schemas.geometry import Box
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.rewards.form import BOXED_FORM, TEXTUAL_FORM
+from groundtrace.rewards.locating import Served
+from groundtrace.rewards.scorers import boxes, boxes_counted, boxes_located
+from groundtrace.rewards.scorers.boxes_located import MAX_BOXES, score_located
+from groundtrace.rewards.selection import choose
+from groundtrace.schemas.geometry import Box
 
 DETECTS = Served(frozenset({"detector"}))
 PARK = {

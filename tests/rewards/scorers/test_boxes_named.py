@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.errors import CallError, Failure
-from rewards.locating import Served
-from rewards.scorers.boxes import max_boxes, score_boxes, score_group
-from rewards.scorers.boxes_named import PROMPT, SCORER, score_named_group
-from schemas.geometry import Box
-from schemas.labels import names_alike
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.rewards.locating import Served
+from groundtrace.rewards.scorers.boxes import max_boxes, score_boxes, score_group
+from groundtrace.rewards.scorers.boxes_named import PROMPT, SCORER, score_named_group
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.labels import names_alike
 
 JUDGED = Served(frozenset({"judge"}))
 SOFA = Box("sofa", 0, 0, 10, 10)
@@ -109,7 +109,7 @@ def test_one_object_under_two_gold_names(score) -> None:
 
 
 def test_the_embedded_judge_knows_its_own_words(with_models, case) -> None:
-    from inference.session import Session
+    from groundtrace.inference.session import Session
 
     gold = (Box("yellow square", 30, 20, 60, 50),)
     labels = ["yellow block", "gizmo", "yellow or blue block", "yellow circle", "square"]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inference.errors import CallError, Failure
-from inference.grounding import encode_mask
-from rewards.locating import Served
-from rewards.scorers.counting import score_counting
-from schemas.geometry import Point
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.grounding import encode_mask
+from groundtrace.rewards.locating import Served
+from groundtrace.rewards.scorers.counting import score_counting
+from groundtrace.schemas.geometry import Point
 
 DETECTS = Served(frozenset({"detector", "segmenter"}))
 

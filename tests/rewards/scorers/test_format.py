@@ -2,9 +2,9 @@
 
 import pytest
 
-from rewards.form import BOXED_FORM, DIRECT_FORM, GROUNDED_FORM, TEXTUAL_FORM
-from rewards.scorers.format import SCORER
-from schemas.records import Verdict
+from groundtrace.rewards.form import BOXED_FORM, DIRECT_FORM, GROUNDED_FORM, TEXTUAL_FORM
+from groundtrace.rewards.scorers.format import SCORER
+from groundtrace.schemas.records import Verdict
 
 POINT = '<points x1="45" y1="35" alt="yellow square">yellow square</points>'
 BOX = "<box>[1,2,3,4]</box>"

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from inference.errors import CallError, Failure
-from rewards.scorers.outcome import MAX_ANSWER_CHARS, needs_judge, score_outcome
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.rewards.scorers.outcome import MAX_ANSWER_CHARS, needs_judge, score_outcome
 
 RULES = [
     # Eq. 6: the same choice, phrase or polarity

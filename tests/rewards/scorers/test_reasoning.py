@@ -5,11 +5,11 @@ import math
 
 import pytest
 
-from inference.errors import CallError, Failure
-from inference.request import Continuation
-from rewards.locating import Served
-from rewards.scorers.reasoning import SCORER, score_reasoning
-from schemas.quoting import MAX_CHARS
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.request import Continuation
+from groundtrace.rewards.locating import Served
+from groundtrace.rewards.scorers.reasoning import SCORER, score_reasoning
+from groundtrace.schemas.quoting import MAX_CHARS
 
 
 @pytest.mark.parametrize(("supports", "value"), [("yes", 1.0), ("no", 0.0), ("cannot_judge", None)])

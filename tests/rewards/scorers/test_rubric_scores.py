@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from inference.errors import BudgetUsedUp, CallError, Failure
-from inference.grounding import BadReply
-from rewards.case import Context
-from rewards.rubrics import RUBRICS as COLUMN
-from rewards.rubrics import RubricScore
-from rewards.scorers.rubric_scores import (
+from groundtrace.inference.errors import BudgetUsedUp, CallError, Failure
+from groundtrace.inference.grounding import BadReply
+from groundtrace.rewards.case import Context
+from groundtrace.rewards.rubrics import RUBRICS as COLUMN
+from groundtrace.rewards.rubrics import RubricScore
+from groundtrace.rewards.scorers.rubric_scores import (
     SCORER,
     JudgedRubric,
     judge_rubrics,
@@ -17,9 +17,9 @@ from rewards.scorers.rubric_scores import (
     score_rubrics,
     scores_of_verdict,
 )
-from schemas.messages import TextPart
-from schemas.quoting import MAX_CHARS
-from schemas.records import Rubric
+from groundtrace.schemas.messages import TextPart
+from groundtrace.schemas.quoting import MAX_CHARS
+from groundtrace.schemas.records import Rubric
 
 RUBRICS = tuple(Rubric(name, f"what {name}", f"when {name}", 1.0, 0.5, "hard") for name in "abc")
 ATTEMPT = "<think>two of them</think><answer>2</answer>"

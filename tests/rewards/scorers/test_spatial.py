@@ -9,14 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inference.errors import CallError, Failure
-from inference.grounding import encode_mask
-from rewards.locating import ObjectMasks, Served
-from rewards.scorers.spatial import PointView, point_checker, score_spatial, view_point
-from rewards.targets import Targets
-from schemas.coordinates import CoordinateFrame
-from schemas.geometry import Point
-from schemas.records import FrameRef
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.grounding import encode_mask
+from groundtrace.rewards.locating import ObjectMasks, Served
+from groundtrace.rewards.scorers.spatial import PointView, point_checker, score_spatial, view_point
+from groundtrace.rewards.targets import Targets
+from groundtrace.schemas.coordinates import CoordinateFrame
+from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.records import FrameRef
 
 DETECTS = Served(frozenset({"detector", "segmenter"}))
 POINTS_TOO = Served(frozenset({"detector", "segmenter", "pointer"}))

@@ -7,12 +7,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inference.errors import BudgetUsedUp, CallError, Failure
-from rewards.extraction import FrameStatement, SegmentStatement, Statements
-from rewards.scorers.temporal import CATEGORIES, MAX_DESCRIPTION_CHARS, MAX_OF_A_CATEGORY, ClipFrame, score_temporal
-from schemas.geometry import Point
-from schemas.messages import MediaPart, TextPart
-from schemas.ordering import thinned
+from groundtrace.inference.errors import BudgetUsedUp, CallError, Failure
+from groundtrace.rewards.extraction import FrameStatement, SegmentStatement, Statements
+from groundtrace.rewards.scorers.temporal import (
+    CATEGORIES,
+    MAX_DESCRIPTION_CHARS,
+    MAX_OF_A_CATEGORY,
+    ClipFrame,
+    score_temporal,
+)
+from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.messages import MediaPart, TextPart
+from groundtrace.schemas.ordering import thinned
 
 CLIP = tuple(ClipFrame(n, float(n - 1), MediaPart(f"run:media/f{n}.jpg", str(n) * 64)) for n in range(1, 9))
 YES, NO, NEITHER = (json.dumps({"reason": "seen", "shown": word}) for word in ("yes", "no", "cannot_judge"))

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from rewards.case import Case, Context
-from rewards.complexity import COMPLEXITY
-from rewards.scorers.think_section import SCORER
-from schemas.records import Question
+from groundtrace.rewards.case import Case, Context
+from groundtrace.rewards.complexity import COMPLEXITY
+from groundtrace.rewards.scorers.think_section import SCORER
+from groundtrace.schemas.records import Question
 
 QUESTION = Question("q", "drawn", "CC0-1.0", (), "How many?", "3", "numeric")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewards.scorers.tool_calls import (
+from groundtrace.rewards.scorers.tool_calls import (
     Factor,
     ToolCallSettings,
     difficulty_scale,

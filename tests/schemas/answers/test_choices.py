@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.answers.choices import Named, named_options, normalise_text
+from groundtrace.schemas.answers.choices import Named, named_options, normalise_text
 
 ANIMALS = ("cat", "dog", "a horse")
 

@@ -1,6 +1,6 @@
 import pytest
 
-from schemas.answers.cjk_numerals import value_of_numeral, with_arabic_digits
+from groundtrace.schemas.answers.cjk_numerals import value_of_numeral, with_arabic_digits
 
 
 @pytest.mark.parametrize(

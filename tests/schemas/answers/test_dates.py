@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.answers.dates import DateFields, read_date, same_date
+from groundtrace.schemas.answers.dates import DateFields, read_date, same_date
 
 TEXT = st.text(max_size=40) | st.text("0123456789-/.: ,apmTMarchJunthofd'年月日", max_size=25)
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.answers.grading import Grade, grade_answer
-from schemas.answers.numerals import is_qualified, read_numerals
-from schemas.answers.registry import ANSWER_TYPES
+from groundtrace.schemas.answers.grading import Grade, grade_answer
+from groundtrace.schemas.answers.numerals import is_qualified, read_numerals
+from groundtrace.schemas.answers.registry import ANSWER_TYPES
 
 CASES = [
     json.loads(line)

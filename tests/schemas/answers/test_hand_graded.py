@@ -12,10 +12,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from schemas.answers.answer_type import Gold, InvalidGold
-from schemas.answers.grading import grade_answer
-from schemas.answers.number import NUMBER
-from schemas.answers.registry import ANSWER_TYPES
+from groundtrace.schemas.answers.answer_type import Gold, InvalidGold
+from groundtrace.schemas.answers.grading import grade_answer
+from groundtrace.schemas.answers.number import NUMBER
+from groundtrace.schemas.answers.registry import ANSWER_TYPES
 
 ALLOWED: dict[str, set[float | None]] = {
     "right": {1.0},

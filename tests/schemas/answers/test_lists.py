@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.answers.lists import AnswerTuple, read_list, read_tuple, same_list, same_tuple
+from groundtrace.schemas.answers.lists import AnswerTuple, read_list, read_tuple, same_list, same_tuple
 
 WORDS = st.lists(st.sampled_from(["red", "blue", "green", "big dog"]), min_size=2, max_size=5)
 PIECES = ["A", "b c", ",", " and ", "→", " ", "\n", "1,234", "or", "-"]

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.answers.maths import MathsMatch, compare_maths, is_maths
+from groundtrace.schemas.answers.maths import MathsMatch, compare_maths, is_maths
 
 PIECES = [
     "1",

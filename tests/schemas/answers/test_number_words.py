@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.answers.number_words import is_number_in_words, locate_words, read_count_words
+from groundtrace.schemas.answers.number_words import is_number_in_words, locate_words, read_count_words
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.answers.numerals import Numeral, is_qualified, read_numerals, same_number
+from groundtrace.schemas.answers.numerals import Numeral, is_qualified, read_numerals, same_number
 
 
 @pytest.mark.parametrize(

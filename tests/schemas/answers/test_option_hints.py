@@ -1,6 +1,6 @@
 import pytest
 
-from schemas.answers.option_hints import has_collective, may_name
+from groundtrace.schemas.answers.option_hints import has_collective, may_name
 
 CARS = ("a red car", "a blue truck", "a green bike")
 

@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import pytest
 
-from schemas.answers.pairs import grade_pair, read_pair
+from groundtrace.schemas.answers.pairs import grade_pair, read_pair
 
 
 @pytest.mark.parametrize(

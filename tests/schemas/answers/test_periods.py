@@ -1,6 +1,6 @@
 import pytest
 
-from schemas.answers.periods import Years, holds_year, is_bare_tens, read_period, same_period
+from groundtrace.schemas.answers.periods import Years, holds_year, is_bare_tens, read_period, same_period
 
 NINETIES = {(1890, 1900), (1990, 2000), (2090, 2100)}
 

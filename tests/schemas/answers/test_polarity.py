@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.answers.polarity import polarity
+from groundtrace.schemas.answers.polarity import polarity
 
 
 @pytest.mark.parametrize(

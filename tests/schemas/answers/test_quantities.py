@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.answers.quantities import compare_quantity, read_quantities, whole_quantity
+from groundtrace.schemas.answers.quantities import compare_quantity, read_quantities, whole_quantity
 
 TEXT = st.text(max_size=40) | st.text("0123456789.,-/ cmkghins°CF%$€^{}²½and", max_size=30)
 

@@ -5,13 +5,13 @@ import re
 
 import pytest
 
-from schemas.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
-from schemas.answers.grading import grade_answer
-from schemas.answers.registry import ANSWER_TYPES, answer_type_named, evident_type
-from schemas.input_record import InvalidRecord, parse_record
-from schemas.question_text import answer_format, user_text
-from schemas.reasons import Reason
-from schemas.records import Question, RawRecord
+from groundtrace.schemas.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
+from groundtrace.schemas.answers.grading import grade_answer
+from groundtrace.schemas.answers.registry import ANSWER_TYPES, answer_type_named, evident_type
+from groundtrace.schemas.input_record import InvalidRecord, parse_record
+from groundtrace.schemas.question_text import answer_format, user_text
+from groundtrace.schemas.reasons import Reason
+from groundtrace.schemas.records import Question, RawRecord
 
 COLOUR = re.compile(r"#[0-9a-f]{6}")
 

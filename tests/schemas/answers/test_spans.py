@@ -2,8 +2,8 @@ from fractions import Fraction
 
 import pytest
 
-from schemas.answers.quantities import quantity_or_number
-from schemas.answers.spans import may_be_within, read_span, same_span
+from groundtrace.schemas.answers.quantities import quantity_or_number
+from groundtrace.schemas.answers.spans import may_be_within, read_span, same_span
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.answers.units import convert, is_rounded_conversion, may_be_same_dimension, unit_at
+from groundtrace.schemas.answers.units import convert, is_rounded_conversion, may_be_same_dimension, unit_at
 
 
 def unit(name: str):

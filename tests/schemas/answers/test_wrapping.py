@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.answers.wrapping import bare, unled, unwrapped, without_markup
+from groundtrace.schemas.answers.wrapping import bare, unled, unwrapped, without_markup
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from schemas.records import Question
-from schemas.responses.conclusions import conclusions, contradiction
+from groundtrace.schemas.records import Question
+from groundtrace.schemas.responses.conclusions import conclusions, contradiction
 
 
 def asked(question: str, answer: str, kind: str, choices: tuple[str, ...] | None = None) -> Question:

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.records import MediaRef
-from schemas.responses.image_mentions import images_of_tags, place_in_images
-from schemas.responses.tags import scan_tags
-from schemas.responses.traces import read_trace
+from groundtrace.schemas.records import MediaRef
+from groundtrace.schemas.responses.image_mentions import images_of_tags, place_in_images
+from groundtrace.schemas.responses.tags import scan_tags
+from groundtrace.schemas.responses.traces import read_trace
 
 P = '<points x1="1" y1="2" alt="cat">cat</points>'
 B = "<box>[1,2,3,4]</box>"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.responses.placeholders import has_remnants, without_placeholders, without_remnants
+from groundtrace.schemas.responses.placeholders import has_remnants, without_placeholders, without_remnants
 
 WORDS = [
     ("Which shows more dogs, <image 1> or <image 2>?", 2, "Which shows more dogs, picture 1 or picture 2?"),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
+from groundtrace.schemas.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
 
 CASES = [
     json.loads(line)

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.responses.prose import MAX_CHARS, stated_answer
-from schemas.responses.response import parse_response
+from groundtrace.schemas.responses.prose import MAX_CHARS, stated_answer
+from groundtrace.schemas.responses.response import parse_response
 
 LONG = "I look at the image. " * 40
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from schemas.geometry import Box, Point
-from schemas.responses.boxed import all_boxed, last_boxed
-from schemas.responses.response import (
+from groundtrace.schemas.geometry import Box, Point
+from groundtrace.schemas.responses.boxed import all_boxed, last_boxed
+from groundtrace.schemas.responses.response import (
     closed_answer,
     format_box,
     format_point,

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.coordinates import CoordinateFrame, OutOfFrame, ResizeRule
-from schemas.responses.response import parse_boxes, parse_points
-from schemas.responses.speech import Speech
-from schemas.responses.tags import format_box_tag, format_points_tag
+from groundtrace.schemas.coordinates import CoordinateFrame, OutOfFrame, ResizeRule
+from groundtrace.schemas.responses.response import parse_boxes, parse_points
+from groundtrace.schemas.responses.speech import Speech
+from groundtrace.schemas.responses.tags import format_box_tag, format_points_tag
 
 SPEECHES = {
     CoordinateFrame.MOLMO100: Speech(CoordinateFrame.MOLMO100, 1),

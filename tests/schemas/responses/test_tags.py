@@ -2,7 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.responses.tags import format_box_tag, format_number, format_points_tag, parse_number, scan_tags, unescape
+from groundtrace.schemas.responses.tags import (
+    format_box_tag,
+    format_number,
+    format_points_tag,
+    parse_number,
+    scan_tags,
+    unescape,
+)
 
 
 @pytest.mark.parametrize(

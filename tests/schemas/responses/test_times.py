@@ -5,8 +5,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from schemas.responses.response import parse_points
-from schemas.responses.times import (
+from groundtrace.schemas.responses.response import parse_points
+from groundtrace.schemas.responses.times import (
     Moment,
     Span,
     anchor_points,

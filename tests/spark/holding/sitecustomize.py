@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import stages.ingest_records
-import stages.split_by_media_group
-import stages.write_shards
+import groundtrace.stages.ingest_records
+import groundtrace.stages.split_by_media_group
+import groundtrace.stages.write_shards
 
 FOLDER = Path(os.environ["HOLDS"])
 LOOK_S = 0.02
@@ -39,8 +39,8 @@ def held(stage: str, work: Callable[..., Any]) -> Callable[..., Any]:
 
 
 for stage, module, name in (
-    ("ingest", stages.ingest_records, "check_medium"),
-    ("split", stages.split_by_media_group, "side_of"),
-    ("write", stages.write_shards, "write_shard"),
+    ("ingest", groundtrace.stages.ingest_records, "check_medium"),
+    ("split", groundtrace.stages.split_by_media_group, "side_of"),
+    ("write", groundtrace.stages.write_shards, "write_shard"),
 ):
     setattr(module, name, held(stage, getattr(module, name)))

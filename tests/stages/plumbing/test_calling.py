@@ -14,22 +14,22 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
 
-from inference.asking import Asks
-from inference.errors import BudgetUsedUp, CallError, Failure
-from inference.flow.in_flight import one_in_flight
-from inference.grounding import BadReply
-from inference.request import Sampling
-from inference.runtime import runtime
-from inference.session import Session
-from inference.settings import EndpointSettings, ModelsSettings
-from prompts.loader import load_prompt
-from schemas.coding import record
-from schemas.records import Call, Draft, Question, Rejected
-from schemas.usage import Usage
-from stages.plumbing.calling import CallModels
-from stages.plumbing.metrics import clear_board, progress
-from stages.plumbing.options import Options
-from stages.plumbing.stage import REJECTED, Reject, Route, RunWork, Stage
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.errors import BudgetUsedUp, CallError, Failure
+from groundtrace.inference.flow.in_flight import one_in_flight
+from groundtrace.inference.grounding import BadReply
+from groundtrace.inference.request import Sampling
+from groundtrace.inference.runtime import runtime
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.schemas.coding import record
+from groundtrace.schemas.records import Call, Draft, Question, Rejected
+from groundtrace.schemas.usage import Usage
+from groundtrace.stages.plumbing.calling import CallModels
+from groundtrace.stages.plumbing.metrics import clear_board, progress
+from groundtrace.stages.plumbing.options import Options
+from groundtrace.stages.plumbing.stage import REJECTED, Reject, Route, RunWork, Stage
 
 CALL = Call(
     "teacher",

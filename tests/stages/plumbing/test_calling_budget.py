@@ -13,18 +13,18 @@ from apache_beam.metrics import MetricsFilter
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from inference.asking import Asks
-from inference.flow.budget import budget_path, share_budget
-from inference.flow.notes import Paid, paid_in
-from inference.request import Sampling
-from inference.session import Session
-from inference.settings import EndpointSettings, ModelsSettings
-from prompts.loader import load_prompt
-from rewards.scorers.outcome import score_outcome
-from schemas.records import Draft, Rejected
-from stages.plumbing.calling import CallModels
-from stages.plumbing.options import Options
-from stages.plumbing.stage import REJECTED, Stage
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.flow.budget import budget_path, share_budget
+from groundtrace.inference.flow.notes import Paid, paid_in
+from groundtrace.inference.request import Sampling
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.rewards.scorers.outcome import score_outcome
+from groundtrace.schemas.records import Draft, Rejected
+from groundtrace.stages.plumbing.calling import CallModels
+from groundtrace.stages.plumbing.options import Options
+from groundtrace.stages.plumbing.stage import REJECTED, Stage
 
 STAGE = Stage("stage", "asks", asks=(Asks("judge", ("judge_answer.v1", "judge_answer.v3")),))
 SAID = '{"reason": "the same", "same": true}'

@@ -8,12 +8,12 @@ import pytest
 from apache_beam.coders.typecoders import registry
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
-from schemas.coding import RECORD_MODULES, record
-from schemas.geometry import Box
-from schemas.input_record import InputRecord
-from schemas.records import Draft, RawRecord, Rejected
-from stages.plumbing import packing
-from stages.plumbing.packing import PackedCoder
+from groundtrace.schemas.coding import RECORD_MODULES, record
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.input_record import InputRecord
+from groundtrace.schemas.records import Draft, RawRecord, Rejected
+from groundtrace.stages.plumbing import packing
+from groundtrace.stages.plumbing.packing import PackedCoder
 
 
 @record
@@ -31,7 +31,7 @@ def test_every_record_type_is_packed(kind: type) -> None:
     assert coder.to_type_hint() is kind
 
 
-SAY_ID = "import schemas.records; print(schemas.records.Draft._beam_schema_id)"
+SAY_ID = "import groundtrace.schemas.records; print(groundtrace.schemas.records.Draft._beam_schema_id)"
 
 
 def test_a_schema_id_is_a_uuid_and_the_same_in_every_process() -> None:
@@ -53,16 +53,16 @@ def test_a_record_in_another_is_a_row_and_no_pickle(kind: type, field: str) -> N
 
 
 def test_workers_import_what_declares_and_what_registers() -> None:
-    assert {packing.__name__, __name__, "schemas.records", "schemas.geometry"} <= RECORD_MODULES
+    assert {packing.__name__, __name__, "groundtrace.schemas.records", "groundtrace.schemas.geometry"} <= RECORD_MODULES
 
 
 BEAM_FREE = """
 import sys
-import schemas.records, schemas.input_record
+import groundtrace.schemas.records, groundtrace.schemas.input_record
 assert "apache_beam" not in sys.modules
-import stages.plumbing.packing
+import groundtrace.stages.plumbing.packing
 from apache_beam.coders.typecoders import registry
-assert type(registry.get_coder(schemas.records.Draft)).__name__ == 'PackedCoder'
+assert type(registry.get_coder(groundtrace.schemas.records.Draft)).__name__ == 'PackedCoder'
 """
 
 

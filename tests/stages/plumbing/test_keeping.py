@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 import pytest
 from apache_beam.pvalue import PCollection
 
-from schemas.ordering import order_key
-from schemas.records import Draft
-from stages.plumbing.keeping import OVER_QUOTA, draft_key, keep_lowest, last_keys
-from stages.plumbing.stage import DraftStage, Stage
+from groundtrace.schemas.ordering import order_key
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.plumbing.keeping import OVER_QUOTA, draft_key, keep_lowest, last_keys
+from groundtrace.stages.plumbing.stage import DraftStage, Stage
 
 
 @pytest.mark.parametrize(

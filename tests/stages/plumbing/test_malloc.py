@@ -6,7 +6,7 @@ import sys
 RELEASE = """
 import gc, resource
 from pathlib import Path
-from stages.plumbing.spreading import release_memory
+from groundtrace.stages.plumbing.spreading import release_memory
 
 def rss_bytes():
     return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * resource.getpagesize()

@@ -8,9 +8,9 @@ import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from schemas.records import Call, Rejected
-from schemas.usage import Usage
-from stages.plumbing.metrics import (
+from groundtrace.schemas.records import Call, Rejected
+from groundtrace.schemas.usage import Usage
+from groundtrace.stages.plumbing.metrics import (
     RATE_OVER_S,
     StageProgress,
     board,
@@ -21,7 +21,7 @@ from stages.plumbing.metrics import (
     count_rejected,
     progress,
 )
-from stages.plumbing.options import Options
+from groundtrace.stages.plumbing.options import Options
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from apache_beam.options.pipeline_options import (
     TypeOptions,
 )
 
-from stages.plumbing.options import Options
+from groundtrace.stages.plumbing.options import Options
 
 FLAGS = ["--direct_num_workers=3", "--runner=FnApiRunner", "--experiments=a"]
 

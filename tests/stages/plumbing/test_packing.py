@@ -11,14 +11,14 @@ from apache_beam.coders import RowCoder
 from apache_beam.coders.typecoders import registry
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
-from prompts.loader import load_prompt
-from schemas.geometry import Point
-from schemas.records import Attempt, Call, Draft, MediaRef, Question, RawRecord, Rejected
-from stages.ingest_records import CheckedMedium, IngestPart, InvalidRow
-from stages.plumbing.packing import PackedCoder, unpacked
-from stages.plumbing.spill import spooling
-from stages.plumbing.told import SideCalls
-from stages.split_by_media_group import SplitPart
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.records import Attempt, Call, Draft, MediaRef, Question, RawRecord, Rejected
+from groundtrace.stages.ingest_records import CheckedMedium, IngestPart, InvalidRow
+from groundtrace.stages.plumbing.packing import PackedCoder, unpacked
+from groundtrace.stages.plumbing.spill import spooling
+from groundtrace.stages.plumbing.told import SideCalls
+from groundtrace.stages.split_by_media_group import SplitPart
 
 
 def make_draft(number: int) -> Draft:

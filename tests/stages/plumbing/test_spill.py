@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stages.plumbing.spill import read_spilled, spill, spool_folder, spooling
+from groundtrace.stages.plumbing.spill import read_spilled, spill, spool_folder, spooling
 
 LONG = bytes(range(256)) * 20
 
@@ -48,7 +48,7 @@ def test_threads_do_not_write_over_each_other(tmp_path: Path) -> None:
 def test_processes_write_files_of_their_own_and_read_those_of_all(tmp_path: Path) -> None:
     folder = str(tmp_path)
     code = (
-        "import sys; from stages.plumbing.spill import spill, read_spilled\n"
+        "import sys; from groundtrace.stages.plumbing.spill import spill, read_spilled\n"
         "assert read_spilled(bytes.fromhex(sys.argv[2]), sys.argv[1]) == b'parent' * 20\n"
         "print(spill(b'child' * 20, sys.argv[1]).hex())"
     )

@@ -12,10 +12,10 @@ from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows
 
-from schemas.records import Draft, Question
-from stages.plumbing.options import Options
-from stages.plumbing.spill import spooling
-from stages.plumbing.spreading import SpreadDrafts
+from groundtrace.schemas.records import Draft, Question
+from groundtrace.stages.plumbing.options import Options
+from groundtrace.stages.plumbing.spill import spooling
+from groundtrace.stages.plumbing.spreading import SpreadDrafts
 
 
 def make_draft(number: int) -> Draft:

@@ -10,12 +10,12 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from inference.session import Session
-from schemas.columns import Column, ColumnError
-from schemas.records import Draft
-from stages.plumbing import calling
-from stages.plumbing.options import Options
-from stages.plumbing.stage import DraftStage, Route, Stage, Work
+from groundtrace.inference.session import Session
+from groundtrace.schemas.columns import Column, ColumnError
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.plumbing import calling
+from groundtrace.stages.plumbing.options import Options
+from groundtrace.stages.plumbing.stage import DraftStage, Route, Stage, Work
 
 LIGHT = Column[float]("light", pa.float64(), "how light the image is")
 SHADE = Column[str]("shade", pa.string(), "its darkest colour")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from stages.sources.base import RowSettings, Source
-from stages.sources.registry import read_source
-from vision.media import MediaStore
+from groundtrace.stages.sources.base import RowSettings, Source
+from groundtrace.stages.sources.registry import read_source
+from groundtrace.vision.media import MediaStore
 
 NAMED = RowSettings(constants={"source": "made", "license": "CC0-1.0"})
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from stages.sources.base import RowSettings, Source, is_run_folder
+from groundtrace.stages.sources.base import RowSettings, Source, is_run_folder
 
 
 @pytest.mark.parametrize("section", ["columns", "constants"])

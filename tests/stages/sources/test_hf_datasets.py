@@ -15,11 +15,11 @@ from fsspec import AbstractFileSystem
 from fsspec.registry import _registry
 from huggingface_hub import constants
 
-from stages.sources import hf_datasets
-from stages.sources.base import InputError, RowSettings, Source
-from stages.sources.hf_datasets import DataSets, own_image
-from vision.hashing import sha256_bytes
-from vision.media import MediaMissing, MediaNotAllowed, MediaStore
+from groundtrace.stages.sources import hf_datasets
+from groundtrace.stages.sources.base import InputError, RowSettings, Source
+from groundtrace.stages.sources.hf_datasets import DataSets, own_image
+from groundtrace.vision.hashing import sha256_bytes
+from groundtrace.vision.media import MediaMissing, MediaNotAllowed, MediaStore
 
 Read = Callable[..., list[tuple[int, dict[str, Any]]]]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from stages.sources.base import InputError
-from stages.sources.hub_sets import HubSet, as_asked, hub_set
+from groundtrace.stages.sources.base import InputError
+from groundtrace.stages.sources.hub_sets import HubSet, as_asked, hub_set
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.sources import json_arrays
-from stages.sources.json_arrays import NotAnArray, array_entries
+from groundtrace.stages.sources import json_arrays
+from groundtrace.stages.sources.json_arrays import NotAnArray, array_entries
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
 VALUES = st.recursive(

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.records import RawRecord
-from stages.sources import jsonl
-from stages.sources.base import InputError, RowSettings, Source
-from stages.sources.jsonl import MAX_LINES_FOR_KEYS, JsonLines, lines_fingerprint
-from vision.media import MediaStore
+from groundtrace.schemas.records import RawRecord
+from groundtrace.stages.sources import jsonl
+from groundtrace.stages.sources.base import InputError, RowSettings, Source
+from groundtrace.stages.sources.jsonl import MAX_LINES_FOR_KEYS, JsonLines, lines_fingerprint
+from groundtrace.vision.media import MediaStore
 
 FORMAT = JsonLines()
 MAPPING = RowSettings(columns={"question": "query", "media": "pic"}, constants={"license": "MIT"})

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.input_record import InvalidRecord, parse_record
-from schemas.records import Origin, RawRecord
-from stages.sources.base import RowSettings, Source
-from stages.sources.registry import read_source
-from vision.media import MediaStore
+from groundtrace.schemas.input_record import InvalidRecord, parse_record
+from groundtrace.schemas.records import Origin, RawRecord
+from groundtrace.stages.sources.base import RowSettings, Source
+from groundtrace.stages.sources.registry import read_source
+from groundtrace.vision.media import MediaStore
 
 KEEP = ("collected_by", "seen")
 WHOLE = {"id": "q", "source": "s", "license": "l", "question": "?", "answer": "a", "media": "images/a.png"}

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stages.sources.base import InputError, RowSettings, Source
-from stages.sources.parquet import Parquet
+from groundtrace.stages.sources.base import InputError, RowSettings, Source
+from groundtrace.stages.sources.parquet import Parquet
 
 FORMAT = Parquet()
 

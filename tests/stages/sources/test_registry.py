@@ -2,9 +2,9 @@
 
 import pytest
 
-from stages.sources.base import RowSettings, Source
-from stages.sources.registry import FORMATS, format_of, read_source
-from vision.media import MediaStore
+from groundtrace.stages.sources.base import RowSettings, Source
+from groundtrace.stages.sources.registry import FORMATS, format_of, read_source
+from groundtrace.vision.media import MediaStore
 
 
 def test_every_format_has_a_name_of_its_own() -> None:

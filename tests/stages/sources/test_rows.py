@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from stages.sources.base import RowSettings, Source
-from stages.sources.rows import media_column, row_fields, row_records
-from vision.hashing import sha256_bytes
-from vision.media import MediaStore
+from groundtrace.stages.sources.base import RowSettings, Source
+from groundtrace.stages.sources.rows import media_column, row_fields, row_records
+from groundtrace.vision.hashing import sha256_bytes
+from groundtrace.vision.media import MediaStore
 
 NAMED = RowSettings(constants={"source": "made", "license": "CC0-1.0"})
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from schemas.json_lines import parse_object
-from stages.sources.base import InputError, NothingHere, RowSettings
-from stages.sources.tables import MAX_CELL_CHARS, Tables
-from vision.media import MediaStore
+from groundtrace.schemas.json_lines import parse_object
+from groundtrace.stages.sources.base import InputError, NothingHere, RowSettings
+from groundtrace.stages.sources.tables import MAX_CELL_CHARS, Tables
+from groundtrace.vision.media import MediaStore
 
 ROWS = RowSettings(columns={"question": "query", "media": "photo"}, constants={"license": "MIT"})
 

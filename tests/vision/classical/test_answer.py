@@ -1,9 +1,9 @@
 import pytest
 
-from vision.classical.answer import Reading, answer, relevant_labels
-from vision.classical.by_colour import find_shapes
-from vision.classical.language import read_question
-from vision.classical.layout import find_panels
+from groundtrace.vision.classical.answer import Reading, answer, relevant_labels
+from groundtrace.vision.classical.by_colour import find_shapes
+from groundtrace.vision.classical.language import read_question
+from groundtrace.vision.classical.layout import find_panels
 
 
 def look(drawn, text, choices=None):

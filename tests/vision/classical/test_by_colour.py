@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vision.classical.by_colour import find_shapes
-from vision.classical.shapes import Shape
+from groundtrace.vision.classical.by_colour import find_shapes
+from groundtrace.vision.classical.shapes import Shape
 
 
 def labels(image):

@@ -3,9 +3,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from vision.classical.by_edges import detect, detect_all
-from vision.classical.segment import segment
-from vision.classical.templates import POINTS, templates
+from groundtrace.vision.classical.by_edges import detect, detect_all
+from groundtrace.vision.classical.segment import segment
+from groundtrace.vision.classical.templates import POINTS, templates
 
 
 @pytest.mark.parametrize("name", ["scattered", "towers"])

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vision.classical.claims import MAX_CLAIMS, read_claims, read_nouns
-from vision.classical.query import Amount
-from vision.classical.shapes import Shape
+from groundtrace.vision.classical.claims import MAX_CLAIMS, read_claims, read_nouns
+from groundtrace.vision.classical.query import Amount
+from groundtrace.vision.classical.shapes import Shape
 
 WALLS = ((0.0, 0.0, 400.0, 100.0),)
 SEEN = [

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vision.classical.colours import find_palette, name_colour
-from vision.classical.labels import COLOURS
+from groundtrace.vision.classical.colours import find_palette, name_colour
+from groundtrace.vision.classical.labels import COLOURS
 
 
 @pytest.mark.parametrize(

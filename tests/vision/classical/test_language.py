@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vision.classical.labels import Noun, read_label
-from vision.classical.language import read_question
-from vision.classical.query import (
+from groundtrace.vision.classical.labels import Noun, read_label
+from groundtrace.vision.classical.language import read_question
+from groundtrace.vision.classical.query import (
     Amount,
     AtEnd,
     AttributeQuery,

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from vision.classical.layout import as_tower, find_panels, find_towers, touches
-from vision.classical.query import Touch
-from vision.classical.shapes import Shape
+from groundtrace.vision.classical.layout import as_tower, find_panels, find_towers, touches
+from groundtrace.vision.classical.query import Touch
+from groundtrace.vision.classical.shapes import Shape
 
 
 def block(x, y, colour="blue", side=20):

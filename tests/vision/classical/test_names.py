@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.labels import MAX_LABEL_CHARS
-from vision.classical.names import read_name
+from groundtrace.schemas.labels import MAX_LABEL_CHARS
+from groundtrace.vision.classical.names import read_name
 
 LABELS = ("blue square", "blue square", "black circle", "blue triangle")
 BOXES_PX = (

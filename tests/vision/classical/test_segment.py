@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from vision.classical.segment import segment
+from groundtrace.vision.classical.segment import segment
 
 
 def test_box_outside_or_of_background_gives_an_empty_mask(scattered):

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from vision.classical.by_colour import find_shapes
-from vision.classical.view import DEFAULT_POLICY_STRENGTH, coarse_view
+from groundtrace.vision.classical.by_colour import find_shapes
+from groundtrace.vision.classical.view import DEFAULT_POLICY_STRENGTH, coarse_view
 
 
 def test_strength_zero_is_the_image_itself(scattered):

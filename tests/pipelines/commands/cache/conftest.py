@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from inference.cache.replies import CacheEntry, ReplyCache
-from inference.cache.shared import SegmentStore, local_folder_of
-from inference.request import Completion
-from pipelines.commands.cache.command import add_cache_parser, run_cache
+from groundtrace.inference.cache.replies import CacheEntry, ReplyCache
+from groundtrace.inference.cache.shared import SegmentStore, local_folder_of
+from groundtrace.inference.request import Completion
+from groundtrace.pipelines.commands.cache.command import add_cache_parser, run_cache
 
 REPLIES = (
     CacheEntry("a", "policy", "attempt.v1", "small", 100, Completion("three", "because"), 30, 4),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.commands.cache.places import CacheCommandError
+from groundtrace.pipelines.commands.cache.places import CacheCommandError
 
 Command = Callable[..., int]
 

@@ -9,7 +9,7 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from inference.cache.replies import CacheEntry
+from groundtrace.inference.cache.replies import CacheEntry
 
 Command = Callable[..., int]
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from inference.cache.replies import ReplyCache
-from inference.cache.shared import SegmentStore, local_folder_of
-from pipelines.commands.cache.places import CacheCommandError
-from pipelines.commands.cache.prune import age_s
+from groundtrace.inference.cache.replies import ReplyCache
+from groundtrace.inference.cache.shared import SegmentStore, local_folder_of
+from groundtrace.pipelines.commands.cache.places import CacheCommandError
+from groundtrace.pipelines.commands.cache.prune import age_s
 
 Command = Callable[..., int]
 

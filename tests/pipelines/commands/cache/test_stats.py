@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from inference.cache.replies import CacheEntry, ReplyCache
-from inference.request import Completion
+from groundtrace.inference.cache.replies import CacheEntry, ReplyCache
+from groundtrace.inference.request import Completion
 
 Command = Callable[..., int]
 

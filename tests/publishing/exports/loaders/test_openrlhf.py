@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from publishing.rewards.reference import read_reference
+from groundtrace.publishing.rewards.reference import read_reference
 from tests.publishing.exports.loaders.conftest import Export
 
 pytestmark = pytest.mark.loaders

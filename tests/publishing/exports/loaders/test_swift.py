@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from publishing.rewards.reference import read_reference
+from groundtrace.publishing.rewards.reference import read_reference
 from tests.publishing.exports.loaders.conftest import Export
 
 pytestmark = pytest.mark.loaders

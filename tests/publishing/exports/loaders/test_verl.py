@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from publishing.rewards.reference import read_reference
+from groundtrace.publishing.rewards.reference import read_reference
 from tests.publishing.exports.loaders.conftest import Export
 from tests.publishing.exports.made_runs import CLIP, FRAMES, exported, make_run, picture, rl
 

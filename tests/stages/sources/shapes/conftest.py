@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from pipelines.running.inputs import find_input
-from schemas.input_record import InvalidRecord, parse_record
-from stages.sources.base import RowSettings
-from stages.sources.registry import format_of, read_source
-from vision.media import MediaStore
+from groundtrace.pipelines.running.inputs import find_input
+from groundtrace.schemas.input_record import InvalidRecord, parse_record
+from groundtrace.stages.sources.base import RowSettings
+from groundtrace.stages.sources.registry import format_of, read_source
+from groundtrace.vision.media import MediaStore
 
 
 @pytest.fixture

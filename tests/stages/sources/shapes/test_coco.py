@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import UserError
-from schemas.geometry import Box
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.geometry import Box
 
 IMAGES = [
     {"id": 1, "file_name": "a.png", "width": 100, "height": 80},
@@ -91,8 +91,8 @@ def test_files_that_are_refused(parts: Any, said: str, records: Any, tmp_path: P
 
 
 def test_another_file_is_another_input(records: Any, tmp_path: Path) -> None:
-    from pipelines.running.inputs import find_input
-    from stages.sources.base import InputError, RowSettings
+    from groundtrace.pipelines.running.inputs import find_input
+    from groundtrace.stages.sources.base import InputError, RowSettings
 
     read(records, tmp_path, {})
     rows = RowSettings(shape="coco", coco_instances="instances.json")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stages.sources.base import RowSettings
-from stages.sources.shapes.base import BadRow
-from stages.sources.shapes.conversations import Conversations, placed, read_turns
+from groundtrace.stages.sources.base import RowSettings
+from groundtrace.stages.sources.shapes.base import BadRow
+from groundtrace.stages.sources.shapes.conversations import Conversations, placed, read_turns
 
 
 def llava(*texts: str, **fields: Any) -> dict[str, Any]:

@@ -1,0 +1,42 @@
+"""Where a reply cache lies: on a local disk, on a network file system, or on object storage with a copy here."""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+from groundtrace.inference.cache.mounts import on_network
+from groundtrace.inference.cache.replies import MEMORY
+from groundtrace.schemas.storage import STANDARD, StorageSettings, endpoint_of, is_remote
+
+
+def cache_folder(path: str, storage: StorageSettings = STANDARD) -> Path | None:
+    """The folder that all who use the cache ``path`` see as files: all machines on a network file system, this one
+    with its copy where the cache is on object storage. None for a cache in memory."""
+    if path == MEMORY:
+        return None
+    location = shared_location(path)
+    if location is None:
+        return Path(path).resolve().parent
+    return local_folder_of(location, storage) if is_remote(location) else Path(location)
+
+
+def shared_location(path: str) -> str | None:
+    """The folder that holds the segments of the cache ``path``; None for a cache on a local disk or in memory."""
+    if is_remote(path):
+        return path.rpartition("/")[0]
+    if path == MEMORY or not on_network(folder := Path(path).resolve().parent):
+        return None
+    return str(folder)
+
+
+def local_folder_of(location: str, storage: StorageSettings = STANDARD) -> Path:
+    """Where this machine keeps its copy of a shared cache: in the user's cache folder if that is on a local disk.
+
+    Buckets of one name at two endpoints have two copies.
+    """
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundtrace"
+    if on_network(base):
+        base = Path(tempfile.gettempdir()) / f"groundtrace-{os.getuid()}"
+    named = f"{endpoint_of(location, storage)}{location}"
+    return base / hashlib.sha256(named.encode("utf-8", "surrogateescape")).hexdigest()[:32]

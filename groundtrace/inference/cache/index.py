@@ -1,0 +1,283 @@
+"""The SQLite side of the reply cache: schema, taking in logs, detecting damage, and rebuilding."""
+
+import sqlite3
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from groundtrace.inference.cache import claims
+from groundtrace.inference.cache.log import (
+    Batch,
+    CacheEntry,
+    Logged,
+    decode_body,
+    encode_body,
+    read_log,
+    stamp,
+    write_log,
+)
+from groundtrace.schemas.files import written_whole
+
+WAL_PAGES = 8000
+"""Pages written before SQLite moves them into the main file: fewer moves mean fewer waits for the disk."""
+
+_COLUMNS = ("key", "role", "prompt", "model", "max_tokens", "created_s", "body", "tokens_in", "tokens_out", "crc")
+_FIRST_COLUMNS = _COLUMNS[:7]
+_NAMES = ", ".join(_COLUMNS)
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS replies (
+    key TEXT PRIMARY KEY, role TEXT NOT NULL, prompt TEXT NOT NULL, model TEXT NOT NULL,
+    max_tokens INTEGER NOT NULL, created_s REAL NOT NULL, body TEXT NOT NULL,
+    tokens_in INTEGER NOT NULL DEFAULT 0, tokens_out INTEGER NOT NULL DEFAULT 0, crc INTEGER
+) WITHOUT ROWID
+"""
+_LOGS = "CREATE TABLE IF NOT EXISTS logs (name TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID"
+
+# A whole reply is never replaced; a truncated one is replaced by a whole one or by one with a larger budget. Of two
+# equal ones the first that was put stays, since it may have been used. Logs may be taken in in any order, so there the
+# older of two equal ones stays, and of two made at the same moment the one that sorts first.
+_INSERT = f"""
+INSERT INTO replies ({_NAMES}) VALUES (?,?,?,?,?,?,?,?,?,?) ON CONFLICT (key) DO UPDATE SET
+    {", ".join(f"{name} = excluded.{name}" for name in _COLUMNS[1:])}
+WHERE """
+_BETTER = """
+json_extract(body, '$.finish_reason') = 'length'
+    AND (json_extract(excluded.body, '$.finish_reason') != 'length' OR excluded.max_tokens > max_tokens)
+"""
+_OLDER_EQUAL = """
+((json_extract(body, '$.finish_reason') != 'length' AND json_extract(excluded.body, '$.finish_reason') != 'length')
+    OR (json_extract(body, '$.finish_reason') = 'length' AND json_extract(excluded.body, '$.finish_reason') = 'length'
+        AND excluded.max_tokens = max_tokens))
+    AND (excluded.created_s, excluded.body) < (created_s, body)
+"""
+_PUT = _INSERT + _BETTER
+_TAKE_IN = f"{_INSERT}({_BETTER}) OR ({_OLDER_EQUAL})"
+_TAKEN = "INSERT INTO logs VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET bytes = excluded.bytes"
+_DAMAGE_WORDS = (
+    "malformed JSON",
+    "Could not decode to UTF-8",
+    "no such table",
+    "no such column",
+    "unsupported file format",
+)
+_SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ
+
+Row = tuple[str, str, str, str, int, float, str, int, int, int | None]
+
+
+class Damaged(Exception):
+    """The database is damaged; the message says how."""
+
+
+def row_of(logged: Logged, body: str) -> Row:
+    """The row of an entry whose reply is ``body``."""
+    e = logged.entry
+    row = (e.key, e.role, e.prompt, e.model, e.max_tokens, logged.created_s, body, e.tokens_in, e.tokens_out)
+    return (*row, _crc(row))
+
+
+def logged_of(row: Row) -> Logged:
+    """The entry of a row. Raises :class:`Damaged` when the row is not as it was written."""
+    key, role, prompt, model, max_tokens, created_s, body, tokens_in, tokens_out, crc = row
+    if crc is not None and crc != _crc(row[:-1]):  # rows of old databases have no checksum
+        raise Damaged("a reply has changed")
+    try:
+        completion = decode_body(body)
+    except (ValueError, TypeError) as error:
+        raise Damaged("a reply cannot be read") from error
+    return Logged(CacheEntry(key, role, prompt, model, max_tokens, completion, tokens_in, tokens_out), created_s)
+
+
+def _crc(values: tuple[object, ...]) -> int:
+    return zlib.crc32(" ".join(map(str, values)).encode("utf-8", "surrogatepass"))
+
+
+@contextmanager
+def reporting_damage() -> Iterator[None]:
+    """Turn SQLite's errors that mean a damaged file into :class:`Damaged`; others pass."""
+    try:
+        yield
+    except UnicodeDecodeError as error:  # sqlite3 could not even read the message, which quotes the damaged schema
+        raise Damaged("the schema cannot be read") from error
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", None) or 0
+        broken = code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or code == _SHORT_READ
+        if broken or any(words in str(error) for words in _DAMAGE_WORDS):
+            raise Damaged(str(error).partition(" with text ")[0]) from error  # that text would be a reply's
+        raise
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing, with the right to write from the beginning."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def open_index(path: str, log_folder: Path | None, check: bool) -> sqlite3.Connection:
+    """Open the database, made or brought up to date if need be. Raises :class:`Damaged`.
+
+    ``check``, only while nobody else has it open, looks for what SQLite would not notice by itself: a last page that
+    is cut, and, after a process that did not close, a log whose pages and the file's do not fit.
+    """
+    with reporting_damage():
+        wal = Path(f"{path}-wal")
+        unclean = check and wal.exists() and wal.stat().st_size > 0
+        if check and not unclean:
+            _check_length(Path(path))
+        db = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None, cached_statements=256)
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=NORMAL")
+            db.execute(f"PRAGMA wal_autocheckpoint={WAL_PAGES}")
+            if unclean:
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                if not wal.exists() or wal.stat().st_size == 0:
+                    _check_length(Path(path))
+                _check_pages(db)
+            _bring_up_to_date(db, log_folder)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+
+def _check_length(path: Path) -> None:
+    if not path.exists():
+        return
+    with path.open("rb") as stream:
+        head = stream.read(100)
+    size_bytes = path.stat().st_size
+    if size_bytes == 0:
+        return
+    if not head.startswith(b"SQLite format 3\0") or len(head) < 100:
+        raise Damaged("file is not a database")
+    page_bytes = int.from_bytes(head[16:18], "big")
+    page_bytes = 65536 if page_bytes == 1 else page_bytes
+    if page_bytes < 512 or size_bytes % page_bytes or size_bytes < page_bytes * int.from_bytes(head[28:32], "big"):
+        raise Damaged("the file is cut short")
+
+
+def _check_pages(db: sqlite3.Connection) -> None:
+    found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if found != "ok":
+        raise Damaged(found)
+
+
+def _bring_up_to_date(db: sqlite3.Connection, log_folder: Path | None) -> None:
+    """Make the tables, or update a database from before there were logs: its replies are written into a first log."""
+    db.execute(claims.SCHEMA)
+    if _columns(db) >= set(_COLUMNS) and db.execute("SELECT 1 FROM sqlite_master WHERE name = 'logs'").fetchone():
+        return
+    with transaction(db):
+        db.execute(_SCHEMA)
+        have = _columns(db)
+        if not have >= set(_FIRST_COLUMNS):
+            raise Damaged("it is another program's database")
+        for name, kind in (("tokens_in", "NOT NULL DEFAULT 0"), ("tokens_out", "NOT NULL DEFAULT 0"), ("crc", "")):
+            if name not in have:
+                db.execute(f"ALTER TABLE replies ADD COLUMN {name} INTEGER {kind}")
+        db.execute(_LOGS)
+        if log_folder is not None and db.execute("SELECT 1 FROM replies LIMIT 1").fetchone():
+            log_folder.mkdir(parents=True, exist_ok=True)
+            log = log_folder / f"{stamp()}-0-{uuid.uuid4().hex}.jsonl"
+            db.execute(_TAKEN, (log.name, write_log(log, all_entries(db))))
+
+
+def _columns(db: sqlite3.Connection) -> set[str]:
+    return {row[1] for row in db.execute("PRAGMA table_info(replies)")}
+
+
+def all_entries(db: sqlite3.Connection, after: str | None = None, limit: int = -1) -> Iterator[Logged]:
+    """The entries with keys greater than ``after`` in the order of keys. Raises :class:`Damaged`."""
+    where = "" if after is None else "WHERE key > ?"
+    query = f"SELECT {_NAMES} FROM replies {where} ORDER BY key LIMIT {limit}"
+    with reporting_damage():
+        for row in db.execute(query, () if after is None else (after,)):
+            yield logged_of(row)
+
+
+def find(db: sqlite3.Connection, keys: list[str]) -> list[Logged]:
+    """The entries of some keys, few enough for one query. Raises :class:`Damaged`."""
+    with reporting_damage():
+        rows = db.execute(f"SELECT {_NAMES} FROM replies WHERE key IN ({','.join('?' * len(keys))})", keys).fetchall()
+    return [logged_of(row) for row in rows]
+
+
+def insert(
+    db: sqlite3.Connection, rows: Iterable[Row], log: str | None, taken_bytes: int, statement: str = _PUT
+) -> None:
+    """Put rows, within a :func:`transaction`, and note up to which byte their log, if any, is taken in."""
+    db.executemany(statement, rows)
+    if log is not None:
+        db.execute(_TAKEN, (log, taken_bytes))
+
+
+def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:
+    """The logs that hold more than was taken in, and from which byte; a log that was cut is read from its start."""
+    with reporting_damage():
+        taken = dict(db.execute("SELECT name, bytes FROM logs"))
+    found = []
+    for log in logs(log_folder):
+        size_bytes, taken_bytes = log.stat().st_size, taken.get(log.name, 0)
+        if size_bytes != taken_bytes:
+            found.append((log, taken_bytes if size_bytes > taken_bytes else 0))
+    return found
+
+
+def take_in(db: sqlite3.Connection, log: Path, batch: Batch) -> None:
+    """Put the lines of a batch and note that they are taken in. Raises :class:`Damaged`."""
+    rows = [row_of(logged, encode_body(logged.entry.completion)) for logged in batch.entries]
+    with reporting_damage(), transaction(db):
+        insert(db, rows, log.name, batch.end_bytes, _TAKE_IN)
+
+
+def replace_logs(db: sqlite3.Connection, doomed: Iterable[str], log: str, taken_bytes: int) -> None:
+    """Drop replies, and note one log, taken in as a whole, in the place of all."""
+    with reporting_damage(), transaction(db):
+        db.executemany("DELETE FROM replies WHERE key = ?", ((key,) for key in doomed))
+        db.execute("DELETE FROM logs")
+        db.execute(_TAKEN, (log, taken_bytes))
+
+
+def logs(log_folder: Path) -> list[Path]:
+    """The logs in the order of their beginning."""
+    return sorted(log for log in log_folder.glob("*.jsonl") if not log.name.startswith("."))
+
+
+def rebuild(path: Path, log_folder: Path) -> int:
+    """Put a database made from the logs alone in the place of a damaged one, which is kept as ``.damaged``.
+
+    Returns how many replies it holds. The caller holds the lock that keeps others from opening it meanwhile.
+    """
+    with written_whole(path) as fresh:
+        count = _build(fresh, log_folder)
+        damaged = path.with_name(f"{path.name}.damaged")
+        # SQLite's own log goes first: left behind, it would be applied to the new file.
+        Path(f"{path}-shm").unlink(missing_ok=True)
+        if Path(f"{path}-wal").exists():
+            Path(f"{path}-wal").replace(f"{damaged}-wal")
+        if path.exists():
+            path.replace(damaged)
+    return count
+
+
+def _build(path: Path, log_folder: Path) -> int:
+    """Make a database of what the logs hold; returns how many replies that is."""
+    try:
+        with closing(open_index(str(path), None, check=False)) as db:
+            for log in logs(log_folder):
+                for batch in read_log(log):
+                    take_in(db, log, batch)
+            return db.execute("SELECT count(*) FROM replies").fetchone()[0]
+    finally:
+        for suffix in ("-wal", "-shm"):
+            Path(f"{path}{suffix}").unlink(missing_ok=True)

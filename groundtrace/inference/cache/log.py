@@ -1,0 +1,215 @@
+"""The append-only log of replies, from which a damaged reply cache is rebuilt.
+
+Each writing process has a file of its own, ``<UTC time>-<pid>-<uuid>.jsonl``, so that no two processes ever write into
+one file. A line is the CRC-32 of the rest as 8 hexadecimal digits, a space, and a JSON object. A line that was torn,
+cut or changed fails its checksum and is skipped; the lines after it are still read.
+"""
+
+import json
+import math
+import os
+import uuid
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from groundtrace.inference.request import Completion
+from groundtrace.schemas.files import written_whole
+
+MAX_LINE_BYTES = 64 * 2**20
+BATCH_LINES = 1000
+_MAX_NUMBER = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """A reply to keep, with what the cache can be searched by."""
+
+    key: str
+    role: str
+    prompt: str
+    model: str
+    max_tokens: int
+    completion: Completion
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+@dataclass(frozen=True)
+class Logged:
+    """An entry and when it was made, in seconds since 1970."""
+
+    entry: CacheEntry
+    created_s: float
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some lines of a log in order, how many among them were damaged, and the offset behind the last whole line."""
+
+    entries: list[Logged]
+    damaged: int
+    end_bytes: int
+
+
+def stamp() -> str:
+    """The time as file names begin with it: UTC to the microsecond, sorting as text."""
+    return datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+
+
+def encode_body(completion: Completion) -> str:
+    """The reply as one JSON text in ASCII: it may hold a lone surrogate, which UTF-8 cannot. Raises ValueError."""
+    fields: dict[str, Any] = {
+        "text": completion.text,
+        "reasoning": completion.reasoning,
+        "finish_reason": completion.finish_reason,
+    }
+    if completion.logprobs:
+        fields["logprobs"] = completion.logprobs
+    for name in ("answered_by", "taken_from"):
+        if getattr(completion, name):
+            fields[name] = getattr(completion, name)
+    return json.dumps(fields, allow_nan=False)
+
+
+def decode_body(body: str) -> Completion:
+    """The reply in a JSON text. Raises ValueError when it holds none."""
+    try:
+        return _completion(json.loads(body))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def encode_line(logged: Logged, body: str) -> bytes:
+    """The log's line, with its line feed. Raises ValueError when the entry cannot be kept."""
+    entry = logged.entry
+    fields = {
+        "key": entry.key,
+        "role": entry.role,
+        "prompt": entry.prompt,
+        "model": entry.model,
+        "max_tokens": entry.max_tokens,
+        "created_s": logged.created_s,
+        "tokens_in": entry.tokens_in,
+        "tokens_out": entry.tokens_out,
+    }
+    _check(fields)
+    data = f'{json.dumps(fields)[:-1]}, "reply": {body}}}'.encode("ascii")
+    return b"%08x %b\n" % (zlib.crc32(data), data)
+
+
+def decode_line(line: bytes) -> Logged | None:
+    """The entry of a whole line, None when the line is damaged or was never one."""
+    data = line[9:].removesuffix(b"\n")
+    if line[:9] != b"%08x " % zlib.crc32(data):
+        return None
+    try:
+        fields = json.loads(data)
+        _check(fields)
+        reply, created_s = _completion(fields.pop("reply")), float(fields.pop("created_s"))
+        return Logged(CacheEntry(completion=reply, **fields), created_s)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -> Iterator[Batch]:
+    """The log's lines from an offset on, in batches. A last line without its end counts as damaged, and ``end_bytes``
+    stays before it, since it may still be being written.
+    """
+    with path.open("rb") as stream:
+        stream.seek(start_bytes)
+        entries: list[Logged] = []
+        lines = damaged = 0
+        end_bytes, whole = start_bytes, True
+        while line := stream.readline(MAX_LINE_BYTES):
+            ended = line.endswith(b"\n")
+            logged = decode_line(line) if whole and ended else None
+            if logged is not None:
+                entries.append(logged)
+            elif whole and line != b"\n":  # further pieces of an overlong line count with its first
+                damaged += 1
+            whole = ended
+            if ended:
+                end_bytes = stream.tell()
+            lines += 1
+            if lines == batch_lines:
+                yield Batch(entries, damaged, end_bytes)
+                entries, lines, damaged = [], 0, 0
+        if lines:
+            yield Batch(entries, damaged, end_bytes)
+
+
+def write_log(path: Path, entries: Iterator[Logged]) -> int:
+    """Write a whole log that appears at once; returns its size in bytes."""
+    with written_whole(path, durable=True) as unfinished, unfinished.open("wb") as stream:
+        for logged in entries:
+            stream.write(encode_line(logged, encode_body(logged.entry.completion)))
+        return stream.tell()
+
+
+class LogWriter:
+    """This process's log in ``folder``, begun with the first line. Not safe to use from two threads at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.name = ""
+        self.size_bytes = 0
+        self._file: int | None = None
+
+    def append(self, data: bytes) -> None:
+        """Hand the lines to the operating system: from then on they survive the end of this process, but not a loss of
+        power.
+
+        After an error the log is abandoned, since its end is unknown; the next lines begin another.
+        """
+        try:
+            if self._file is None:
+                self._begin()
+            left = memoryview(data)
+            while left:
+                left = left[os.write(self._file, left) :]  # type: ignore[arg-type]
+        except BaseException:
+            self.abandon()
+            raise
+        self.size_bytes += len(data)
+
+    def abandon(self) -> None:
+        """Write no more into the present file; the next lines begin a new one."""
+        if self._file is not None:
+            os.close(self._file)
+        self._file = None
+
+    def _begin(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.name, self.size_bytes = f"{stamp()}-{os.getpid()}-{uuid.uuid4().hex}.jsonl", 0
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+        self._file = os.open(self.folder / self.name, flags, 0o644)
+
+
+def _check(fields: dict[str, Any]) -> None:
+    for name in ("key", "role", "prompt", "model"):
+        if type(fields[name]) is not str:
+            raise ValueError(f"{name} is not a text")
+        fields[name].encode()  # a lone surrogate is a ValueError: the database cannot hold it
+    for name in ("max_tokens", "tokens_in", "tokens_out"):
+        if type(fields[name]) is not int or not 0 <= fields[name] <= _MAX_NUMBER:
+            raise ValueError(f"{name} is not a count")
+    if type(fields["created_s"]) is not float or not math.isfinite(fields["created_s"]):
+        raise ValueError("created_s is not a time")
+
+
+def _completion(fields: Any) -> Completion:
+    if not isinstance(fields, dict):
+        raise ValueError("a reply is an object")
+    texts = [fields.get(name) for name in ("text", "reasoning", "finish_reason")]
+    texts += [fields.get(name, "") for name in ("answered_by", "taken_from")]
+    logprobs = fields.get("logprobs", [])
+    if not all(type(text) is str for text in texts) or not isinstance(logprobs, list):
+        raise ValueError("a reply has a text, a reasoning and a finish reason")
+    if not all(type(value) in (int, float) and -_MAX_NUMBER < value < _MAX_NUMBER for value in logprobs):
+        raise ValueError("log-probabilities are finite numbers")
+    text, reasoning, finish_reason, *named = map(str, texts)
+    return Completion(text, reasoning, finish_reason, tuple(float(value) for value in logprobs), *named)

@@ -1,0 +1,42 @@
+"""Reply caches of other runs: what they have need not be paid for again."""
+
+import logging
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from groundtrace.inference.cache.replies import CacheInUse, Kept, ReplyCache
+from groundtrace.inference.request import fresh_key
+from groundtrace.inference.settings import Neighbour
+
+_log = logging.getLogger(__name__)
+
+
+class Neighbours:
+    """The caches of other runs, from which replies are only read. One that cannot be opened is left out: a warning."""
+
+    def __init__(self, neighbours: Sequence[Neighbour]) -> None:
+        self._caches: list[tuple[Neighbour, ReplyCache]] = []
+        for each in neighbours:
+            try:
+                self._caches.append((each, ReplyCache(each.cache_path)))
+            except (CacheInUse, OSError, sqlite3.Error) as error:
+                _log.warning("the replies in %s are not used: %s", each.cache_path, error)
+
+    def get(self, keys: Mapping[str, str]) -> dict[str, Kept]:
+        """What any of them has of the samples whose keys stand here by the names that they are to have; the first that
+        has one counts, and is named in it.
+        """
+        found, missing = dict[str, Kept](), dict(keys)
+        for neighbour, cache in self._caches:
+            if missing:
+                there = {fresh_key(key, neighbour.fresh_since): name for name, key in missing.items()}
+                for key, kept in cache.get(there).items():
+                    found[there[key]] = replace(kept, completion=replace(kept.completion, taken_from=neighbour.name))
+                    del missing[there[key]]
+        return found
+
+    def close(self) -> None:
+        """Close the files."""
+        for _, cache in self._caches:
+            cache.close()

@@ -1,0 +1,313 @@
+"""The durable reply cache: a reply is written before it is used, and found again even if files were cut.
+
+``replies.sqlite`` is the index and the store; ``log/`` beside it holds every reply once more as it was put, one file
+for each process. What the log says counts: a damaged or cut database is moved aside and rebuilt from it, and replies
+that only the log has (the process died between the two writes, or SQLite's own log was cut) are taken in at the next
+opening. A log that was cut costs nothing while the database is whole. A process that is killed loses at most the
+replies that had not arrived. Several processes on one machine may use one cache; a folder holds one cache.
+
+A truncated reply (``finish_reason`` "length") is kept with the budget that it had.
+"""
+
+import contextlib
+import fcntl
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from groundtrace.inference.cache import index as reply_index
+from groundtrace.inference.cache.claims import Claims, forget
+from groundtrace.inference.cache.index import Damaged
+from groundtrace.inference.cache.locks import lock_alone, locked
+from groundtrace.inference.cache.log import (
+    CacheEntry,
+    Logged,
+    LogWriter,
+    encode_body,
+    encode_line,
+    read_log,
+    stamp,
+    write_log,
+)
+from groundtrace.inference.request import Completion
+
+__all__ = ["CacheEntry", "CacheInUse", "Kept", "Logged", "ReplyCache"]
+
+MEMORY = ":memory:"
+KEYS_PER_QUERY = 500
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class CacheInUse(Exception):
+    """Another process has the cache open."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A kept reply, the budget that it had, and its share of the tokens of the request that brought it."""
+
+    completion: Completion
+    max_tokens: int
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+    def serves(self, max_tokens: int) -> bool:
+        """Whether it answers a request with this budget: it is whole, or had at least as much."""
+        return not self.completion.is_truncated or self.max_tokens >= max_tokens
+
+
+class ReplyCache:
+    """Replies by key. Safe to use from several threads and processes.
+
+    ``path`` is the SQLite file, or ":memory:" for a cache that leaves nothing. ``exclusive`` keeps every other process
+    out while it is open; raises :class:`CacheInUse` when one is in.
+    """
+
+    def __init__(self, path: str, exclusive: bool = False) -> None:
+        self.damaged_lines = 0
+        self._path = None if path == MEMORY else Path(path)
+        self._lock = threading.RLock()
+        self._claims = Claims()
+        self._newest_s = 0.0
+        self._inode = 0
+        self._db: sqlite3.Connection | None = None
+        if self._path is None:
+            self._db = reply_index.open_index(MEMORY, None, check=False)
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self.log_folder = self._path.parent / "log"
+        self._writer = LogWriter(self.log_folder)
+        self._held = os.open(self._path.parent / ".cache.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            alone = lock_alone(self._held)
+            if not alone:
+                _share(self._held, self._path, exclusive)
+            self._open(self._path, check=alone)
+            if alone:
+                self._use(forget)
+            if alone and not exclusive:
+                fcntl.flock(self._held, fcntl.LOCK_SH)
+            self.take_in()
+        except BaseException:
+            self.close()
+            raise
+
+    def get(self, keys: Iterable[str]) -> dict[str, Kept]:
+        """The kept replies among ``keys``, truncated ones too: see :meth:`Kept.serves`."""
+        wanted, found = list(keys), dict[str, Kept]()
+        for first in range(0, len(wanted), KEYS_PER_QUERY):
+            some = wanted[first : first + KEYS_PER_QUERY]
+            found |= self._use(lambda db, some=some: _kept(db, some))
+        return found
+
+    def claim(self, keys: Sequence[str], max_tokens: int) -> dict[str, Kept] | None:
+        """Take it on to ask for these keys: until they are put or released no other process can.
+
+        Returns the replies among them that are there and serve this budget, which are not claimed; None, and nothing
+        is claimed, while another process asks for one of the others. In memory there are no other processes.
+        """
+        if self._path is None:
+            return {}
+        with self._lock:
+            found = self._use(lambda db: self._claim(db, keys, max_tokens))
+            self._claims.made(key for key in keys if found is not None and key not in found)
+        return found
+
+    def _claim(self, db: sqlite3.Connection, keys: Sequence[str], max_tokens: int) -> dict[str, Kept] | None:
+        def free() -> dict[str, Kept] | None:
+            found = {key: kept for key, kept in _kept(db, keys).items() if kept.serves(max_tokens)}
+            return found if self._claims.are_free(db, [key for key in keys if key not in found]) else None
+
+        if (
+            not self._claims.are_free(db, keys) and free() is None
+        ):  # who waits looks often, and is not to lock others out
+            return None
+        with reply_index.transaction(db):
+            found = free()
+            if found is not None:
+                self._claims.make(db, [key for key in keys if key not in found])
+        return found
+
+    def release(self, keys: Iterable[str]) -> None:
+        """Ask for these keys no more; those that were put are released, and all when the cache is closed."""
+        with self._lock:
+            if self._db is not None and (held := self._claims.held(keys)):
+                self._use(lambda db: self._claims.end(db, held))
+                self._claims.ended(held)
+
+    def renew_claims(self) -> None:
+        """Keep what is claimed; to be called every few seconds while anything is."""
+        if self._path is not None:
+            self._use(self._claims.renew)
+
+    def put(self, entries: Iterable[CacheEntry]) -> dict[str, Kept]:
+        """Keep the replies; when this returns, a killed process finds them again. Returns what stands at their keys.
+
+        That is another reply where another process has put one first, so that all processes use the same.
+        Raises ValueError, and keeps none of them, when one cannot be kept (no text as key, no count of tokens, …).
+        """
+        entries = list(entries)
+        with self._lock:
+            if entries:
+                self._write(entries)
+            return self.get(dict.fromkeys(entry.key for entry in entries))
+
+    def _write(self, entries: list[CacheEntry]) -> None:
+        bodies = [encode_body(entry.completion) for entry in entries]
+        try:
+            self._use(lambda db: self._insert(db, entries, bodies))
+        except BaseException:
+            # These lines are not in the database, and the next note on how far this log is taken in would skip them.
+            if self._path is not None:
+                self._writer.abandon()
+            raise
+
+    def _insert(self, db: sqlite3.Connection, entries: list[CacheEntry], bodies: list[str]) -> None:
+        """Log and insert the entries. The time is taken in the transaction, so what is inserted first is older."""
+        with reply_index.transaction(db):
+            self._newest_s = max(time.time(), self._newest_s)
+            logged = [Logged(entry, self._newest_s) for entry in entries]
+            rows = [reply_index.row_of(each, body) for each, body in zip(logged, bodies, strict=True)]
+            if self._path is None:
+                reply_index.insert(db, rows, None, 0)
+                return
+            self._writer.append(b"".join(encode_line(each, body) for each, body in zip(logged, bodies, strict=True)))
+            reply_index.insert(db, rows, self._writer.name, self._writer.size_bytes)
+            claimed = self._claims.end(db, dict.fromkeys(entry.key for entry in entries))
+        self._claims.ended(claimed)
+
+    def take_in(self) -> None:
+        """Take in what the logs hold beyond what the database has noted; other callers are let in between."""
+        if self._path is None:
+            return
+        for log, start_bytes in self._use(lambda db: reply_index.untaken(db, self.log_folder)):
+            with contextlib.suppress(FileNotFoundError):  # another process has pruned it
+                for batch in read_log(log, start_bytes):
+                    self._use(lambda db, batch=batch, log=log: reply_index.take_in(db, log, batch))
+                    self.damaged_lines += batch.damaged
+
+    def count(self) -> int:
+        """How many replies are kept."""
+        return self._use(lambda db: db.execute("SELECT count(*) FROM replies").fetchone()[0])
+
+    def entries(self) -> Iterator[Logged]:
+        """All replies in the order of their keys; what is put meanwhile may be among them or not."""
+        after: str | None = None
+        while True:
+            page = self._use(lambda db, after=after: list(reply_index.all_entries(db, after, KEYS_PER_QUERY)))
+            yield from page
+            if len(page) < KEYS_PER_QUERY:
+                return
+            after = page[-1].entry.key
+
+    def rewrite(self, keep: Callable[[Logged], bool]) -> int:
+        """Drop the replies that ``keep`` refuses, from the logs too; returns how many. Open it ``exclusive`` for this.
+
+        If it is killed in the middle, some of them may be left; none of the others is lost.
+        """
+        doomed = [logged.entry.key for logged in self.entries() if not keep(logged)]
+        with self._lock:
+            self._writer.abandon()
+            old = reply_index.logs(self.log_folder)
+            self.log_folder.mkdir(parents=True, exist_ok=True)
+            log = self.log_folder / f"{stamp()}-{os.getpid()}-{os.urandom(16).hex()}.jsonl"
+            size_bytes = write_log(log, (logged for logged in self.entries() if keep(logged)))
+            for path in old:
+                path.unlink()
+            self._use(lambda db: reply_index.replace_logs(db, doomed, log.name, size_bytes))
+        return len(doomed)
+
+    def close(self) -> None:
+        """Close the files; everything is already on disk. Closing again does nothing."""
+        with self._lock:
+            try:
+                if self._db is not None:
+                    self._claims.drop(self._db)
+            finally:
+                if self._db is not None:
+                    self._db.close()
+                self._db = None
+            if self._path is not None and self._held >= 0:
+                self._writer.abandon()
+                os.close(self._held)
+                self._held = -1
+
+    def _use(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """The result of ``work``; a database found damaged in it is rebuilt, and the work done again."""
+        with self._lock:
+            if self._db is None:
+                raise ValueError("the reply cache is closed")
+            if self._path is None:
+                return work(self._db)
+            if _inode(self._path) != self._inode:  # another process has put a rebuilt one there
+                self._writer.abandon()
+                self._open(self._path, check=False)
+            try:
+                with reply_index.reporting_damage():
+                    return work(self._db)
+            except Damaged as damage:
+                self._recover(self._path, damage)
+            with reply_index.reporting_damage():
+                return work(self._db)
+
+    def _open(self, path: Path, check: bool) -> None:
+        for again in (False, True):
+            if self._db is not None:
+                self._db.close()
+                self._db = None
+            try:
+                with locked(path.parent / ".rebuild.lock", fcntl.LOCK_SH):
+                    self._inode = _inode(path)
+                    self._db = reply_index.open_index(str(path), self.log_folder, check)
+                    self._inode = _inode(path)
+            except Damaged as damage:
+                if again:
+                    raise
+                self._rebuild(path, damage)
+            else:
+                return
+
+    def _recover(self, path: Path, damage: Damaged) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+        self._rebuild(path, damage)
+        self._open(path, check=False)
+
+    def _rebuild(self, path: Path, damage: Damaged) -> None:
+        """Rebuild the database, unless another process that saw the damage too has done it."""
+        with locked(path.parent / ".rebuild.lock", fcntl.LOCK_EX):
+            if _inode(path) != self._inode:
+                return
+            count = reply_index.rebuild(path, self.log_folder)
+        _log.warning(
+            "the reply cache %s was damaged (%s); rebuilt with %d replies from its log, the damaged file is kept as %s",
+            path, damage, count, f"{path.name}.damaged",
+        )  # fmt: skip
+
+
+def _kept(db: sqlite3.Connection, keys: Sequence[str]) -> dict[str, Kept]:
+    entries = [logged.entry for logged in reply_index.find(db, list(keys))]
+    return {e.key: Kept(e.completion, e.max_tokens, e.tokens_in, e.tokens_out) for e in entries}
+
+
+def _inode(path: Path) -> int:
+    """The number of the file at ``path``, 0 when there is none."""
+    try:
+        return os.stat(path).st_ino  # noqa: PTH116 (a third of the time of Path.stat, on each call)
+    except FileNotFoundError:
+        return 0
+
+
+def _share(handle: int, path: Path, exclusive: bool) -> None:
+    if exclusive:
+        raise CacheInUse(f"another process has {path} open")
+    fcntl.flock(handle, fcntl.LOCK_SH)

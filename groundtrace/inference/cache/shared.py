@@ -1,0 +1,291 @@
+"""The reply cache on object storage or a network file system: a local cache, and segments that all workers share.
+
+SQLite needs a local disk. So each machine keeps a :class:`groundtrace.inference.cache.replies.ReplyCache` in a local
+folder, and every few seconds puts what is new in its log into an immutable file ``segments/<UTC time>-<uuid>.jsonl.zz``
+at the shared location, and takes in the segments of the others. A process that dies loses nothing: its replies are in
+the local log, and the next one on that machine uploads them. When a machine is lost with its disk, at most the replies
+of the last ``upload_every_s`` seconds and of the upload then running are lost.
+"""
+
+import json
+import logging
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock
+
+from groundtrace.inference.cache.folders import local_folder_of, shared_location
+from groundtrace.inference.cache.log import encode_body, encode_line
+from groundtrace.inference.cache.replies import CacheEntry, Kept, Logged, ReplyCache
+from groundtrace.inference.cache.shared_files import CHUNK_BYTES, SegmentFiles, TornSegment
+from groundtrace.schemas.files import write_atomically
+from groundtrace.schemas.storage import STANDARD, StorageSettings
+
+UPLOAD_EVERY_S = 5.0
+SEGMENT_BYTES = 64 * 2**20
+"""About how many bytes of log go into one segment."""
+
+_log = logging.getLogger(__name__)
+
+
+class SegmentStore:
+    """Replies by key, shared between machines. Safe to use from several threads and processes.
+
+    Several processes on one machine use one ``local_folder``. Opening takes in all segments, and raises OSError when
+    the location cannot be reached; an upload that fails later is tried again ``upload_every_s`` seconds on.
+    ``torn`` and ``foreign`` count the segments that were not whole and the files that are no segments.
+    """
+
+    def __init__(
+        self,
+        location: str,
+        local_folder: str,
+        upload_every_s: float = UPLOAD_EVERY_S,
+        storage: StorageSettings = STANDARD,
+    ) -> None:
+        if upload_every_s <= 0:
+            raise ValueError(f"upload_every_s must be positive, got {upload_every_s}")
+        self.torn = self.foreign = 0
+        self._files = SegmentFiles(location, storage)
+        self._folder = Path(local_folder)
+        self._every_s = upload_every_s
+        self._torn: dict[str, int] = {}
+        self._cache = ReplyCache(str(self._folder / "replies.sqlite"))
+        self._closing = threading.Event()
+        self._closed = False
+        try:
+            self.synchronize()
+        except BaseException:
+            self._cache.close()
+            raise
+        self._thread = threading.Thread(target=self._work, name="segments", daemon=True)
+        self._thread.start()
+
+    @property
+    def damaged_lines(self) -> int:
+        """How many lines of logs and segments were skipped as damaged."""
+        return self._cache.damaged_lines
+
+    def get(self, keys: Iterable[str]) -> dict[str, Kept]:
+        """See :meth:`groundtrace.inference.cache.replies.ReplyCache.get`."""
+        return self._cache.get(keys)
+
+    def put(self, entries: Iterable[CacheEntry]) -> dict[str, Kept]:
+        """Keep the replies on this machine; they are uploaded a little later. Returns what stands here.
+
+        Two machines that ask the same within one upload each use their own reply; the older one stands after it.
+        """
+        return self._cache.put(entries)
+
+    def claim(self, keys: Sequence[str], max_tokens: int) -> dict[str, Kept] | None:
+        """See :meth:`groundtrace.inference.cache.replies.ReplyCache.claim`: among the processes of this machine. Two
+        machines may both ask for a key until the reply of one was uploaded and taken in by the other."""
+        return self._cache.claim(keys, max_tokens)
+
+    def release(self, keys: Iterable[str]) -> None:
+        """See :meth:`groundtrace.inference.cache.replies.ReplyCache.release`."""
+        self._cache.release(keys)
+
+    def renew_claims(self) -> None:
+        """See :meth:`groundtrace.inference.cache.replies.ReplyCache.renew_claims`."""
+        self._cache.renew_claims()
+
+    def count(self) -> int:
+        """How many replies are kept here and in the segments taken in."""
+        return self._cache.count()
+
+    def entries(self) -> Iterator[Logged]:
+        """See :meth:`groundtrace.inference.cache.replies.ReplyCache.entries`."""
+        return self._cache.entries()
+
+    def close(self) -> None:
+        """Upload what is new, and close. Raises OSError when that fails; the replies then wait in the local folder."""
+        if self._closed:
+            return
+        self._closed = True
+        self._closing.set()
+        self._thread.join()
+        try:
+            with self._state() as own:
+                self._upload(own)
+        finally:
+            self._cache.close()
+
+    def synchronize(self) -> None:
+        """Upload what is new in the local logs, and take in the segments of others. Raises OSError."""
+        with self._state() as own:
+            self._upload(own)
+            self._download(own)
+        self._cache.take_in()
+
+    def compact(self) -> int:
+        """Merge the segments into one; returns how many were merged. Others may read and write meanwhile."""
+        with self._state() as own:
+            self._upload(own)
+            return merge(self._files, self._folder)[0]
+
+    def _work(self) -> None:
+        failing = False
+        while not self._closing.wait(self._every_s):
+            try:
+                self.synchronize()
+                failing = False
+            except Exception as error:  # whatever a remote file system raises: it is tried again, and close() raises
+                if not failing:
+                    _log.warning("the reply cache at %s cannot be reached, trying on: %s", self._files.location, error)
+                failing = True
+
+    @contextmanager
+    def _state(self) -> Iterator["_Own"]:
+        """What this machine has uploaded, held against its other processes and written back at the end."""
+        with FileLock(self._folder / ".segments.lock"):
+            own = _Own.read(self._folder)
+            try:
+                yield own
+            finally:
+                own.write(self._folder)
+
+    def _upload(self, own: "_Own") -> None:
+        while parts := own.new_parts(self._folder / "log"):
+            own.segments.add(self._files.store(_bytes_of(parts), self._folder))
+            own.uploaded.update((log.name, end) for log, _, end in parts)
+
+    def _download(self, own: "_Own") -> None:
+        sizes, self.foreign = self._files.sizes_bytes()
+        own.segments.intersection_update(sizes)
+        self._torn = {name: size_bytes for name, size_bytes in self._torn.items() if name in sizes}
+        for name, size_bytes in sizes.items():
+            target = self._folder / "log" / name.removesuffix(".zz")
+            if name in own.segments or target.exists() or self._torn.get(name) == size_bytes:
+                continue
+            try:
+                self._files.fetch(name, target)
+                self._torn.pop(name, None)
+            except TornSegment:
+                self._torn[name] = size_bytes
+            except FileNotFoundError:
+                _log.info("segment %s was merged meanwhile", name)
+        self.torn = len(self._torn)
+
+
+class _Own:
+    """Which bytes of the local logs are uploaded, and as which segments. If this is lost, all are uploaded again."""
+
+    def __init__(self, uploaded: dict[str, int], segments: set[str]) -> None:
+        self.uploaded = uploaded
+        self.segments = segments
+
+    @classmethod
+    def read(cls, folder: Path) -> "_Own":
+        try:
+            fields = json.loads((folder / "uploaded.json").read_bytes())
+            return cls({str(name): int(end) for name, end in fields["logs"].items()}, set(map(str, fields["segments"])))
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+            return cls({}, set())
+
+    def write(self, folder: Path) -> None:
+        text = json.dumps({"logs": self.uploaded, "segments": sorted(self.segments)})
+        write_atomically(folder / "uploaded.json", text)
+
+    def new_parts(self, log_folder: Path) -> list[tuple[Path, int, int]]:
+        """Whole lines not yet uploaded, as (log, from byte, to byte), up to about one segment's worth."""
+        parts, left_bytes = [], SEGMENT_BYTES
+        for log in sorted(log_folder.glob("*-*-*.jsonl")):  # a fetched segment's name has one hyphen only
+            size_bytes, start = log.stat().st_size, self.uploaded.get(log.name, 0)
+            if size_bytes < start:  # cut: what it held is uploaded
+                self.uploaded[log.name] = size_bytes
+            elif size_bytes > start and left_bytes > 0:
+                end = _last_line_end(log, start, min(size_bytes, start + left_bytes))
+                left_bytes -= end - start
+                parts += [(log, start, end)] if end > start else []
+        return parts
+
+
+def _last_line_end(log: Path, start: int, end: int) -> int:
+    """Where the last whole line before ``end`` ends; of a line longer than that, where it ends itself."""
+    with log.open("rb") as stream:
+        stream.seek(start)
+        data = stream.read(end - start)
+        if b"\n" in data:
+            return start + data.rindex(b"\n") + 1
+        while data := stream.read(CHUNK_BYTES):
+            if b"\n" in data:
+                return stream.tell() - len(data) + data.index(b"\n") + 1
+    return start
+
+
+def _bytes_of(parts: Iterable[tuple[Path, int, int]]) -> Iterator[bytes]:
+    for log, start, end in parts:
+        with log.open("rb") as stream:
+            stream.seek(start)
+            while start < end and (data := stream.read(min(CHUNK_BYTES, end - start))):
+                yield data
+                start += len(data)
+
+
+@contextmanager
+def gathered(files: SegmentFiles, scratch: Path | None = None) -> Iterator[tuple[ReplyCache, list[str], int]]:
+    """All replies of the segments in a cache of their own, the names of those that were whole, how many were torn."""
+    with tempfile.TemporaryDirectory(prefix=".segments-", dir=scratch) as folder:
+        names, torn = [], 0
+        for name in files.sizes_bytes()[0]:
+            try:
+                files.fetch(name, Path(folder) / "log" / name.removesuffix(".zz"))
+                names.append(name)
+            except (TornSegment, FileNotFoundError):
+                torn += 1
+        cache = ReplyCache(str(Path(folder) / "replies.sqlite"))
+        try:
+            yield cache, names, torn
+        finally:
+            cache.close()
+
+
+def merge(
+    files: SegmentFiles, scratch: Path | None = None, keep: Callable[[Logged], bool] = lambda _: True
+) -> tuple[int, int]:
+    """Merge the whole segments into one of the replies that ``keep`` takes. The new one is written first.
+
+    Returns how many were merged and how many replies were dropped.
+    """
+    with gathered(files, scratch) as (cache, names, _):
+        dropped = sum(not keep(logged) for logged in cache.entries())
+        if not dropped and len(names) < 2:
+            return 0, 0
+        kept = (logged for logged in cache.entries() if keep(logged))
+        lines = (encode_line(logged, encode_body(logged.entry.completion)) for logged in kept)
+        files.store(lines, scratch or Path(tempfile.gettempdir()))
+        files.delete(names)
+    return len(names), dropped
+
+
+def prune_segments(
+    location: str, local_folder: str, keep: Callable[[Logged], bool], storage: StorageSettings = STANDARD
+) -> int:
+    """Drop the replies that ``keep`` refuses from the segments and from this machine's own copy; returns how many.
+
+    The copies of other machines still hold them, and serve them there. Raises
+    :class:`groundtrace.inference.cache.replies.CacheInUse` when a process on this machine has the cache open.
+    """
+    folder = Path(local_folder)
+    cache = ReplyCache(str(folder / "replies.sqlite"), exclusive=True)
+    try:
+        here = cache.rewrite(keep)
+        dropped = merge(SegmentFiles(location, storage), folder, keep)[1]
+    finally:
+        cache.close()
+    return max(here, dropped)
+
+
+def open_cache(path: str, storage: StorageSettings = STANDARD) -> ReplyCache | SegmentStore:
+    """The cache of ``path``: ":memory:" or a SQLite file on a local disk; elsewhere segments in that file's folder.
+
+    Elsewhere means a URL of a store, which is reached as ``storage`` says, or a path on a network file system.
+    """
+    location = shared_location(path)
+    if location is None:
+        return ReplyCache(path)
+    return SegmentStore(location, str(local_folder_of(location, storage)), storage=storage)

@@ -1,0 +1,103 @@
+"""The segments of a shared cache as files: listed, fetched, stored and deleted, locally mounted or behind a scheme.
+
+A location is a local folder or a URL of a store (:mod:`groundtrace.schemas.storage`).
+"""
+
+import os
+import re
+import shutil
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+from groundtrace.inference.cache.log import stamp
+from groundtrace.schemas.files import written_whole
+from groundtrace.schemas.storage import STANDARD, Place, RemotePath, StorageSettings, place
+
+NAME = re.compile(r"\d{8}T\d{12}-[0-9a-f]{32}\.jsonl\.zz")
+CHUNK_BYTES = 2**20
+
+
+class TornSegment(Exception):
+    """The file is not a whole segment."""
+
+
+class SegmentFiles:
+    """The folder ``segments`` at a location. Every method but the constructor raises OSError when it cannot be reached.
+
+    Raises :class:`groundtrace.schemas.storage.StorageError` for a URL that no store has.
+    """
+
+    def __init__(self, location: str, storage: StorageSettings = STANDARD) -> None:
+        self.location = location
+        self._folder: Place = place(location, storage) / "segments"
+
+    def sizes_bytes(self) -> tuple[dict[str, int], int]:
+        """Name and size of each segment in the order of time, and how many other files lie there."""
+        found = dict(self._listed())
+        ours = {name: found[name] for name in sorted(found) if NAME.fullmatch(name)}
+        foreign = [name for name in found if name not in ours and not name.endswith(".tmp")]
+        return ours, len(foreign)
+
+    def fetch(self, name: str, target: Path) -> None:
+        """Write the segment's lines to ``target``, which appears whole. Raises :class:`TornSegment`."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        unpacker = zlib.decompressobj()
+        with written_whole(target) as unfinished, self._open(name) as source, unfinished.open("wb") as stream:
+            try:
+                while not unpacker.eof and (data := source.read(CHUNK_BYTES)):
+                    while data and not unpacker.eof:  # a bounded piece at a time, however much it unpacks to
+                        stream.write(unpacker.decompress(data, CHUNK_BYTES))
+                        data = unpacker.unconsumed_tail
+            except zlib.error as error:
+                raise TornSegment(f"{name}: {error}") from error
+            if not unpacker.eof:
+                raise TornSegment(f"{name} ends early")
+
+    def store(self, lines: Iterable[bytes], scratch: Path) -> str:
+        """Write the lines as a new segment; returns its name. ``scratch`` is a local folder for the packed file."""
+        name = f"{stamp()}-{uuid.uuid4().hex}.jsonl.zz"
+        packed = scratch / f".{name}.tmp"
+        try:
+            with packed.open("wb") as stream:
+                packer = zlib.compressobj(1)
+                for line in lines:
+                    stream.write(packer.compress(line))
+                stream.write(packer.flush())
+            self._store(packed, name)
+        finally:
+            packed.unlink(missing_ok=True)
+        return name
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete segments; one that is gone already is no error."""
+        for name in names:
+            (self._folder / name).unlink(missing_ok=True)
+
+    def _listed(self) -> Iterator[tuple[str, int]]:
+        if isinstance(self._folder, RemotePath):
+            for path, stat in self._folder.listed().items():
+                if stat is not None:
+                    yield path.name, stat.st_size
+            return
+        if not self._folder.exists() and not self._folder.parent.exists():
+            return
+        try:
+            for entry in os.scandir(self._folder):
+                if entry.is_file():
+                    yield entry.name, entry.stat().st_size
+        except FileNotFoundError:
+            return
+
+    def _open(self, name: str) -> IO[bytes]:
+        return (self._folder / name).open("rb")
+
+    def _store(self, packed: Path, name: str) -> None:
+        if isinstance(self._folder, RemotePath):
+            (self._folder / name).upload(packed)
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with written_whole(self._folder / name, durable=True) as unfinished:
+            shutil.copyfile(packed, unfinished)

@@ -1,0 +1,56 @@
+"""What scorers and stages need to call models: the interface, and what a call gives."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from groundtrace.inference.families.base import Family
+from groundtrace.inference.request import Completion, Continuation, Sampling
+from groundtrace.prompts.loader import RenderedPrompt
+from groundtrace.schemas.records import Call
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The samples of one call in order, and the call as the lineage and the ledger see it."""
+
+    completions: tuple[Completion, ...]
+    call: Call
+
+    @property
+    def text(self) -> str:
+        """The first sample's text."""
+        return self.completions[0].text
+
+
+class Caller(Protocol):
+    """What a scorer needs to call models; :class:`groundtrace.inference.models.Models` and a stage's session both have
+    it.
+    """
+
+    async def generate(
+        self,
+        role: str,
+        prompt: RenderedPrompt,
+        sampling: Sampling,
+        *,
+        continuation: Continuation | None = None,
+        repair: bool = False,
+    ) -> Answered:
+        """See :meth:`groundtrace.inference.models.Models.generate`."""
+        ...
+
+    def repair_attempts(self, role: str) -> int:
+        """See :meth:`groundtrace.inference.models.Models.repair_attempts`."""
+        ...
+
+    def max_tokens_limit(self, role: str) -> int:
+        """See :meth:`groundtrace.inference.models.Models.max_tokens_limit`."""
+        ...
+
+    def family(self, role: str) -> Family:
+        """See :meth:`groundtrace.inference.models.Models.family`."""
+        ...
+
+    def gives_logprobs(self, role: str) -> bool:
+        """See :meth:`groundtrace.inference.models.Models.gives_logprobs`."""
+        ...

@@ -1,0 +1,42 @@
+"""The embedded engine as the policy of :mod:`groundtrace.pipelines.crop_and_answer`.
+
+In the first pass it boxes the objects that its answer rests on, in pixels. With crops it reads the whole image again,
+which holds all that its crops do: to this engine a crop shows nothing new, and it does not pretend otherwise.
+"""
+
+import numpy as np
+
+from groundtrace.inference.endpoints.classical_sight import CANNOT_READ, Scene, read_scene
+from groundtrace.prompts.loader import RenderedPrompt
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.responses.response import format_box
+
+CROPS_PROMPT = "answer_with_crops"
+ONE_IMAGE = "The first image is"
+"""How the line about the crops begins where one image is whole (:func:`groundtrace.schemas.crop_text.crop_hint`)."""
+
+
+def attempt_with_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
+    """An answer from a jittered view, with a box around each object that it rests on."""
+    reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
+    if reading is None:
+        return _said("I cannot read this question or this picture.", CANNOT_READ)
+    boxes = ", ".join(format_box(Box(shape.label, *shape.box_px)) for shape in reading.evidence)
+    return _said(f"{f'I find {boxes}. ' if boxes else ''}{reading.reason}", reading.answer)
+
+
+def answer_with_crops(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
+    """An answer in words alone from a jittered view of the whole image."""
+    reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
+    if reading is None:
+        return _said("I cannot read this question or this picture.", CANNOT_READ)
+    return _said(reading.reason, reading.answer)
+
+
+def is_one_image(prompt: RenderedPrompt) -> bool:
+    """Whether all images of this prompt are one and its crops."""
+    return prompt.name.startswith(f"{CROPS_PROMPT}.") and prompt.variable("hint").startswith(ONE_IMAGE)
+
+
+def _said(reasoning: str, answer: str) -> str:
+    return f"<think>{reasoning}</think>\n<answer>{answer}</answer>"

@@ -1,0 +1,61 @@
+"""The embedded engine as the teacher of :mod:`groundtrace.pipelines.dual_stream`: it boxes what it has found itself.
+
+Boxes come from colour clustering, in pixels of the original; the detector that checks them fits outlines to gradients.
+Where it cannot read the question or the image it says so, and names nothing to box.
+"""
+
+import json
+
+import numpy as np
+
+from groundtrace.inference.endpoints.classical_sight import CANNOT_READ, Scene, question_of, read_scene
+from groundtrace.prompts.loader import RenderedPrompt
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.responses.response import format_box
+from groundtrace.vision.classical.answer import MAX_LABELS, relevant_labels
+from groundtrace.vision.classical.query import nouns_of
+from groundtrace.vision.classical.shapes import Shape
+
+
+def name_targets(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """The classes of objects that the question speaks of, by the image; none where there are too many to name."""
+    query = question_of(prompt)
+    labels = () if query is None or scene.shapes is None else relevant_labels(query, scene.shapes)
+    most = min(int(prompt.variable("max_targets")), MAX_LABELS - 1)  # the engine's own list ends there
+    return json.dumps({"targets": list(labels) if len(labels) <= most else []})
+
+
+def trace_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
+    """Reasoning that boxes the objects which the answer rests on.
+
+    An answer that rests on none ("no, there is none that…") boxes the objects that were looked through.
+    """
+    shapes = scene.seen_as(rng, strength)
+    reading, query = read_scene(prompt, scene, shapes), question_of(prompt)
+    if reading is None or query is None:
+        return _cannot_read()
+    looked_at = [shape for shape in shapes or () if any(noun.matches(shape) for noun in nouns_of(query))]
+    boxed = ", ".join(map(_named_box, reading.evidence or looked_at))
+    opening = "I find" if reading.evidence else "I look at"
+    found = f"{opening} {boxed}. " if boxed else ""
+    return f"<think>{found}{reading.reason}</think>\n<answer>{reading.answer}</answer>"
+
+
+def trace_textual(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
+    """Reasoning in words alone."""
+    reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
+    if reading is None:
+        return _cannot_read()
+    return f"<think>{reading.reason}</think>\n<answer>{reading.answer}</answer>"
+
+
+def _cannot_read() -> str:
+    return f"<think>I cannot read this question or this picture.</think>\n<answer>{CANNOT_READ}</answer>"
+
+
+def _named_box(shape: Shape) -> str:
+    return f"the {shape.label} {format_box(Box(shape.label, *shape.box_px))}"
+
+
+HANDLERS = {"name_targets": name_targets, "trace_boxes": trace_boxes, "trace_textual": trace_textual}
+"""Which skill answers which prompt."""

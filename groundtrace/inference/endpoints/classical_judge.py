@@ -1,0 +1,54 @@
+"""The embedded engine as judge: only what arithmetic on text and pixels can decide; the rest is not applicable."""
+
+import json
+
+import numpy as np
+
+from groundtrace.inference.endpoints.classical_prose import judged
+from groundtrace.inference.endpoints.classical_sight import CANNOT_READ, Scene
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.prompts.loader import RenderedPrompt
+from groundtrace.schemas.answers.numerals import read_numerals
+from groundtrace.schemas.answers.polarity import polarity
+from groundtrace.schemas.labels import plain_label
+from groundtrace.schemas.records import Question
+from groundtrace.vision.classical.labels import COLOURS, KINDS, read_label
+
+
+def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """Whether a candidate that abstains is right: never. Raises CallError for others: it cannot compare meanings."""
+    if prompt.variable("predicted") != CANNOT_READ:
+        raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot compare meanings")
+    return json.dumps({"reason": "the candidate abstains", "same": False})
+
+
+def answered(question: str, predicted: str) -> Question:
+    """The question with the response's own answer for the gold one, of the type that its words have."""
+    number, side = read_numerals(predicted).single, polarity(predicted)
+    kind, plain = ("bool", "yes" if side else "no") if side is not None else ("text", predicted)
+    kind = "numeric" if side is None and number is not None else kind
+    return Question("", "", "", (), question, plain, kind)
+
+
+def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """Whether the reasoning's words go with what it points at and with the answer
+    (:mod:`groundtrace.inference.endpoints.classical_prose`). It does not compare the number of places with the answer:
+    the check of the points does, and a reward in which a right point cost the reasoning would teach not to look.
+    """
+    read = judged(prompt.variable("reasoning"), answered(prompt.variable("question"), prompt.variable("predicted")))
+    supports = "cannot_judge" if read.supports is None else "yes" if read.supports else "no"
+    return json.dumps({"reason": read.reason[:200], "supports": supports})
+
+
+def judge_label(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """Whether some object bears both names, and the label no two colours. Raises CallError for words that the engine
+    does not know.
+    """
+    label, gold = prompt.variable("label"), prompt.variable("gold")
+    one, other = read_label(plain_label(label)), read_label(plain_label(gold))
+    if one is None or other is None:
+        unknown = label if one is None else gold
+        raise CallError(Failure.UNKNOWN_LABEL, f"the embedded engine does not know {unknown!r:.60}")
+    both = any(one.allows(colour, kind) and other.allows(colour, kind) for colour in COLOURS for kind in KINDS)
+    same = both and len(one.colours) < 2  # what names several colours names one of them for each object
+    return json.dumps({"reason": "by its own words for colours and shapes", "same": same})

@@ -1,0 +1,125 @@
+"""Log-probabilities of a given continuation, from a server with vLLM's chat API.
+
+The beginning of the reply and the continuation go to the server as the last turn of the conversation, which it is told
+not to close; nothing is sampled, and what is read are the log-probabilities of the prompt's own last tokens. Which
+of them belong to the continuation follows from the server's tokenizer: those after the tokens that the beginning alone
+and the whole turn have in common. So a token that spells the end of the one and the start of the other counts as the
+continuation's. Where the conversation's template strips, drops or rewrites a part of the turn, the prompt doesn't end
+with the turn's tokens, and the call fails rather than score another text.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.request import Continuation
+
+Post = Callable[[str, dict[str, Any]], Awaitable[Any]]
+"""Sends a body to a path, relative to the base URL or with a leading slash to the server's root; raises CallError."""
+
+FLOOR_NATS = -9999.0
+"""What vLLM writes for minus infinity, which JSON lacks."""
+ROUNDING_NATS = 1e-3
+"""How far above 0 rounding may carry a log-probability; it then counts as 0."""
+
+
+async def score(
+    post: Post, model: str, messages: list[dict[str, Any]], continuation: Continuation
+) -> tuple[tuple[float, ...], int]:
+    """The log-probability in nats of each token of ``continuation.text``, and the number of tokens in the prompt.
+
+    Each is conditioned on ``messages``, on the reply's beginning ``continuation.given`` and on the tokens before it.
+    Raises ValueError when the text is empty, and CallError when the server can't do this (``UNSUPPORTED``: no such
+    fields, no tokenizer, a template that changes the turn), when it answers in another form or gives a log-probability
+    that is not a number or minus infinity (``GARBLED``), or as ``post`` does. Its message may quote the server at
+    length.
+    """
+    if not continuation.text:
+        raise ValueError("an empty continuation has no log-probability")
+    turn = continuation.given + continuation.text
+    # The tokenizer comes first: what it shows to be impossible need not be sent with the images.
+    whole = await _tokens(post, model, turn)
+    given = await _tokens(post, model, continuation.given) if continuation.given else []
+    shared = _shared(given, whole)
+    if shared == len(whole):
+        raise CallError(Failure.UNSUPPORTED, f"the continuation {continuation.text!r:.80} adds no token to the reply")
+    answer = await post(
+        "chat/completions",
+        {
+            "model": model,
+            "messages": [*messages, {"role": "assistant", "content": turn}],
+            "continue_final_message": True,
+            "add_generation_prompt": False,
+            "max_tokens": 1,
+            "temperature": 0.0,
+            "prompt_logprobs": 0,
+            "return_token_ids": True,
+        },
+    )
+    prompt, positions = _prompt(answer)
+    # A line break at the reply's start may be joined in the prompt with the one that ends the turn's header.
+    first = 1 if continuation.given[:1].isspace() and shared else 0
+    if prompt[len(prompt) - len(whole) + first :] != whole[first:]:
+        message = "the prompt doesn't end with the reply's tokens: the server's chat template changes the last turn"
+        raise CallError(Failure.UNSUPPORTED, message)
+    size = len(whole) - shared
+    return tuple(map(_logprob, prompt[-size:], positions[-size:])), len(prompt)
+
+
+async def _tokens(post: Post, model: str, text: str) -> list[int]:
+    """The text's token ids by the server's tokenizer."""
+    try:
+        answer = await post("/tokenize", {"model": model, "prompt": text, "add_special_tokens": False})
+    except CallError as error:
+        if error.failure is not Failure.BAD_REQUEST:
+            raise
+        message = f"the server can't tokenize the reply ({error.message})"
+        raise CallError(Failure.UNSUPPORTED, message, partial=error.partial) from error
+    tokens = _token_ids(_field(answer, "tokens"))
+    if tokens is None:
+        raise CallError(Failure.GARBLED, f"no token ids but {_shown(answer)}")
+    return tokens
+
+
+def _shared(given: Sequence[int], whole: Sequence[int]) -> int:
+    """How many tokens both begin with."""
+    pairs = enumerate(zip(given, whole, strict=False))
+    return next((place for place, (left, right) in pairs if left != right), min(len(given), len(whole)))
+
+
+def _prompt(answer: Any) -> tuple[list[int], list[Any]]:
+    """The prompt's token ids and what the server says of the log-probability at each."""
+    tokens, positions = _field(answer, "prompt_token_ids"), _field(answer, "prompt_logprobs")
+    if isinstance(answer, dict) and (tokens is None or positions is None):
+        message = "the server gives no prompt log-probabilities (prompt_logprobs, return_token_ids)"
+        raise CallError(Failure.UNSUPPORTED, message)
+    ids = _token_ids(tokens)
+    if ids is None or not isinstance(positions, list):
+        raise CallError(Failure.GARBLED, f"prompt log-probabilities of another form: {_shown(answer)}")
+    if len(ids) != len(positions):
+        raise CallError(Failure.GARBLED, f"{len(positions)} log-probabilities for {len(ids)} prompt tokens")
+    return ids, positions
+
+
+def _logprob(token: int, position: Any) -> float:
+    """The log-probability in nats of a prompt token, from the entry of its position."""
+    value = _field(_field(position, str(token)), "logprob")
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise CallError(Failure.GARBLED, f"no log-probability for the token {token}: {_shown(position)}")
+    if not FLOOR_NATS < value <= ROUNDING_NATS:
+        raise CallError(Failure.GARBLED, f"{value} is not a log-probability of the token {token}")
+    return min(float(value), 0.0)
+
+
+def _token_ids(value: Any) -> list[int] | None:
+    """The list if it is one of token ids."""
+    return value if isinstance(value, list) and all(type(token) is int for token in value) else None
+
+
+def _field(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _shown(value: Any) -> str:
+    """The whole of it: the endpoint takes the key out before it cuts the message."""
+    return repr(value)

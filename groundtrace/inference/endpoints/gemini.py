@@ -1,0 +1,284 @@
+"""Endpoints that speak Gemini's REST form, over the official ``google-genai`` client.
+
+The client's typed responses are not used: one candidate of an unknown form would cost all others. Its own session is
+not used either: it knows no connect or read timeout, reads a body of any size, and follows a redirect with the API key.
+"""
+
+import json
+import re
+from collections.abc import Awaitable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+from google import genai
+from google.genai import types
+
+from groundtrace.inference.endpoints.keys import NO_KEY, api_key, scrub
+from groundtrace.inference.endpoints.media_parts import media_bytes
+from groundtrace.inference.endpoints.wire import (
+    failure_of,
+    field_of,
+    message_of,
+    other_model,
+    read_body,
+    retry_after_s,
+    token_count,
+)
+from groundtrace.inference.errors import NOT_SENT, CallError, Failure
+from groundtrace.inference.flow.requests import Flow
+from groundtrace.inference.request import Completion, Reply, Request
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.schemas.messages import MediaPart
+from groundtrace.schemas.text import storable
+from groundtrace.schemas.usage import Usage
+from groundtrace.vision.media import MediaStore
+
+MAX_REQUEST_BYTES = 20_000_000
+"""The API's limit on a request with inline media, base64 and all."""
+MAX_CANDIDATES = 8
+"""How many samples the API gives for one request."""
+MAX_MESSAGE = 300
+
+_FINISHED = {"STOP": "stop", "MAX_TOKENS": "length"}
+_REFUSED = ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY")
+_RETRY_DELAY = re.compile(rb'"retryDelay"\s*:\s*"(\d{1,9}(?:\.\d{1,9})?)s"')
+_BAD_KEY = re.compile(rb'"reason"\s*:\s*"API_KEY_INVALID"')
+_VIDEO_MIMES = {"video/x-msvideo": "video/avi", "video/x-matroska": ""}
+"""The API's own name of a container format; empty where it does not take the format."""
+
+
+class GeminiEndpoint:
+    """One Gemini model, at ``base_url`` where one is given. See :class:`groundtrace.inference.endpoint.Endpoint`.
+
+    No seed is sent: which of the wanted samples a request brings is known only when it has been answered, and the same
+    seed sent twice would give the same sample twice.
+    """
+
+    def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
+        self.settings = settings
+        self._media = media
+        self._key = api_key(settings)
+        if self._key == NO_KEY and not settings.base_url:
+            raise ValueError(f"endpoint {settings.model!r}: gemini needs api_key_env or api_key_file, or a base_url")
+        self._flow = Flow(settings)
+        self._session: _Session | None = None
+        self._opened: genai.Client | None = None
+
+    @property
+    def revision(self) -> str:
+        """The revision that the config declares."""
+        return self.settings.revision
+
+    async def generate(self, request: Request) -> Reply:
+        """See :class:`groundtrace.inference.endpoint.Endpoint`."""
+        if request.continuation is not None:
+            raise _not_sent(f"{self.settings.model} cannot give log-probabilities of a continuation: the API has none")
+        if not request.prompt.media:
+            return await self._collect(request, self._parts(request))
+        async with self._flow.holding(lambda: self._parts(request), _total_bytes) as parts:
+            return await self._collect(request, parts)
+
+    async def _collect(self, request: Request, parts: list[types.Part]) -> Reply:
+        size_bytes = _total_bytes(parts) + len(request.prompt.system.encode("utf-8", "replace"))
+        if size_bytes > MAX_REQUEST_BYTES:
+            raise _not_sent(f"the request has {size_bytes} bytes, inline media are limited to {MAX_REQUEST_BYTES}")
+        return await self._flow.collect(request, lambda request, n: self._send(request, n, parts))
+
+    def _parts(self, request: Request) -> list[types.Part]:
+        """Text and media exactly in the order of the prompt."""
+        return [
+            self._media_part(part) if isinstance(part, MediaPart) else types.Part(text=storable(part.text))
+            for part in request.prompt.user
+        ]
+
+    def _media_part(self, part: MediaPart) -> types.Part:
+        data, mime = media_bytes(self._media, part)
+        if not (taken := _VIDEO_MIMES.get(mime, mime)):
+            raise _not_sent(f"Gemini takes no {mime}: convert it to mp4 or webm")
+        return types.Part(inline_data=types.Blob(data=data, mime_type=taken))
+
+    async def _send(self, request: Request, n: int, parts: list[types.Part]) -> Reply:
+        wanted = min(n, MAX_CANDIDATES)
+        contents, config = types.Content(role="user", parts=parts), self._config(request, wanted)
+        models = self._client().aio.models
+        asking = models.generate_content(model=self.settings.model, contents=contents, config=config)
+        body = (await self._answered(asking)).sdk_http_response.body or ""
+        try:
+            fields = json.loads(body, strict=False)
+        except (ValueError, RecursionError):
+            fields = None
+        if not isinstance(fields, dict):
+            raise CallError(Failure.GARBLED, f"not a JSON object: {scrub(body, self._key)[:120]!r}")
+        return reply_of(fields, wanted, self._key, self.settings.model)
+
+    def _config(self, request: Request, n: int) -> types.GenerateContentConfig:
+        schema = request.prompt.reply_schema if self.settings.structured_output else None
+        return types.GenerateContentConfig(
+            system_instruction=storable(request.prompt.system) or None,
+            temperature=request.sampling.temperature,
+            top_p=request.sampling.top_p,
+            max_output_tokens=request.sampling.max_tokens,
+            candidate_count=n,
+            response_mime_type="application/json" if schema is not None else None,
+            response_json_schema=json.loads(schema) if schema is not None else None,
+            should_return_http_response=True,
+            automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
+            automatic_continuation=False,
+        )
+
+    async def _answered(self, asking: Awaitable[Any]) -> Any:
+        """What the client gives. Raises CallError for all that can go wrong on the way.
+
+        What the client says of a broken body quotes it, a key that it echoes included: such causes are dropped.
+        """
+        try:
+            return await asking
+        except aiohttp.ServerTimeoutError as error:
+            away = isinstance(error, aiohttp.ConnectionTimeoutError)
+            raise CallError(Failure.TIMEOUT, self._clean(f"no reply in time: {error}"), unreachable=away) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise CallError(Failure.CONNECTION, self._clean(f"{type(error).__name__}: {error}")) from None
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+            raise CallError(Failure.GARBLED, self._clean(f"{type(error).__name__}: {error}")) from None
+
+    async def _raise_for_status(self, response: aiohttp.ClientResponse) -> None:
+        """Raise the CallError that a response's status means; the client would lose the status of a broken body."""
+        if response.status == 200:
+            return
+        data = await read_body(response.content.iter_any())
+        # A wrong key comes as a plain 400; only the details say so, and how long to wait.
+        failure = Failure.UNAUTHORISED if _BAD_KEY.search(data) else failure_of(response.status)
+        delay, header = _RETRY_DELAY.search(data), response.headers.get("retry-after", "")
+        wait_s = float(delay[1]) if delay else retry_after_s(header, datetime.now(UTC))
+        message = self._clean(f"HTTP {response.status}: {message_of(data)}")
+        raise CallError(failure, message, status=response.status, retry_after_s=wait_s)
+
+    def _clean(self, message: str) -> str:
+        return scrub(message, self._key)[:MAX_MESSAGE]
+
+    def _client(self) -> genai.Client:
+        """The client, opened on the event loop that its connections belong to."""
+        if self._opened is None:
+            settings, connector = self.settings, aiohttp.TCPConnector(limit=0)
+            timeout = aiohttp.ClientTimeout(sock_connect=settings.connect_timeout_s, sock_read=settings.read_timeout_s)
+            self._session = _Session(
+                connector=connector,
+                timeout=timeout,
+                response_class=_Response,
+                raise_for_status=self._raise_for_status,
+                trust_env=True,
+            )
+            options = types.HttpOptions(
+                base_url=self.settings.base_url or None,
+                retry_options=types.HttpRetryOptions(attempts=1),
+                aiohttp_client=self._session,
+            )
+            self._opened = genai.Client(vertexai=False, api_key=self._key, http_options=options)
+        return self._opened
+
+    async def check(self) -> str:
+        """Ask the server for the model."""
+        found = await self._answered(self._client().aio.models.get(model=self.settings.model))
+        if not found.name:
+            raise CallError(Failure.GARBLED, "the response names no model")
+        return f"serves {self.settings.model}"
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._opened is not None and self._session is not None:
+            await self._session.close()
+            await self._opened.aio.aclose()
+            self._opened.close()
+
+
+class _Session(aiohttp.ClientSession):
+    """Keeps its own timeouts, which the client overrides, and never carries the key to where a redirect points."""
+
+    def request(self, method: str, url: Any, **options: Any) -> Any:
+        options.update(timeout=self.timeout, allow_redirects=False)
+        return super().request(method, url, **options)
+
+
+class _Response(aiohttp.ClientResponse):
+    """Reads no more than the largest reply."""
+
+    async def text(self, encoding: str | None = None, errors: str = "strict") -> str:
+        return (await read_body(self.content.iter_any())).decode("utf-8", errors)
+
+
+def reply_of(answer: dict[str, Any], n: int, key: str, model: str = "") -> Reply:
+    """The usable candidates of a response, at most ``n``, without the API key, should a server have echoed it.
+
+    ``model`` is the one that was asked for: candidates of a response that names another bear that name.
+
+    Raises CallError when there is none; only then are the tokens wasted, since they are not told apart by candidate.
+    """
+    usage = field_of(answer, "usageMetadata")
+    thoughts = token_count(usage, "thoughtsTokenCount")
+    taken = Usage(
+        requests=1,
+        tokens_in=token_count(usage, "promptTokenCount"),
+        tokens_out=token_count(usage, "candidatesTokenCount") + thoughts,
+        tokens_reasoning=thoughts,
+        tokens_cached=token_count(usage, "cachedContentTokenCount"),
+    )
+    read = [_sample(candidate, key) for candidate in _candidates(answer)] or [_none(answer, key)]
+    completions = tuple(one for one in read if isinstance(one, Completion))
+    for error in read:
+        if isinstance(error, CallError) and not completions:
+            error.partial = Reply((), replace(taken, tokens_wasted=taken.tokens_in + taken.tokens_out))
+            raise error
+    answered_by = other_model(field_of(answer, "modelVersion"), model.removeprefix("models/"), key) if model else ""
+    used = completions[:n]
+    return Reply(tuple(replace(each, answered_by=answered_by) for each in used) if answered_by else used, taken)
+
+
+def _candidates(answer: dict[str, Any]) -> list[Any]:
+    """The candidates; of those under one index the first, where the server numbers them."""
+    candidates = field_of(answer, "candidates")
+    if not isinstance(candidates, list):
+        return []
+    numbers = [field_of(candidate, "index") for candidate in candidates]
+    return [one for i, one in enumerate(candidates) if numbers[i] is None or numbers.index(numbers[i]) == i]
+
+
+def _none(answer: dict[str, Any], key: str) -> CallError:
+    """Why there are no candidates."""
+    feedback = field_of(answer, "promptFeedback")
+    if not (blocked := field_of(feedback, "blockReason")):
+        return CallError(Failure.GARBLED, "the response has no candidates")
+    message = f"the prompt was blocked: {blocked} {field_of(feedback, 'blockReasonMessage') or ''}"
+    return CallError(Failure.REFUSED, scrub(message, key)[:MAX_MESSAGE].rstrip())
+
+
+def _sample(candidate: Any, key: str) -> Completion | CallError:
+    """The sample, or why it cannot be used."""
+    reason, parts = field_of(candidate, "finishReason"), field_of(field_of(candidate, "content"), "parts") or []
+    if isinstance(reason, str) and reason in _REFUSED:
+        message = f"finish reason {reason} {field_of(candidate, 'finishMessage') or ''}"
+        return CallError(Failure.REFUSED, scrub(message, key)[:MAX_MESSAGE].rstrip())
+    texts = [field_of(part, "text") or "" for part in parts] if isinstance(parts, list) else [None]
+    # A whole reply always has a finish reason: one without is not finished, one with another is broken off.
+    if not isinstance(reason, str) or reason not in _FINISHED or not all(isinstance(text, str) for text in texts):
+        return CallError(Failure.GARBLED, scrub(f"finish reason {reason!r}: {candidate!r}", key)[:MAX_MESSAGE])
+    text = "".join(text for text, part in zip(texts, parts, strict=True) if not field_of(part, "thought"))
+    reasoning = "".join(text for text, part in zip(texts, parts, strict=True) if field_of(part, "thought"))
+    if not text.strip() and reason != "MAX_TOKENS":
+        return CallError(Failure.EMPTY, f"empty content, finish reason {reason}")
+    return Completion(scrub(storable(text), key), scrub(storable(reasoning), key), _FINISHED[reason])
+
+
+def _total_bytes(parts: list[types.Part]) -> int:
+    return sum(map(_size_bytes, parts))
+
+
+def _size_bytes(part: types.Part) -> int:
+    """What a part takes in the request: media as base64."""
+    data = part.inline_data.data if part.inline_data is not None else None
+    return len((part.text or "").encode()) if data is None else -(-len(data) // 3) * 4
+
+
+def _not_sent(message: str) -> CallError:
+    return CallError(Failure.UNSUPPORTED, message[:MAX_MESSAGE], partial=NOT_SENT)

@@ -1,0 +1,180 @@
+"""Open-vocabulary detectors behind :class:`groundtrace.inference.endpoints.transformers_models.TransformersEndpoint`:
+the g of Argos §3.1.
+
+Each label is looked for by itself, whatever is asked for at the same time. Grounding DINO could take several labels as
+one text ("a cat. a dog."), but the labels of a text attend to the image together: a reply would then depend on the
+other labels, which are not in its cache key. So labels share a forward pass as rows of a batch.
+
+A reply lists the best :data:`MAX_BOXES` of what a model finds above the endpoint's threshold, best first, each object
+once.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torchvision.ops import nms
+from transformers import (
+    GroundingDinoForObjectDetection,
+    GroundingDinoProcessor,
+    Owlv2ForObjectDetection,
+    Owlv2Processor,
+)
+
+from groundtrace.inference.endpoints.transformers_models import IMAGES_KEPT, LazyImage, load_weights, prepared, source
+from groundtrace.inference.errors import NOT_SENT, CallError, Failure
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.prompts.loader import RenderedPrompt
+from groundtrace.schemas.coordinates import CoordinateFrame, box_from_px
+from groundtrace.vision.recent import Recent
+
+SAME_OBJECT_IOU = 0.7
+"""Two boxes of a label that overlap more than this are one object: both models predict objects more than once."""
+MAX_BOXES = 100
+MIN_SIDE_PX = 0.5
+LABELS_AT_ONCE = 8
+"""How many copies of an image Grounding DINO is given at once: what a 16 GB GPU holds at its usual input size."""
+_DECIMALS = {CoordinateFrame.UNIT: 5}
+_Found = tuple[torch.Tensor, torch.Tensor]
+"""Boxes in pixels (N, 4) xyxy, and their scores (N,)."""
+
+
+class Detector(ABC):
+    """What the two detectors share: from a prompt to a label, from boxes to a reply."""
+
+    prompts = ("detect",)
+    model_class: ClassVar[Any]
+    processor_class: ClassVar[Any]
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        self.settings = settings
+        self.model = load_weights(self.model_class, settings)
+        self.processor = self.processor_class.from_pretrained(settings.model, **source(settings))
+
+    def read(self, prompt: RenderedPrompt) -> str:
+        """The label as the model's text. Raises CallError for none, and for one longer than the model reads."""
+        text = self.text_of(prompt.variable("label"))
+        tokens = len(self.processor.tokenizer(text).input_ids)
+        if not any(letter.isalnum() for letter in text) or tokens > self.most_tokens:
+            message = f"{self.settings.model} cannot look for {text!r:.80}: it has {tokens} of at most "
+            raise CallError(Failure.UNKNOWN_LABEL, f"{message}{self.most_tokens} tokens, or no word", partial=NOT_SENT)
+        return text
+
+    def answer(self, image: LazyImage, asked: Sequence[str]) -> list[str]:
+        """The boxes of each label as a reply in the endpoint's frame."""
+        (width, height), found = self.find(image, asked)
+        return [self._reply(objects(boxes, scores, width, height), width, height) for boxes, scores in found]
+
+    def _reply(self, boxes: torch.Tensor, width: int, height: int) -> str:
+        frame = self.settings.model_family.frame
+        decimals = _DECIMALS.get(frame, 2)
+        rows = [box_from_px(frame, (x1, y1, x2, y2), width, height) for x1, y1, x2, y2 in boxes.tolist()]
+        return json.dumps({"boxes": [[round(value, decimals) for value in row] for row in rows]})
+
+    @abstractmethod
+    def text_of(self, label: str) -> str:
+        """The label as the model was taught to read labels."""
+
+    @property
+    @abstractmethod
+    def most_tokens(self) -> int:
+        """The longest text that the model reads, its marks of beginning and end included."""
+
+    @abstractmethod
+    def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
+        """The image's width and height in pixels, and what is found above the threshold for each text."""
+
+
+class GroundingDino(Detector):
+    """Grounding DINO. As in the library's own reading, a box scores as its best token does."""
+
+    model_class = GroundingDinoForObjectDetection
+    processor_class = GroundingDinoProcessor
+
+    def text_of(self, label: str) -> str:
+        """Lower case with a full stop at the end, and none within: there it would part two labels."""
+        return " ".join(label.lower().replace(".", " ").split()) + "."
+
+    @property
+    def most_tokens(self) -> int:
+        """As the config says."""
+        return self.model.config.max_text_len
+
+    @torch.inference_mode()
+    def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
+        """See :meth:`Detector.find`."""
+        pixels = image.load()
+        height, width = pixels.shape[:2]
+        seen = prepared(self.processor.image_processor, pixels).to(self.model.device)
+        found: list[_Found] = []
+        for start in range(0, len(texts), LABELS_AT_ONCE):
+            part = list(texts[start : start + LABELS_AT_ONCE])
+            words = self.processor.tokenizer(part, padding=True, return_token_type_ids=True, return_tensors="pt")
+            words = words.to(self.model.device)
+            rows = {name: value.expand(len(part), *value.shape[1:]) for name, value in seen.items()}
+            results = self.processor.post_process_grounded_object_detection(
+                self.model(**rows, **words),
+                words.input_ids,
+                threshold=self.settings.threshold,
+                target_sizes=[(height, width)] * len(part),
+            )
+            found += [(result["boxes"], result["scores"]) for result in results]
+        return (width, height), found
+
+
+class Owlv2(Detector):
+    """OWLv2, whose features of an image do not depend on the label: they are computed once."""
+
+    model_class = Owlv2ForObjectDetection
+    processor_class = Owlv2Processor
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        super().__init__(settings)
+        self._seen: Recent[tuple[tuple[int, int], torch.Tensor]] = Recent(IMAGES_KEPT)
+
+    def text_of(self, label: str) -> str:
+        """The bare label: a template such as "a photo of a" would not suit plurals and names."""
+        return " ".join(label.split())
+
+    @property
+    def most_tokens(self) -> int:
+        """As the config says."""
+        return self.model.config.text_config.max_position_embeddings
+
+    @torch.inference_mode()
+    def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
+        """See :meth:`Detector.find`. Each label is a row of the model's output, so that none takes another's boxes."""
+        (width, height), grid = self._seen.of(image.sha256, lambda: self._features(image.load()))
+        words = self.processor(text=list(texts), return_tensors="pt").to(self.model.device)
+        queries = self.model.owlv2.get_text_features(**words).pooler_output
+        patches = grid.flatten(1, 2)
+        logits, _ = self.model.class_predictor(patches, queries[None], (words.input_ids[:, 0] > 0)[None])
+        boxes = self.model.box_predictor(patches, grid)
+        rows = SimpleNamespace(logits=logits[0].T[:, :, None], pred_boxes=boxes.expand(len(texts), -1, -1))
+        results = self.processor.post_process_grounded_object_detection(
+            rows, threshold=self.settings.threshold, target_sizes=[(height, width)] * len(texts)
+        )
+        return (width, height), [(result["boxes"], result["scores"]) for result in results]
+
+    def _features(self, pixels: np.ndarray) -> tuple[tuple[int, int], torch.Tensor]:
+        """The image's size in pixels, and its features by patch, (1, rows, columns, hidden)."""
+        height, width = pixels.shape[:2]
+        seen = prepared(self.processor.image_processor, pixels).to(self.model.device)
+        return (width, height), self.model.image_embedder(seen.pixel_values)[0]
+
+
+def objects(boxes: torch.Tensor, scores: torch.Tensor, width: int, height: int) -> torch.Tensor:
+    """The boxes in pixels (N, 4), cut to the image, without those that repeat a better one.
+
+    Best score first, at most :data:`MAX_BOXES`. Of what lies beyond the image (OWLv2 looks at a square, the rest of
+    which is padding) nothing is left, or a sliver: boxes less than half a pixel wide or high are dropped.
+    """
+    limits = torch.tensor([width, height, width, height], dtype=boxes.dtype, device=boxes.device)
+    boxes = torch.minimum(boxes.clamp(min=0), limits)
+    inside = (boxes[:, 2:] - boxes[:, :2] >= MIN_SIDE_PX).all(dim=1)
+    boxes, scores = boxes[inside], scores[inside]
+    return boxes[nms(boxes, scores, SAME_OBJECT_IOU)[:MAX_BOXES]]

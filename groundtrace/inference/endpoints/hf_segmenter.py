@@ -1,0 +1,140 @@
+"""Promptable segmenters behind :class:`groundtrace.inference.endpoints.transformers_models.TransformersEndpoint`: the h
+of Argos Eq. 1.
+
+An image's features are computed once for all boxes and points, of the same prompt and of later ones. Each box gives
+the model's single mask; a point, which may mean a part or a whole, gives the best by the model's own score of its
+three, as the models' authors advise. Masks have the size of the image and may reach beyond their boxes; a reply
+crops each to the rectangle that holds it.
+"""
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from transformers import Sam2Model, Sam2Processor, SamModel, SamProcessor
+
+from groundtrace.inference.endpoints.transformers_models import IMAGES_KEPT, LazyImage, load_weights, prepared, source
+from groundtrace.inference.errors import NOT_SENT, CallError, Failure
+from groundtrace.inference.grounding import encode_mask
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.prompts.loader import RenderedPrompt
+from groundtrace.vision.recent import Recent
+
+PLACES_AT_ONCE = 16
+"""The masks are brought to the image's size together: 16 of 12 megapixels take 0.8 GB."""
+_Place = list[float]
+"""A box xyxy or a point xy, in pixels."""
+_NUMBERS = {"boxes": 4, "points": 2}
+
+
+class Segmenter(ABC):
+    """What the two segmenters share: from a prompt to places in pixels, from masks to a reply."""
+
+    prompts = ("segment", "segment_points")
+    model_class: ClassVar[Any]
+    processor_class: ClassVar[Any]
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        self.settings = settings
+        self.model = load_weights(self.model_class, settings)
+        self.processor = self.processor_class.from_pretrained(settings.model, **source(settings))
+        self._seen: Recent[dict[str, Any]] = Recent(IMAGES_KEPT)
+
+    def read(self, prompt: RenderedPrompt) -> list[_Place]:
+        """The boxes or the points of a prompt, in pixels. Raises CallError when they are none."""
+        what = "points" if prompt.name.startswith("segment_points") else "boxes"
+        text = prompt.variable(what)
+        try:
+            places = [[float(value) for value in place] for place in json.loads(text)]
+        except (ValueError, TypeError, RecursionError) as error:
+            raise CallError(Failure.BAD_REQUEST, f"{what} {text!r:.80}: {error}", partial=NOT_SENT) from error
+        if not all(len(place) == _NUMBERS[what] and all(map(math.isfinite, place)) for place in places):
+            message = f"{what} {text!r:.80}: expected {_NUMBERS[what]} numbers for each"
+            raise CallError(Failure.BAD_REQUEST, message, partial=NOT_SENT)
+        return places
+
+    def answer(self, image: LazyImage, asked: Sequence[list[_Place]]) -> list[str]:
+        """The masks of each list of places as a reply."""
+        masks = {
+            size: map(
+                mask_fields, self.masks(image, [each for places in asked for each in places if len(each) == size])
+            )
+            for size in _NUMBERS.values()
+        }
+        return [json.dumps({"masks": [next(masks[len(each)]) for each in places]}) for places in asked]
+
+    @torch.inference_mode()
+    def masks(self, image: LazyImage, places: Sequence[_Place]) -> Iterator[np.ndarray]:
+        """The mask of each place, bool (H, W); the places are all boxes or all points."""
+        for start in range(0, len(places), PLACES_AT_ONCE):
+            seen = self._seen.of(image.sha256, lambda: self._features(image.load()))
+            part = torch.tensor([places[start : start + PLACES_AT_ONCE]], dtype=torch.float32)
+            yield from self._segment(seen, part).cpu().numpy()
+
+    def _features(self, pixels: np.ndarray) -> dict[str, Any]:
+        """The features of an image with its sizes, all that the model needs of it."""
+        seen = prepared(self.processor.image_processor, pixels)
+        embeddings = self.model.get_image_embeddings(seen.pop("pixel_values").to(self.model.device))
+        return {**seen, "embeddings": embeddings}
+
+    def _segment(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
+        """The masks (N, H, W) of boxes (1, N, 4) or points (1, N, 2)."""
+        scaled = self.scaled(seen, places).to(self.model.device)
+        points = places.shape[-1] == 2
+        asked = {"input_points": scaled[:, :, None]} if points else {"input_boxes": scaled}
+        found = self.model(image_embeddings=seen["embeddings"], multimask_output=points, **asked)
+        best = found.iou_scores[0].argmax(dim=1)
+        masks = found.pred_masks[:, torch.arange(len(best), device=best.device), best]
+        return self.full_size(seen, masks[:, :, None])[:, 0]
+
+    @abstractmethod
+    def scaled(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
+        """Boxes or points from pixels of the image to those of the model's input."""
+
+    @abstractmethod
+    def full_size(self, seen: dict[str, Any], masks: torch.Tensor) -> torch.Tensor:
+        """The model's masks (1, N, 1, h, w) at the image's size, bool (N, 1, H, W)."""
+
+
+class Sam2(Segmenter):
+    """SAM 2 in its image mode: it looks at an image that is stretched to a square."""
+
+    model_class = Sam2Model
+    processor_class = Sam2Processor
+
+    def scaled(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
+        """See :meth:`Segmenter.scaled`."""
+        return places * (self.processor.target_size / seen["original_sizes"][0]).flip(0).repeat(places.shape[-1] // 2)
+
+    def full_size(self, seen: dict[str, Any], masks: torch.Tensor) -> torch.Tensor:
+        """See :meth:`Segmenter.full_size`."""
+        return self.processor.post_process_masks(masks, seen["original_sizes"])[0]
+
+
+class Sam(Segmenter):
+    """The first SAM: it looks at an image whose longer side fits."""
+
+    model_class = SamModel
+    processor_class = SamProcessor
+
+    def scaled(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
+        """See :meth:`Segmenter.scaled`."""
+        scale = seen["reshaped_input_sizes"][0] / seen["original_sizes"][0]
+        return places * scale.flip(0).repeat(places.shape[-1] // 2)
+
+    def full_size(self, seen: dict[str, Any], masks: torch.Tensor) -> torch.Tensor:
+        """See :meth:`Segmenter.full_size`."""
+        return self.processor.post_process_masks(masks, seen["original_sizes"], seen["reshaped_input_sizes"])[0]
+
+
+def mask_fields(mask: np.ndarray) -> dict[str, object]:
+    """The mask's fields in a reply: the rectangle that holds it, of no size for an empty mask."""
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    if not rows.size:
+        return encode_mask(0, 0, mask[:0, :0])
+    top, left = int(rows[0]), int(columns[0])
+    return encode_mask(left, top, mask[top : rows[-1] + 1, left : columns[-1] + 1])

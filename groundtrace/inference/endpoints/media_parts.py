@@ -1,0 +1,27 @@
+"""A medium as a server gets it: the file itself where every server reads it upright, else an image encoded anew."""
+
+from groundtrace.schemas.messages import MediaPart
+from groundtrace.vision.media import MediaStore
+from groundtrace.vision.overlay import encode_png
+
+_IMAGE_MIMES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
+_MATROSKA, _QUICKTIME = b"\x1aE\xdf\xa3", b"ftypqt  "
+
+
+def media_bytes(media: MediaStore, part: MediaPart) -> tuple[bytes, str]:
+    """The bytes to send for an image or a video, and their MIME type."""
+    data = media.open_bytes(part.uri)
+    if part.kind == "video":
+        return data, _video_mime(data)
+    mime = next((mime for magic, mime in _IMAGE_MIMES.items() if data.startswith(magic)), None)
+    if mime is None or not part.upright:
+        return encode_png(media.pixels(part.uri)), "image/png"
+    return data, mime
+
+
+def _video_mime(data: bytes) -> str:
+    if data.startswith(_MATROSKA):
+        return "video/webm" if b"webm" in data[:64] else "video/x-matroska"
+    if data[:4] == b"RIFF":
+        return "video/x-msvideo"
+    return "video/quicktime" if data[4:12] == _QUICKTIME else "video/mp4"

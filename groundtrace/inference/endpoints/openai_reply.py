@@ -1,0 +1,79 @@
+"""Reading what an OpenAI-compatible server sent: plain JSON of unknown form into replies or typed failures."""
+
+from dataclasses import replace
+from typing import Any
+
+from groundtrace.inference.endpoints.keys import scrub
+from groundtrace.inference.endpoints.wire import field_of, other_model, token_count
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.request import Completion, Reply
+from groundtrace.schemas.text import storable
+from groundtrace.schemas.usage import Usage
+
+MAX_FINISH_REASON_CHARS = 40
+
+
+def reply_of(answer: Any, n: int, key: str, model: str = "") -> Reply:
+    """The usable samples of a response, at most ``n``, without the API key, should a server have echoed it.
+
+    ``model`` is the one that was asked for: samples of a response that names another bear that name.
+
+    Only the first ``n`` choices are looked at. Raises CallError when none is usable. An empty sample and a refused one
+    are not usable, nor is one of another form than the API's, nor a second one under the same index. The tokens of
+    unusable samples are wasted; where the server gives one sum for all, each sample counts for an equal share of it.
+    """
+    choices = field_of(answer, "choices")
+    usage = _usage(field_of(answer, "usage"))
+    if not isinstance(choices, list) or not choices:
+        raise CallError(Failure.GARBLED, "the response has no choices", partial=_spent(usage, (), 1.0))
+    completions, failures, numbers = [], [], set()
+    for place, choice in enumerate(choices[:n]):
+        index = field_of(choice, "index")
+        number = index if isinstance(index, int) else place
+        if number in numbers:
+            failures.append(CallError(Failure.GARBLED, f"two choices have the index {number}"))
+            continue
+        numbers.add(number)
+        try:
+            completions.append(_completion(choice, key))
+        except CallError as error:
+            failures.append(error)
+    answered_by = other_model(field_of(answer, "model"), model, key) if model else ""
+    used = tuple(replace(each, answered_by=answered_by) if answered_by else each for each in completions[:n])
+    reply = _spent(usage, used, 1 - len(used) / len(choices))
+    if not used:
+        failures[0].partial = reply
+        raise failures[0]
+    return reply
+
+
+def _spent(usage: Usage, completions: tuple[Completion, ...], wasted: float) -> Reply:
+    tokens_wasted = round(usage.tokens_out * wasted) + (usage.tokens_in if not completions else 0)
+    return Reply(completions, replace(usage, tokens_wasted=tokens_wasted))
+
+
+def _completion(choice: Any, key: str) -> Completion:
+    message = field_of(choice, "message")
+    text, refusal = field_of(message, "content") or "", field_of(message, "refusal")
+    reasoning = field_of(message, "reasoning_content") or field_of(message, "reasoning") or ""
+    finish_reason = field_of(choice, "finish_reason") or "stop"
+    finish_reason = "length" if finish_reason == "max_tokens" else finish_reason  # as some servers have it
+    if not isinstance(message, dict) or not all(isinstance(part, str) for part in (text, reasoning, finish_reason)):
+        raise CallError(Failure.GARBLED, f"a choice of another form: {scrub(repr(choice), key):.120}")
+    finish_reason = scrub(storable(finish_reason), key)[:MAX_FINISH_REASON_CHARS]
+    if refusal or finish_reason == "content_filter":
+        raise CallError(Failure.REFUSED, scrub(str(refusal or finish_reason), key)[:200])
+    if not text.strip() and finish_reason != "length":
+        raise CallError(Failure.EMPTY, f"empty content, finish_reason {finish_reason}")
+    return Completion(scrub(storable(text), key), scrub(storable(reasoning), key), finish_reason)
+
+
+def _usage(usage: Any) -> Usage:
+    tokens_in = token_count(usage, "prompt_tokens")
+    return Usage(
+        requests=1,
+        tokens_in=tokens_in,
+        tokens_out=token_count(usage, "completion_tokens"),
+        tokens_reasoning=token_count(field_of(usage, "completion_tokens_details"), "reasoning_tokens"),
+        tokens_cached=min(tokens_in, token_count(field_of(usage, "prompt_tokens_details"), "cached_tokens")),
+    )

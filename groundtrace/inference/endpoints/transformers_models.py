@@ -1,0 +1,267 @@
+"""Open-vocabulary detectors and promptable segmenters of the ``transformers`` library as an endpoint, in this process.
+
+The endpoint's model is a local folder or a hub id; which class it is, its config says (:data:`MODELS`). Grounding DINO
+and OWLv2 answer ``detect`` prompts, the pseudo-box of Argos §3.1 b* = g(o); SAM 2 and SAM answer ``segment`` prompts,
+the mask of Argos Eq. 1, and ``segment_points`` prompts, the mask at a pointing model's point. The paper names none of
+the models that it uses, so which of these to take is the config's choice.
+
+Only safetensors are read and no code of a checkpoint is run. The libraries are imported with the first model that is
+loaded: a worker that uses no such endpoint needs none of them. They come with the extra ``vision``.
+"""
+
+import asyncio
+import importlib
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from PIL import Image
+
+from groundtrace.inference.errors import NOT_SENT, CallError, Failure
+from groundtrace.inference.request import Completion, Reply, Request
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.prompts.loader import RenderedPrompt
+from groundtrace.schemas.messages import MediaPart
+from groundtrace.vision.media import MediaStore
+
+T = TypeVar("T")
+READING_REVISION = "1"
+"""The revision of the code between a model's numbers and the reply; raised when the same numbers give another reply."""
+IMAGES_KEPT = 8
+"""For how many images the features are kept: about 20 MB each for the largest of these models."""
+MAX_MESSAGE_CHARS = 300
+
+MODELS: dict[str, str] = {
+    "grounding-dino": "groundtrace.inference.endpoints.hf_detector:GroundingDino",
+    "owlv2": "groundtrace.inference.endpoints.hf_detector:Owlv2",
+    "sam": "groundtrace.inference.endpoints.hf_segmenter:Sam",
+    "sam2": "groundtrace.inference.endpoints.hf_segmenter:Sam2",
+    # what the published SAM 2 checkpoints call themselves
+    "sam2_video": "groundtrace.inference.endpoints.hf_segmenter:Sam2",
+}
+"""The class behind each ``model_type`` of a checkpoint's config."""
+
+
+@dataclass(frozen=True)
+class LazyImage:
+    """An image by digest. ``load`` gives its pixels, RGB uint8 (H, W, 3), upright."""
+
+    sha256: str
+    load: Callable[[], np.ndarray]
+
+
+class VisionModel(Protocol):
+    """A loaded model; it is used by one thread only."""
+
+    prompts: tuple[str, ...]
+    """The ids of the prompts that it answers."""
+
+    def read(self, prompt: RenderedPrompt) -> Any:
+        """What a prompt asks for. Raises CallError when the model cannot be asked that."""
+        ...
+
+    def answer(self, image: LazyImage, asked: Sequence[Any]) -> list[str]:
+        """The reply to each thing asked for of one image; none depends on what else is asked for."""
+        ...
+
+
+@dataclass(eq=False)
+class _Batch:
+    """Prompts about one image that wait for the model's thread; ``answers`` has a text or an error for each."""
+
+    part: MediaPart
+    prompts: list[RenderedPrompt] = field(default_factory=list)
+    answers: "asyncio.Future[list[str | CallError]] | None" = None
+
+
+class TransformersEndpoint:
+    """See :class:`groundtrace.inference.endpoint.Endpoint`.
+
+    The model is loaded when it is first needed and runs on a thread of its own, so that the loop is never kept waiting.
+    Requests about one image that arrive while the thread is busy are answered together. ``threads`` is not used:
+    torch spreads one forward pass over all cores or over the GPU. A model that cannot be loaded is not tried again.
+    """
+
+    def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
+        self.settings = settings
+        self._media = media
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="vision-model")
+        self._lock = threading.Lock()
+        self._waiting: dict[str, _Batch] = {}
+        self._model: VisionModel | None = None
+        self._broken: CallError | None = None
+
+    @property
+    def revision(self) -> str:
+        """The declared revision, with what else decides on the reply: the threshold and the reading revision."""
+        return f"{self.settings.revision}#reading={READING_REVISION}&threshold={self.settings.threshold:g}"
+
+    async def generate(self, request: Request) -> Reply:
+        """See :class:`groundtrace.inference.endpoint.Endpoint`; every sample is the same, since nothing is random
+        here.
+        """
+        if request.continuation is not None:
+            raise _not_sent(f"{self.settings.model} writes no text: it gives no log-probabilities")
+        batch, place = self._join(self._one_image(request.prompt), request.prompt)
+        assert batch.answers is not None
+        answer = (await asyncio.shield(batch.answers))[place]  # others may wait for the same batch
+        if isinstance(answer, CallError):
+            raise answer
+        return Reply(tuple(Completion(answer) for _ in request.indices))
+
+    def _one_image(self, prompt: RenderedPrompt) -> MediaPart:
+        if len({part.sha256 for part in prompt.media}) != 1 or prompt.media[0].kind != "image":
+            raise _not_sent(f"{self.settings.model} looks at one image, {prompt.name} has another number or a video")
+        return prompt.media[0]
+
+    def _join(self, part: MediaPart, prompt: RenderedPrompt) -> tuple[_Batch, int]:
+        """Add the prompt to the image's batch, and its place in it; a batch closes when the thread takes it."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            batch = self._waiting.get(part.sha256)
+            if batch is None:
+                batch = self._waiting[part.sha256] = _Batch(part)
+                batch.answers = loop.run_in_executor(self._thread, self._answers, batch)
+            batch.prompts.append(prompt)
+            return batch, len(batch.prompts) - 1
+
+    def _answers(self, batch: _Batch) -> list[str | CallError]:
+        with self._lock:
+            del self._waiting[batch.part.sha256]
+        try:
+            return self._answered(batch)
+        except CallError as error:
+            return [CallError(error.failure, error.message, partial=error.partial) for _ in batch.prompts]
+
+    def _answered(self, batch: _Batch) -> list[str | CallError]:
+        model = self._loaded()
+        answers: dict[int, str | CallError] = {}
+        asked: dict[int, Any] = {}
+        for place, prompt in enumerate(batch.prompts):
+            try:
+                if prompt.name.split(".")[0] not in model.prompts:
+                    raise _not_sent(f"{self.settings.model} answers {_listed(model)} prompts, not {prompt.name}")
+                asked[place] = model.read(prompt)
+            except CallError as error:
+                answers[place] = error
+        image = LazyImage(batch.part.sha256, lambda: self._media.pixels(batch.part.uri))
+        try:
+            texts = model.answer(image, list(asked.values())) if asked else []
+        except RuntimeError as error:
+            if type(error).__name__ != "OutOfMemoryError":  # torch's own, which is not imported here
+                raise
+            raise CallError(Failure.OVERLOADED, _line(f"out of memory: {error}")) from error
+        answers.update(zip(asked, texts, strict=True))
+        return [answers[place] for place in range(len(batch.prompts))]
+
+    def _loaded(self) -> VisionModel:
+        if self._broken is not None:
+            raise self._broken
+        if self._model is None:
+            try:
+                self._model = load_model(self.settings)
+            except CallError as error:
+                self._broken = error
+                raise
+        return self._model
+
+    async def check(self) -> str:
+        """Load the model."""
+        model = await asyncio.get_running_loop().run_in_executor(self._thread, self._loaded)
+        return f"answers {_listed(model)} prompts with {self.settings.model}"
+
+    async def close(self) -> None:
+        """Stop the thread and let go of the model."""
+        self._thread.shutdown()
+        self._model = None
+
+
+def prompts_of(settings: EndpointSettings) -> frozenset[str]:
+    """The ids of the prompts that the model answers, by its config alone. Raises CallError as :func:`load_model`."""
+    return frozenset(_of_library(settings, _class_of).prompts)
+
+
+def load_model(settings: EndpointSettings) -> VisionModel:
+    """The model that the settings name, on the GPU if there is one.
+
+    Raises CallError when the libraries cannot be imported (``UNSUPPORTED``), or when there is no such checkpoint, it is
+    of no class in :data:`MODELS`, it has no safetensors, or its weights are not all there (``BAD_REQUEST``).
+    """
+    return _of_library(settings, lambda settings: _class_of(settings)(settings))
+
+
+def _of_library(settings: EndpointSettings, get: Callable[[EndpointSettings], T]) -> T:
+    """What ``get`` gives; CallError for what the library raises."""
+    try:
+        return get(settings)
+    except ImportError as error:
+        message = f"{settings.model} needs torch, torchvision and transformers, which cannot be imported: {error}"
+        raise _not_sent(message) from error
+    except (OSError, ValueError, RuntimeError) as error:  # what from_pretrained raises, mismatched shapes included
+        raise _not_sent(f"cannot load {settings.model}: {error}", Failure.BAD_REQUEST) from error
+
+
+def _class_of(settings: EndpointSettings) -> Any:
+    import torch  # noqa: F401  # transformers imports without it, and then fails in other words
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(settings.model, **source(settings))
+    if config.model_type not in MODELS:
+        known = ", ".join(MODELS)
+        raise _not_sent(f"{settings.model} is a {config.model_type!r}; known are {known}", Failure.BAD_REQUEST)
+    module, name = MODELS[config.model_type].split(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def load_weights(model_class: Any, settings: EndpointSettings) -> Any:
+    """The checkpoint as a ``model_class`` in evaluation mode, float32, on the GPU if there is one.
+
+    Raises CallError when its file is damaged, and when weights are missing: the library would fill them with random
+    numbers and only warn.
+    """
+    import torch
+    from safetensors import SafetensorError
+
+    try:
+        model, report = model_class.from_pretrained(
+            settings.model, use_safetensors=True, dtype=torch.float32, output_loading_info=True, **source(settings)
+        )
+    except SafetensorError as error:
+        raise _not_sent(f"{settings.model} is damaged: {error}", Failure.BAD_REQUEST) from error
+    if missing := sorted(report["missing_keys"]):
+        message = f"{settings.model} lacks {len(missing)} weights of a {model_class.__name__}, such as {missing[0]}"
+        raise _not_sent(message, Failure.BAD_REQUEST)
+    return model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def source(settings: EndpointSettings) -> dict[str, Any]:
+    """Where from_pretrained looks and what it may run; a local folder has no revisions and ignores one."""
+    return {"revision": settings.revision or "main", "trust_remote_code": False}
+
+
+def prepared(image_processor: Any, pixels: np.ndarray) -> Any:
+    """The image as tensors of the model's input size, on the processor.
+
+    Raises CallError for an image so thin that nothing of it is left at that size.
+    """
+    height, width = pixels.shape[:2]
+    try:
+        return image_processor(Image.fromarray(pixels), return_tensors="pt")
+    except ValueError as error:
+        raise _not_sent(f"an image of {width}x{height} px cannot be resized: {error}") from error
+
+
+def _listed(model: VisionModel) -> str:
+    return " and ".join(model.prompts)
+
+
+def _not_sent(message: str, failure: Failure = Failure.UNSUPPORTED) -> CallError:
+    return CallError(failure, _line(message), partial=NOT_SENT)
+
+
+def _line(message: str) -> str:
+    """The library's messages run over many lines, the first of which says it."""
+    return " ".join(message.split())[:MAX_MESSAGE_CHARS]

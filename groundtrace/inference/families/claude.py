@@ -1,0 +1,28 @@
+"""Anthropic's Claude: pixels of the image as it was resized for the model; no form of its own, so JSON of ours.
+
+Source: platform.claude.com, the pages vision and vision-coordinates: pixels are to be asked for in so many words, and
+refer to the resized image without its padding (:class:`groundtrace.schemas.coordinates.FitRule`).
+
+Known limits: how far an image is shrunk depends on the model. :data:`CLAUDE` is right for Claude 4.7 and later,
+:data:`CLAUDE_1568` for those before; both agree on images that the older ones do not shrink.
+"""
+
+from dataclasses import replace
+
+from groundtrace.inference.families.base import Family
+from groundtrace.inference.families.json_reply import box_reader, coordinates, point_reader
+from groundtrace.schemas.coordinates import CLAUDE_IMAGE, CLAUDE_STANDARD_IMAGE, CoordinateFrame
+
+CLAUDE = Family(
+    "claude",
+    CoordinateFrame.CLAUDE_RESIZED_PX,
+    resize=CLAUDE_IMAGE,
+    point_prompt="point_claude.v1",
+    box_prompt="box_claude.v1",
+    point_form='{"points": [[x, y], …]} in pixels, with an empty list if there is none',
+    box_form='{"boxes": [[x1, y1, x2, y2], …]} in pixels, with an empty list if there is none',
+    read_points=point_reader(coordinates(2, "point"), "points"),
+    read_boxes=box_reader(coordinates(4, "box", "bbox"), "boxes"),
+    reads_prose=True,
+)
+CLAUDE_1568 = replace(CLAUDE, name="claude-1568", resize=CLAUDE_STANDARD_IMAGE)

@@ -1,0 +1,27 @@
+"""Google's Gemini (2.5, 3, Robotics-ER): shares of 1000, y before x, in JSON with ``point`` or ``box_2d``.
+
+Source: ai.google.dev, the pages on robotics (spatial reasoning) and on image understanding. Gemini 3.6 and later put
+the list in an object under ``boxes``; the masks that may stand beside a box (an image, or a polygon with x first) are
+not read: the segmenter makes the masks.
+
+Known limits: corners come reversed at times and are put in order; long lists run in a loop at temperature 0, so at
+most 50 items are asked for, and what lies beyond them is not found.
+"""
+
+from groundtrace.inference.families.base import Family
+from groundtrace.inference.families.json_reply import box_reader, coordinates, point_reader
+from groundtrace.schemas.coordinates import CoordinateFrame
+
+GEMINI = Family(
+    "gemini",
+    CoordinateFrame.GEMINI,
+    point_prompt="point_gemini.v1",
+    box_prompt="box_gemini.v1",
+    point_form='[{"point": [y, x], "label": "LABEL"}, …] with y and x from 0 to 1000, or [] if there is none',
+    box_form='[{"box_2d": [ymin, xmin, ymax, xmax], "label": "LABEL"}, …] with numbers from 0 to 1000, '
+    "or [] if there is none",
+    read_points=point_reader(coordinates(2, "point", y_first=True), "points"),
+    read_boxes=box_reader(coordinates(4, "box_2d", y_first=True), "boxes"),
+    reads_prose=True,
+    any_corners=True,
+)

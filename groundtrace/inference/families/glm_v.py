@@ -1,0 +1,80 @@
+"""GLM-4.1V, GLM-4.5V and later of Z.ai: shares of 1000 between ``<|begin_of_box|>`` and ``<|end_of_box|>``.
+
+Within these tokens stand lists of numbers, in brackets of varying kind and without labels, or JSON objects with
+``bbox_2d`` and ``label``. A server that drops special tokens leaves the lists alone, which are read as prose
+(:mod:`groundtrace.inference.families.prose`). Source: zai-org/GLM-V README
+(Grounding) and skills.
+
+Known limits: its thinking holds drafts of boxes, which are not read.
+"""
+
+import re
+
+from groundtrace.inference.families.base import Family
+from groundtrace.inference.families.json_reply import json_items, key, label_of
+from groundtrace.inference.families.number_groups import groups_of
+from groundtrace.inference.families.prose import label_in
+from groundtrace.inference.grounding import BadReply, RawBox, raw_box, raw_point
+from groundtrace.schemas.coordinates import CoordinateFrame
+from groundtrace.schemas.responses.pointing import NoPoints, RawPoint, says_none
+
+_NO_ROWS = re.compile(r"\s*\[[\[\]\s]*\]\s*")
+_BEGIN, _END = "<|begin_of_box|>", "<|end_of_box|>"
+
+
+def read_boxes(text: str) -> tuple[RawBox, ...]:
+    """The boxes of a reply. Raises :class:`groundtrace.inference.grounding.BadReply`."""
+    return tuple(raw_box(row, label) for row, label in _rows(text, "bbox_2d", 4, "box"))
+
+
+def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
+    """The points of a reply. Raises :class:`groundtrace.inference.grounding.BadReply`."""
+    rows = _rows(text, "point_2d", 2, "point")
+    return tuple(raw_point(row, label) for row, label in rows) or NoPoints(text.strip())
+
+
+def _rows(text: str, name: str, count: int, what: str) -> list[tuple[object, str]]:
+    """The coordinates of a reply with their labels, part by marked part."""
+    before, *opened = text.split(_BEGIN)
+    if not opened:
+        if "{" in text and name in text:
+            return _objects(text, name)
+        if says_none(text) or _NO_ROWS.fullmatch(text):
+            return []
+        raise BadReply(f"no {_BEGIN} in {text.strip()[:80]!r}")
+    found: list[tuple[object, str]] = []
+    for part in opened:
+        inside, end, after = part.partition(_END)
+        if not end:
+            raise BadReply(f"the reply ends before {_END}")
+        if "{" in inside and name in inside:
+            found += _objects(inside, name)
+        elif not says_none(inside):
+            found += [(row, _label_before(before)) for row in groups_of(inside, count, what)]
+        before = after
+    return found
+
+
+def _objects(text: str, name: str) -> list[tuple[object, str]]:
+    return [(item[name], label_of(item)) for item in json_items(text, key(name))]
+
+
+def _label_before(text: str) -> str:
+    """The label that stands alone on a line before its boxes, with a colon; "" for other words."""
+    line = text.rpartition("\n")[2].rstrip()
+    label, is_plain = label_in(line)
+    return label if is_plain and line.endswith(":") else ""
+
+
+GLM_V = Family(
+    "glm-v",
+    CoordinateFrame.NORM1000,
+    point_prompt="point_glm_v.v1",
+    box_prompt="box_glm_v.v1",
+    point_form="<|begin_of_box|>[[x, y], …]<|end_of_box|> with numbers from 0 to 1000, and [] in it if there is none",
+    box_form="<|begin_of_box|>[[x1, y1, x2, y2], …]<|end_of_box|> with numbers from 0 to 1000, and [] in it if there "
+    "is none",
+    read_points=read_points,
+    read_boxes=read_boxes,
+    reads_prose=True,
+)

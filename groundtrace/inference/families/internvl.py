@@ -1,0 +1,51 @@
+"""InternVL 2 to 3.5: shares of 1000 in ``<ref>label</ref><box>[[x1, y1, x2, y2], …]</box>``.
+
+A server that drops special tokens leaves the label and the lists, ``label[[…], […]]``, which are read as prose
+(:mod:`groundtrace.inference.families.prose`). Source: OpenGVLab/InternVL, streamlit_demo/app.py and
+its documents on grounding data.
+
+Known limits: it has no form for points, so boxes are asked for and their centres are the points. It tends to box
+something where there is nothing, and at times repeats the literal ``[x1, y1, x2, y2]`` of a prompt, which is a bad
+reply.
+"""
+
+import re
+
+from groundtrace.inference.families.base import Family
+from groundtrace.inference.families.number_groups import groups_of
+from groundtrace.inference.grounding import BadReply, RawBox, raw_box
+from groundtrace.schemas.coordinates import CoordinateFrame
+from groundtrace.schemas.responses.pointing import says_none
+
+_REF = re.compile(r"<ref>([^<]*)</ref>\s*\Z")
+
+
+def read_boxes(text: str) -> tuple[RawBox, ...]:
+    """The boxes of a reply. Raises :class:`groundtrace.inference.grounding.BadReply`."""
+    before, *opened = text.split("<box>")
+    if not opened:
+        if says_none(text):
+            return ()
+        raise BadReply(f"no <box> in {text.strip()[:80]!r}")
+    parts: list[tuple[str, str]] = []
+    for part in opened:
+        inside, end, after = part.partition("</box>")
+        if not end:
+            raise BadReply("the reply ends before </box>")
+        ref = _REF.search(before)
+        parts.append((ref[1] if ref else "", inside))
+        before = after
+    if "<ref>" in before:
+        raise BadReply("the reply ends before the last of its labels has a box")
+    return tuple(raw_box(row, label.strip()) for label, part in parts for row in groups_of(part, 4, "box"))
+
+
+INTERNVL = Family(
+    "internvl",
+    CoordinateFrame.NORM1000,
+    point_prompt="",
+    box_prompt="box_internvl.v1",
+    box_form="<ref>LABEL</ref><box>[[…, …, …, …], …]</box> with numbers from 0 to 1000, or There are none.",
+    read_boxes=read_boxes,
+    reads_prose=True,
+)

@@ -1,0 +1,220 @@
+"""Replies in JSON, as most families point and box: a list of objects, alone or fenced or in prose.
+
+A list that was cut short is never read in part: what is missing would count as absent.
+"""
+
+import ast
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from groundtrace.inference.grounding import BadReply, BoxReader, PointReader, RawBox, numbers_of, raw_box, raw_point
+from groundtrace.schemas.responses.pointing import NoPoints, RawPoint, says_none
+from groundtrace.schemas.responses.tags import parse_number
+from groundtrace.schemas.text import storable
+
+Numbers = Callable[[Any], object | None]
+"""The coordinates of an item of a reply as they stand there; None for what is no such item."""
+
+MAX_LITERAL_CHARS = 100_000
+MAX_PROSE_BRACKETS = 1000
+"""Each costs a try that looks at all of the text before it."""
+
+_START = re.compile(r"[\[{]")
+_LIKE_JSON = re.compile(r"\[\s*[\[{]|\{\s*[\"']")
+_CLOSING = {"[": "]", "{": "}"}
+
+_SIZED = (("x", "y", "width", "height"), ("x", "y", "w", "h"))
+_POINTS = (("x", "y"),)
+_BOXES = (
+    ("x1", "y1", "x2", "y2"),
+    ("x_min", "y_min", "x_max", "y_max"),
+    ("xmin", "ymin", "xmax", "ymax"),
+    ("left", "top", "right", "bottom"),
+    *_SIZED,
+)
+_NAMES = frozenset(name for names in (*_POINTS, *_BOXES) for name in names)
+_LABELS = ("label", "name", "object", "class", "category")
+
+
+def key(name: str) -> Numbers:
+    """Items that are objects with their coordinates under this key, in a list."""
+    return lambda item: item.get(name) if isinstance(item, dict) else None
+
+
+def coordinates(count: int, *names: str, y_first: bool = False) -> Numbers:
+    """Items with the coordinates of a point (``count`` 2) or a box (4).
+
+    These are under one of the ``names``, or are named one by one (``x``, ``x_min``, ``left``, … in the item itself);
+    then what is written first does not depend on the item, but on ``y_first``. Within a list under a wrapper an item
+    may also be nothing but the numbers.
+    """
+
+    def numbers(item: Any) -> object | None:
+        if isinstance(item, dict):
+            under = next((item[name] for name in names if name in item), item)
+            return _named(under, count, y_first) if isinstance(under, dict) else under
+        return item if _is_row(item, count) else None
+
+    return numbers
+
+
+def _is_row(item: Any, count: int) -> bool:
+    """Whether an item is a list of so many numbers, which may have quotation marks."""
+    return isinstance(item, list) and len(item) == count and all(map(_is_number, item))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) or (isinstance(value, str) and parse_number(value) is not None)
+
+
+def _named(fields: dict[Any, Any], count: int, y_first: bool) -> list[object] | None:
+    """The coordinates of an object that names them; None for one that names others, or only some."""
+    given = {name: fields[name] for name in _NAMES if name in fields}
+    for names in _POINTS if count == 2 else _BOXES:
+        if given.keys() == set(names):
+            values = [given[name] for name in names]
+            if names in _SIZED:
+                left, top, width, height = numbers_of(values, 4, "box")
+                values = [left, top, left + width, top + height]
+            pairs = zip(values[::2], values[1::2], strict=True)
+            return [value for x, y in pairs for value in ((y, x) if y_first else (x, y))]
+    return None
+
+
+def box_reader(numbers: Numbers, *wrappers: str) -> BoxReader:
+    """Reads the boxes of a list of such items, which may stand in an object under one of the ``wrappers``."""
+
+    def read(text: str) -> tuple[RawBox, ...]:
+        return tuple(
+            raw_box(row, label_of(item)) for item in json_items(text, numbers, wrappers) for row in _rows(numbers(item))
+        )
+
+    return read
+
+
+def point_reader(numbers: Numbers, *wrappers: str) -> PointReader:
+    """Reads the points of a list of such items, as :func:`box_reader` does boxes."""
+
+    def read(text: str) -> tuple[RawPoint, ...] | NoPoints:
+        points = tuple(
+            raw_point(row, label_of(item))
+            for item in json_items(text, numbers, wrappers)
+            for row in _rows(numbers(item))
+        )
+        return points or NoPoints(text.strip())
+
+    return read
+
+
+def label_of(item: object) -> str:
+    """The label of an item; "" for one without."""
+    if not isinstance(item, dict):
+        return ""
+    label = next((item[name] for name in _LABELS if isinstance(item.get(name), str)), "")
+    return storable(label)
+
+
+def _rows(found: object) -> list[object]:
+    """The rows of an item that may hold one or several of them."""
+    several = isinstance(found, list) and bool(found) and all(isinstance(row, list) for row in found)
+    return found if several else [found]  # type: ignore[return-value]
+
+
+def json_items(text: str, numbers: Numbers, wrappers: tuple[str, ...] = ()) -> list[Any]:
+    """The items of a reply: those of its one list, or its objects one after another; none where it says so.
+
+    Raises BadReply for JSON that is cut short or malformed, for an item without coordinates, for two lists that
+    differ, and where there is neither an item nor a clear word that there is none.
+    """
+    lists: list[list[Any]] = []
+    single: list[Any] = []
+    for value in json_values(text):
+        if isinstance(value, dict) and numbers(value) is not None:
+            single.append(value)
+        elif (items := _listed(value, numbers, wrappers)) is not None and items not in lists:
+            lists.append(items)
+    answers = [*lists, single] if single else lists
+    if len(answers) > 1:
+        raise BadReply(f"{len(answers)} different lists where one was asked for")
+    if answers:
+        return answers[0]
+    if says_none(text):
+        return []
+    raise BadReply(f"no list of the form that was asked for in {text.strip()[:80]!r}")
+
+
+def _listed(value: Any, numbers: Numbers, wrappers: tuple[str, ...]) -> list[Any] | None:
+    """The items that a value lists; None for one of another kind. Raises BadReply where only some are items.
+
+    Numbers alone are items only under a wrapper: in prose they may be anything
+    (:mod:`groundtrace.inference.families.prose`).
+    """
+    if isinstance(value, dict):
+        under = [value[name] for name in wrappers if name in value]
+        if not under:
+            return None
+        value = under[0]
+        if not isinstance(value, list) or not all(numbers(item) is not None for item in value):
+            raise BadReply(f"expected a list of items with coordinates, got {value!r:.80}")
+        return value
+    while value and all(isinstance(item, list) and any(isinstance(each, dict) for each in item) for item in value):
+        value = [each for item in value for each in item]
+    are_items = [isinstance(item, dict) and numbers(item) is not None for item in value]
+    if any(are_items) and not all(are_items):
+        raise BadReply(f"an item without coordinates in {value!r:.80}")
+    return value if all(are_items) else None
+
+
+def json_values(text: str) -> Iterator[Any]:
+    """The lists and objects of a text in order. Raises BadReply for one that is cut short or malformed.
+
+    Brackets of prose are passed over. Single quotes and a comma too many are read as they are meant.
+    """
+    decoder = json.JSONDecoder(strict=False, object_pairs_hook=_object)
+    at, end, of_prose = 0, len(text.rstrip()), 0
+    while start := _START.search(text, at):
+        try:
+            value, at = decoder.raw_decode(text, start.start())
+        except RecursionError:
+            raise BadReply("JSON that is nested too deeply") from None
+        except BadReply:
+            raise
+        except ValueError as error:
+            like_json = _LIKE_JSON.match(text, start.start()) is not None
+            literal = _literal(text, start.start()) if like_json else None
+            if literal is None and (like_json or getattr(error, "pos", 0) >= end):
+                shown = text[start.start() :][:80]
+                raise BadReply(f"JSON that is cut short or malformed: {shown!r}") from None
+            if literal is None:
+                at, of_prose = start.start() + 1, of_prose + 1
+                if of_prose > MAX_PROSE_BRACKETS:
+                    raise BadReply(f"more than {MAX_PROSE_BRACKETS} brackets that hold no JSON") from None
+                continue
+            value, at = literal
+        yield value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of these pairs. Raises BadReply for a key that is there twice: one of its values would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise BadReply(f"a JSON object with a key twice: {sorted(found)!r:.80}")
+    return found
+
+
+def _literal(text: str, start: int) -> tuple[Any, int] | None:
+    """The value that is written as Python writes it, with its end; None where there is none."""
+    depth, opening = 0, text[start]
+    for at in range(start, min(len(text), start + MAX_LITERAL_CHARS)):
+        depth += (text[at] == opening) - (text[at] == _CLOSING[opening])
+        if not depth:
+            break
+    else:
+        return None
+    try:
+        value = ast.literal_eval(text[start : at + 1])
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+    return (value, at + 1) if isinstance(value, list | dict) else None

@@ -1,0 +1,132 @@
+"""The labels of pointing and boxing: how one may stand in a prompt, and whether a reply speaks of it."""
+
+import re
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from groundtrace.inference.grounding import BadReply, Reading
+from groundtrace.schemas.labels import EXCLUSIVE, singular
+
+MAX_LABEL_CHARS = 200
+MAX_SHOWN_CHARS = 80
+
+_TAG = re.compile(r"<[|/]?[^<>\s][^<>]{0,60}>|\[/?(?:INST|IMG|SYS)\]", re.IGNORECASE)
+_WORD = re.compile(r"[^\W\d_]+|\d+")
+_ASIDE = re.compile(r"[,;:(]")
+_ARTICLES = frozenset({"a", "an", "the"})
+_ENDS = frozenset(
+    word
+    for words in (
+        "in on at of to with without that which who from for by under over above below near behind between beside",
+        "inside next around wearing holding standing sitting lying riding facing containing carrying playing",
+        "looking",
+    )
+    for word in words.split()
+)
+"""Words that end a noun phrase."""
+_ORDINALS = frozenset(["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"])
+
+SAME, SAYS_MORE, SAYS_LESS, SAME_NOUN = 4, 3, 2, 1
+
+
+class Labelled(Protocol):
+    """Something that a reply labels; "" where it does not."""
+
+    @property
+    def label(self) -> str:
+        """The label as it is written."""
+        ...
+
+
+L = TypeVar("L", bound=Labelled)
+
+
+def quoted(label: str) -> str:
+    """The label as it may stand in a prompt: on one line, without the tokens of chat templates and model tags.
+
+    A label comes from a model or a data set, so it must not end a quotation or open a turn of its own. Raises
+    :class:`groundtrace.inference.grounding.BadReply` for one that names nothing then, or is longer than any name: a cut
+    label would ask for something else.
+    """
+    plain, before = label, None
+    while plain != before:  # taking one out can join the ends of another
+        plain, before = _TAG.sub("", plain), plain
+    if plain != label or '"' in plain or not plain.isprintable():  # all else stays as it is, and so do its cache keys
+        plain = "".join(letter if letter.isprintable() else " " for letter in plain.replace('"', "'"))
+        plain = " ".join(plain.split())
+    if not any(letter.isalnum() for letter in plain):
+        raise BadReply(f"the label {label[:MAX_SHOWN_CHARS]!r} names nothing")
+    if len(plain) > MAX_LABEL_CHARS:
+        raise BadReply(f"the label {label[:MAX_SHOWN_CHARS]!r} is longer than {MAX_LABEL_CHARS} characters")
+    return plain
+
+
+def about(found: Sequence[L], label: str) -> Reading[L]:
+    """Those of a reply that are of the label asked for.
+
+    That are those without a label, and those with the label that comes closest (:func:`closeness`). A reply that gives
+    everything one label of its own, and not one that contradicts ("blue dog" for a red one), uses another word for what
+    was asked for: all of it is kept. Where what is kept is called otherwise than by the label or a fuller one,
+    ``called`` of the reading is what it is called. Raises :class:`groundtrace.inference.grounding.BadReply` for a reply
+    that is only about other things.
+    """
+    own = {one.label for one in found if _words(one.label, label)}
+    if not own:
+        return Reading(tuple(found))
+    best = max(closeness(each, label) for each in own)
+    shown = ", ".join(sorted(own))[:MAX_SHOWN_CHARS]
+    if not best:
+        if len({frozenset(_words(each, label)) for each in own}) > 1 or any(_contradict(each, label) for each in own):
+            raise BadReply(f"the reply is about {shown!r}, and {label[:MAX_SHOWN_CHARS]!r} was asked for")
+        return Reading(tuple(found), shown)
+    kept = {each for each in own if closeness(each, label) == best}
+    called = "" if best >= SAYS_MORE else ", ".join(sorted(kept))[:MAX_SHOWN_CHARS]
+    return Reading(tuple(one for one in found if one.label in kept or one.label not in own), called)
+
+
+def closeness(said: str, asked: str) -> int:
+    """How close the label of a reply comes to the one asked for.
+
+    :data:`SAME` for the same words but for number, articles and the number of an instance ("person_2"); else 0 for
+    labels that contradict each other or have different nouns; :data:`SAYS_MORE` where the reply's has all words of the
+    other ("red dog" for "dog"), :data:`SAYS_LESS` the reverse, and :data:`SAME_NOUN` where each has words of its own.
+    """
+    said_words, asked_words = frozenset(_words(said, asked)), frozenset(_words(asked, asked))
+    if not said_words or not asked_words:
+        return 0
+    if said_words == asked_words:
+        return SAME
+    if _contradict(said, asked) or _noun(said, asked) != _noun(asked, asked):
+        return 0
+    if asked_words < said_words:
+        return SAYS_MORE
+    return SAYS_LESS if said_words < asked_words else SAME_NOUN
+
+
+def _words(label: str, asked: str) -> tuple[str, ...]:
+    """The words of a label in the singular, without articles; numbers only where the label asked for has one."""
+    words = [singular(word) for word in _WORD.findall(label.casefold())]
+    if not any(map(_is_number, _WORD.findall(asked.casefold()))):
+        words = [word for word in words if not _is_number(word)]
+    return tuple(word for word in words if word not in _ARTICLES)
+
+
+def _noun(label: str, asked: str) -> str:
+    """The last word of a label before "in", "with", a comma and the like; "" where there is none."""
+    noun = ""
+    for word in _words(_ASIDE.split(label.strip(), maxsplit=1)[0], asked):
+        if noun and word in _ENDS:
+            break
+        noun = word
+    return noun
+
+
+def _contradict(said: str, asked: str) -> bool:
+    """Whether both labels have attributes of one kind, and none in common."""
+    ours, theirs = frozenset(_words(asked, asked)), frozenset(_words(said, asked))
+    kinds = [*EXCLUSIVE, frozenset(filter(_is_number, ours | theirs))]
+    return any(ours & kind and theirs & kind and not ours & theirs & kind for kind in kinds)
+
+
+def _is_number(word: str) -> bool:
+    return word.isdecimal() or word in _ORDINALS

@@ -1,0 +1,38 @@
+"""Molmo 1 of the Allen Institute, which was trained to point: shares of 100 with one decimal, in tags.
+
+Source: allenai/molmo, olmo/data/data_formatter.py (how it is asked) and olmo/util.py (how its points are read, also as
+``Click(x, y)``). Its words for nothing are read by :func:`groundtrace.schemas.responses.pointing.parse_pointer_reply`.
+
+Known limits: it has no form for boxes, so it cannot be a detector.
+"""
+
+import re
+
+from groundtrace.inference.families.base import Family
+from groundtrace.schemas.coordinates import CoordinateFrame
+from groundtrace.schemas.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
+
+_CLICK = re.compile(r"Click\((\d{1,3}\.\d), ?(\d{1,3}\.\d)\)")
+
+
+def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
+    """The points of tags or clicks.
+
+    Raises :class:`groundtrace.schemas.responses.pointing.UnparsablePointing`, also for tags of Molmo 2.
+    """
+    clicks = tuple(RawPoint("", float(x), float(y)) for x, y in _CLICK.findall(text))
+    found = clicks if clicks and "<point" not in text else parse_pointer_reply(text)
+    if not isinstance(found, NoPoints) and any(point.anchor is not None for point in found):
+        raise UnparsablePointing("points in the form of Molmo 2, which has another frame")
+    return found
+
+
+MOLMO = Family(
+    "molmo",
+    CoordinateFrame.MOLMO100,
+    decimals=1,
+    point_prompt="point_molmo.v1",
+    box_prompt="",
+    read_points=read_points,
+    reads_prose=True,
+)

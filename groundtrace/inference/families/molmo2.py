@@ -1,0 +1,46 @@
+"""Molmo 2 of the Allen Institute: shares of 1000 in one tag, ``<points coords="F id x y id x y">label</points>``.
+
+F is the 1-based number of the image, or the time in seconds of a clip; frames are parted by a tab or a semicolon.
+Source: allenai/molmo2, olmo/preprocessing/point_formatter.py and data_formatter.py.
+
+Known limits: it has no form for boxes, so it cannot be a detector. MolmoPoint's special tokens are not read.
+"""
+
+import re
+
+from groundtrace.inference.families.base import Family
+from groundtrace.schemas.coordinates import CoordinateFrame
+from groundtrace.schemas.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
+
+_OPEN, _CLOSE = re.compile(r"<(?:points|tracks)\s", re.IGNORECASE), re.compile(r"</(?:points|tracks)", re.IGNORECASE)
+_DECIMAL = re.compile(r"\b[xy]\d*\s*=\s*[\"'“”]?\d+\.")
+
+
+def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
+    """The points of the one image that was shown.
+
+    Raises :class:`groundtrace.schemas.responses.pointing.UnparsablePointing`, also for points on several images or
+    moments or on another image, and for tags with the decimals of Molmo 1, which has another frame.
+    """
+    found = parse_pointer_reply(text)
+    if isinstance(found, NoPoints):
+        return found
+    if len(_OPEN.findall(text)) > len(_CLOSE.findall(text)):
+        raise UnparsablePointing("the reply ends before the label of its last tag does")
+    anchors = {point.anchor for point in found}
+    if len(anchors) > 1 or any(anchor is not None and anchor > 1 and anchor.is_integer() for anchor in anchors):
+        raise UnparsablePointing("points on several images or moments, or on another one, where one image was shown")
+    if None in anchors and _DECIMAL.search(text):
+        raise UnparsablePointing("points in the form of Molmo 1, which has another frame")
+    return found
+
+
+MOLMO2 = Family(
+    "molmo2",
+    CoordinateFrame.MOLMO1000,
+    point_prompt="point_molmo.v1",
+    box_prompt="",
+    point_form='<points coords="1 1 x y 2 x y">LABEL</points> with x and y from 000 to 1000, or There are none.',
+    read_points=read_points,
+    reads_prose=True,
+)

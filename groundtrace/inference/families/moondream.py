@@ -1,0 +1,26 @@
+"""Moondream 2 and 3: shares of 1, as ``{"points": [{"x", "y"}]}`` and ``{"objects": [{"x_min", "y_min", …}]}``.
+
+Source: vikhyat/moondream and docs.moondream.ai (point, detect).
+
+Known limits: its own pointing and detecting are calls of their own (``/v1/point``, ``/v1/detect``) whose coordinates
+are decoded apart from the text. Its chat (``/v1/chat/completions``) is documented for questions only. So this family
+asks in words for the JSON of those calls; use it behind a gateway that maps a chat request to them, or expect little.
+It knows no labels, and its calls give at most 50 instances.
+"""
+
+from groundtrace.inference.families.base import Family
+from groundtrace.inference.families.json_reply import box_reader, coordinates, point_reader
+from groundtrace.schemas.coordinates import CoordinateFrame
+
+MOONDREAM = Family(
+    "moondream",
+    CoordinateFrame.UNIT,
+    point_prompt="point_moondream.v1",
+    box_prompt="box_moondream.v1",
+    point_form='{"points": [{"x": …, "y": …}, …]} with numbers from 0 to 1, and an empty list if there is none',
+    box_form='{"objects": [{"x_min": …, "y_min": …, "x_max": …, "y_max": …}, …]} with numbers from 0 to 1, and an '
+    "empty list if there is none",
+    read_points=point_reader(coordinates(2), "points"),
+    read_boxes=box_reader(coordinates(4), "objects"),
+    reads_prose=True,
+)

@@ -1,0 +1,6 @@
+"""Models of which no form of their own is known: they are told ours, and write pixels of the image as it was sent."""
+
+from groundtrace.inference.families.base import Family
+from groundtrace.schemas.coordinates import CoordinateFrame
+
+PLAIN = Family("plain", CoordinateFrame.PX, decimals=1, reads_prose=True, any_corners=True)

@@ -1,0 +1,184 @@
+"""Coordinates in brackets alone or in plain words: ``[[12, 34]]``, "The dog is at (12, 34).", "- Dog 2: [1, 2, 3, 4]".
+
+Models write so where the form that they were asked for does not come to them; InternVL and GLM-V do where a server
+drops their tokens. Brackets in prose may hold anything, so such a reply is read only where all of it is accounted for:
+it has no JSON and no tags, no number outside of the brackets but those of a list and the count of what was found, and
+none of :data:`_DOUBTS`.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from groundtrace.inference.families.labels import closeness
+from groundtrace.inference.grounding import BadReply, numbers_of
+
+MAX_CHARS = 20_000
+
+_FENCE = re.compile(r"^[ \t]*```\w*[ \t]*$", re.MULTILINE)
+_FOREIGN = re.compile(r"[{}<>\"=%|\\]")
+_OPEN = re.compile(r"[\[(]")
+_NUMBERS = re.compile(r"[-+\d.,\s\[\]()]*\d[-+\d.,\s\[\]()]*")
+_ROW = re.compile(r"[\[(]([^\[\]()]+)[\])]")
+_BETWEEN = re.compile(r"[\s,\[\]()]*")
+_APART = re.compile(r"[,\s]+")
+_ITEM = re.compile(r"\s*(?:[-*•]|\d{1,3}[.)])\s+")
+_SENTENCE = re.compile(r"[.!?]\s")
+_IN_THE_IMAGE = re.compile(r"\b(?:in|of|on) (?:the|this) (?:image|picture|photo)\b", re.IGNORECASE)
+_TOKEN = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|\d+")
+
+_FORMAL = frozenset(
+    word
+    for words in (
+        "a all an and answer are as at be by can coordinate coordinates count describes detected each every final",
+        "find following follows for found given has have here i in is it its json list located location locations",
+        "object of on output point points position positions region respectively result results see sentence shown",
+        "sure that the there these they this visible was were where which with you your box boxes bounding",
+    )
+    for word in words.split()
+)
+"""Words that speak of the answer and not of what it is about."""
+_DOUBTS = frozenset(
+    word
+    for words in (
+        "actually assume assuming aren't before between but can't cannot correct corrected correction corner",
+        "corners could couldn't dimension dimensions doesn't don't either estimate example except format from",
+        "height if instead isn't likely maybe might neither never no none nor normalized not or originally other",
+        "percent perhaps pixel pixels px range rather resolution scale scaled should size to unless until unlike",
+        "unsure wait wasn't weren't width without would wrong",
+    )
+    for word in words.split()
+)
+"""Words that take back, compare, or speak of sizes and scales."""
+_OF_BOXES, _OF_POINTS = frozenset({"bounding", "box", "boxes", "rectangle"}), frozenset({"center", "centre", "middle"})
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Coordinates that are written together: where, and the words for them.
+
+    ``is_plain``: the words are only a label, and the line has no others.
+    """
+
+    start: int
+    end: int
+    rows: list[list[float]]
+    label: str = ""
+    is_plain: bool = True
+
+
+def rows_in_prose(text: str, count: int, label: str) -> list[list[float]] | None:
+    """The coordinates, ``count`` numbers each, that a reply gives for the label; None where it is no such reply.
+
+    Raises :class:`groundtrace.inference.grounding.BadReply` for one that is cut short, not clear, or about something
+    else.
+    """
+    plain = _FENCE.sub("", text).replace("**", "").strip()
+    if len(plain) > MAX_CHARS or _FOREIGN.search(plain):
+        return None
+    written = list(_labelled(plain, _joined(plain, list(_written(plain)), count)))
+    if not written:
+        return None
+    _check_words(plain, written, label, count)
+    close = [closeness(each.label, label) if each.label else 0 for each in written]
+    for each, near in zip(written, close, strict=True):
+        if each.label and not near and not (each.is_plain and any(close)):
+            raise BadReply(f"the reply is about {each.label[:80]!r}, and {label[:80]!r} was asked for")
+    if any(close) and not all(each.label for each in written):
+        raise BadReply(f"some numbers have a label, and some have none, in {plain[:80]!r}")
+    best = max(close)
+    kept = [each for each, near in zip(written, close, strict=True) if not each.label or near == best]
+    return [numbers_of(row, count, "box" if count == 4 else "point") for each in kept for row in each.rows]
+
+
+def _written(text: str) -> Iterator[_Rows]:
+    """The brackets that hold nothing but numbers, in order. Raises BadReply where one does not close."""
+    at = 0
+    while start := _OPEN.search(text, at):
+        depth, at = 0, start.start()
+        for at in range(start.start(), len(text)):
+            depth += (text[at] in "[(") - (text[at] in "])")
+            if not depth:
+                break
+        if depth:
+            raise BadReply(f"brackets that do not close in {text[:80]!r}")
+        at += 1
+        inside = text[start.start() : at]
+        if not _NUMBERS.fullmatch(inside):
+            continue
+        if not _BETWEEN.fullmatch(_ROW.sub("", inside)):
+            raise BadReply(f"numbers of different kinds in {inside[:80]!r}")
+        rows = [[*filter(None, _APART.split(row))] for row in _ROW.findall(inside)]
+        yield _Rows(start.start(), at, [[float(value) for value in _floats(row)] for row in rows])
+
+
+def _floats(row: Sequence[str]) -> list[float]:
+    return numbers_of(list(row), len(row), "numbers")
+
+
+def _joined(text: str, written: Sequence[_Rows], count: int) -> list[_Rows]:
+    """The same, with the two corners of a box as one: ``(1, 2), (3, 4)``.
+
+    Raises BadReply for two such pairs where points were asked for: they may be corners.
+    """
+    found: list[_Rows] = []
+    for each in written:
+        is_pair = len(each.rows) == 1 and len(each.rows[0]) == 2 and text[each.start] == "("
+        last = found[-1] if found else None
+        if (
+            is_pair
+            and last is not None
+            and text[last.start] == "("
+            and len(last.rows[0]) == 2
+            and not text[last.end : each.start].strip(" ,")
+        ):
+            if count == 2:
+                raise BadReply(f"{text[last.start : each.end]!r:.80} may be two points or the corners of a box")
+            found[-1] = _Rows(last.start, each.end, [last.rows[0] + each.rows[0]])
+        else:
+            found.append(each)
+    return found
+
+
+def _labelled(text: str, written: Sequence[_Rows]) -> Iterator[_Rows]:
+    """The same with their labels: of their own line, or of the line above that ends with a colon."""
+    heading, current, before = ("", True), ("", True), 0
+    for each in written:
+        *above, line = text[before : each.start].split("\n")
+        for other in above:
+            if other.strip():
+                heading = label_in(other) if other.rstrip().endswith(":") else heading
+        own = label_in(line)
+        current = own if own[0] else heading if above or not before else current
+        label, is_plain = current
+        end = text.find("\n", each.end)
+        is_alone = not text[each.end : end if end >= 0 else len(text)].strip(" \t,;.")
+        yield _Rows(each.start, each.end, each.rows, label, is_plain and is_alone)
+        before = each.end
+
+
+def label_in(line: str) -> tuple[str, bool]:
+    """The words of a line (its last sentence) that name something, and whether there are no others."""
+    item = _ITEM.match(line)
+    phrase = _SENTENCE.split(line[item.end() :] if item else line)[-1]
+    words = _TOKEN.findall(_IN_THE_IMAGE.sub("", phrase.replace("_", " ")))
+    named = [word for word in words if word.casefold() not in _FORMAL]
+    return " ".join(named), len(named) == len(words)
+
+
+def _check_words(text: str, written: Sequence[_Rows], label: str, count: int) -> None:
+    """Raises BadReply for a word or a number outside of the brackets that makes it doubtful what these hold."""
+    own = {word.casefold() for word in _TOKEN.findall(label)}
+    doubts = (_DOUBTS | (_OF_BOXES if count == 2 else _OF_POINTS)) - own
+    allowed = own | {str(sum(len(each.rows) for each in written))}
+    before = 0
+    for part_end, next_at in [*((each.start, each.end) for each in written), (len(text), len(text))]:
+        part = text[before:part_end]
+        before = next_at
+        for line in part.split("\n"):
+            item = _ITEM.match(line)
+            words = [word.casefold().replace("’", "'") for word in _TOKEN.findall(line[item.end() :] if item else line)]
+            last = words[-1:] if part_end < len(text) and len(words) > 1 else []  # the number of an instance
+            for word in words:
+                if word in doubts or (word.isdecimal() and word not in allowed and [word] != last):
+                    raise BadReply(f"{word!r} makes it unclear what the numbers are, in {text[:80]!r}")

@@ -1,0 +1,76 @@
+"""Qwen2.5-VL: pixels of the image as its processor resized it; ``bbox_2d`` in JSON, points in XML tags or JSON.
+
+Checkpoints trained on the form of Qwen2-VL write ``<|object_ref_start|>label<|object_ref_end|><|box_start|>(x1,y1),
+(x2,y2)<|box_end|>``, in the same pixels (QwenLM/Qwen3-VL issues 762 and 733; ms-swift).
+
+Source: QwenLM/Qwen2.5-VL, cookbooks/spatial_understanding.ipynb. Images are resized as qwen-vl-utils does
+(:func:`groundtrace.schemas.coordinates.smart_resize`), in steps of 28 px.
+
+Known limits: a server that resizes otherwise (``max_pixels`` below the default, another version of vLLM) shifts every
+coordinate: serve it with the limits of :data:`groundtrace.schemas.coordinates.QWEN25_IMAGE`.
+"""
+
+import re
+from collections.abc import Sequence
+
+from groundtrace.inference.families.base import Family
+from groundtrace.inference.families.json_reply import box_reader, key, point_reader
+from groundtrace.inference.families.number_groups import groups_of
+from groundtrace.inference.grounding import BadReply, RawBox, raw_box, raw_point
+from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame
+from groundtrace.schemas.responses.pointing import NoPoints, RawPoint, parse_pointer_reply
+
+_points_in_json, _boxes_in_json = point_reader(key("point_2d")), box_reader(key("bbox_2d"))
+_REF = re.compile(r"<\|object_ref_start\|>([^<]*)<\|object_ref_end\|>")
+_BEGIN, _END = "<|box_start|>", "<|box_end|>"
+
+
+def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
+    """The points of tags, of ``point_2d`` in JSON, or of Qwen2-VL's tokens.
+
+    Raises :class:`groundtrace.schemas.responses.pointing.UnparsablePointing` and
+    :class:`groundtrace.inference.grounding.BadReply`.
+    """
+    if _BEGIN in text:
+        return tuple(raw_point(row, label) for row, label in _marked(text))
+    return parse_pointer_reply(text) if "<point" in text.lower() else _points_in_json(text)
+
+
+def read_boxes(text: str) -> Sequence[RawBox]:
+    """The boxes of ``bbox_2d`` in JSON, or of Qwen2-VL's tokens. Raises
+    :class:`groundtrace.inference.grounding.BadReply`.
+    """
+    return [raw_box(row, label) for row, label in _marked(text)] if _BEGIN in text else _boxes_in_json(text)
+
+
+def _marked(text: str) -> list[tuple[list[float], str]]:
+    """The numbers between each pair of tokens, with the label before them."""
+    before, *opened = text.split(_BEGIN)
+    found: list[tuple[list[float], str]] = []
+    label = ""
+    for part in opened:
+        inside, end, after = part.partition(_END)
+        if not end:
+            raise BadReply(f"the reply ends before {_END}")
+        labels = _REF.findall(before)
+        label = labels[-1].strip() if labels else label
+        found.append(([value for pair in groups_of(inside, 2, "corner") for value in pair], label))
+        before = after
+    if "<|object_ref_start|>" in before:
+        raise BadReply("the reply ends before the last of its labels has a box")
+    return found
+
+
+QWEN25_VL = Family(
+    "qwen2.5-vl",
+    CoordinateFrame.QWEN25_RESIZED_PX,
+    resize=QWEN25_IMAGE,
+    point_prompt="point_qwen25_vl.v1",
+    box_prompt="box_qwen25_vl.v1",
+    point_form='<points x1="…" y1="…" x2="…" y2="…" alt="LABEL">LABEL</points> in pixels, or There are none.',
+    box_form='[{"bbox_2d": [x1, y1, x2, y2], "label": "LABEL"}, …] in pixels, or [] if there is none',
+    read_points=read_points,
+    read_boxes=read_boxes,
+    reads_prose=True,
+    trained_as=("qwen2_5_vl",),
+)

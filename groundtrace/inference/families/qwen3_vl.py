@@ -1,0 +1,28 @@
+"""Qwen3-VL (and 3.5): shares of 1000 of the image, in a JSON list of objects with ``bbox_2d`` or ``point_2d``.
+
+Source: QwenLM/Qwen3-VL, cookbooks/2d_grounding.ipynb and evaluation/ODinW-13. Images are resized as qwen-vl-utils does
+(:func:`groundtrace.schemas.coordinates.smart_resize`), in steps of 32 px, which matters to the trainer only.
+
+Known limits: lists above some 40 instances can run in a loop until the token limit; a list that is cut there is asked
+for again and never read in part.
+"""
+
+from groundtrace.inference.families.base import Family
+from groundtrace.inference.families.json_reply import box_reader, key, point_reader
+from groundtrace.schemas.coordinates import CoordinateFrame, ResizeRule
+
+QWEN3_IMAGE = ResizeRule(32, 4 * 32**2, 16384 * 32**2)
+
+QWEN3_VL = Family(
+    "qwen3-vl",
+    CoordinateFrame.NORM1000,
+    resize=QWEN3_IMAGE,
+    point_prompt="point_qwen3_vl.v1",
+    box_prompt="box_qwen3_vl.v1",
+    point_form='[{"point_2d": [x, y], "label": "LABEL"}, …] with x and y from 0 to 1000, or [] if there is none',
+    box_form='[{"bbox_2d": [x1, y1, x2, y2], "label": "LABEL"}, …] with numbers from 0 to 1000, or [] if there is none',
+    read_points=point_reader(key("point_2d")),
+    read_boxes=box_reader(key("bbox_2d")),
+    reads_prose=True,
+    trained_as=("qwen3_vl",),
+)

@@ -1,0 +1,270 @@
+"""The budget of a run: dollars and tokens that the requests of all its worker processes may take in all."""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from groundtrace.inference.errors import BudgetUsedUp, RunStopped
+from groundtrace.inference.flow.shared_state import SharedState
+from groundtrace.schemas.storage import is_remote
+
+FIRST_GUESS_TOKENS_OUT = 256
+ROUNDING_USD = 1e-9
+"""How far sums of dollars may be off; every call costs more."""
+LOST_S = 15.0
+"""A process that says nothing for so long is lost. What it had under way counts as spent: the servers may have sent a
+bill."""
+RENEW_S = 5.0
+FIRST_LOOK_S, MAX_LOOK_S = 0.02, 0.2
+"""How long until a process that waits looks again what the others have left, at first and at most."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Dollars and tokens, in and out together."""
+
+    usd: float = 0.0
+    tokens: int = 0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(self.usd + other.usd, self.tokens + other.tokens)
+
+    def __sub__(self, other: "Cost") -> "Cost":
+        return Cost(self.usd - other.usd, self.tokens - other.tokens)
+
+
+@dataclass
+class UnderWay:
+    """What one process has reserved for how many requests. After ``until_s``, in seconds since 1970, it is lost."""
+
+    reserved: Cost = Cost()
+    requests: int = 0
+    until_s: float = 0.0
+    is_lost: bool = False
+
+
+@dataclass
+class Ledger:
+    """What a run has spent and reserved, and what a prompt's samples took so far: their number and their tokens."""
+
+    usd: float | None = None
+    tokens: int | None = None
+    spent: Cost = Cost()
+    exhausted: bool = False
+    processes: dict[str, UnderWay] = field(default_factory=dict)
+    seen: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a bound at all."""
+        return self.usd is not None or self.tokens is not None
+
+    def reserve(self, me: str, cost: Cost, now_s: float) -> bool | None:
+        """Reserve the cost for a request of ``me``: None while it does not fit and others are under way, False for
+        ever once one did not fit with nothing under way."""
+        own = self.renewed(me, now_s)
+        for each in self.processes.values():
+            if not now_s < each.until_s <= now_s + 2 * LOST_S:
+                self.lose(each)
+        live = [each for each in self.processes.values() if not each.is_lost]
+        if not self.exhausted and self.has_room_for(cost):
+            own.reserved, own.requests = own.reserved + cost, own.requests + 1
+            return True
+        if not self.exhausted and any(each.requests for each in live):
+            return None
+        self.exhausted = True
+        return False
+
+    def settle(self, me: str, reserved: Cost, taken: Cost, prompt: str, samples: int, tokens_out: int) -> None:
+        """A request of ``me`` has ended: what it took stands in place of what was reserved for it."""
+        self.spent += taken
+        if samples:
+            seen, total = self.seen_of(prompt)
+            self.seen[prompt] = (seen + samples, total + tokens_out)
+        if not self.bounded:
+            return
+        own = self.processes[me]
+        if own.is_lost:  # then what was reserved is among what was spent
+            self.spent -= reserved
+        own.requests -= 1
+        own.reserved = own.reserved - reserved if own.requests else Cost()
+
+    def renewed(self, me: str, now_s: float) -> UnderWay:
+        """What ``me`` has under way; it is there, even if it was taken for lost."""
+        own = self.processes.setdefault(me, UnderWay())
+        if own.is_lost:
+            own.is_lost, self.spent = False, self.spent - own.reserved
+        own.until_s = now_s + LOST_S
+        return own
+
+    def lose(self, lost: UnderWay) -> None:
+        """Count what a process had under way as spent."""
+        if not lost.is_lost:
+            lost.is_lost, self.spent = True, self.spent + lost.reserved
+
+    def seen_of(self, prompt: str) -> tuple[int, int]:
+        """How many samples of this prompt there were, and their tokens; at first a guess."""
+        return self.seen.get(prompt, (1, FIRST_GUESS_TOKENS_OUT))
+
+    def has_room_for(self, cost: Cost) -> bool:
+        """Whether the cost fits beside what was spent and what is under way."""
+        live = (each.reserved for each in self.processes.values() if not each.is_lost)
+        taken = sum(live, self.spent) + cost
+        affordable = self.usd is None or taken.usd <= self.usd + ROUNDING_USD
+        return affordable and (self.tokens is None or taken.tokens <= self.tokens)
+
+    def said(self) -> str:
+        """What was spent of what."""
+        parts = [] if self.usd is None else [f"${self.spent.usd:.4f} of ${self.usd:g}"]
+        return ", ".join(parts + ([] if self.tokens is None else [f"{self.spent.tokens} of {self.tokens} tokens"]))
+
+
+class Budget:
+    """Lets requests through while what was spent and what is under way stay within the limit.
+
+    A request is held until what is under way is known, not refused at once, so that the budget is used up. What a
+    request will take is guessed from those before it: the overshoot is at most by how much the last ones under
+    way were underestimated. Once a request has been refused, all others are, so that a run stops cleanly.
+
+    With ``path``, the file that :func:`share_budget` made, all processes that are given it keep one budget.
+    """
+
+    def __init__(self, usd: float | None, tokens: int | None, path: Path | None = None) -> None:
+        self._ledger = Ledger(usd, tokens)
+        self._path = path if self._ledger.bounded else None
+        self._state: SharedState[Ledger] | None = None
+        self._me = f"{os.getpid()}-{os.urandom(6).hex()}"
+        self._settled = asyncio.Event()
+        self._turn = asyncio.Lock()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def spent(self) -> Cost:
+        """What was spent, by all processes as far as this one has heard."""
+        return self._ledger.spent
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether a request has been refused, in any process as far as this one has heard."""
+        return self._ledger.exhausted
+
+    def expected_tokens_out(self, prompt: str, n: int, max_tokens: int) -> int:
+        """How many tokens ``n`` samples of this prompt will take, from those that it has taken so far."""
+        samples, tokens_out = self._ledger.seen_of(prompt)
+        return n * min(max_tokens, -(-tokens_out // samples))
+
+    async def reserve(self, cost: Cost) -> None:
+        """Wait until the cost fits, in the order of asking. Raises BudgetUsedUp when it does not even with nothing else
+        under way, and RunStopped where the budget's file is not to be seen."""
+        if not self._ledger.bounded:
+            return
+        async with self._turn:
+            wait_s = FIRST_LOOK_S
+            await self._make_room(cost)
+            while not self.exhausted and (fits := self._reserved(cost)) is not True:
+                if fits is None:
+                    await self._wait(wait_s)
+                    wait_s = min(MAX_LOOK_S, 2 * wait_s)
+        if self.exhausted:
+            raise BudgetUsedUp(f"the budget is used up: {self._said()}")
+        self._renew_later()
+
+    def reserve_at_once(self, cost: Cost) -> bool:
+        """Whether the cost fits beside what is under way; then it is reserved."""
+        return not self._ledger.bounded or self._reserved(cost) is True
+
+    def settle(self, reserved: Cost, taken: Cost, prompt: str = "", samples: int = 0, tokens_out: int = 0) -> None:
+        """A request has ended: what it took stands in place of what was reserved for it."""
+        self._change(lambda ledger: ledger.settle(self._me, reserved, taken, prompt, samples, tokens_out))
+        self._settled.set()
+
+    def close(self) -> None:
+        """Close the file. What is still under way is lost to this process, and counts as spent."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._state is not None:
+            self._state.close()
+        self._state = self._timer = self._path = None
+
+    async def _make_room(self, cost: Cost) -> None:
+        """Nothing: the limit is the whole run's."""
+
+    def _said(self) -> str:
+        return self._ledger.said()
+
+    def _reserved(self, cost: Cost) -> bool | None:
+        return self._change(lambda ledger: ledger.reserve(self._me, cost, time.time()))
+
+    async def _wait(self, wait_s: float) -> None:
+        """Until one of this process's requests has ended, or it is time to look what the others' have done."""
+        self._settled.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s if self._path is not None else None):
+                await self._settled.wait()
+
+    def _renew_later(self) -> None:
+        if self._path is not None and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(RENEW_S, self._renew)
+
+    def _renew(self) -> None:
+        """Say that this process is there, as long as it has requests under way."""
+        self._timer = None
+        if self._change(lambda ledger: ledger.renewed(self._me, time.time()).requests):
+            self._renew_later()
+
+    def _change(self, work: Callable[[Ledger], T]) -> T:
+        """The result of ``work`` on the ledger that counts, of which this process then has a copy."""
+        if self._path is None:
+            return work(self._ledger)
+        if self._state is None:
+            self._state = _opened(self._path)
+
+        def noted(ledger: Ledger) -> T:
+            result = work(ledger)
+            self._ledger = ledger
+            return result
+
+        return self._state.change(noted)
+
+
+def budget_path(notes: str) -> Path | None:
+    """Where the processes of a run keep its budget, by the folder of its notes; None where there is no run, or no disk
+    that they all see.
+    """
+    return Path(notes) / "budget.json" if notes and not is_remote(notes) else None
+
+
+def share_budget(path: Path, usd: float | None, tokens: int | None) -> None:
+    """Make the file in which several processes keep one budget, unless it is there."""
+
+    def begin(ledger: Ledger) -> None:
+        ledger.usd, ledger.tokens = usd, tokens
+
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        SharedState(path, Ledger, begin).close()
+
+
+def _opened(path: Path) -> SharedState[Ledger]:
+    """The file that whoever started the run has made. Raises RunStopped where it is not to be seen."""
+    remedy = "let all workers see the run folder under the same path, or drop the budget"
+    if not path.exists():
+        raise RunStopped(f"a worker does not see {path}, in which the run's budget is kept: {remedy}")
+    try:
+        return SharedState(path, Ledger, _lose_all)
+    except (OSError, ValueError) as error:
+        raise RunStopped(
+            f"a worker cannot use {path}, in which the run's budget is kept ({error}): {remedy}"
+        ) from error
+
+
+def _lose_all(ledger: Ledger) -> None:
+    for each in ledger.processes.values():
+        ledger.lose(each)

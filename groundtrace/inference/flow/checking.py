@@ -1,0 +1,84 @@
+"""Whether an endpoint serves, by its own check, and what to do where it does not."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.flow.retry import Pause, impatient, retried
+from groundtrace.inference.settings import EndpointSettings
+
+CHECK_RETRIES = 3
+CHECK_TIMEOUT_S = 60.0
+REFUSED_STATUSES = frozenset({401, 402, 403, 404})
+_REFUSALS = frozenset({Failure.UNAUTHORISED, Failure.UNKNOWN_MODEL})
+
+
+async def checked(
+    check: Callable[[], Awaitable[object]],
+    retries: int = 0,
+    timeout_s: float | None = CHECK_TIMEOUT_S,
+    pause: Pause = impatient,
+) -> CallError | None:
+    """What is wrong with an endpoint by its own ``check``; None where nothing is. ``pause`` is what comes between two
+    looks.
+    """
+
+    async def once() -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await check()
+        except TimeoutError as error:
+            raise CallError(Failure.TIMEOUT, f"no answer within {timeout_s:g} s") from error
+
+    try:
+        await retried(once, retries, pause)
+    except CallError as error:
+        return error
+    return None
+
+
+def described(name: str, roles: Sequence[str], settings: EndpointSettings) -> str:
+    """The endpoint as messages name it: its name, what it plays, its model and where it is."""
+    at = f" at {settings.base_url}" if settings.base_url else ""
+    return f"endpoint {name} ({', '.join(roles)}), {settings.model}{at}"
+
+
+def is_refusal(error: CallError) -> bool:
+    """Whether the server answered that it does not serve: sending again does not help."""
+    return error.failure in _REFUSALS or error.status in REFUSED_STATUSES
+
+
+def will_not_serve(settings: EndpointSettings, error: CallError) -> bool:
+    """Whether what a check met says that calls would fail too, although there is a server."""
+    if error.failure is Failure.GARBLED:  # such as a web page
+        return settings.check_model
+    if error.failure in (Failure.UNSUPPORTED, Failure.BAD_REQUEST) and error.status is None:
+        return True  # a model in this process that cannot be loaded
+    return is_refusal(error) and error.status != 404  # a server may have no list of its models
+
+
+def what_to_do(name: str, roles: Sequence[str], settings: EndpointSettings, error: CallError, where: str = "") -> str:
+    """One line: which endpoint does not serve, why, and what to do; ``where`` is what its key begins with in a config,
+    such as ``reward.``.
+    """
+    key = f"{where}endpoints.{name}"
+    if error.unreachable or error.failure is Failure.TIMEOUT:
+        why, change = "cannot be reached: ", f"Start the server, or correct {key}.base_url"
+    else:
+        why, change = "", f"To go on, {_change(key, settings, error)}"
+    return f"{described(name, roles, settings)}: {why}{error}. {change}"
+
+
+def _change(key: str, settings: EndpointSettings, error: CallError) -> str:
+    if error.status == 402:
+        return f"see to the account, or let another endpoint play the role in place of {key}"
+    if error.failure is Failure.UNAUTHORISED:
+        return f"name a key that the server takes ({key}.api_key_env or {key}.api_key_file)"
+    if error.failure is Failure.UNKNOWN_MODEL:
+        return f"correct {key}.model, or set {key}.check_model = false for a server that takes more"
+    if error.failure is Failure.GARBLED:
+        return f"correct {key}.base_url, or set {key}.check_model = false for a server that does not list its models"
+    if not settings.base_url:
+        return f"correct {key}.model"
+    is_usual = settings.base_url.rstrip("/").endswith("/v1")
+    return f"correct {key}.model or {key}.base_url" + ("" if is_usual else " (most servers answer under /v1)")

@@ -1,0 +1,58 @@
+"""One request for one reply: what another process already asks for is waited for."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+
+from groundtrace.inference.cache.claims import RENEW_S
+from groundtrace.inference.cache.replies import Kept, ReplyCache
+from groundtrace.inference.cache.shared import SegmentStore
+
+FIRST_LOOK_S, MAX_LOOK_S = 0.02, 0.5
+"""How long until it is looked again whether a reply has come, at first and at most."""
+
+
+class Claiming:
+    """The claims that the requests of this process have in the cache, renewed while they are under way."""
+
+    def __init__(self, cache: ReplyCache | SegmentStore) -> None:
+        self._cache = cache
+        self._under_way = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @contextlib.asynccontextmanager
+    async def holding(self, keys: Sequence[str], max_tokens: int) -> AsyncIterator[dict[str, Kept]]:
+        """Wait until no other process asks for any of the keys. Gives the replies that have come with this budget.
+
+        The others are this process's to ask for while the body runs. All or none are claimed, so that no two processes
+        wait for each other; one whose process was killed is waited for
+        :data:`groundtrace.inference.cache.claims.CLAIM_S` seconds at most.
+        """
+        wait_s = FIRST_LOOK_S
+        while (found := self._cache.claim(keys, max_tokens)) is None:
+            await asyncio.sleep(wait_s)
+            wait_s = min(MAX_LOOK_S, 2 * wait_s)
+        asked_for = [key for key in keys if key not in found]
+        self._count(len(asked_for))
+        try:
+            yield found
+        finally:
+            self._count(-len(asked_for))
+            self._cache.release(asked_for)
+
+    def _count(self, more: int) -> None:
+        self._under_way += more
+        if self._under_way and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(RENEW_S, self._renew)
+
+    def _renew(self) -> None:
+        self._timer = None
+        if self._under_way:
+            self._cache.renew_claims()
+            self._count(0)
+
+    def close(self) -> None:
+        """Renew nothing from now on."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,118 @@
+"""How many machines use an endpoint through one cache in a store, and so which part of its limits is each one's.
+
+There is no file that all of them could lock. So each process that has work writes an object of its own every
+``BEAT_S`` seconds and looks whose there are: the limits are divided evenly by the machines that it sees. Whoever joins
+others waits until they must have seen it: who has not looked for that long, because it or its way to the store is slow,
+has no part until it does. The store's clock tells who is there, not the machines' own.
+"""
+
+import json
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from pathlib import Path
+from typing import Final
+
+from filelock import FileLock
+
+from groundtrace.schemas.files import write_atomically
+from groundtrace.schemas.remote_path import RemotePath
+
+BEAT_S: Final = 5.0
+LEASE_S: Final = 30.0
+"""A machine that has not been heard of for so long is lost, and its part is the others'."""
+JOIN_S: Final = 3 * BEAT_S
+"""How long what a machine has seen holds. One that finds others waits as long: they have looked again or are still."""
+TURN_S: Final = 60.0
+"""How long places that cannot be parted evenly stay with the same machines."""
+FORGOTTEN_S: Final = 3600.0
+"""After so long the object of a lost process is deleted."""
+_log = logging.getLogger(__name__)
+
+
+class Machines:
+    """The machines that use the objects in ``folder``, of which this one is that of the local folder ``here``.
+
+    A thread writes and looks while :meth:`used` is called again and again. Safe to use from several threads.
+    """
+
+    def __init__(self, folder: RemotePath, here: Path) -> None:
+        self._folder, self._here = folder, here
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._ended = threading.Event()
+        self._used_s = self._seen_s = float("-inf")
+        self._joined_s: float | None = None
+        self._count, self._rank, self._turns = 1, 0, [0]
+
+    def used(self) -> None:
+        """Say that this process has work."""
+        self._used_s = time.monotonic()
+        with self._lock:
+            if self._thread is None and not self._ended.is_set():
+                self._thread = threading.Thread(target=self._work, name="machines", daemon=True)
+                self._thread.start()
+
+    @property
+    def count(self) -> int:
+        """By how many the limits are divided."""
+        return self._count
+
+    def part(self, most: int) -> int:
+        """What this machine may use of ``most``; 0 while it has not joined, or has not seen the store for long."""
+        now_s = time.monotonic()
+        if self._joined_s is None or now_s < self._joined_s or now_s > self._seen_s + JOIN_S:
+            return 0
+        return min((most + (self._rank + turn) % self._count) // self._count for turn in self._turns)
+
+    def close(self) -> None:
+        """Leave the others the part that was this process's, where no other process of the machine uses it."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _work(self) -> None:
+        machine = _machine_of(self._here)
+        mine = self._folder / f"{machine}.{uuid.uuid4().hex}.json"
+        told = json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode()
+        while not self._ended.is_set() and time.monotonic() < self._used_s + LEASE_S:
+            try:
+                self._beat(machine, mine, told)
+            except Exception as error:  # whatever the store says: without a beat there soon is no part
+                _log.warning("the machines at %s cannot be seen, trying on: %s", self._folder, error)
+            self._ended.wait(BEAT_S)
+        with self._lock:
+            self._thread, self._joined_s = None, None
+        try:
+            mine.unlink()
+        except Exception as error:  # whatever it says: the others see it in LEASE_S
+            _log.warning("%s could not be deleted: %s", mine, error)
+
+    def _beat(self, machine: str, mine: RemotePath, told: bytes) -> None:
+        began_s = time.monotonic()
+        mine.write_bytes(told)
+        written_s = time.monotonic()
+        found = {path: stat.st_mtime for path, stat in self._folder.listed().items() if stat is not None}
+        store_s = found[mine]
+        live = sorted({path.name.partition(".")[0] for path, at_s in found.items() if at_s >= store_s - LEASE_S})
+        self._count, self._rank = len(live), live.index(machine)
+        # While others may still be at the turn before, an odd place is of those alone who have it in both.
+        self._turns = sorted({int(at_s // TURN_S) for at_s in (store_s - JOIN_S, store_s)})
+        if self._joined_s is None or began_s > self._seen_s + LEASE_S:
+            self._joined_s = written_s + JOIN_S if len(live) > 1 else began_s
+        self._seen_s = began_s
+        for path in (path for path, at_s in found.items() if at_s < store_s - FORGOTTEN_S):
+            path.unlink()
+
+
+def _machine_of(folder: Path) -> str:
+    """The name of the machine whose processes share a folder, which the first of them makes."""
+    file = folder / "machine"
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / ".machine.lock"):
+        if not file.exists():
+            write_atomically(file, uuid.uuid4().hex)
+        return file.read_text("utf-8").strip()

@@ -1,0 +1,131 @@
+"""Where the notes of a process go: files that grow on a disk that all processes see, objects of a store elsewhere."""
+
+import logging
+import os
+import threading
+from pathlib import Path
+from typing import Final, Protocol
+
+from groundtrace.schemas.remote_path import RemotePath
+from groundtrace.schemas.storage import StorageSettings, place
+
+SEND_EVERY_S: Final = 5.0
+OBJECT_BYTES: Final = 2**20
+"""An object is written anew with each line that joins it, until it has so many bytes; then the next one begins."""
+_log = logging.getLogger(__name__)
+
+
+class NoteFiles(Protocol):
+    """The lines of one process, by kind. Safe to use from several threads."""
+
+    def append(self, kind: str, line: bytes) -> None:
+        """Add a line, which ends with a newline, to the process's file of that kind."""
+
+    def flush(self) -> None:
+        """Return when all lines stand where others see them. Raises OSError."""
+
+    def close(self) -> None:
+        """The same, and end."""
+
+
+def note_files(root: str, process: str, storage: StorageSettings) -> NoteFiles:
+    """The files of a process in the folder ``root``, a path or a URL."""
+    folder = place(root, storage)
+    return SentNotes(folder, process) if isinstance(folder, RemotePath) else AppendedNotes(folder, process)
+
+
+class AppendedNotes:
+    """Each line is one write to the end of ``<kind>-<process>.jsonl``, which a killed process has not lost."""
+
+    def __init__(self, root: Path, process: str) -> None:
+        self._root, self._process = root, process
+        self._lock = threading.Lock()
+        self._handles: dict[str, int] = {}
+
+    def append(self, kind: str, line: bytes) -> None:
+        """See :class:`NoteFiles`."""
+        with self._lock:
+            if kind not in self._handles:
+                self._root.mkdir(parents=True, exist_ok=True)
+                path = self._root / f"{kind}-{self._process}.jsonl"
+                self._handles[kind] = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            os.write(self._handles[kind], line)
+
+    def flush(self) -> None:
+        """Does nothing: every line is there when it was added."""
+
+    def close(self) -> None:
+        """Close the files."""
+        with self._lock:
+            while self._handles:
+                os.close(self._handles.popitem()[1])
+
+
+class SentNotes:
+    """The lines go into objects ``<kind>-<process>-<number>.jsonl`` every ``send_every_s`` seconds and when flushed.
+
+    A process that is killed loses those that it has added since.
+    """
+
+    def __init__(self, root: RemotePath, process: str, send_every_s: float = SEND_EVERY_S) -> None:
+        self._root, self._process, self._every_s = root, process, send_every_s
+        self._lock = threading.Lock()
+        self._sending = threading.Lock()
+        self._numbers: dict[str, int] = {}
+        self._texts: dict[tuple[str, int], bytearray] = {}
+        self._unsent: set[tuple[str, int]] = set()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def append(self, kind: str, line: bytes) -> None:
+        """See :class:`NoteFiles`."""
+        with self._lock:
+            key = kind, self._numbers.setdefault(kind, 0)
+            text = self._texts.setdefault(key, bytearray())
+            text += line
+            self._unsent.add(key)
+            if len(text) >= OBJECT_BYTES:
+                self._numbers[kind] += 1
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._keep_sending, name="notes", daemon=True)
+                self._thread.start()
+
+    def flush(self) -> None:
+        """Send what was added. Raises :class:`groundtrace.schemas.storage.StorageError` and OSError; it can be tried
+        again.
+        """
+        with self._sending:  # or an older text could overtake a newer one
+            with self._lock:
+                changed = sorted(self._unsent)
+            for key in changed:
+                self._send(*key)
+
+    def _send(self, kind: str, number: int) -> None:
+        with self._lock:
+            text = bytes(self._texts[kind, number])
+            self._unsent.discard((kind, number))
+        try:
+            (self._root / f"{kind}-{self._process}-{number}.jsonl").write_bytes(text)
+        except BaseException:
+            with self._lock:
+                self._unsent.add((kind, number))
+            raise
+        with self._lock:
+            # Nothing joins one that is whole any more, but something may have while it was written.
+            is_whole = number < self._numbers[kind]
+            if is_whole and (kind, number) not in self._unsent:
+                del self._texts[kind, number]
+
+    def close(self) -> None:
+        """Send the rest."""
+        self._closing.set()
+        if self._thread is not None:
+            self._thread.join()
+        self.flush()
+
+    def _keep_sending(self) -> None:
+        while not self._closing.wait(self._every_s):
+            try:
+                self.flush()
+            except Exception as error:  # whatever the store says: the next flush tries again, and raises
+                _log.warning("notes could not be written to %s, trying on: %s", self._root, error)

@@ -1,0 +1,269 @@
+"""The flow of requests to one endpoint: retries, behind adaptive concurrency and rate limits.
+
+An endpoint makes single tries; :class:`Flow` decides when each is made and whether it is made again. A request that
+waits to be sent again holds no place, so nothing waits behind it; when its time comes it goes before new requests.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from groundtrace.inference.errors import NOT_SENT, OVERLOADED, BudgetUsedUp, CallError, Failure
+from groundtrace.inference.flow.allowance import allowance_of_call
+from groundtrace.inference.flow.guard import MAX_PROBE_S, guard_of_call
+from groundtrace.inference.flow.in_flight import one_in_flight
+from groundtrace.inference.flow.limits import BytesInFlight, Gate, Opening
+from groundtrace.inference.flow.quota import quota_of
+from groundtrace.inference.flow.retry import retried, sleep
+from groundtrace.inference.flow.sizes import Sizes
+from groundtrace.inference.request import Reply, Request, joined, with_tokens
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.schemas.usage import Usage
+
+T = TypeVar("T")
+READ_AT_ONCE = 4
+_log = logging.getLogger(__name__)
+
+Send = Callable[[Request, int], Awaitable[Reply]]
+"""One try: at most ``n`` samples for the request, at least one. Raises CallError; its ``partial`` says what it took."""
+
+
+class Flow:
+    """What decides when an endpoint's requests are sent. Its quota may be shared with other worker processes."""
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        self._settings = settings
+        self.gate = Gate(settings.max_concurrency, settings.adaptive)
+        self._opening = Opening(settings.max_concurrency)
+        self._reading = asyncio.Semaphore(READ_AT_ONCE)
+        self._bytes = BytesInFlight(settings.max_bytes_in_flight)
+        self._quota = quota_of(settings, self.gate)
+        self._sizes = Sizes()
+        self._has_warned = False
+
+    @contextlib.asynccontextmanager
+    async def holding(self, read: Callable[[], T], size_bytes: Callable[[T], int]) -> AsyncIterator[T]:
+        """What ``read`` returns, called in a thread; while the body runs it counts as ``size_bytes`` of request bodies.
+
+        It is counted once for all tries of a request, and before they wait for a place. Only a few read at once, so
+        that little is in memory that is not counted yet.
+        """
+        async with contextlib.AsyncExitStack() as held:
+            async with self._reading:
+                data = await asyncio.to_thread(read)
+                await held.enter_async_context(self._bytes.holding(size_bytes(data)))
+            yield data
+
+    async def collect(self, request: Request, send: Send) -> Reply:
+        """All samples of the request, asked for again as long as some came back unusable or not at all.
+
+        Raises :class:`groundtrace.inference.errors.CallError`, or BudgetUsedUp where there is no budget for another
+        try, with what did arrive as its ``partial``. A request that the declared capabilities exclude is not sent.
+        """
+        reason = _undeclared(self._settings, request)
+        if reason:
+            message = f"{self._settings.model} is not declared to {reason}"
+            raise CallError(Failure.UNSUPPORTED, message, partial=NOT_SENT)
+        parts: list[Reply] = []
+        while (got := sum(len(part.completions) for part in parts)) < len(request.indices):
+            n = min(len(request.indices) - got, self._settings.samples_per_request)
+            try:
+                parts.append(await self._with_retries(request, n, _telling(self._counting(send), got)))
+            except (CallError, BudgetUsedUp) as error:
+                error.partial = joined([*parts, error.partial])
+                raise
+        return joined(parts)
+
+    def _counting(self, send: Send) -> Send:
+        """``send``, with a rough count of the tokens of a reply whose server does not tell it."""
+
+        async def counting(request: Request, n: int) -> Reply:
+            reply = await send(request, n)
+            counted = with_tokens(reply, request.prompt)
+            if counted != reply and not self._has_warned:
+                self._has_warned = True
+                _log.warning(
+                    "%s at %s does not say how many tokens a reply takes: limits, budgets and costs are estimates",
+                    self._settings.model,
+                    self._settings.base_url,
+                )
+            return counted
+
+        return counting
+
+    async def _with_retries(self, request: Request, n: int, send: Send) -> Reply:
+        failed: list[Reply] = []
+        guard, allowance = guard_of_call(), allowance_of_call()
+
+        async def attempt() -> Reply:
+            if guard is not None:
+                await guard.over()
+            if allowance is not None:
+                await allowance.next_try()
+            taken = NOT_SENT
+            try:
+                taken = await self._hedged(request, n, send, rank=-len(failed))
+            except CallError as error:
+                taken = error.partial
+                failed.append(taken)
+                error.partial = _retried(joined(failed), len(failed) - 1)
+                raise
+            finally:
+                if allowance is not None:
+                    allowance.took(taken.usage)
+            return taken
+
+        while True:
+            try:
+                reply = await retried(attempt, self._settings.max_retries, guard.pause if guard is not None else sleep)
+            except BudgetUsedUp as error:
+                error.partial = _retried(joined(failed), max(0, len(failed) - 1))
+                raise
+            except CallError as error:  # tries at a server that is away don't count
+                if guard is None or not await guard.is_away(error):
+                    raise
+                if error.asks_to_wait:
+                    await guard.pause(error, MAX_PROBE_S)
+            else:
+                return _retried(joined([*failed, reply]), len(failed))
+
+    async def _hedged(self, request: Request, n: int, send: Send, rank: int) -> Reply:
+        """One try, and a second beside it when the first is silent for long: the first to succeed counts.
+
+        What the other took is counted as far as it is known: of a try that is given up the tokens are not.
+        """
+        if not self._settings.hedge_after_s:
+            return await self._try(request, n, send, rank)
+        allowance, is_hedged, sent = allowance_of_call(), False, 0
+
+        async def counted(request: Request, n: int) -> Reply:
+            nonlocal sent
+            sent += 1
+            return await send(request, n)
+
+        tries = [asyncio.ensure_future(self._try(request, n, counted, rank))]
+        replies: list[Reply] = []
+        errors: list[CallError] = []
+        try:
+            await asyncio.wait(tries, timeout=self._settings.hedge_after_s)
+            is_hedged = not tries[0].done() and (allowance is None or allowance.hedged())
+            if is_hedged:
+                tries.append(asyncio.ensure_future(self._try(request, n, counted, rank)))
+            waiting = set(tries)
+            while waiting and not replies:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for one in done:
+                    try:
+                        replies.append(one.result())
+                    except CallError as error:
+                        errors.append(error)
+        finally:
+            for one in tries:
+                one.cancel()
+            await asyncio.gather(*tries, return_exceptions=True)
+            silent = sent - len(replies) - len(errors)
+            if allowance is not None:
+                allowance.gave_up(silent)
+                if is_hedged:
+                    allowance.hedge_ended()
+        given_up = Reply((), Usage(requests=silent))
+        lost = [*(error.partial for error in errors), *map(_wasted, replies[1:]), given_up]
+        if replies:
+            return joined([replies[0], *lost])
+        errors[-1].partial = joined(lost)
+        raise errors[-1]
+
+    async def _try(self, request: Request, n: int, send: Send, rank: int) -> Reply:
+        """One try, of which the endpoint's guard is told."""
+        guard, failed = guard_of_call(), CallError(Failure.TIMEOUT, "given up")
+        try:
+            reply = await self._send(request, n, send, rank)
+        except CallError as error:
+            failed = error
+            if guard is not None:
+                guard.failed(error)
+            raise
+        else:
+            failed = None
+            return reply
+        finally:
+            if guard is not None:
+                guard.tried(id(request), failed)
+
+    async def _send(self, request: Request, n: int, send: Send, rank: int) -> Reply:
+        token, overloaded = await self.gate.enter(rank), False
+        try:
+            await self._opening.take()
+            # After the gate: what was counted while it waited for a place would later be sent in a burst.
+            expected = self._sizes.expected(request, n)
+            await self._quota.take(expected)
+            guard = guard_of_call()
+            with one_in_flight(), contextlib.nullcontext() if guard is None else guard.sending():
+                async with asyncio.timeout(self._settings.timeout_s):
+                    reply = await send(request, n)
+        except TimeoutError as error:
+            overloaded = True
+            _gave_up()
+            raise CallError(Failure.TIMEOUT, f"no whole reply within {self._settings.timeout_s:g} s") from error
+        except CallError as error:
+            overloaded = error.failure in OVERLOADED
+            if error.failure is Failure.TIMEOUT:
+                _gave_up()
+            else:
+                self._quota.correct(_tokens_of(error.partial) - expected)
+            raise
+        finally:
+            self.gate.leave(token, overloaded)
+        self._quota.correct(_tokens_of(reply) - expected)
+        if reply.completions:
+            self._sizes.saw(request, reply)
+        return reply
+
+
+def _gave_up() -> None:
+    """A request was not waited for any longer. What was expected of it counts: the server may have made it."""
+    if (allowance := allowance_of_call()) is not None:
+        allowance.gave_up()
+
+
+def _tokens_of(reply: Reply) -> int:
+    return reply.usage.tokens_in + reply.usage.tokens_out
+
+
+def _telling(send: Send, first: int) -> Send:
+    """``send``, which also tells the request's ``arrived`` of the reply, while it still holds its place: so no more
+    replies can be lost with this process than there are places.
+    """
+
+    async def telling(request: Request, n: int) -> Reply:
+        reply = await send(request, n)
+        if request.arrived is not None:
+            request.arrived(first, reply)
+        return reply
+
+    return telling
+
+
+def _wasted(reply: Reply) -> Reply:
+    """The usage of a reply that came second and is not used."""
+    return Reply((), replace(reply.usage, tokens_wasted=_tokens_of(reply)))
+
+
+def _retried(reply: Reply, retries: int) -> Reply:
+    """The reply of all tries of one request, the last of which came after so many others."""
+    return replace(reply, usage=replace(reply.usage, retries=retries))
+
+
+def _undeclared(settings: EndpointSettings, request: Request) -> str | None:
+    """What the request needs and the endpoint is not declared to do."""
+    media = request.prompt.media
+    if any(part.kind == "video" for part in media) and not settings.video:
+        return "take videos (video = true)"
+    if len(media) > 1 and not settings.multi_image:
+        return "take several media (multi_image = true)"
+    if request.continuation is not None and not settings.logprobs:
+        return "give log-probabilities of a continuation (logprobs = true)"
+    return None

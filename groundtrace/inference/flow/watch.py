@@ -1,0 +1,55 @@
+"""What watches the calls of a run in one process: a guard for each endpoint, and the run's notes."""
+
+import asyncio
+from collections.abc import Callable
+
+from groundtrace.inference.endpoint import Endpoint, kind_of
+from groundtrace.inference.errors import RunStopped
+from groundtrace.inference.flow.guard import Guard
+from groundtrace.inference.flow.notes import RunNotes
+from groundtrace.inference.settings import ModelsSettings
+
+
+class Watch:
+    """The guards of a run's endpoints. ``endpoint`` gives that of a role."""
+
+    def __init__(self, settings: ModelsSettings, endpoint: Callable[[str], Endpoint]) -> None:
+        self.notes = RunNotes(settings.notes, settings.storage)
+        self._settings, self._endpoint = settings, endpoint
+        self._guards: dict[str, Guard] = {}
+        self._looked: asyncio.Task[None] | None = None
+        self._has_ended = False
+
+    async def guard(self, role: str) -> Guard | None:
+        """The guard of the role's endpoint; None for a model in this process.
+
+        Before the first call that the cache cannot answer all endpoints are checked, so that none is paid in vain.
+        Raises :class:`groundtrace.inference.errors.RunStopped`.
+        """
+        if self._has_ended:
+            raise RunStopped("the run was stopped", resumable=True)
+        if self._looked is None:
+            self._looked = asyncio.ensure_future(self._look())
+        await asyncio.shield(self._looked)
+        return self._guards.get(self._settings.endpoint_name(role))
+
+    def end(self) -> None:
+        """The run ends: no endpoint is sent anything more."""
+        self._has_ended = True
+        for guard in self._guards.values():
+            guard.end()
+
+    @property
+    def under_way(self) -> int:
+        """How many requests are sent and not yet answered."""
+        return sum(guard.under_way for guard in self._guards.values())
+
+    async def _look(self) -> None:
+        roles: dict[str, list[str]] = {}
+        for role, name in self._settings.roles:
+            if not kind_of(self._settings.endpoint(role).kind).in_process:
+                roles.setdefault(name, []).append(role)
+        for name, played in roles.items():
+            settings, check = self._settings.endpoint(played[0]), self._endpoint(played[0]).check
+            self._guards[name] = Guard(name, tuple(played), settings, check, self.notes)
+        await asyncio.gather(*(guard.look() for guard in self._guards.values()))

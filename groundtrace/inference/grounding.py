@@ -1,0 +1,211 @@
+"""From the coordinates of a reply to pixels of the original, as soon as it has left its endpoint."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeGuard, TypeVar
+
+import numpy as np
+
+from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, Resize, box_to_px, to_px
+from groundtrace.schemas.geometry import Box, Point
+from groundtrace.schemas.records import MediaRef
+from groundtrace.schemas.responses.pointing import NoPoints, RawPoint
+from groundtrace.schemas.text import storable
+
+
+class BadReply(ValueError):
+    """A reply that does not have the form that was asked for. ``key`` is its cache key, where the caller knows it."""
+
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A boolean mask over the pixel rectangle that starts at ``x, y``; everything outside is False."""
+
+    x: int
+    y: int
+    pixels: np.ndarray
+
+    def holds(self, x_px: float, y_px: float) -> bool:
+        """Whether the pixel under the position is in the mask (Argos Eq. 2)."""
+        column, row = math.floor(x_px) - self.x, math.floor(y_px) - self.y
+        height, width = self.pixels.shape
+        return 0 <= column < width and 0 <= row < height and bool(self.pixels[row, column])
+
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True)
+class Reading(Generic[T_co]):
+    """What a reply shows of a label.
+
+    ``called`` is what the reply calls it, where that is another word or a wider one: "sofa" for a couch; else "".
+    """
+
+    found: tuple[T_co, ...]
+    called: str = ""
+
+
+PointReader = Callable[[str], tuple[RawPoint, ...] | NoPoints]
+"""Reads the points of a reply as they are written, or its word that there are none. Raises UnparsablePointing."""
+
+
+@dataclass(frozen=True)
+class RawBox:
+    """One box as a model wrote it: four numbers in its own frame and order, and the label, "" where it wrote none."""
+
+    corners: tuple[float, float, float, float]
+    label: str = ""
+
+
+BoxReader = Callable[[str], Sequence[RawBox]]
+"""Reads the boxes of a reply as they are written, none of them where it says so. Raises :class:`BadReply`."""
+
+
+def points_in_px(
+    written: Sequence[RawPoint],
+    label: str,
+    frame: CoordinateFrame,
+    medium: MediaRef,
+    media_index: int,
+    rule: Resize = QWEN25_IMAGE,
+) -> tuple[Point, ...]:
+    """The points of a reply in pixels of the original, with the label that was asked for.
+
+    Raises :class:`BadReply` for a point outside the frame, and for shares of 1 in a frame of larger numbers.
+    """
+    _check_scale(frame, [value for point in written for value in (point.x, point.y)])
+    try:
+        pixels = [to_px(frame, point.x, point.y, medium.width, medium.height, rule) for point in written]
+    except ValueError as error:
+        raise BadReply(str(error)) from error
+    return tuple(Point(label, x, y, media_index) for x, y in pixels)
+
+
+def raw_box(row: object, label: str = "") -> RawBox:
+    """The box of four numbers in a list, as they are written. Raises :class:`BadReply`."""
+    x1, y1, x2, y2 = numbers_of(row, 4, "box")
+    return RawBox((x1, y1, x2, y2), label)
+
+
+def raw_point(row: object, label: str = "") -> RawPoint:
+    """The point of two numbers in a list, as they are written. Raises :class:`BadReply`."""
+    x, y = numbers_of(row, 2, "point")
+    return RawPoint(label, x, y)
+
+
+def numbers_of(row: object, count: int, what: str) -> list[float]:
+    """So many numbers in a list. Raises :class:`BadReply` for anything else."""
+    if not isinstance(row, list | tuple) or len(row) != count:
+        raise BadReply(f"{what} {row!r:.80}: not a list of {count} numbers")
+    if any(isinstance(value, bool) for value in row):
+        raise BadReply(f"{what} {row!r:.80}: true and false are not numbers")
+    try:
+        return [float(value) for value in row]
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise BadReply(f"{what} {row!r:.80}: {error}") from error
+
+
+def boxes_in_px(
+    written: Sequence[RawBox],
+    label: str,
+    frame: CoordinateFrame,
+    medium: MediaRef,
+    media_index: int,
+    rule: Resize = QWEN25_IMAGE,
+    any_corners: bool = True,
+) -> tuple[Box, ...]:
+    """The boxes of a reply, as :func:`points_in_px` gives points.
+
+    ``any_corners``: a box may be written from any of its corners to the opposite one; else :class:`BadReply` is raised
+    also for a box whose second corner is not right of and below its first.
+    """
+    _check_scale(frame, [value for box in written for value in box.corners])
+    corners = [_corners(box.corners, frame, medium, rule, any_corners) for box in written]
+    return tuple(Box(label, *each, media_index=media_index) for each in corners)
+
+
+def _check_scale(frame: CoordinateFrame, written: Sequence[float]) -> None:
+    """Raises :class:`BadReply` for shares of 1 in a frame of larger numbers: all would lie in the corner of the image.
+
+    Molmo 1 is spared: its shares of 100 have a decimal.
+    """
+    spared = frame in (CoordinateFrame.UNIT, CoordinateFrame.MOLMO100)
+    if not spared and all(0 <= value <= 1 for value in written) and not all(map(float.is_integer, map(float, written))):
+        raise BadReply(f"numbers from 0 to 1 are not in the frame that was asked for ({frame.value})")
+
+
+def _corners(
+    written: tuple[float, float, float, float], frame: CoordinateFrame, medium: MediaRef, rule: Resize, any_order: bool
+) -> tuple[float, float, float, float]:
+    first, second, third, fourth = written
+    if not any_order and (third < first or fourth < second):
+        raise BadReply(f"box {list(written)}: its second corner is left of its first, or above it")
+    try:
+        return box_to_px(frame, written, medium.width, medium.height, rule)
+    except (ValueError, ArithmeticError) as error:
+        raise BadReply(f"box {list(written)}: {error}") from error
+
+
+def masks_of_reply(text: str, count: int, medium: MediaRef) -> tuple[Mask, ...]:
+    """The segmenter's masks, one for each place asked for. Raises :class:`BadReply` when one does not fit the image."""
+    rows = json_object(text).get("masks")
+    if not isinstance(rows, list) or len(rows) != count:
+        raise BadReply(f"masks: expected {count} of them, got {rows!r:.80}")
+    return tuple(_mask(row, medium) for row in rows)
+
+
+def encode_mask(x: int, y: int, pixels: np.ndarray) -> dict[str, object]:
+    """A mask as the JSON fields of ``segment``: run lengths row by row, starting with the background."""
+    flat = pixels.astype(bool).ravel()
+    changes = np.flatnonzero(np.diff(flat.astype(np.int8))) + 1
+    edges = np.concatenate([[0], changes, [flat.size]])
+    counts = np.diff(edges).tolist()
+    if flat.size and flat[0]:
+        counts.insert(0, 0)
+    height, width = pixels.shape
+    return {"x": x, "y": y, "width": width, "height": height, "counts": counts}
+
+
+def _mask(row: object, medium: MediaRef) -> Mask:
+    fields = row if isinstance(row, dict) else {}
+    x, y, width, height, counts = (fields.get(name) for name in ("x", "y", "width", "height", "counts"))
+    if not (_is_size(x) and _is_size(y) and _is_size(width) and _is_size(height)):
+        raise BadReply(f"mask without a place and a size in pixels: {row!r:.80}")
+    if x + width > medium.width or y + height > medium.height:
+        raise BadReply(f"a {width}x{height} mask at ({x}, {y}) is not inside {medium.width}x{medium.height}")
+    if not isinstance(counts, list) or not all(_is_size(value) for value in counts) or sum(counts) != width * height:
+        raise BadReply(f"run lengths do not fill {width}x{height}")
+    values = np.arange(len(counts)) % 2 == 1
+    return Mask(x, y, np.repeat(values, counts).reshape(height, width))
+
+
+def _is_size(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def json_object(text: str) -> dict[str, object]:
+    """The JSON object of a reply, also when it stands in a code fence. Raises :class:`BadReply`."""
+    start, end = text.find("{"), text.rfind("}")
+    try:
+        fields = json.loads(text[start : end + 1], strict=False)
+    except (ValueError, RecursionError) as error:
+        raise BadReply(f"not JSON: {text[:80]!r}") from error
+    if not isinstance(fields, dict):
+        raise BadReply(f"not a JSON object: {text[:80]!r}")
+    return _without_surrogates(fields) if "\\u" in text else fields
+
+
+def _without_surrogates(value: Any) -> Any:
+    """The value with its strings made storable: an escape can write half of a character."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, list):
+        return [_without_surrogates(item) for item in value]
+    if isinstance(value, dict):
+        return {storable(key): _without_surrogates(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,35 @@
+"""Asking a role where something is in an image, in the words of its model's family."""
+
+from groundtrace.inference.asking import ask_for, whole
+from groundtrace.inference.caller import Caller
+from groundtrace.inference.grounding import Reading
+from groundtrace.inference.request import Sampling
+from groundtrace.schemas.geometry import Box, Point
+from groundtrace.schemas.messages import MediaPart
+from groundtrace.schemas.records import MediaRef
+
+
+async def points_of(
+    caller: Caller, role: str, entity: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
+) -> Reading[Point]:
+    """The points of an entity in an image (or a frame) of the medium, in pixels of the original.
+
+    Raises BadReply for an entity that cannot be named in a prompt and for a reply that cannot be read, and CallError.
+    """
+    family = caller.family(role)
+    prompt = family.ask_points(image, entity)
+    form = family.point_form if family.point_prompt else family.box_form
+    read = whole(lambda reply: family.points(reply.text, entity, medium, media_index))
+    found, _ = await ask_for(caller, role, prompt, sampling, read, form.replace("LABEL", entity))
+    return found
+
+
+async def boxes_of(
+    caller: Caller, role: str, label: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
+) -> Reading[Box]:
+    """The boxes of a label, as :func:`points_of` gives points."""
+    family = caller.family(role)
+    prompt = family.ask_boxes(image, label)
+    read = whole(lambda reply: family.boxes(reply.text, label, medium, media_index))
+    found, _ = await ask_for(caller, role, prompt, sampling, read, family.box_form.replace("LABEL", label))
+    return found

@@ -1,0 +1,129 @@
+"""Whether the endpoints can play their roles, asked before the first call: nothing is generated.
+
+A server is asked whether it is there and has the model, a model in this process is loaded, and a kind whose models
+answer some prompts only must answer those of the role.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.endpoint import kind_of
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.flow.breaker import LOOK_TIMEOUT_S
+from groundtrace.inference.flow.checking import (
+    CHECK_RETRIES,
+    CHECK_TIMEOUT_S,
+    checked,
+    described,
+    what_to_do,
+    will_not_serve,
+)
+from groundtrace.inference.loading import load
+from groundtrace.inference.models import Models
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.text import printable
+
+
+class NotServed(UserError):
+    """Endpoints that do not play their roles; the message says which, why, and what to do.
+
+    ``can_wait``: a server does not answer, and may do so later; nothing has to be changed.
+    """
+
+    def __init__(self, said: str, can_wait: bool) -> None:
+        super().__init__(said)
+        self.can_wait = can_wait
+
+
+@dataclass(frozen=True)
+class Health:
+    """An endpoint with the roles that it plays; ``fault`` is what keeps it from serving, None where nothing does, and
+    ``said`` the fault with what to do about it.
+    """
+
+    name: str
+    roles: tuple[str, ...]
+    fault: CallError | None = None
+    said: str = ""
+
+    @property
+    def is_away(self) -> bool:
+        """Whether its server does not answer now."""
+        return self.fault is not None and (self.fault.unreachable or self.fault.failure is Failure.TIMEOUT)
+
+
+async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> None:
+    """Raises NotServed where an endpoint that ``asks`` name does not serve; ``where`` begins the config's keys.
+
+    An endpoint of the user's own kind is taken at its word. Runs on the event loop of
+    :mod:`groundtrace.inference.runtime`.
+    """
+    for name, roles in _played(models.settings, asks).items():
+        settings = models.settings.endpoint(roles[0])
+        if kind_of(settings.kind).server:
+            said = f"only a run starts a server for the kind {settings.kind}: start it yourself, and give its address"
+            raise NotServed(f"{described(name, roles, settings)}: {said} to the kind openai", can_wait=False)
+        try:
+            models.endpoint(roles[0])
+        except ValueError as error:  # such as a key that is not there
+            raise NotServed(f"{described(name, roles, settings)}: {error}", can_wait=False) from error
+    faulty = [each for each in await healths(models, asks, where, CHECK_RETRIES, CHECK_TIMEOUT_S) if each.fault]
+    names = {each.name for each in faulty}
+    served = {role for name, roles in _played(models.settings, asks).items() for role in roles if name not in names}
+    changes = await asyncio.to_thread(unfit_for, models.settings, [ask for ask in asks if ask.role in served], where)
+    changes += [each.said for each in faulty if not each.is_away]
+    lines = [*changes, *(each.said for each in faulty if each.is_away)]
+    if lines:
+        raise NotServed(printable(" ".join("; and ".join(lines).split())), can_wait=not changes)
+
+
+def unfit_for(settings: ModelsSettings, asks: Iterable[Asks], where: str = "") -> list[str]:
+    """One line for each role whose endpoint answers none of the prompts that are sent to the role."""
+    sent: dict[str, list[str]] = {}
+    for ask in asks:
+        if settings.has_role(ask.role):
+            sent.setdefault(ask.role, []).extend(ask.to(settings).prompts)
+    lines = []
+    for role, prompts in sorted(sent.items()):
+        name, endpoint = settings.endpoint_name(role), settings.endpoint(role)
+        kind = kind_of(endpoint.kind)
+        try:
+            answered = load(kind.prompts)(endpoint) if kind.prompts else None
+        except CallError:  # a model that cannot be loaded, which its own check says
+            continue
+        if answered is not None and not any(prompt.split(".")[0] in answered for prompt in prompts):
+            said = f"{described(name, (role,), endpoint)}: it cannot play the {role}, which is asked {prompts[0]}"
+            lines.append(f"{said}. Name another endpoint: {where}roles.{role}")
+    return lines
+
+
+async def healths(
+    models: Models, asks: Iterable[Asks], where: str = "", retries: int = 0, timeout_s: float = LOOK_TIMEOUT_S
+) -> tuple[Health, ...]:
+    """Each endpoint that ``asks`` name and that has a role, looked at now. Loading a model has no ``timeout_s``."""
+
+    async def look(name: str, roles: tuple[str, ...]) -> Health:
+        settings, breaker = models.settings.endpoint(roles[0]), models.breaker(roles[0])
+        if breaker is not None:
+            fault = await breaker.look(retries, timeout_s)
+        else:
+            bound_s = None if kind_of(settings.kind).in_process else timeout_s
+            fault = await checked(models.endpoint(roles[0]).check, retries, bound_s)
+        health = Health(name, roles, fault)
+        if fault is None or not (health.is_away or will_not_serve(settings, fault)):
+            return Health(name, roles)
+        return replace(health, said=what_to_do(name, roles, settings, fault, where))
+
+    return tuple(await asyncio.gather(*(look(*each) for each in _played(models.settings, asks).items())))
+
+
+def _played(settings: ModelsSettings, asks: Iterable[Asks]) -> dict[str, tuple[str, ...]]:
+    """The roles of each endpoint that is asked, by its name."""
+    played: dict[str, tuple[str, ...]] = {}
+    for role in dict.fromkeys(ask.role for ask in asks if settings.has_role(ask.role)):
+        name = settings.endpoint_name(role)
+        played[name] = (*played.get(name, ()), role)
+    return dict(sorted(played.items()))

@@ -1,0 +1,59 @@
+"""The calls made for one element, from which its lineage and cost are taken, and the calls that failed."""
+
+from dataclasses import dataclass, field
+
+from groundtrace.inference.caller import Answered
+from groundtrace.inference.errors import BudgetUsedUp, CallError
+from groundtrace.inference.families.base import Family
+from groundtrace.inference.models import Models
+from groundtrace.inference.request import Continuation, Sampling
+from groundtrace.prompts.loader import RenderedPrompt
+from groundtrace.schemas.records import Call
+
+
+@dataclass
+class Session:
+    """A :class:`groundtrace.inference.caller.Caller` that notes its calls and its failed ones, each in the order of
+    their ends.
+    """
+
+    models: Models
+    calls: list[Call] = field(default_factory=list)
+    failures: list[CallError] = field(default_factory=list)
+
+    async def generate(
+        self,
+        role: str,
+        prompt: RenderedPrompt,
+        sampling: Sampling,
+        *,
+        continuation: Continuation | None = None,
+        repair: bool = False,
+    ) -> Answered:
+        """:meth:`groundtrace.inference.models.Models.generate`, with the call noted."""
+        try:
+            answered = await self.models.generate(role, prompt, sampling, continuation=continuation, repair=repair)
+        except (CallError, BudgetUsedUp) as error:
+            if error.call is not None:
+                self.calls.append(error.call)
+            if isinstance(error, CallError):
+                self.failures.append(error)
+            raise
+        self.calls.append(answered.call)
+        return answered
+
+    def repair_attempts(self, role: str) -> int:
+        """:meth:`groundtrace.inference.models.Models.repair_attempts`."""
+        return self.models.repair_attempts(role)
+
+    def max_tokens_limit(self, role: str) -> int:
+        """:meth:`groundtrace.inference.models.Models.max_tokens_limit`."""
+        return self.models.max_tokens_limit(role)
+
+    def family(self, role: str) -> Family:
+        """:meth:`groundtrace.inference.models.Models.family`."""
+        return self.models.family(role)
+
+    def gives_logprobs(self, role: str) -> bool:
+        """:meth:`groundtrace.inference.models.Models.gives_logprobs`."""
+        return self.models.gives_logprobs(role)

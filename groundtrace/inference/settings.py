@@ -1,0 +1,235 @@
+"""The settings of an endpoint and of the whole model access, as they stand in a config. Hashable and picklable."""
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
+from groundtrace.inference.families.registry import DEFAULT, FAMILIES, check_family, family_of
+from groundtrace.schemas.config import NonEmpty, OneOf, Share, settings
+from groundtrace.schemas.coordinates import CoordinateFrame
+from groundtrace.schemas.storage import STANDARD, StorageSettings
+
+if TYPE_CHECKING:
+    from groundtrace.inference.families.base import Family
+
+ROLES = ("policy", "teacher", "pointer", "judge", "second_judge", "detector", "segmenter")
+Role = Annotated[str, OneOf(ROLES)]
+FrameName = Annotated[CoordinateFrame, Field(strict=False)]
+"""A coordinate frame, or its name."""
+
+
+_METHOD = "/chat/completions"
+_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+def _variable(name: str) -> str:
+    """The name, or "" for none. Raises ValueError for what names no environment variable, which it does not show."""
+    if name and not _VARIABLE.fullmatch(name):
+        raise ValueError("must be the name of an environment variable such as MY_API_KEY; the key itself stands there")
+    return name
+
+
+def _checked_url(url: str) -> str:
+    """The URL, or "" for none. Raises ValueError for one that no request can be sent to, or that holds a secret."""
+    if not url:
+        return url
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise ValueError(f"must be a URL such as http://127.0.0.1:8000/v1: {error}") from error
+    if "@" in parts.netloc or parts.query:
+        raise ValueError("must not hold a user, password or query: keys come from api_key_env")
+    if parts.scheme not in ("http", "https") or not host or port == 0 or not url.isprintable() or " " in url:
+        raise ValueError("must be a URL such as http://127.0.0.1:8000/v1: http or https, a host, and a port from 1")
+    if parts.fragment:
+        raise ValueError("must not hold a # part: no server sees it")
+    if parts.path.rstrip("/").endswith(_METHOD):
+        raise ValueError(f"must end before {_METHOD}, which is added to it")
+    return url
+
+
+def _known_family(name: str) -> str:
+    if name:
+        check_family(name)
+    return name
+
+
+MAX_CONCURRENCY = 100_000
+"""Beyond what any server takes, and connections that one machine can open."""
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+@settings
+class EndpointSettings:
+    """One model endpoint: where it is, how it is asked, what it can do, and what it costs.
+
+    The limits of flow hold for all worker processes together that use one reply cache
+    (:mod:`groundtrace.inference.flow.quota`), ``max_bytes_in_flight`` for each. An API key never stands in a config.
+    Prices are in US dollars per million tokens.
+    """
+
+    kind: Annotated[NonEmpty, "classical, gemini, openai (any compatible server), transformers, or vllm (started here)"]
+    model: Annotated[NonEmpty, "the model's name at the endpoint"]
+    revision: Annotated[str, "which version of the model it is; replies of another are not reused"] = ""
+    base_url: Annotated[str, AfterValidator(_checked_url), "where the server answers, up to /v1"] = ""
+    api_key_env: Annotated[str, AfterValidator(_variable), "the environment variable that holds the API key"] = ""
+    api_key_file: Annotated[str, "the file that holds the API key"] = ""
+    family: Annotated[
+        str,
+        AfterValidator(_known_family),
+        f"how the model points, boxes and is read: {', '.join(sorted(FAMILIES))}, or one of your own as module:NAME; "
+        "a pointer or a detector needs one, or a frame, but for the kinds classical and transformers",
+    ] = ""
+    frame: Annotated[
+        FrameName | None,
+        "the coordinate frame that the model speaks; left out: that of its family (plain: px)",
+    ] = None
+    max_concurrency: Annotated[PositiveInt, Field(le=MAX_CONCURRENCY), "requests at once"] = 64
+    adaptive: Annotated[bool, "lower the concurrency while the server is overloaded"] = True
+    requests_per_minute: Annotated[NonNegativeInt, "at most so many (0: no limit)"] = 0
+    tokens_per_minute: Annotated[NonNegativeInt, "at most so many (0: no limit)"] = 0
+    max_bytes_in_flight: Annotated[PositiveInt, "bytes of request bodies at once"] = 256_000_000
+    connect_timeout_s: Annotated[PositiveFloat, "for a connection to open"] = 10.0
+    read_timeout_s: Annotated[PositiveFloat, "for the silence within a request"] = 300.0
+    timeout_s: Annotated[PositiveFloat, "for a request as a whole"] = 600.0
+    hedge_after_s: Annotated[NonNegativeFloat, "send a second copy of a request unanswered so long (0: never)"] = 0.0
+    max_retries: Annotated[NonNegativeInt, "how often a failed request is sent again"] = 8
+    outage_timeout_s: Annotated[
+        NonNegativeFloat,
+        "how long a run waits for a server that went away or asks to be left alone before it stops (0: its calls fail)",
+    ] = 600.0
+    check_model: Annotated[bool, "openai: the model must be one that the server lists"] = True
+    repair_attempts: Annotated[NonNegativeInt, "how often a reply of the wrong form is asked for again"] = 1
+    max_tokens_limit: Annotated[
+        NonNegativeInt,
+        "any reply cut short is asked for again with twice the budget, up to this one (0: only replies that have to be "
+        "read, such as judgements and boxes, up to 16384)",
+    ] = 0
+    samples_per_request: Annotated[PositiveInt, "the largest n of one request"] = 16
+    seed: Annotated[
+        int | None,
+        "openai and vllm: each sample is asked for by itself, with this plus its number as its seed",
+    ] = None
+    multi_image: Annotated[bool, "takes several images in one request"] = True
+    video: Annotated[bool, "takes clips"] = False
+    structured_output: Annotated[bool, "takes reply schemas"] = True
+    logprobs: Annotated[bool, "gives the log-probabilities of a given continuation"] = False
+    strength: Annotated[float, "classical: how coarse and jittered its view of an image is (0: exact)"] = 0.0
+    threshold: Annotated[Share, "detectors of transformers: boxes that score no higher are left out"] = 0.3
+    serve_args: Annotated[tuple[str, ...], "vllm: further arguments of vllm serve"] = ()
+    usd_per_million_tokens_in: Annotated[
+        Price | None, "the price of input tokens (0: free); left out: nobody knows, and costs count as nothing"
+    ] = None
+    usd_per_million_tokens_out: Annotated[Price | None, "the price of output tokens, likewise"] = None
+    usd_per_million_tokens_cached: Annotated[
+        Price | None, "the price of input tokens that the server had cached; left out: that of the others"
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.api_key_env and self.api_key_file:
+            raise ValueError("api_key_env and api_key_file exclude each other")
+
+    @property
+    def model_family(self) -> "Family":
+        """The model's family, with the declared frame, if any, in place of its own.
+
+        Raises ValueError for a family of the user's own that cannot be imported.
+        """
+        family = family_of(self.family or DEFAULT)
+        return replace(family, frame=self.frame) if self.frame else family
+
+    def cost_usd(self, tokens_in: int, tokens_out: int, tokens_cached: int = 0) -> float:
+        """The price of that many tokens; ``tokens_cached`` are those of ``tokens_in`` that the server had cached."""
+        in_usd, out_usd = self.usd_per_million_tokens_in or 0.0, self.usd_per_million_tokens_out or 0.0
+        cached_usd = self.usd_per_million_tokens_cached
+        if cached_usd is None:
+            cached_usd = in_usd
+        usd = (tokens_in - tokens_cached) * in_usd + tokens_cached * cached_usd
+        return (usd + tokens_out * out_usd) / 1_000_000
+
+    @property
+    def prices_left_out(self) -> tuple[str, ...]:
+        """The settings without which nobody knows what a request costs."""
+        names = ("usd_per_million_tokens_in", "usd_per_million_tokens_out")
+        return tuple(name for name in names if getattr(self, name) is None)
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """The reply cache of another run folder on this machine: the folder's ``name``, the cache's file, and since when
+    its replies count ("": all do).
+    """
+
+    name: str
+    cache_path: str
+    fresh_since: str = ""
+
+
+@dataclass(frozen=True)
+class ModelsSettings:
+    """All that a worker needs to reach the models: endpoints, which role uses which, the cache and the media roots.
+
+    ``budget_usd`` and ``budget_tokens`` bound what may be spent (None: no bound) by all processes of a run together.
+    ``notes`` is the folder in which these note what they paid and which servers are away
+    (:mod:`groundtrace.inference.flow.notes`); "" where there is no run, and then no endpoint is checked or waited for.
+    ``fails_fast``: calls to a server that is away fail at once, where there are no notes and the caller does not wait.
+    ``neighbours`` are further caches on this machine, whose replies are taken over where they are wanted.
+    ``fresh_since`` is the ISO time of the command before which no reply counts ("": all do).
+    ``storage`` is how a remote cache and remote media are reached.
+    """
+
+    endpoints: tuple[tuple[str, EndpointSettings], ...]
+    roles: tuple[tuple[str, str], ...]
+    cache_path: str
+    input_root: str
+    run_root: str
+    classical_threads: int = field(default=2)
+    budget_usd: float | None = None
+    budget_tokens: int | None = None
+    notes: str = ""
+    fails_fast: bool = False
+    neighbours: tuple[Neighbour, ...] = ()
+    fresh_since: str = ""
+    storage: StorageSettings = STANDARD
+
+    def endpoint_name(self, role: str) -> str:
+        """The endpoint that ``role`` uses. Raises ValueError when the config gives it none."""
+        for name, endpoint in self.roles:
+            if name == role:
+                return endpoint
+        raise ValueError(f"no endpoint is set for the role {role!r}: add roles.{role} to the config")
+
+    def endpoint(self, role: str) -> EndpointSettings:
+        """The settings of the endpoint that ``role`` uses."""
+        name = self.endpoint_name(role)
+        for key, endpoint in self.endpoints:
+            if key == name:
+                return endpoint
+        raise ValueError(f"roles.{role} names the endpoint {name!r}, which endpoints does not define")
+
+    def has_role(self, role: str) -> bool:
+        """Whether the config gives ``role`` an endpoint."""
+        return any(name == role for name, _ in self.roles)
+
+    @property
+    def judges_text(self) -> bool:
+        """Whether there is a judge that reads prose: the embedded engine judges by arithmetic on pixels only."""
+        return self.has_role("judge") and self.endpoint("judge").kind != "classical"
+
+    @property
+    def self_judging(self) -> bool:
+        """Whether the judge is the teacher's endpoint."""
+        both = self.has_role("judge") and self.has_role("teacher")
+        return both and self.endpoint_name("judge") == self.endpoint_name("teacher")
+
+    @property
+    def self_checking(self) -> bool:
+        """Whether the detector, which checks points, is the pointer's model, at the same place or another."""
+        if not (self.has_role("detector") and self.has_role("pointer")):
+            return False
+        checks, points = self.endpoint("detector"), self.endpoint("pointer")
+        return (checks.kind, checks.base_url, checks.model) == (points.kind, points.base_url, points.model)

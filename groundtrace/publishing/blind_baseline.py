@@ -1,0 +1,33 @@
+"""What a policy earns on a run's RL rows that never looks, read from the shards.
+
+The figures are those of :mod:`groundtrace.rewards.blindness`. run.json holds them; card, report, what `beam run` prints
+and the forecast of a preview have them in the same words.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from groundtrace.publishing.figures import BATCH_ROWS
+from groundtrace.rewards.blindness import COLUMNS, RewardedQuestion, blind_figures, rewarded_question
+from groundtrace.rewards.recipes.registry import RECIPES
+from groundtrace.schemas.run_summary import BlindFigures
+
+
+def blind_baseline(shards: Iterable[Path], reward: str) -> BlindFigures | None:
+    """The figures of the rows in RL shards under the reward of that name; None without rows or without a reward."""
+    if not reward:
+        return None
+    figures = blind_figures(rewarded_questions(shards), RECIPES[reward])
+    return figures if figures.rows else None
+
+
+def rewarded_questions(shards: Iterable[Path]) -> Iterator[RewardedQuestion]:
+    """The questions of RL shards, without their images."""
+    for path in sorted(shards):
+        with pq.ParquetFile(path) as file:
+            columns = [name for name in COLUMNS if name in file.schema_arrow.names]
+            for batch in file.iter_batches(BATCH_ROWS, columns=columns):
+                for row in batch.to_pylist():
+                    yield rewarded_question(row)

@@ -1,0 +1,256 @@
+"""The data card of a run: ``README.md`` with the Hub's front matter, written from what the run counted.
+
+Every number on it stands in ``run.json`` or is counted in the shards. Licences are those that the rows carry:
+the Hub's ids where it knows them all, else ``other``, and nothing where there are no rows.
+"""
+
+import functools
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+import duckdb
+import jinja2
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from groundtrace.prompts.loader import PromptError, load_prompt
+from groundtrace.publishing.columns import columns_in_use
+from groundtrace.publishing.diversity import balances
+from groundtrace.publishing.figures import (
+    BATCH_ROWS,
+    columns_of,
+    open_tables,
+    pass_rates,
+    read_config,
+    read_rubrics,
+    rejections,
+    role_costs,
+    shown_flows,
+    used_columns,
+)
+from groundtrace.publishing.front_matter import filled_sets, front_matter
+from groundtrace.publishing.hub.sources import Publication
+from groundtrace.publishing.judge_agreement import judge_rows
+from groundtrace.rewards.blindness import blind_text
+from groundtrace.rewards.mined_rubrics import missing_stratum
+from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.stages.plumbing.malloc import release_memory
+
+_MARKDOWN = re.compile(r"([\\`*_\[\]|#~$])")
+
+
+@dataclass(frozen=True)
+class SourceRows:
+    """Rows of each set that come from one source under one licence."""
+
+    source: str | None
+    licence: str | None
+    sft: int
+    rl: int
+
+
+@dataclass(frozen=True)
+class RolePlayer:
+    """Who played a role: the model, its endpoint's kind and declared revision, and the calls made."""
+
+    role: str
+    model: str
+    kind: str
+    revision: str
+    calls: int
+
+
+@dataclass(frozen=True)
+class PromptUse:
+    """A prompt that rows rest on; ``purpose`` may be unknown.
+
+    ``rows`` counts those whose lineage names it, ``run_calls`` the calls that were made once for all rows.
+    """
+
+    name: str
+    sha256: str
+    purpose: str
+    rows: int
+    run_calls: int
+
+
+def write_card(
+    staging: Path, summary: RunSummary, publication: Publication | None = None, rows: RunSummary | None = None
+) -> None:
+    """Write ``README.md`` into ``staging`` from its shards, ``config.toml`` and the summary.
+
+    For a ``publication`` the card says what of the run is published; ``rows`` is then the summary with the counts of
+    the rows that are.
+
+    Raises :class:`groundtrace.publishing.figures.InspectError` for shards that cannot be read.
+    """
+    release_memory()
+    sets = summary.sets
+    used = {side: used_columns(staging, side) for side in sets}
+    with open_tables(staging, summary) as tables:
+        sources = _sources(tables)
+        counted = {
+            "sources": sources,
+            "prompts": _prompts(staging, summary),
+            "rates": pass_rates(tables, summary),
+            "balances": balances(staging, tables, sets),
+            "unscored": _unscored(tables, columns_of(staging, "sft")) if "scores" in used.get("sft", ()) else {},
+            "attempts": tables.execute(
+                "SELECT min(k), max(k) FROM (SELECT k FROM sft UNION ALL SELECT k FROM rl)"
+            ).fetchall()[0],
+        }
+    rubrics, players = read_rubrics(staging), _players(summary, read_config(staging))
+    name = " ".join(f"{summary.recipe} on {public_name(summary.input)}".split())
+    shown = rows or summary
+    configs = publication.configs if publication else {}
+    text = _template().render(
+        front=Raw(front_matter(name, shown, {row.licence for row in sources}, configs)),
+        filled=filled_sets(shown),
+        publication=publication,
+        sets=sets,
+        used=frozenset[str]().union(*used.values()),
+        name=name,
+        run=shown,
+        makes=Raw(summary.makes),
+        flows=shown_flows(summary),
+        rejections=rejections(summary),
+        players=players,
+        blind=None if summary.blind is None else blind_text(summary.blind),
+        judges=judge_rows(staging),
+        columns=columns_in_use(staging, used),
+        rubrics=rubrics,
+        missing_stratum=missing_stratum(rubrics) if rubrics else "",
+        measured=_measured,
+        **counted,
+    )
+    (staging / "README.md").write_text(text, "utf-8", errors="backslashreplace")
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    """The card's template, which takes longer to compile than to fill."""
+    environment = jinja2.Environment(
+        autoescape=False,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_cell,
+    )
+    environment.filters |= {"code": _code, "share": _share}
+    return environment.from_string(
+        resources.files("groundtrace.data_cards").joinpath("card.md.jinja").read_text("utf-8")
+    )
+
+
+class Raw(str):
+    """Text that is Markdown already and is not escaped."""
+
+
+def _sources(tables: duckdb.DuckDBPyConnection) -> list[SourceRows]:
+    query = """
+        SELECT source, license, count(*) FILTER (side = 'sft'), count(*) FILTER (side = 'rl')
+        FROM (SELECT 'sft' AS side, source, license FROM sft UNION ALL SELECT 'rl', source, license FROM rl)
+        GROUP BY source, license ORDER BY count(*) DESC, source, license"""
+    return [SourceRows(*row) for row in tables.execute(query).fetchall()]
+
+
+def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
+    """The prompts that rows rest on. Of the lineage, which is most of a row's text, only the names are read."""
+    rows = Counter[str]()
+    for file in sorted(staging.glob("sft/*.parquet")) + sorted(staging.glob("rl/*.parquet")):
+        with pq.ParquetFile(file) as shard:
+            for batch in shard.iter_batches(BATCH_ROWS, columns=["lineage.prompts.list.element.id"]):
+                [prompts] = batch["lineage"].flatten()
+                rows.update(prompt["id"] for prompt in prompts.flatten().to_pylist())
+    calls = {
+        prompt: _run_calls(summary, name)
+        for name, told in summary.stages.items()
+        if told.is_sample
+        for prompt in told.prompts
+    }
+    return [
+        PromptUse(name, sha256, _purpose(name), rows[name], calls.get(name, 0))
+        for name, sha256 in sorted(summary.prompts.items())
+        if rows[name] or calls.get(name)
+    ]
+
+
+def _run_calls(summary: RunSummary, stage: str) -> int:
+    """The stage's calls with its own prompt: those that asked again had another."""
+    figures = [role.stages[stage] for role in summary.ledger.values() if stage in role.stages]
+    return sum(each.calls - each.repairs for each in figures)
+
+
+def _purpose(name: str) -> str:
+    try:
+        return load_prompt(name).purpose
+    except PromptError:  # a run of other code is described too; its prompts are then known by name only
+        return ""
+
+
+def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str, int]:
+    """SFT rows without a score, by the score's name; those of further scorers last.
+
+    Rows of earlier code have these in ``extra_scores``.
+    """
+    names = [field.name for field in columns.field("scores").type]
+    counts = ", ".join(f"count(*) FILTER (scores.{name} IS NULL)" for name in names)
+    unscored = dict(zip(names, tables.execute(f"SELECT {counts} FROM sft").fetchall()[0], strict=True))
+    for column in {"verdicts", "extra_scores"}.intersection(columns.names):
+        query = f"""SELECT score.name, (SELECT count(*) FROM sft) - count(score.value)
+            FROM (SELECT unnest({column}) AS score FROM sft) GROUP BY score.name ORDER BY score.name"""
+        unscored |= {name: rows for name, rows in tables.execute(query).fetchall() if name not in names}
+    return unscored
+
+
+def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) -> list[RolePlayer]:
+    """Who was asked anything."""
+    names, endpoints = config.get("roles", {}), config.get("endpoints", {})
+    players = []
+    for cost in role_costs(summary):
+        if not cost.usage.calls:
+            continue
+        endpoint = endpoints.get(str(names.get(cost.role)), {})
+        settings = endpoint if isinstance(endpoint, dict) else {}
+        kind, revision = str(settings.get("kind", "")), str(settings.get("revision", ""))
+        players.append(RolePlayer(cost.role, public_name(cost.model), kind, revision, cost.usage.calls))
+    return players
+
+
+def public_name(name: str) -> str:
+    """A name that may be published: of a path on the maker's machine or storage only the last part."""
+    if "://" in name:  # a query may hold a token
+        name = name.split("?", 1)[0].split("#", 1)[0]
+    elif not name.startswith(("/", ".", "~")) and "\\" not in name and name.count("/") < 2:
+        return name
+    return name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+
+
+def _cell(value: object) -> object:
+    """A value as Markdown shows it literally, on one line; the template's own text does not pass here."""
+    if isinstance(value, Raw) or not isinstance(value, str):
+        return "–" if value is None else value
+    text = " ".join(value.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _MARKDOWN.sub(r"\\\1", text)
+
+
+def _share(value: float | None) -> str | None:
+    return None if value is None else f"{value:.3f}"
+
+
+def _measured(row: Mapping[str, object], name: str) -> str | None:
+    """A rate of a rubric with its interval, where the file has one."""
+    value, interval = row.get(name), row.get(f"{name}_interval")
+    if not isinstance(value, int | float):
+        return None
+    span = f" ({interval[0]:.3f} to {interval[1]:.3f})" if isinstance(interval, list) else ""
+    return f"{value:.3f}{span}"
+
+
+def _code(text: str) -> Raw:
+    """A value as a code span, which a table cell can hold."""
+    return Raw("`" + " ".join(text.split()).replace("`", "'").replace("|", "\\|") + "`")

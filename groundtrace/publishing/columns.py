@@ -1,0 +1,56 @@
+"""The columns of the shards, for people: what each means, and which of them a run uses."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from groundtrace.publishing.figures import columns_of
+from groundtrace.schemas.answers.registry import ANSWER_TYPES
+from groundtrace.schemas.arrow import CORE, added_columns
+from groundtrace.schemas.text import alternatives
+
+
+@dataclass(frozen=True)
+class ColumnRow:
+    """A column of the shards as a table shows it, and in which sets it is."""
+
+    name: str
+    kind: str
+    sets: str
+    meaning: str
+
+
+def columns_in_use(staging: Path, used: Mapping[str, frozenset[str]]) -> list[ColumnRow]:
+    """The columns that some row of a set uses, by the names ``used`` in each set; in the order of the shards."""
+    return _rows(staging, tuple(used), lambda side, name: name in used[side])
+
+
+def columns_added(run: Path, sets: tuple[str, ...]) -> list[ColumnRow]:
+    """The columns that the recipe's stages add, and those kept of the input, in the order of the shards."""
+    return _rows(run, sets, lambda _, name: name not in CORE)
+
+
+def _rows(run: Path, sets: tuple[str, ...], is_shown: Callable[[str, str], bool]) -> list[ColumnRow]:
+    schemas = {side: columns_of(run, side) for side in sets}
+    meanings = {name: column.meaning for name, column in CORE.items()}
+    meanings["answer_type"] = alternatives(tuple(ANSWER_TYPES))
+    for schema in schemas.values():
+        meanings |= {column.name: column.meaning for column in added_columns(schema)}
+    rows = []
+    for name in dict.fromkeys(name for schema in schemas.values() for name in schema.names):
+        held = [side for side, schema in schemas.items() if name in schema.names]
+        if any(is_shown(side, name) for side in held):
+            kind = _kind(schemas[held[0]].field(name).type)
+            rows.append(ColumnRow(name, kind, " and ".join(held), meanings[name]))
+    return rows
+
+
+def _kind(kind: pa.DataType) -> str:
+    """An Arrow type in a few words."""
+    if pa.types.is_list(kind):
+        return f"list of {_kind(kind.value_type)}"
+    if pa.types.is_struct(kind):
+        return f"struct ({', '.join(field.name for field in kind)})"
+    return str(kind)

@@ -1,0 +1,208 @@
+"""How a run's rows are spread: classes of what describes them, counted in the shards, and how even the classes are.
+
+A property is shown where some row has it, so that a recipe's card speaks of what the recipe uses. Evenness is the
+normalised entropy H / ln K over the K classes that either set has: 1 where all classes are alike, 0 where all rows of a
+set are in one. Where there is one class only there is nothing to spread over, and no evenness.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from groundtrace.publishing.figures import BATCH_ROWS, columns_of
+from groundtrace.schemas.arrow import added_columns
+from groundtrace.schemas.columns import Column
+
+MAX_CLASSES = 10
+NONE = "none"
+_NUMBER_WORDS = (
+    "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|"
+    "eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million"
+)
+
+
+@dataclass(frozen=True)
+class ClassRows:
+    """The rows of each set in one class."""
+
+    label: str
+    sft: int
+    rl: int
+
+
+@dataclass(frozen=True)
+class Balance:
+    """The classes of one property.
+
+    Attributes:
+        name: the property.
+        classes: in their natural order, or the largest first; at most :data:`MAX_CLASSES`.
+        distinct: how many classes there are.
+        others: the rows of the classes that are not among ``classes``, None where there are none.
+        evenness: by set, see the module; None for one class, and for a set without rows.
+    """
+
+    name: str
+    classes: tuple[ClassRows, ...]
+    distinct: int
+    others: ClassRows | None = None
+    evenness: Mapping[str, float | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Property:
+    """What rows are sorted by: ``label`` and ``place`` (the natural order; None: the largest class first) are SQL over
+    the ``column``. Where it is null a row is in the class ``missing``."""
+
+    name: str
+    column: str
+    label: str
+    place: str | None = None
+    missing: str = NONE
+
+
+def _binned(value: str, bounds: Sequence[int]) -> tuple[str, str]:
+    """The SQL of a whole number's bin: its label, such as "6–10", and its place. The last bound is open."""
+    names, lows = [], [1, *(bound + 1 for bound in bounds)]
+    for low, high in zip(lows, bounds, strict=False):
+        names.append(f"WHEN {value} <= {high} THEN '{low if low == high else f'{low}–{high}'}'")
+    label = f"CASE WHEN {value} IS NULL THEN NULL {' '.join(names)} ELSE '{lows[-1]} or more' END"
+    place = f"CASE {' '.join(f'WHEN {value} <= {high} THEN {at}' for at, high in enumerate(bounds))} ELSE 99 END"
+    return label, place
+
+
+def _words(text: str) -> str:
+    return f"len(string_split_regex(trim({text}), '\\s+'))"
+
+
+def template_sql(text: str) -> str:
+    """The SQL of a question's template: without case, with # for each number and @ for each name, by which a capital
+    within a sentence is meant."""
+    names = f"regexp_replace({text}, '([a-z0-9,;:] )[A-Z][\\w''’-]*(?: [A-Z][\\w''’-]*)*', '\\1@', 'g')"
+    numbers = f"regexp_replace(lower({names}), '\\d+(?:[.,:/]\\d+)*|\\b(?:{_NUMBER_WORDS})\\b', '#', 'g')"
+    return f"trim(regexp_replace({numbers}, '\\s+', ' ', 'g'))"
+
+
+_RATE = (
+    "CASE WHEN pass_rate IS NULL THEN NULL WHEN pass_rate = 0 THEN '0' WHEN pass_rate < 0.5 THEN 'below 0.5' "
+    "WHEN pass_rate < 1 THEN '0.5 and above' ELSE '1' END"
+)
+PROPERTIES = (
+    Property("source", "source", "source"),
+    Property("answer type", "answer_type", "answer_type"),
+    Property("boxes", "boxes_source", "boxes_source"),
+    Property("pass rate", "pass_rate", _RATE, "pass_rate", "not attempted"),
+    Property("question, words", "question", *_binned(_words("question"), (5, 10, 20, 40, 80))),
+    Property("gold answer, words", "answer", *_binned(_words("answer"), (1, 3, 10, 30))),
+    Property("trace, words", "messages", *_binned(_words("messages[-1].content"), (20, 50, 100, 200, 400, 800))),
+    Property("question template", "question", template_sql("question")),
+)
+MEDIA = "rows with the same image"
+
+
+def balances(staging: Path, tables: duckdb.DuckDBPyConnection, sets: Sequence[str]) -> list[Balance]:
+    """The properties that some row of the ``sets`` has, with their classes; none where there are no rows.
+
+    The classes that a recipe's stages add come behind the answer type.
+    """
+    schemas = {side: columns_of(staging, side) for side in sets}
+    columns = {side: frozenset(schema.names) for side, schema in schemas.items()}
+    added = dict.fromkeys(_property(c) for schema in schemas.values() for c in added_columns(schema) if c.is_class)
+    found = [_balance(tables, each, columns) for each in (*PROPERTIES[:2], *added, *PROPERTIES[2:])]
+    return [each for each in (*found, _media_balance(staging, sets)) if each is not None]
+
+
+def _property(column: Column[Any]) -> Property:
+    """What rows are sorted by in an added column of classes."""
+    name = f'"{column.name}"'
+    label = f"nullif(array_to_string({name}, ' and '), '')" if pa.types.is_list(column.type) else name
+    return Property(column.name.replace("_", " "), column.name, label)
+
+
+def _balance(
+    tables: duckdb.DuckDBPyConnection, described: Property, columns: Mapping[str, frozenset[str]]
+) -> Balance | None:
+    """The classes of one property; None where no row has it.
+
+    A set that has not the column, such as RL rows, which have no trace, or no value in it is left out.
+    """
+    rows = [
+        f"SELECT '{side}' AS side, {described.label} AS label, {described.place or 0} AS place FROM {side}"
+        for side, names in columns.items()
+        if described.column in names
+    ]
+    if not rows:
+        return None
+    order = "place NULLS LAST, label" if described.place else "sft + rl DESC, label"
+    query = f"""
+        WITH named AS MATERIALIZED ({" UNION ALL ".join(rows)}),
+             used AS (SELECT DISTINCT side FROM named WHERE label IS NOT NULL),
+             grouped AS (
+            SELECT label, min(place) AS place,
+                   count(*) FILTER (side = 'sft') AS sft, count(*) FILTER (side = 'rl') AS rl
+            FROM named WHERE side IN (SELECT side FROM used) GROUP BY label)
+        SELECT label, sft, rl, count(*) OVER (), count(label) OVER (), sum(sft) OVER (), sum(rl) OVER (),
+               sum(if(sft > 0, sft * ln(sft), 0)) OVER (), sum(if(rl > 0, rl * ln(rl), 0)) OVER ()
+        FROM grouped ORDER BY {order} LIMIT {MAX_CLASSES}"""
+    fetched = tables.execute(query).fetchall()
+    if not fetched or not fetched[0][4]:
+        return None
+    distinct, _, *sums = fetched[0][3:]
+    classes = [ClassRows(described.missing if label is None else str(label), sft, rl) for label, sft, rl, *_ in fetched]
+    totals, logs = {"sft": int(sums[0]), "rl": int(sums[1])}, {"sft": sums[2], "rl": sums[3]}
+    return _made(described.name, classes, distinct, totals, logs)
+
+
+def _media_balance(staging: Path, sets: Sequence[str]) -> Balance | None:
+    """Rows by how many rows of their set show the same image, by its path; of several the one that most rows share."""
+    shared = {side: Counter(map(_reuse, _most_shared(staging, side))) for side in sets}
+    labels = [label for label, _ in _REUSE if any(counts[label] for counts in shared.values())]
+    if not labels:
+        return None
+    classes = [ClassRows(name, *(shared.get(side, Counter())[name] for side in ("sft", "rl"))) for name in labels]
+    totals = {side: sum(getattr(each, side) for each in classes) for side in ("sft", "rl")}
+    logs = {side: sum(n * math.log(n) for each in classes if (n := getattr(each, side))) for side in ("sft", "rl")}
+    return _made(MEDIA, classes, len(classes), totals, logs)
+
+
+_REUSE = (("1", 1), ("2", 2), ("3–5", 5), ("6–10", 10), ("11 or more", math.inf))
+
+
+def _reuse(rows: int) -> str:
+    return next(label for label, most in _REUSE if rows <= most)
+
+
+def _most_shared(staging: Path, side: str) -> Iterable[int]:
+    """For each row of a set that has images, in how many rows the most frequent of them stands. Reads paths alone."""
+    shown: list[frozenset[str]] = []
+    for file in sorted((staging / side).glob("*.parquet")):
+        with pq.ParquetFile(file) as shard:
+            for batch in shard.iter_batches(BATCH_ROWS, columns=["images.list.element.path"]):
+                paths = batch.column(0).to_pylist()
+                shown += [frozenset(image["path"] for image in row if image["path"]) for row in paths if row]
+    rows = Counter(path for row in shown for path in row)
+    return [max(rows[path] for path in row) for row in shown if row]
+
+
+def _made(
+    name: str, classes: Sequence[ClassRows], distinct: int, totals: Mapping[str, int], logs: Mapping[str, float]
+) -> Balance:
+    """The balance out of its classes, the rows of each set and their sums of n ln n."""
+    rest = {side: total - sum(getattr(each, side) for each in classes) for side, total in totals.items()}
+    others = ClassRows(f"{distinct - len(classes)} more", rest["sft"], rest["rl"]) if distinct > len(classes) else None
+    even = {side: _evenness(total, logs[side], distinct) for side, total in totals.items()}
+    return Balance(name, tuple(classes), distinct, others, even)
+
+
+def _evenness(total: int, log_sum: float, distinct: int) -> float | None:
+    """H / ln K out of the rows and their sum of n ln n."""
+    if distinct < 2 or not total:
+        return None
+    return max(0.0, (math.log(total) - log_sum / total) / math.log(distinct))

@@ -1,0 +1,35 @@
+"""What an export holds: its files with their SHA-256, and its images, whose names are theirs."""
+
+import hashlib
+from pathlib import Path
+
+from groundtrace.publishing.exports.writers import IMAGES
+
+Told = dict[str, int | str]
+
+
+def contents_of(folder: Path) -> tuple[dict[str, Told], Told | None]:
+    """Returns the bytes and SHA-256 of each file, and of the images how many there are, their bytes, and the SHA-256 of
+    their sorted names; None where there are none.
+
+    Images are told together, since there may be millions, and named by the SHA-256 of their bytes.
+    """
+    files: dict[str, Told] = {}
+    for path in sorted(path for path in folder.iterdir() if path.is_file()):
+        with path.open("rb") as stream:
+            files[path.name] = {
+                "bytes": path.stat().st_size,
+                "sha256": hashlib.file_digest(stream, "sha256").hexdigest(),
+            }
+    return files, _images_of(folder / IMAGES)
+
+
+def _images_of(folder: Path) -> Told | None:
+    if not folder.is_dir():
+        return None
+    digest, count, size = hashlib.sha256(), 0, 0
+    for group in sorted(folder.iterdir()):
+        for path in sorted(group.iterdir()):
+            digest.update(f"{path.name}\n".encode())
+            count, size = count + 1, size + path.stat().st_size
+    return {"count": count, "bytes": size, "sha256_of_names": digest.hexdigest()}

@@ -1,0 +1,120 @@
+"""Preference pairs: the kept trace against a worse one of the same question, in the form of TRL's DPOTrainer.
+
+The rejected one is chosen among the traces that the run kept beside the best (``write.other_traces``). First come those
+whose answer is graded below the kept one's, then the others whose score is; among either the lowest score comes first,
+and what is alike stays in the order in which the traces were written. A trace that nothing is known to be wrong with
+is no rejected one: a pair that is a toss-up teaches noise.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from groundtrace.publishing.exports.base import ExportFormat, ExportRow, Target
+from groundtrace.publishing.exports.errors import ExportError, LeftOut
+from groundtrace.publishing.exports.records import IMAGES, TURNS_IN_PARTS, in_parts
+from groundtrace.publishing.exports.turns import check_marks, in_frame
+from groundtrace.publishing.exports.writers import ParquetWriter, Record, embedded
+from groundtrace.publishing.figures import columns_of
+from groundtrace.schemas.arrow import hub_schema
+
+SCHEMA = hub_schema(
+    [
+        ("id", pa.string()),
+        ("prompt", TURNS_IN_PARTS),
+        ("chosen", TURNS_IN_PARTS),
+        ("rejected", TURNS_IN_PARTS),
+        IMAGES,
+        ("rejected_for", pa.string()),
+        ("chosen_score", pa.float64()),
+        ("rejected_score", pa.float64()),
+    ]
+)
+WRONG_ANSWER, LOWER_SCORE = "wrong_answer", "lower_score"
+
+Trace = Mapping[str, Any]
+
+
+def worse_traces(
+    others: Sequence[Trace], kept_text: str, scores: Mapping[str, float | None]
+) -> list[tuple[str, Trace]]:
+    """Returns the traces that are known to be worse than the kept one of these ``scores``, each with why; the one to
+    reject comes first. What was not graded is not known to be worse.
+    """
+    kept_answer, kept_score = scores.get("outcome"), scores.get("final")
+
+    def rank(found: tuple[str, Trace]) -> tuple[bool, float]:
+        why, trace = found
+        return why != WRONG_ANSWER, -1.0 if trace["score"] is None else trace["score"]
+
+    known: list[tuple[str, Trace]] = []
+    for trace in others:
+        if not trace["text"] or trace["text"] == kept_text:
+            continue
+        answer = next((each["value"] for each in trace["verdicts"] or () if each["name"] == "outcome"), None)
+        if _is_below(answer, kept_answer):
+            known.append((WRONG_ANSWER, trace))
+        elif _is_below(trace["score"], kept_score):
+            known.append((LOWER_SCORE, trace))
+    return sorted(known, key=rank)
+
+
+def _is_below(score: float | None, kept: float | None) -> bool:
+    return score is not None and kept is not None and score < kept
+
+
+def open_sft(folder: Path, target: Target) -> ParquetWriter:
+    """Pairs for ``DPOTrainer``."""
+
+    def record(row: ExportRow) -> Record:
+        others, scores = row.fields.get("other_traces"), row.fields.get("scores") or {}
+        if not others:
+            raise LeftOut("no_other_trace")
+        worse = worse_traces(others, row.kept_text, scores)
+        if not worse:
+            raise LeftOut("no_worse_trace")
+        why, trace, text = _first_writable(worse, row, target)
+        turns = in_parts(row)
+        return {
+            "id": row.id,
+            "prompt": turns[:-1],
+            "chosen": turns[-1:],
+            "rejected": [{"role": "assistant", "content": [{"type": "text", "text": text}]}],
+            "images": embedded(row.images),
+            "rejected_for": why,
+            "chosen_score": scores.get("final"),
+            "rejected_score": trace["score"],
+        }
+
+    return ParquetWriter(folder / "dpo.parquet", SCHEMA, record)
+
+
+def _first_writable(worse: list[tuple[str, Trace]], row: ExportRow, target: Target) -> tuple[str, Trace, str]:
+    """The first trace that has a form in the family's frame. Raises LeftOut with what is wrong with the last."""
+    for number, (why, trace) in enumerate(worse, 1):
+        try:
+            check_marks([{"role": "assistant", "content": trace["text"]}], 0, is_strict=True)
+            return why, trace, in_frame(trace["text"], row.sizes, target.speech)
+        except LeftOut as error:
+            if number == len(worse):
+                raise LeftOut(error.reason, f"other_traces: {error.detail}") from error
+    raise LeftOut("no_worse_trace")
+
+
+def check(run: Path) -> None:
+    """Raises ExportError for a run that did not keep the traces that were not chosen."""
+    if "other_traces" not in columns_of(run, "sft").names:
+        raise ExportError(
+            f"{run} did not keep the traces that were not chosen: repeat its `beam run` with "
+            "--set write.other_traces=true (its replies are kept, so no call is paid again)"
+        )
+
+
+DPO = ExportFormat(
+    name="dpo",
+    does="pairs of the kept trace and a worse one of the same question, for TRL's DPOTrainer",
+    open={"sft": open_sft},
+    check=check,
+)

@@ -1,0 +1,34 @@
+"""EasyR1: Parquet with ``problem``, ``answer`` and ``images``, which are its default keys.
+
+Its reward function gets the ``answer`` alone, as ``ground_truth``, so that is the row's reference. It has no SFT.
+"""
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from groundtrace.publishing.exports.base import ExportFormat, ExportRow, Target
+from groundtrace.publishing.exports.client import reward_client
+from groundtrace.publishing.exports.records import IMAGES
+from groundtrace.publishing.exports.writers import ParquetWriter, Record, embedded
+from groundtrace.schemas.arrow import hub_schema
+
+RL = hub_schema([("id", pa.string()), ("problem", pa.string()), ("answer", pa.string()), IMAGES])
+
+
+def open_rl(folder: Path, target: Target) -> ParquetWriter:
+    """Rows for its ``RLHFDataset``."""
+
+    def record(row: ExportRow) -> Record:
+        problem = row.turns[-1]["content"]
+        return {"id": row.id, "problem": problem, "answer": row.reference(target), "images": embedded(row.images)}
+
+    return ParquetWriter(folder / "rl.parquet", RL, record)
+
+
+EASYR1 = ExportFormat(
+    name="easyr1",
+    does="Parquet for EasyR1, whose answer is the reference that its reward function is given",
+    open={"rl": open_rl},
+    beside=reward_client,
+)

@@ -1,0 +1,28 @@
+"""What keeps a run, or a row of it, from being exported."""
+
+from groundtrace.schemas.errors import UserError
+
+REASONS = {
+    "missing_text": "a text that the row needs is null",
+    "image_count": "the row has more images than its prompt has places for them",
+    "control_token": "a text spells out a special token, such as <image>, or holds a control character",
+    "unreadable_image": "an image cannot be read, as far as its header and checksums tell",
+    "unresizable_image": "an image is too long and thin for the family's processor",
+    "outside_image": "a tag stands outside its image, or in an image that is not there",
+    "unreadable_tag": "a tag states a position that cannot be read",
+    "no_other_trace": "the question has no trace but the kept one",
+    "no_worse_trace": "no other trace is known to be worse than the kept one",
+}
+"""Why a row may be left out, and what each reason means; a format of one's own may have others."""
+
+
+class ExportError(UserError):
+    """A run that cannot be exported as asked; the message is one line and says what to do."""
+
+
+class LeftOut(Exception):
+    """A row that cannot be written in the format; ``reason`` is a key of :data:`REASONS`."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason, self.detail = reason, detail

@@ -1,0 +1,226 @@
+"""``beam export``: a run's rows in another format, in a folder that appears whole or not at all.
+
+Rows stream from the shards into the format's writers, so memory holds one block of them. Every row read is written or
+left out with a reason, and ``export.json`` counts both.
+"""
+
+import contextlib
+import json
+import re
+import shutil
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from groundtrace.inference.families.base import Family
+from groundtrace.inference.families.registry import DEFAULT, FAMILIES, family_of
+from groundtrace.publishing.exports.base import ExportFormat, Target
+from groundtrace.publishing.exports.contents import contents_of
+from groundtrace.publishing.exports.errors import REASONS, ExportError
+from groundtrace.publishing.exports.registry import export_format
+from groundtrace.publishing.exports.rows import any_tags, count_rows
+from groundtrace.publishing.exports.sides import SideCounts, write_side
+from groundtrace.publishing.figures import columns_of, read_summary
+from groundtrace.schemas.arrow import added_columns
+from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule
+from groundtrace.schemas.responses.speech import Speech
+from groundtrace.schemas.run_summary import RunSummary
+
+SUMMARY = "export.json"
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)  # pathlib leaves one slash of ://
+TEXT_COLUMNS = {"sft": ("messages", "other_traces"), "rl": ("prompt", "stream_prompts")}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What ``beam export`` was asked for.
+
+    ``run_at`` is the path of the run folder as a reward will read it, where that is another than now; ``max_pixels``
+    and ``min_pixels`` are the bounds that the training sets for an image, where they are not those of the family.
+    """
+
+    run: Path
+    format: str
+    output: Path
+    family: str = ""
+    run_at: str = ""
+    max_pixels: int | None = None
+    min_pixels: int | None = None
+    replace: bool = False
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A finished export: its folder, the names of its files but for images, and the counts of each side."""
+
+    folder: Path
+    files: tuple[str, ...]
+    counts: Mapping[str, SideCounts]
+
+
+def export_run(request: Request) -> Exported:
+    """Export a run; the folder is there when this returns, and not at all where it raises.
+
+    Raises ExportError for what the user can change, and InspectError for a folder that holds no finished run.
+    """
+    form = export_format(request.format)
+    summary = read_summary(request.run, digests=True)
+    rows = {side: count_rows(request.run, side, summary) for side in form.open}
+    if not any(rows.values()):
+        raise ExportError(f"{request.run} has no {' or '.join(rows)} rows, and {form.name} takes no others")
+    form.check(request.run)
+    target = _target(request, form, rows)
+    with _unfinished(request) as folder:
+        counts = {side: write_side(request.run, side, form, target, folder) for side in rows if rows[side]}
+        _check_counts(counts, rows)
+        for name, text in form.beside({side: count.written for side, count in counts.items()}).items():
+            (folder / name).write_text(text, "utf-8")
+        files = _write_summary(folder, request, summary, target, counts)
+    return Exported(request.output, files, counts)
+
+
+def _target(request: Request, form: ExportFormat, rows: Mapping[str, int]) -> Target:
+    """Raises ExportError where the frame of the coordinates is not said and matters."""
+    family, output = _family(request, rows), request.output.absolute()
+    if family.frame is CoordinateFrame.UNIT:
+        raise ExportError(
+            f"{family.name} writes shares from 0 to 1, which tags with one decimal cannot hold: name another --family"
+        )
+    rule = family.resize or QWEN25_IMAGE
+    given = {"max_area_px": request.max_pixels, "min_area_px": request.min_pixels}
+    bounds = {name: value for name, value in given.items() if value is not None}
+    if bounds and not (isinstance(rule, ResizeRule) and family.frame is CoordinateFrame.QWEN25_RESIZED_PX):
+        raise ExportError(
+            f"the coordinates of {family.name} do not depend on the size of its images: leave out --max-pixels and "
+            "--min-pixels"
+        )
+    try:
+        rule = replace(rule, **bounds)
+    except ValueError as error:
+        raise ExportError(
+            f"--max-pixels must be at least --min-pixels, which is {QWEN25_IMAGE.min_area_px} where it is left out"
+        ) from error
+    run = request.run_at or str(request.run.absolute())
+    added = {c.name: c.type for c in added_columns(columns_of(request.run, "rl")) if c.for_training}
+    return Target(output, run, family.name, Speech(family.frame, family.decimals, rule), added)
+
+
+def _family(request: Request, rows: Mapping[str, int]) -> Family:
+    if request.family:
+        try:
+            return family_of(request.family)
+        except ValueError as error:
+            raise ExportError(f"--family {error}") from error
+    for side in (side for side in rows if rows[side]):
+        if any_tags(request.run, side, TEXT_COLUMNS[side]):
+            raise ExportError(
+                f"the {side} rows hold or ask for coordinates: name the family of the model to be trained with "
+                f"--family, one of {', '.join(sorted(FAMILIES))} (plain: pixels of the original), or one of your own "
+                "as module:NAME"
+            )
+    return family_of(DEFAULT)
+
+
+@contextlib.contextmanager
+def _unfinished(request: Request) -> Iterator[Path]:
+    """A folder beside the output that takes its name when the body ends; removed where the body raises."""
+    unfinished: Path | None = None
+    try:
+        output = _resolved(request.output)
+        _check_place(request, output, request.run.resolve())
+        unfinished = output.with_name(f".{output.name}.{uuid.uuid4().hex}.tmp")
+        unfinished.mkdir(parents=True)
+        yield unfinished
+        _put(unfinished, output, request.replace)
+    except OSError as error:
+        said = error.strerror or error
+        raise ExportError(f"cannot write {request.output}: {said}: choose another folder") from error
+    finally:
+        if unfinished is not None:
+            shutil.rmtree(unfinished, ignore_errors=True)  # which has another name by now where all went well
+
+
+def _resolved(output: Path) -> Path:
+    """Where the export will stand: what a link leads to is replaced, not the link. Raises ExportError for no path."""
+    if _ADDRESS.match(str(output)):
+        raise ExportError(f"{output} is an address, and exports are written to local folders: choose one, then copy it")
+    try:
+        return output.resolve()
+    except (ValueError, RuntimeError) as error:  # a NUL in the name; links that lead to each other
+        raise ExportError(f"--output {str(output)!r} is no path of a folder ({error}): choose another") from error
+
+
+def _check_place(request: Request, output: Path, run: Path) -> None:
+    """Raises ExportError for an output that is in the way of something else."""
+    if output == run or run in output.parents:
+        raise ExportError(f"{request.output} lies in the run folder, which a repeated run replaces: choose one outside")
+    if output in run.parents:
+        raise ExportError(f"the run lies in {request.output}: choose another folder")
+    if not output.exists():
+        return
+    if not request.replace:
+        raise ExportError(f"{request.output} exists: choose another folder, or replace that export with --replace")
+    if not output.is_dir() or (not (output / SUMMARY).is_file() and any(output.iterdir())):
+        raise ExportError(f"{request.output} is not an export (it has no {SUMMARY}), so it is not replaced")
+
+
+def _put(unfinished: Path, output: Path, is_replacing: bool) -> None:
+    """Rename the folder to its name; an export that stands there goes only once the new one is in its place.
+
+    Raises OSError where there is one by now that is not to be replaced.
+    """
+    before = output.with_name(f"{unfinished.name}.old")
+    if is_replacing and output.exists():
+        output.rename(before)
+    try:
+        unfinished.rename(output)
+    except BaseException:
+        if before.exists():
+            before.rename(output)
+        raise
+    shutil.rmtree(before, ignore_errors=True)
+
+
+def _check_counts(counts: Mapping[str, SideCounts], rows: Mapping[str, int]) -> None:
+    """Raises RuntimeError where a row got lost, and ExportError where none could be written."""
+    for side, count in counts.items():
+        if not count.read == rows[side] == count.written + count.left_out.total():
+            raise RuntimeError(f"{side}: {rows[side]} rows, {count.read} read, {count.written} written: one got lost")
+    if not any(count.written for count in counts.values()):
+        reason, most = sum((count.left_out for count in counts.values()), Counter()).most_common(1)[0]
+        raise ExportError(f"no row can be written: {most} for {reason} ({REASONS.get(reason, 'its own reason')})")
+
+
+def _write_summary(
+    folder: Path, request: Request, summary: RunSummary, target: Target, counts: Mapping[str, SideCounts]
+) -> tuple[str, ...]:
+    """Write ``export.json``; returns the names of the files but for images."""
+    files, images = contents_of(folder)
+    told = {
+        "format": request.format,
+        "family": target.family,
+        "frame": str(target.speech.frame),
+        "max_pixels": request.max_pixels,
+        "min_pixels": request.min_pixels,
+        "run": {
+            "path": target.run,
+            "recipe": summary.recipe,
+            "config_sha256": summary.config_sha256,
+            "revision": summary.revision,
+        },
+        "counts": {
+            side: {
+                "rows": count.read,
+                "written": count.written,
+                "prompts": count.prompts,
+                "left_out": dict(sorted(count.left_out.items())),
+            }
+            for side, count in counts.items()
+        },
+        "files": files,
+        "images": images,
+    }
+    (folder / SUMMARY).write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    return (*files, SUMMARY)

@@ -1,0 +1,27 @@
+"""Plain JSON lines: every column of the shards but the drawn images, and the images as files beside them."""
+
+from functools import partial
+from pathlib import Path
+
+from groundtrace.publishing.exports.base import ExportFormat, ExportRow, Target
+from groundtrace.publishing.exports.records import with_everything
+from groundtrace.publishing.exports.writers import LinesWriter, Record
+
+
+def open_side(side: str, folder: Path, target: Target) -> LinesWriter:
+    """All rows of a side in one file."""
+
+    def record(row: ExportRow, images: list[str]) -> Record:
+        return with_everything(row, images, target)
+
+    return LinesWriter(folder / f"{side}.jsonl", record)
+
+
+JSONL = ExportFormat(
+    name="jsonl",
+    does="JSON lines with every column of the rows, and the images as files",
+    open={side: partial(open_side, side) for side in ("sft", "rl")},
+    marks_are_text=True,
+    unread=("overlays",),
+    is_for_training=False,
+)

@@ -1,0 +1,38 @@
+"""OpenRLHF: JSON lines with ``input``, ``label`` and ``images``, whose label is what its remote reward is sent.
+
+OpenRLHF keeps the column of images in memory and opens relative paths from where it is started, so the images are files
+and their paths absolute: a folder that was moved has to be exported again. Its SFT takes no images, so only RL rows are
+written. It asks for the reward of each response as that ends (``openrlhf/utils/agent.py`` of 0.11.2), so a run of which
+questions are asked in several streams is refused.
+"""
+
+from pathlib import Path
+
+from groundtrace.publishing.exports.base import ExportFormat, ExportRow, Target
+from groundtrace.publishing.exports.client import reward_client
+from groundtrace.publishing.exports.streams import whole_groups_only
+from groundtrace.publishing.exports.writers import LinesWriter, Record
+
+
+def open_rl(folder: Path, target: Target) -> LinesWriter:
+    """Rows for its ``PromptDataset``."""
+
+    def record(row: ExportRow, images: list[str]) -> Record:
+        return {
+            "id": row.id,
+            "datasource": row.fields.get("source") or "groundtrace",
+            "input": list(row.turns),
+            "label": row.reference(target),
+            "images": [str(target.output / image) for image in images],
+        }
+
+    return LinesWriter(folder / "rl.jsonl", record)
+
+
+OPENRLHF = ExportFormat(
+    name="openrlhf",
+    does="prompts for OpenRLHF, whose label is the reference that its remote reward is sent",
+    open={"rl": open_rl},
+    beside=reward_client,
+    check=whole_groups_only("OpenRLHF"),
+)

@@ -1,0 +1,42 @@
+"""What several formats put into a record."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from groundtrace.publishing.exports.base import ExportRow, Target
+from groundtrace.publishing.exports.rows import TURNS
+from groundtrace.publishing.exports.turns import parts
+from groundtrace.publishing.rewards.reference import COLUMN
+from groundtrace.schemas.arrow import IMAGE, TURN
+
+PART = pa.struct([("type", pa.string()), ("text", pa.string())])
+TURN_IN_PARTS = pa.struct([("role", pa.string()), ("content", pa.list_(PART))])
+IMAGES = ("images", pa.list_(IMAGE))
+TURNS_WITH_MARKS = pa.list_(TURN)
+TURNS_IN_PARTS = pa.list_(TURN_IN_PARTS)
+
+
+def in_parts(row: ExportRow) -> list[dict[str, object]]:
+    """Returns the turns with their texts as parts; the places of the images are parts, and no text holds them."""
+    left = len(row.images)
+    turns: list[dict[str, object]] = []
+    for turn in row.turns:
+        places = 0 if turn["role"] == "assistant" else left
+        content = parts(turn["content"], places)
+        left -= sum(part["type"] == "image" for part in content)
+        turns.append({"role": turn["role"], "content": content})
+    return turns
+
+
+def with_everything(row: ExportRow, images: list[str], target: Target) -> Mapping[str, Any]:
+    """Returns all columns of the row, its turns in the family's frame and its images by name; null ones are left out.
+
+    RL rows carry their reference besides. Raises LeftOut.
+    """
+    record = {name: value for name, value in row.fields.items() if value is not None}
+    record |= {TURNS[row.side]: list(row.turns), "images": images}
+    if row.side == "rl":
+        record |= {COLUMN: row.reference(target), "problem": row.turns[-1]["content"]}
+    return record

@@ -1,0 +1,117 @@
+"""A side's rows, read from the shards in their order, a few at a time."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from groundtrace.publishing.exports.base import ExportFormat, ExportRow, Target
+from groundtrace.publishing.exports.errors import ExportError, LeftOut
+from groundtrace.publishing.exports.images import upright_image
+from groundtrace.publishing.exports.streams import by_stream
+from groundtrace.publishing.exports.turns import check_marks, has_tags, spoken, turns_of
+from groundtrace.publishing.figures import one_line
+from groundtrace.schemas.arrow import added_columns
+from groundtrace.schemas.run_summary import RunSummary
+
+TURNS = {"sft": "messages", "rl": "prompt"}
+"""The column that holds the turns of each side's rows."""
+BATCH_ROWS = 16
+READ_BYTES = 1_000_000
+TEXT_BATCH_ROWS = 1000
+
+
+def shards_of(run: Path, side: str) -> list[Path]:
+    """Returns the files of a side in order."""
+    return sorted((run / side).glob("*.parquet"))
+
+
+def count_rows(run: Path, side: str, summary: RunSummary) -> int:
+    """Returns how many rows the shards of a side hold, by their footers.
+
+    Raises ExportError for a shard that cannot be read, and where ``run.json`` says another number.
+    """
+    rows = sum(_footer(file).num_rows for file in shards_of(run, side))
+    if rows != summary.counts.rows(side):
+        said = summary.counts.rows(side)
+        raise ExportError(f"{run / side} has {rows} rows where run.json counts {said}: repeat the run")
+    return rows
+
+
+def read_rows(run: Path, side: str, form: ExportFormat) -> Iterator[dict[str, Any]]:
+    """Yields the rows of a side with the columns that the format reads. Raises ExportError for a damaged shard."""
+    for file in shards_of(run, side):
+        schema = _footer(file).schema.to_arrow_schema()
+        _check_columns(file, schema, side)
+        unread = {*form.unread}
+        if form.is_for_training:
+            unread |= {column.name for column in added_columns(schema) if not column.for_training}
+        names = [name for name in schema.names if name not in unread]
+        yield from _rows(file, names, BATCH_ROWS)
+
+
+def _check_columns(file: Path, schema: pa.Schema, side: str) -> None:
+    """Raises ExportError where the images or the turns are missing or of another form than a run writes."""
+    for column, names in (("images", {"bytes"}), (TURNS[side], {"role", "content"})):
+        kind = schema.field(column).type if column in schema.names else pa.null()
+        held = kind.value_type if pa.types.is_list(kind) else pa.null()
+        if not (pa.types.is_struct(held) and names <= {part.name for part in held}):
+            raise ExportError(
+                f"{file} has no column {column} as a run writes it: repeat the run, whose replies are kept"
+            )
+
+
+def any_tags(run: Path, side: str, columns: Sequence[str]) -> bool:
+    """Whether a row of the side holds, or asks for, points or boxes in these columns of turns or traces."""
+    for file in shards_of(run, side):
+        present = [name for name in columns if name in _footer(file).schema.to_arrow_schema().names]
+        for row in _rows(file, present, TEXT_BATCH_ROWS):
+            entries = [entry for column in present for entry in row[column] or ()]
+            if any(has_tags(entry.get("content") or entry.get("text")) for entry in entries):
+                return True
+    return False
+
+
+def ready_rows(
+    fields: dict[str, Any], side: str, number: int, form: ExportFormat, target: Target
+) -> tuple[ExportRow, ...]:
+    """Returns a row of the shards as a format writes it: once, or once for each stream that it is asked in.
+
+    Raises LeftOut, also for a row that is asked in streams and has not the texts that its reference needs: of such rows
+    every two that are written are whole questions (:class:`groundtrace.publishing.exports.sides.Side`).
+    """
+    images = tuple(upright_image(image["bytes"] or b"") for image in fields.pop("images") or ())
+    row = ExportRow(side, number, fields, turns_of(fields, TURNS[side]), images)
+    rows = by_stream(row) if side == "rl" else (row,)
+    for each in rows:
+        check_marks(each.turns, len(images), is_strict=not form.marks_are_text)
+        if each.stream:
+            each.reference(target)
+    try:
+        return tuple(replace(each, turns=spoken(each.turns, each.sizes, target.speech)) for each in rows)
+    except LeftOut as error:
+        raise LeftOut(error.reason, f"{TURNS[side]}: {error.detail}") from error
+
+
+def _footer(file: Path) -> pq.FileMetaData:
+    try:
+        return pq.read_metadata(file)
+    except (OSError, pa.ArrowException) as error:
+        raise _damaged(file, error) from error
+
+
+def _rows(file: Path, columns: Sequence[str], batch_rows: int) -> Iterator[dict[str, Any]]:
+    try:
+        # As it is by default, a file is read whole before its first rows are given.
+        with pq.ParquetFile(file, buffer_size=READ_BYTES, pre_buffer=False) as shard:
+            for batch in shard.iter_batches(batch_rows, columns=list(columns), use_threads=False):
+                yield from batch.to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise _damaged(file, error) from error
+
+
+def _damaged(file: Path, error: Exception) -> ExportError:
+    return ExportError(f"cannot read {file} ({one_line(error)}): repeat the run, whose replies are kept")

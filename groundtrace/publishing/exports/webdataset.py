@@ -1,0 +1,29 @@
+"""WebDataset: tar files with the images of a row and its columns as JSON.
+
+Keys are ``sft-000000000`` and on: ids may hold slashes, full stops and whatever else, and stand in the JSON. Its
+``images`` are the extensions of the row's images, in order.
+"""
+
+from functools import partial
+from pathlib import Path
+
+from groundtrace.publishing.exports.base import ExportFormat, ExportRow, Target
+from groundtrace.publishing.exports.records import with_everything
+from groundtrace.publishing.exports.writers import Record, TarWriter
+
+
+def open_side(side: str, folder: Path, target: Target) -> TarWriter:
+    """All rows of a side, in tar files of bounded size."""
+
+    def record(row: ExportRow, images: list[str]) -> Record:
+        return with_everything(row, images, target)
+
+    return TarWriter(folder, side, record)
+
+
+WEBDATASET = ExportFormat(
+    name="webdataset",
+    does="tar files of images and JSON for webdataset",
+    open={side: partial(open_side, side) for side in ("sft", "rl")},
+    marks_are_text=True,
+)

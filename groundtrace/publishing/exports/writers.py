@@ -1,0 +1,148 @@
+"""Writers of Parquet files, of JSON lines with images beside them, and of tar files. Each keeps one block of rows."""
+
+import io
+import json
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from groundtrace.publishing.exports.base import ExportRow
+from groundtrace.publishing.exports.images import UprightImage
+from groundtrace.vision.hashing import sha256_bytes
+
+BLOCK_BYTES = 32_000_000
+"""A row group ends when its texts and images reach this; the Hub's viewer refuses row groups above 286 MB."""
+BLOCK_ROWS = 1000
+TAR_BYTES = 512_000_000
+IMAGES = "images"
+
+Record = Mapping[str, Any]
+
+
+def embedded(images: Sequence[UprightImage]) -> list[dict[str, object]]:
+    """Returns images as structs of bytes and path, the path a name by number with the extension of the format."""
+    return [{"bytes": each.data, "path": f"{number}.{each.extension}"} for number, each in enumerate(images)]
+
+
+def text_of(record: Record) -> str:
+    """Returns a record as JSON in one line."""
+    return json.dumps(record, ensure_ascii=False)
+
+
+class ParquetWriter:
+    """Rows as one Parquet file of the schema; ``record`` makes a row's values."""
+
+    def __init__(self, path: Path, schema: pa.Schema, record: Callable[[ExportRow], Record]) -> None:
+        self._path, self._schema, self._record = path, schema, record
+        self._file: pq.ParquetWriter | None = None
+        self._block: list[Record] = []
+        self._bytes = 0
+
+    def write(self, rows: Sequence[ExportRow]) -> None:
+        """Writes the rows of one question. Raises LeftOut."""
+        self._block += [self._record(row) for row in rows]
+        for row in rows:
+            self._bytes += sum(len(image.data) for image in row.images)
+            self._bytes += sum(len(turn["content"]) for turn in row.turns)
+        if self._bytes >= BLOCK_BYTES or len(self._block) >= BLOCK_ROWS:
+            self._flush()
+
+    def close(self) -> None:
+        """Ends the file."""
+        if self._block:
+            self._flush()
+        if self._file is not None:
+            self._file.close()
+
+    def _flush(self) -> None:
+        if self._file is None:
+            self._file = pq.ParquetWriter(self._path, self._schema, compression="zstd", use_dictionary=False)
+        self._file.write_table(pa.Table.from_pylist(self._block, self._schema))
+        self._block, self._bytes = [], 0
+
+
+class ImageFolder:
+    """Images as files in a folder, named by the SHA-256 of their bytes: an image of many rows is written once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def put(self, image: UprightImage) -> str:
+        """Writes the image and returns its path from the folder, with slashes."""
+        digest = sha256_bytes(image.data)
+        name = f"{IMAGES}/{digest[:2]}/{digest}.{image.extension}"
+        path = self._folder / name
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(image.data)
+        return name
+
+
+class LinesWriter:
+    """Rows as one file of JSON lines; ``record`` makes a row's values from it and the paths of its images."""
+
+    def __init__(self, path: Path, record: Callable[[ExportRow, list[str]], Record]) -> None:
+        self._path, self._record = path, record
+        self._images = ImageFolder(path.parent)
+        self._file: io.TextIOWrapper | None = None
+
+    def write(self, rows: Sequence[ExportRow]) -> None:
+        """Writes the rows of one question. Raises LeftOut, before any image of theirs is written."""
+        for row in rows:
+            self._record(row, [])
+        lines = [text_of(self._record(row, [self._images.put(image) for image in row.images])) for row in rows]
+        if self._file is None:
+            self._file = self._path.open("w", encoding="utf-8", newline="\n")
+        self._file.write("".join(f"{line}\n" for line in lines))
+
+    def close(self) -> None:
+        """Ends the file."""
+        if self._file is not None:
+            self._file.close()
+
+
+class TarWriter:
+    """Rows as tar files of bounded size, in the order of the rows: for each its images, then its JSON.
+
+    Members of a row share the part of their name before the first full stop, which is the row's number, with its stream
+    where it has one, and never its id. The first image of a row is ``KEY.jpg``, the next ones ``KEY.1.jpg`` and so on.
+    """
+
+    def __init__(self, folder: Path, side: str, record: Callable[[ExportRow, list[str]], Record]) -> None:
+        self._folder, self._side, self._record = folder, side, record
+        self._tar: tarfile.TarFile | None = None
+        self._count = self._bytes = 0
+
+    def write(self, rows: Sequence[ExportRow]) -> None:
+        """Writes the rows of one question, all to the same file. Raises LeftOut."""
+        members = [member for row in rows for member in self._members(row)]
+        size = sum(len(data) for _, data in members)
+        if self._tar is not None and self._bytes + size > TAR_BYTES:
+            self.close()
+        if self._tar is None:
+            self._tar = tarfile.open(  # noqa: SIM115 (stays open from row to row)
+                self._folder / f"{self._side}-{self._count:06d}.tar", "w", format=tarfile.USTAR_FORMAT
+            )
+            self._count, self._bytes = self._count + 1, 0
+        for name, data in members:
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            self._tar.addfile(entry, io.BytesIO(data))
+        self._tar.members.clear()  # type: ignore[attr-defined]  # tarfile keeps an entry of each member
+        self._bytes += size
+
+    def _members(self, row: ExportRow) -> list[tuple[str, bytes]]:
+        key = "-".join(filter(None, (f"{self._side}-{row.number:09d}", row.stream)))
+        names = [f"{number}.{each.extension}" if number else each.extension for number, each in enumerate(row.images)]
+        members = [(f"{key}.{name}", image.data) for name, image in zip(names, row.images, strict=True)]
+        return [*members, (f"{key}.json", text_of(self._record(row, names)).encode())]
+
+    def close(self) -> None:
+        """Ends the tar file that is open."""
+        if self._tar is not None:
+            self._tar.close()
+            self._tar = None

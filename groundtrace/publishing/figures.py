@@ -1,0 +1,320 @@
+"""The figures of a finished run, as the report, the data card and ``beam inspect`` all show them.
+
+Rows are counted in the shards through DuckDB; calls and costs stand in ``run.json``.
+"""
+
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as pads
+import pyarrow.parquet as pq
+
+from groundtrace.inference.settings import ROLES
+from groundtrace.schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.run_files import problem_of
+from groundtrace.schemas.run_summary import RoleLedger, RunSummary, StageFigures
+from groundtrace.schemas.text import counted
+from groundtrace.schemas.usage import Usage
+
+SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
+BATCH_ROWS = 1000
+FAILED_PAGE = "failed.html"
+"""In a run folder: why the last run did not finish (:mod:`groundtrace.publishing.failure`)."""
+_MAX_RATES = 11
+# Rows come in through Arrow, so a query needs no file and no network, and is given neither.
+_CLOSED: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": False,
+    "python_enable_replacements": False,
+    "autoload_known_extensions": False,
+    "autoinstall_known_extensions": False,
+}
+
+
+class InspectError(UserError):
+    """The folder or the query cannot be used; the message is one line and says what to do."""
+
+
+@dataclass(frozen=True)
+class StageFlow:
+    """Records that entered a stage, left it, and were rejected, and what it ``does`` in the stage's own words.
+
+    A ``side`` stage only looks at a sample; one ``for_target`` matters only where a number of rows was asked for.
+    """
+
+    name: str
+    does: str
+    read: int
+    kept: int
+    rejected: int
+    side: bool
+    for_target: bool
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """How many records one stage rejected for one reason, what the reason means, and what is said most often."""
+
+    stage: str
+    reason: str
+    rows: int
+    meaning: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class PassRateBar:
+    """Rows of each side with one pass rate or in one tenth; ``rejected`` stands at the two ends only."""
+
+    label: str
+    sft: int
+    rl: int
+    rejected: int
+
+
+@dataclass(frozen=True)
+class RoleCost:
+    """What one role's model was asked; the cost is at the prices of the config."""
+
+    role: str
+    model: str
+    usage: Usage
+
+
+def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> RunSummary:
+    """The run's ``run.json``. Raises :class:`InspectError` when the folder holds no finished run, or, where it is to be
+    ``checked``, shards that this run did not leave; ``digests`` reads them all for this.
+    """
+    file = run / "run.json"
+    if not run.is_dir():
+        raise InspectError(f"there is no folder {run}: give the folder that `beam run` had as --output")
+    if not file.is_file():
+        begun = (run / "input.json").is_file()
+        advice = (
+            "repeat its `beam run` to finish it"
+            if begun
+            else "it is not a run folder: give the one that `beam run` had as --output"
+        )
+        if (run / FAILED_PAGE).is_file():
+            advice = f"its run did not finish, and {run / FAILED_PAGE} says why"
+        raise InspectError(f"{run} has no run.json: {advice}")
+    try:
+        summary = RunSummary.from_fields(json.loads(file.read_text("utf-8")))
+        problem = _contradiction(summary) if checked else ""
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise InspectError(f"{file} is damaged ({type(error).__name__}): repeat the run") from error
+    if problem:
+        raise InspectError(f"{file} is damaged ({problem}): repeat the run")
+    if checked:
+        check_files(run, summary, digests=digests)
+    return summary
+
+
+def _contradiction(summary: RunSummary) -> str:
+    """Where the counts of a run are not those of the shards that it names; "" where they are, or it names none."""
+    for name in SHARDS:
+        rows = [entry.rows for file, entry in (summary.files or {}).items() if file.startswith(f"{name}/")]
+        counted = summary.counts.rejected_records if name == "rejected" else summary.counts.rows(name)
+        if rows and None not in rows and sum(row or 0 for row in rows) != counted:
+            return f"it counts {counted} records of {name}, and names shards of {sum(row or 0 for row in rows)}"
+    return ""
+
+
+def check_files(
+    run: Path, summary: RunSummary, *, digests: bool = False, sets: Collection[str] = tuple(SHARDS)
+) -> None:
+    """Refuse a run whose shards of these sets are not those of its ``run.json``; that of earlier code names none.
+
+    ``digests`` reads them all. Raises :class:`InspectError`.
+    """
+    if summary.files is None:
+        return
+    try:
+        problem = problem_of(run, summary.files, sets, digests=digests)
+    except OSError as error:
+        raise InspectError(f"cannot read {error.filename or run}: {error.strerror or error}") from error
+    if problem:
+        raise InspectError(f"{run} is not as its run left it: {problem}: repeat the run")
+
+
+def read_config(run: Path) -> Mapping[str, Any]:
+    """The values of the run's ``config.toml``; none where there is no such file. Raises :class:`InspectError` for one
+    that is damaged.
+    """
+    file = run / "config.toml"
+    try:
+        data = file.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise InspectError(f"cannot read {file}: {error.strerror or error}") from error
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        wrong = f"no UTF-8 at line {line}"
+    except tomllib.TOMLDecodeError as error:
+        wrong = " ".join(str(error).split())
+    except RecursionError:
+        wrong = "nested too deeply"
+    raise InspectError(f"{file} is damaged ({wrong}): move it away, and the same `beam run` again writes it")
+
+
+def read_rubrics(run: Path) -> Any:
+    """What mining found (:func:`groundtrace.rewards.mined_rubrics.rubrics_json`); None where the run mined no rubrics.
+
+    A file of earlier code has neither intervals nor reasons.
+    """
+    file = run / "rubrics.json"
+    return json.loads(file.read_text("utf-8")) if file.is_file() else None
+
+
+def columns_of(run: Path, name: str) -> pa.Schema:
+    """The columns of a set: those of its shards, which all have the same."""
+    file = min((run / name).glob("*.parquet"), default=None)
+    return SHARDS[name] if file is None else pq.read_schema(file)
+
+
+def used_columns(run: Path, name: str) -> frozenset[str]:
+    """The columns of a set in which some row has something; all of them for a set without rows."""
+    used, rows = set[str](), 0
+    for file in sorted((run / name).glob("*.parquet")):
+        with pq.ParquetFile(file) as shard:
+            rows += shard.metadata.num_rows
+            for leaf in _leaves(shard.metadata):  # the smallest first: pixels are read where all else is empty
+                column = leaf.split(".")[0]
+                batches = shard.iter_batches(BATCH_ROWS, columns=[leaf]) if column not in used else ()
+                if any(_holds(batch.column(0)) for batch in batches):
+                    used.add(column)
+    return frozenset(used if rows else columns_of(run, name).names)
+
+
+def _leaves(footer: pq.FileMetaData) -> list[str]:
+    """The paths of the innermost columns, those of fewer bytes first."""
+    groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
+    sizes = Counter[str]()
+    for column in (group.column(index) for group in groups for index in range(group.num_columns)):
+        sizes[column.path_in_schema] += column.total_compressed_size
+    return sorted(sizes, key=lambda path: (sizes[path], path))
+
+
+def _holds(values: pa.Array) -> bool:
+    """Whether there is any value in an array of one innermost column."""
+    while pa.types.is_list(values.type) or pa.types.is_struct(values.type):
+        values = values.flatten() if pa.types.is_list(values.type) else values.flatten()[0]
+    return values.null_count < len(values)
+
+
+@contextmanager
+def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database with the views sft, rl, rejected and runs, and with no way to files or the network.
+
+    Raises :class:`InspectError` for a shard that is no Parquet file.
+    """
+    with duckdb.connect(":memory:", config=_CLOSED) as connection:
+        for name, schema in SHARDS.items():
+            files = [str(file) for file in sorted((run / name).glob("*.parquet"))]
+            try:
+                rows = pads.dataset(files, format="parquet") if files else schema.empty_table()
+            except (OSError, pa.ArrowException) as error:
+                raise InspectError(f"cannot read {run / name}: {one_line(error)}") from error
+            connection.register(name, rows)
+        connection.register("runs", _runs_table(summary))
+        connection.execute("SET lock_configuration = true")
+        yield connection
+
+
+def shown_flows(summary: RunSummary) -> list[StageFlow]:
+    """The funnel, without the stages that did nothing because no number of rows was asked for."""
+    return [flow for flow in funnel(summary) if summary.target is not None or not flow.for_target]
+
+
+def funnel(summary: RunSummary) -> list[StageFlow]:
+    """The stages in the recipe's order; a run of earlier code does not tell it, and has them by size."""
+    counts, stages = summary.counts.rejected, summary.stages
+    flows = []
+    for name in dict.fromkeys([*stages, *counts]):
+        told, rejected = stages.get(name, StageFigures(0, 0)), sum(counts.get(name, {}).values())
+        flows.append(StageFlow(name, told.does, told.read, told.kept, rejected, told.is_sample, told.for_target))
+    return flows if any(flow.does for flow in flows) else sorted(flows, key=lambda flow: (-flow.read, flow.name))
+
+
+def rejections(summary: RunSummary) -> list[Rejection]:
+    """Rejections by stage, in the order of the funnel, and by reason, the most frequent first."""
+    found = [
+        Rejection(
+            stage,
+            reason,
+            rows,
+            summary.stages.get(stage, StageFigures(0, 0)).reasons.get(reason, ""),
+            summary.details.get(stage, {}).get(reason, ""),
+        )
+        for stage, reasons in summary.counts.rejected.items()
+        for reason, rows in reasons.items()
+    ]
+    order = [flow.name for flow in funnel(summary)]
+    return sorted(found, key=lambda entry: (order.index(entry.stage), -entry.rows, entry.reason))
+
+
+def pass_rates(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> list[PassRateBar]:
+    """The histogram of pass rates over the shards, between what was rejected as too hard and as too easy.
+
+    Each rate has its own bar, or, when more than eleven differ, each tenth. Empty where no question has a pass rate.
+    """
+    query = f"""
+        WITH rates AS (SELECT 'sft' AS side, pass_rate FROM sft UNION ALL SELECT 'rl', pass_rate FROM rl),
+             tenths AS (SELECT *, least(floor(pass_rate * 10 + 1e-9), 9) / 10 AS tenth FROM rates),
+             few AS (SELECT count(DISTINCT pass_rate) <= {_MAX_RATES} AS yes FROM rates)
+        SELECT if(yes, printf('%.2f', pass_rate), printf('%.1f–%.1f', tenth, tenth + 0.1)) AS label,
+               count(*) FILTER (side = 'sft'), count(*) FILTER (side = 'rl')
+        FROM tenths, few WHERE pass_rate IS NOT NULL GROUP BY label ORDER BY label"""
+    bars = [PassRateBar(label, sft, rl, 0) for label, sft, rl in connection.execute(query).fetchall()]
+    rejected = summary.counts.by_reason
+    too_hard, too_easy = rejected["too_hard"], rejected["too_easy"]
+    if not bars and not too_hard and not too_easy:
+        return []
+    return [PassRateBar("too hard", 0, 0, too_hard), *bars, PassRateBar("too easy", 0, 0, too_easy)]
+
+
+def role_costs(summary: RunSummary) -> list[RoleCost]:
+    """The ledger by role; roles that have a model and were never asked are listed with zeros."""
+    ledger, models = summary.ledger, summary.roles
+    names = [role for role in ROLES if role in {*ledger, *models}]
+    names += sorted(set(ledger) - set(names))
+    return [RoleCost(role, models.get(role, ""), ledger.get(role, RoleLedger({})).usage) for role in names]
+
+
+def truncations(summary: RunSummary) -> list[str]:
+    """A line for each role and stage whose replies were cut off: how many, and which settings give them room."""
+    return [
+        f"truncated: {cut.truncated} of {counted(cut.replies, 'reply', 'replies')} of the {role} in {stage}, asked for "
+        f"with up to {cut.max_tokens} tokens: raise {' or '.join(cut.settings)}, or the server's own limit if lower"
+        for role, stages in summary.truncated.items()
+        for stage, cut in stages.items()
+    ]
+
+
+def _runs_table(summary: RunSummary) -> pa.Table:
+    """One row: what ``run.json`` says of the run as a whole."""
+    counts = summary.counts
+    row = {name: value for name, value in vars(summary).items() if isinstance(value, str | int | float)} | {
+        "records": counts.input,
+        "sft": counts.sft,
+        "rl": counts.rl,
+        "rejected": counts.rejected_records,
+        "cost_usd": float(summary.usage.cost_usd),
+    }
+    return pa.Table.from_pylist([row])
+
+
+def one_line(error: Exception) -> str:
+    """The error's message in one line, without the query that DuckDB repeats."""
+    return " ".join(str(error).split("\nLINE ", 1)[0].split())

@@ -1,0 +1,69 @@
+"""What the Hub reads of a data card: the YAML between the dashes. Nothing in it is made up."""
+
+from collections.abc import Mapping
+
+import yaml
+
+from groundtrace.publishing.hub.licences import hub_id
+from groundtrace.schemas.run_summary import RunSummary
+
+TASKS = ("visual-question-answering", "image-text-to-text")
+GROUNDING_ROLES = ("pointer", "detector", "segmenter")
+HUB_LICENCES = frozenset((
+    "apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause", "cc0-1.0", "cc-by-2.0", "cc-by-2.5", "cc-by-3.0",
+    "cc-by-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0", "cc-by-nc-2.0", "cc-by-nc-3.0", "cc-by-nc-4.0",
+    "cc-by-nd-4.0", "cc-by-nc-nd-3.0", "cc-by-nc-nd-4.0", "cc-by-nc-sa-2.0", "cc-by-nc-sa-3.0",
+    "cc-by-nc-sa-4.0", "gpl-2.0", "gpl-3.0", "lgpl-2.1", "lgpl-3.0", "agpl-3.0", "mpl-2.0", "odc-by",
+    "odbl", "pddl", "unlicense", "wtfpl", "isc", "artistic-2.0", "epl-2.0", "etalab-2.0", "gfdl", "zlib",
+    "c-uda", "cdla-permissive-1.0", "cdla-permissive-2.0", "cdla-sharing-1.0",
+))  # fmt: skip
+_SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B", "1B<n<10B")
+
+
+def filled_sets(summary: RunSummary) -> list[str]:
+    """Of the sets to train on those that have rows."""
+    return [name for name in summary.sets if summary.counts.rows(name)]
+
+
+def front_matter(
+    name: str, summary: RunSummary, licences: set[str | None], further: Mapping[str, str] | None = None
+) -> str:
+    """The YAML between the dashes that the Hub reads; a set without rows, which ``datasets`` refuses, has no config.
+
+    ``further`` are configs besides the sets to train on, each with its files' pattern.
+    """
+    rows = summary.counts.sft + summary.counts.rl
+    front: dict[str, object] = {**licence_fields(licences)}
+    front |= {
+        "pretty_name": name,
+        "task_categories": list(TASKS),
+        "size_categories": [size_category(rows)],
+        "tags": [*tags_of(summary), "-".join(summary.recipe.replace("_", " ").split())],
+    }
+    files = {side: f"{side}/*.parquet" for side in filled_sets(summary)} | dict(further or {})
+    if files:
+        front["configs"] = [{"config_name": config, "data_files": pattern} for config, pattern in files.items()]
+    return yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=10_000)
+
+
+def tags_of(summary: RunSummary) -> list[str]:
+    """The Hub's tags for what the recipe makes."""
+    traces = "sft" in summary.sets
+    grounded = traces and any(role in summary.roles for role in GROUNDING_ROLES)
+    tags = ["groundtrace", *(("visual-grounding", "grounded-reasoning") if grounded else ())]
+    return [*tags, *(("chain-of-thought",) if traces else ()), "synthetic"]
+
+
+def licence_fields(recorded: set[str | None]) -> dict[str, object]:
+    """The Hub's licence fields for the licences that the rows carry; none for no rows."""
+    ids = sorted({hub_id(licence) for licence in recorded})
+    if not ids:
+        return {}
+    if set(ids) <= HUB_LICENCES:
+        return {"license": ids[0] if len(ids) == 1 else ids}
+    return {"license": "other", "license_name": "per-row"}
+
+
+def size_category(rows: int) -> str:
+    """The Hub's size category of that many rows."""
+    return _SIZES[min(max(len(str(rows)) - 3, 0), len(_SIZES) - 1)]

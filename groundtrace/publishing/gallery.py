@@ -1,0 +1,292 @@
+"""The gallery of a report: rows of the shards with their images, what their traces point at, and their attempts."""
+
+import base64
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import cv2
+
+from groundtrace.schemas.arrow import CORE
+from groundtrace.schemas.responses.response import parse_boxes, parse_points
+from groundtrace.schemas.responses.tags import Tag, format_number, scan_tags
+from groundtrace.vision.decode import UndecodableMedia, decode_image
+from groundtrace.vision.media import MediaMissing, MediaNotAllowed, MediaStore
+from groundtrace.vision.samples import Pixels
+
+MAX_SIDE_PX = 640
+MAX_IMAGES = 3
+MAX_MARKS = 60
+MAX_ATTEMPTS = 8
+MAX_TRACE_CHARS, MAX_ATTEMPT_CHARS = 3000, 1000
+IMAGE_BYTES = 2_200_000
+_SIDES_PX = (MAX_SIDE_PX, 480, 320, 160)
+_MARKUP = re.compile(r"(</?[A-Za-z_]{1,20}>)")
+ShardRow = Mapping[str, Any]
+"""A row of a shard, as :mod:`groundtrace.schemas.arrow` declares it."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of a response: text, markup (a structural tag), points, box, or more (what was cut off).
+
+    ``marks`` of points and box are (number, coordinates), numbered in the order of the response.
+    """
+
+    kind: str
+    text: str
+    marks: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A numbered point or box on an image; places and sizes are in percent of the image's sides."""
+
+    number: int
+    label: str
+    left: float
+    top: float
+    width: float | None = None
+    height: float | None = None
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image of a row with the sides of the original; ``uri`` is None where it cannot be shown."""
+
+    caption: str
+    uri: str | None
+    width_px: int = 1
+    height_px: int = 1
+    marks: tuple[Mark, ...] = ()
+
+    @property
+    def ratio(self) -> float:
+        """Width over height."""
+        return self.width_px / self.height_px
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One attempt as shown."""
+
+    spans: tuple[Span, ...]
+    answer: str | None
+    correct: bool | None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of a shard as the gallery shows it. ``hidden`` images are left out; a score of None is unscored.
+
+    ``facts`` are the names of its media and what it has in added columns of texts and numbers, each with its name.
+    """
+
+    row: ShardRow
+    images: tuple[Image, ...]
+    hidden: int
+    trace: tuple[Span, ...]
+    attempts: tuple[Answered, ...]
+    scores: tuple[tuple[str, float | None], ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass
+class ImageRoom:
+    """The page's room for images: how many are to come, and the bytes that are left for them."""
+
+    images: int
+    bytes_left: int = field(default=IMAGE_BYTES)
+
+    def embed(self, pixels: Pixels) -> str | None:
+        """The image as a data URI, as large as its share of the room allows; None if nothing fits."""
+        share = self.bytes_left // max(self.images, 1)
+        self.images -= 1
+        for kind, data in _encodings(pixels):
+            if len(data) <= share:
+                self.bytes_left -= len(data)
+                return f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
+        return None
+
+
+def spans_of(text: str, max_chars: int) -> tuple[Span, ...]:
+    """The beginning of a response, cut into prose, structural tags and chips."""
+    shown, spans = text[:max_chars], list[Span]()
+    at = points = boxes = 0
+    for tag in scan_tags(shown):
+        chip = _chip(shown, tag, points, boxes)
+        if chip is None:
+            continue
+        spans += _prose(shown[at : tag.start])
+        spans.append(chip)
+        at = tag.end
+        points += len(chip.marks) if chip.kind == "points" else 0
+        boxes += len(chip.marks) if chip.kind == "box" else 0
+    spans += _prose(shown[at:])
+    if len(text) > len(shown):
+        spans.append(Span("more", f"… {len(text) - len(shown):,} more characters"))
+    return tuple(spans)
+
+
+def _chip(text: str, tag: Tag, points: int, boxes: int) -> Span | None:
+    """The chip of a tag, or None when the tag holds no coordinates; numbers go on from those given."""
+    written = text[tag.start : tag.end]
+    if tag.name == "box":
+        kind, label, number = "box", dict(tag.attributes).get("alt", ""), boxes + 1
+        corners = [(box.x1, box.y1, box.x2, box.y2) for box in parse_boxes(written)]
+    else:
+        kind, label, number = "points", tag.label, points + 1
+        corners = [(point.x, point.y) for point in parse_points(written)]
+    marks = tuple((number + i, ", ".join(map(format_number, corner))) for i, corner in enumerate(corners))
+    return Span(kind, label, marks) if marks else None
+
+
+def _prose(text: str) -> Iterator[Span]:
+    for part in _MARKUP.split(text):
+        if part:
+            yield Span("markup" if _MARKUP.fullmatch(part) else "text", part)
+
+
+def entry_of(row: ShardRow, room: ImageRoom) -> Entry:
+    """The row as the gallery shows it, its images as large as ``room`` has place for."""
+    originals, overlays = row["images"] or [], row["overlays"] or []
+    images = [_original(row, index, room) for index in shown_images(row)]
+    for number, overlay in enumerate(overlays[:MAX_IMAGES], start=1):
+        caption = "as the teacher saw it" if len(overlays) == 1 else f"as the teacher saw it ({number})"
+        images.append(_image(overlay["bytes"], caption, room))
+    turns = row.get("messages") or []
+    return Entry(
+        row={"rubrics": None, **row},  # which the page shows apart from other added columns
+        images=tuple(images),
+        hidden=len(originals) + len(overlays) - len(images),
+        trace=spans_of(turns[-1]["content"] or "", MAX_TRACE_CHARS) if turns else (),
+        attempts=tuple(
+            Answered(spans_of(tried["text"] or "", MAX_ATTEMPT_CHARS), tried["answer"], tried["correct"])
+            for tried in (row["attempts"] or [])[:MAX_ATTEMPTS]
+        ),
+        scores=_scores(row),
+        facts=_facts(row),
+    )
+
+
+def rejected_entry(row: ShardRow, room: ImageRoom, store: MediaStore) -> Entry:
+    """A rejected record with its first image and, where it has traces, the best of them."""
+    traces = row["traces"] or []
+    best = max(traces, key=lambda trace: trace["score"] or 0.0, default=None)
+    text = "" if best is None else best["text"]
+    shown = {
+        "messages": [{"content": text}] if text else [],
+        "points": [asdict(point) for point in parse_points(text)],
+        "boxes": [asdict(box) for box in parse_boxes(text)],
+        "scores": {} if best is None else {v["name"]: v["value"] for v in best["verdicts"]} | {"final": best["score"]},
+        "overlays": [],
+        "frames": None,
+        "images": [{"bytes": _opened(medium["uri"], store)} for medium in row["media"][:1]],
+    }
+    return entry_of({**row, **shown}, room)
+
+
+def _opened(uri: str, store: MediaStore) -> bytes:
+    """The file's bytes, none where it cannot be read any more; then it is shown as missing."""
+    try:
+        return store.open_bytes(uri, store.limits.max_bytes)
+    except (MediaMissing, MediaNotAllowed, UndecodableMedia):
+        return b""
+
+
+def _facts(row: ShardRow) -> tuple[tuple[str, str], ...]:
+    """See :class:`Entry`."""
+    named = [("media", row.get("media_names"))] + [(name, row[name]) for name in row if name not in CORE]
+    lists = [(name, value if isinstance(value, list) else [value]) for name, value in named if value is not None]
+    plain = str | int | float | bool
+    return tuple(
+        (name, ", ".join(str(each) for each in values))
+        for name, values in lists
+        if values and all(isinstance(each, plain) for each in values)
+    )
+
+
+def _scores(row: ShardRow) -> tuple[tuple[str, float | None], ...]:
+    """The row's scores, the final one last; none where nothing was verified."""
+    scores = dict(row.get("scores") or {})
+    final = [("final", scores.pop("final"))] if "final" in scores else []
+    given = row.get("verdicts") or row.get("extra_scores") or []  # the latter in rows of earlier code
+    further = [(each["name"], each["value"]) for each in given if each["name"] not in scores]
+    found = (*scores.items(), *further, *final)
+    return found if any(value is not None for _, value in found) else ()
+
+
+def shown_images(row: ShardRow) -> list[int]:
+    """Which of the row's images to show, in order: of a clip the frames that its points are on, before others."""
+    places = _places(row)
+    pointed = {(point["media_index"], point["frame"]) for point in row["points"] or []}
+    first = sorted(range(len(places)), key=lambda index: (places[index] not in pointed, index))
+    return sorted(first[:MAX_IMAGES])
+
+
+def _places(row: ShardRow) -> list[tuple[int, int | None]]:
+    """Of each of the row's images the medium, and of a frame its number."""
+    frames = row.get("frames")
+    if not frames:
+        return [(index, None) for index in range(len(row["images"] or []))]
+    return [(frame["media_index"], frame["frame"]) for frame in frames]
+
+
+def _original(row: ShardRow, index: int, room: ImageRoom) -> Image:
+    place = media_index, frame = _places(row)[index]
+    caption = "original" if len(row["images"]) == 1 else f"original {index + 1}"
+    if frame is not None:
+        caption = f"frame {frame} ({row['frames'][index]['t_s']:.2f} s)"
+    points = [
+        (n, point["label"], (point["x"], point["y"]))
+        for n, point in enumerate(row["points"] or [], start=1)
+        if (point["media_index"], point["frame"]) == place
+    ]
+    boxes = [
+        (n, box["label"], (box["x1"], box["y1"], box["x2"], box["y2"]))
+        for n, box in enumerate(row["boxes"] or [], start=1)
+        if box["media_index"] == media_index and frame is None
+    ]
+    return _image(row["images"][index]["bytes"], caption, room, [*points, *boxes])
+
+
+def _image(
+    data: bytes, caption: str, room: ImageRoom, places: Sequence[tuple[int, str, tuple[float, ...]]] = ()
+) -> Image:
+    try:
+        pixels = decode_image(data).pixels
+    except UndecodableMedia as error:
+        room.images -= 1
+        return Image(f"{caption}: cannot be shown here ({error.kind})", None)
+    height, width = pixels.shape[:2]
+    uri = room.embed(pixels)
+    marks = [_mark(number, label or "", place, width, height) for number, label, place in places[:MAX_MARKS]]
+    note = caption if uri else f"{caption}: left out, this page is full"
+    return Image(note, uri, width, height, tuple(mark for mark in marks if mark is not None))
+
+
+def _mark(number: int, label: str, place: tuple[float, ...], width_px: int, height_px: int) -> Mark | None:
+    """A point (x, y) or box (x1, y1, x2, y2) in pixels as a mark on the image; None if not finite."""
+    if not all(map(math.isfinite, place)):
+        return None
+    sides = (width_px, height_px) * 2
+    shares = [round(min(max(100 * v / s, 0), 100), 2) for v, s in zip(place, sides, strict=False)]
+    if len(shares) == 2:
+        return Mark(number, label, *shares)
+    left, top, right, bottom = shares
+    return Mark(number, label, left, top, round(right - left, 2), round(bottom - top, 2))
+
+
+def _encodings(pixels: Pixels) -> Iterator[tuple[str, bytes]]:
+    """The image in falling sizes, as PNG where that is about as small as JPEG, as it is for drawings."""
+    bgr = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR)
+    height, width = bgr.shape[:2]
+    for side in _SIDES_PX:
+        scale = min(side / max(width, height), 1.0)
+        size = (max(round(width * scale), 1), max(round(height * scale), 1))
+        small = cv2.resize(bgr, size, interpolation=cv2.INTER_AREA) if scale < 1 else bgr
+        png = cv2.imencode(".png", small, [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
+        jpeg = cv2.imencode(".jpg", small, [cv2.IMWRITE_JPEG_QUALITY, 85])[1].tobytes()
+        yield ("png", png) if len(png) <= 1.5 * len(jpeg) else ("jpeg", jpeg)

@@ -1,0 +1,82 @@
+"""A card's front matter held against the fields that the Hub documents, so that a bad card is found without it.
+
+The documented fields are those of the Hub's page on data set cards. At publishing the Hub checks the card itself; this
+finds the same mistakes in a dry run, and some that the Hub accepts in silence, such as a config without files.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from groundtrace.publishing.front_matter import HUB_LICENCES
+
+TASKS = frozenset((
+    "visual-question-answering", "image-text-to-text", "video-text-to-text", "question-answering", "image-to-text",
+    "object-detection", "text-generation", "reinforcement-learning",
+))  # fmt: skip
+SIZES = frozenset((
+    "n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B", "1B<n<10B", "10B<n<100B",
+    "100B<n<1T", "n>1T",
+))  # fmt: skip
+KNOWN = frozenset((
+    "license", "license_name", "license_link", "pretty_name", "language", "task_categories", "task_ids",
+    "size_categories", "tags", "configs", "dataset_info", "annotations_creators", "source_datasets", "viewer",
+))  # fmt: skip
+MAX_TAG_CHARS, MAX_NAME_CHARS = 64, 256
+
+
+def problems_of(card: str, files: Sequence[str]) -> list[str]:
+    """What is wrong with a card that is to stand beside these ``files``; nothing where it is right."""
+    parts = card.split("---\n", 2)
+    if len(parts) < 3 or parts[0]:
+        return ["it does not begin with front matter between two lines of ---"]
+    try:
+        front = yaml.safe_load(parts[1])
+    except yaml.YAMLError as error:
+        return [f"its front matter is not YAML: {' '.join(str(error).split())[:200]}"]
+    if not isinstance(front, dict):
+        return ["its front matter is no mapping"]
+    return [
+        *(f"the field {name} is not documented" for name in sorted(map(str, set(front) - KNOWN))),
+        *_fields(front, files),
+    ]
+
+
+def _fields(front: Mapping[str, Any], files: Sequence[str]) -> Iterator[str]:
+    for name, allowed in (
+        ("license", {*HUB_LICENCES, "other"}),
+        ("task_categories", TASKS),
+        ("size_categories", SIZES),
+    ):
+        yield from (
+            f"{name}: {value!r} is none that the Hub knows" for value in _listed(front, name, allowed.__contains__)
+        )
+    if front.get("license") == "other" and not isinstance(front.get("license_name"), str):
+        yield "license: other needs a license_name"
+    if not 0 < len(str(front.get("pretty_name") or "")) <= MAX_NAME_CHARS:
+        yield f"pretty_name must have 1 to {MAX_NAME_CHARS} characters"
+    too_long = _listed(front, "tags", lambda tag: isinstance(tag, str) and len(tag) <= MAX_TAG_CHARS)
+    yield from (f"tags: {value!r} is no text of at most {MAX_TAG_CHARS} characters" for value in too_long)
+    yield from _configs(front.get("configs", []), files)
+
+
+def _listed(front: Mapping[str, Any], name: str, is_right: Callable[[Any], bool]) -> list[Any]:
+    """The values of a field, which may be one or a list, that are not right."""
+    value = front.get(name, [])
+    values = value if isinstance(value, list) else [value]
+    return [each for each in values if not isinstance(each, str) or not is_right(each)]
+
+
+def _configs(configs: Any, files: Sequence[str]) -> Iterator[str]:
+    if not isinstance(configs, list) or not all(isinstance(config, dict) for config in configs):
+        yield "configs is no list of mappings"
+        return
+    names = [config.get("config_name") for config in configs]
+    if len(set(map(str, names))) < len(names):
+        yield "configs: two have one name"
+    for config in configs:
+        pattern = config.get("data_files")
+        folder = pattern.rpartition("*")[0] if isinstance(pattern, str) else None
+        if folder is None or not any(file.startswith(folder) for file in files):
+            yield f"configs: {config.get('config_name')} names no file that is published: {pattern!r}"

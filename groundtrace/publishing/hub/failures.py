@@ -1,0 +1,75 @@
+"""What the client of the Hub raises, as one line of what the Hub said and what to do, without a token."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
+
+from groundtrace.inference.endpoints.keys import scrub
+from groundtrace.publishing.hub.errors import HubDown, PublishError
+from groundtrace.schemas.errors import causes
+from groundtrace.schemas.text import printable
+
+MAX_SAID_CHARS = 300
+_AGAIN = "the same command goes on where this one stopped"
+_NOT_AS_THE_HUB = (ValueError, LookupError, TypeError, AttributeError)
+"""What the client raises for an answer of another form than it knows: it reads fields without looking."""
+
+
+@contextmanager
+def failures_told(repo: str, endpoint: str) -> Iterator[None]:
+    """Raises PublishError for what the user can mend, and HubDown where the Hub fails, whatever the client raised."""
+    try:
+        yield
+    except (PublishError, HubDown):
+        raise
+    except Exception as error:
+        raise _told(error, repo, endpoint) from None  # the cause quotes the request, and with it the token
+
+
+def _told(error: Exception, repo: str, endpoint: str) -> Exception:
+    refused = _http_error(error)
+    if refused is not None:
+        return _refusal(refused, repo)
+    if isinstance(error, OSError) and error.filename is not None:
+        return PublishError(f"{error.filename} cannot be read: {error.strerror}: see to that place")
+    if isinstance(error, _NOT_AS_THE_HUB):
+        said = f"{type(error).__name__}: {line_of(error)}"
+        return HubDown(
+            f"{endpoint} does not answer as the Hub does ({said}): see to HF_ENDPOINT and the proxy; {_AGAIN}"
+        )
+    return HubDown(f"{endpoint} does not answer: {line_of(error)}; {_AGAIN}")
+
+
+def _refusal(refused: HfHubHTTPError, repo: str) -> Exception:
+    """An answer of the Hub other than 200."""
+    status, said = refused.response.status_code, line_of(refused)
+    if status == 401:
+        return PublishError(f"the Hub refuses the token: {said}: set HF_TOKEN to one that may write {repo}")
+    if isinstance(refused, RepositoryNotFoundError) or status in (403, 404):
+        return PublishError(f"{repo} may not be written with this token: {said}: name another, or ask its owner")
+    if status == 412 or status == 409:
+        return PublishError(f"{repo} was changed meanwhile: {said}: run the same command again")
+    if status < 500 and status != 429:
+        return PublishError(f"the Hub refuses the publication: {said}")
+    return HubDown(f"the Hub failed (HTTP {status}): {said}; {_AGAIN}")
+
+
+def _http_error(error: BaseException | None) -> HfHubHTTPError | None:
+    """The answer of the Hub among an error and its causes."""
+    return next((each for each in causes(error) if isinstance(each, HfHubHTTPError)), None)
+
+
+def line_of(error: BaseException) -> str:
+    """What an error says on one line, without a token."""
+    said = getattr(error, "server_message", None) or str(error) or type(error).__name__
+    if error.__cause__ is not None and isinstance(error, RuntimeError):
+        said = f"{said}: {error.__cause__}"
+    return printable(" ".join(_without_tokens(said).split()))[:MAX_SAID_CHARS]
+
+
+def _without_tokens(text: str) -> str:
+    from huggingface_hub import get_token
+
+    token = get_token()
+    return scrub(text, token) if token else text

@@ -1,0 +1,228 @@
+"""All that will be sent, in one folder: shards, card, ``run.json`` and what else was asked for.
+
+Shards that go out whole are linked, not copied. A run is known by two digests. ``run_sha256`` is of the run: its
+config, its code and its training shards. ``published_sha256`` is of what goes out of it; its first digits are the
+tag's.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from groundtrace.publishing.card import write_card
+from groundtrace.publishing.figures import read_config, read_rubrics, read_summary
+from groundtrace.publishing.hub.card_check import problems_of
+from groundtrace.publishing.hub.errors import PublishError
+from groundtrace.publishing.hub.private import change_of, public_artifact, public_summary
+from groundtrace.publishing.hub.shards import Change, check_shard, copy_rows
+from groundtrace.publishing.hub.sources import Key, Publication, SourceUse, count_sources, strictest, uses_of
+from groundtrace.schemas.run_summary import RunSummary
+
+REJECTED, RUBRICS = "rejected", "rubrics"
+EXTRAS = (REJECTED, RUBRICS)
+"""What goes out only if it is asked for, each as a config of its own."""
+ARTIFACTS = ("batch_plan.json", "judges.json", "crops.json")
+"""Further files of a run that say no more than its card does, or that its rows need."""
+_INTERVAL = pa.list_(pa.float64())
+RUBRIC_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("description", pa.string()),
+        ("criteria", pa.string()),
+        ("applicability", pa.float64()),
+        ("applicability_interval", _INTERVAL),
+        ("pass_rate", pa.float64()),
+        ("pass_rate_interval", _INTERVAL),
+        ("kept", pa.bool_()),
+        ("stratum", pa.string()),
+        ("reason", pa.string()),
+        ("uncertain", pa.bool_()),
+        ("uncertain_about", pa.list_(pa.string())),
+    ]
+)
+"""Rubrics as rows: ``datasets`` reads all configs of a repository in one format, and that of the sets is Parquet."""
+TAG_DIGITS = 12
+NEEDED = ("source", "license", "lineage", "images")
+NEEDED_REJECTED = ("source", "license", "media", "detail", "cost_usd")
+"""Columns without which it cannot be said which rows may go out, or as what; those of rejected rows likewise."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is sent: ``files`` are paths in the folder, which are those in the repository too, with their SHA-256."""
+
+    folder: Path
+    summary: RunSummary
+    files: Mapping[str, str]
+    uses: Sequence[SourceUse]
+    rows: Mapping[str, int]
+    run_sha256: str
+    published_sha256: str
+
+    @property
+    def tag(self) -> str:
+        """The tag of what is sent."""
+        return f"run-{self.published_sha256[:TAG_DIGITS]}"
+
+    def size_bytes(self, name: str) -> int:
+        """The size of a file."""
+        return (self.folder / name).stat().st_size
+
+
+def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Collection[str] = ()) -> Prepared:
+    """Put in ``staging``, which is empty, what is to be sent of a finished run; ``asked`` are sources to publish
+    whatever their licence.
+
+    Raises PublishError for a run that does not balance, has nothing to publish, or whose card is not right, and
+    :class:`groundtrace.publishing.figures.InspectError` for a folder without a finished run.
+    """
+    summary = read_summary(run, digests=True)
+    read_config(run)  # the card is made of it
+    sets = [*summary.sets, *([REJECTED] if REJECTED in extras else [])]
+    shards = {name: sorted((run / name).glob("*.parquet")) for name in {*summary.sets, REJECTED}}
+    check_balance(run, summary, shards)
+    counted = {name: {file: count_sources(file) for file in shards[name]} for name in sets}
+    totals = {name: sum(counted[name].values(), Counter[Key]()) for name in sets}
+    uses = uses_of({name: totals[name] for name in summary.sets}, asked)
+    published = {(use.source, use.licence) for use in uses if use.is_published}
+    rows = {name: sum(totals[name][key] for key in published) for name in sets}
+    if not any(rows[name] for name in summary.sets):
+        raise PublishError(nothing_to_publish(uses))
+    for name in sets:
+        change = change_of(name, summary)
+        files = [file for file in shards[name] if any(counted[name][file][key] for key in published)]
+        _put_shards(staging / name, files, counted[name], published, change)
+    left_out = replace(summary.counts, sft=rows.get("sft", 0), rl=rows.get("rl", 0))
+    extra = _put_extras(run, staging, extras, rows)
+    digests = {name: sha256_of(staging / name) for name in _files(staging)}
+    run_sha256 = digest_of(summary, {str(f.relative_to(run)): sha256_of(f) for s in summary.sets for f in shards[s]})
+    published_sha256 = digest_of(summary, digests)
+    publication = Publication(run_sha256, tuple(uses), strictest(uses), extra)
+    _put_words(run, staging, summary, replace(summary, counts=left_out), publication)
+    files = {name: digests.get(name) or sha256_of(staging / name) for name in _files(staging)}
+    problems = problems_of((staging / "README.md").read_text("utf-8"), list(files))
+    if problems:
+        raise PublishError(f"the data card is not right: {'; '.join(problems[:3])}: correct the recipe or the licences")
+    return Prepared(staging, summary, files, uses, rows, run_sha256, published_sha256)
+
+
+def check_balance(run: Path, summary: RunSummary, shards: Mapping[str, Sequence[Path]]) -> None:
+    """Raises PublishError where records were lost or made up, or the shards are not those that the run counted."""
+    counts = summary.counts
+    ends = counts.sft + counts.rl + counts.rejected_records
+    if ends != counts.input:
+        raise PublishError(f"{run} does not balance: {counts.input} records were read and {ends} ended: repeat the run")
+    for name, files in shards.items():
+        told = counts.rejected_records if name == REJECTED else counts.rows(name)
+        found = sum(_rows_of(file, NEEDED_REJECTED if name == REJECTED else NEEDED) for file in files)
+        if found != told:
+            raise PublishError(f"{run / name} holds {found} rows and run.json says {told}: repeat the run")
+
+
+def _rows_of(file: Path, needed: Sequence[str]) -> int:
+    if not file.is_file():  # a pipe would be waited for
+        raise PublishError(f"{file} is no file: take it out of the run folder, or repeat the run")
+    try:
+        read = pq.read_metadata(file)
+        missing = [name for name in needed if name not in read.schema.to_arrow_schema().names]
+    except (OSError, pa.ArrowException) as error:
+        raise PublishError(f"{file} is no Parquet file that can be read: repeat the run") from error
+    if missing:
+        raise PublishError(f"{file} has no column {missing[0]}: repeat the run with this version")
+    return read.num_rows
+
+
+def nothing_to_publish(uses: Sequence[SourceUse]) -> str:
+    """Why no row goes out."""
+    if not uses:
+        return "the run has no rows to publish"
+    use = uses[0]
+    return (
+        f"no row may be published: {use.source or 'the source'} is under {use.licence or 'no licence'}, which "
+        f"{use.terms.said}: set input.constants.license and run again, or pass --include-source {use.source!r} where "
+        "you may publish it all the same"
+    )
+
+
+def _put_shards(
+    folder: Path,
+    files: Sequence[Path],
+    counted: Mapping[Path, Counter[Key]],
+    published: Collection[Key],
+    change: Change | None,
+) -> None:
+    """Link or copy the shards that have rows to publish, numbered anew where some have none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, file in enumerate(files):
+        target = folder / f"train-{number:05d}-of-{len(files):05d}.parquet"
+        whole = counted[file].keys() <= set(published) and change is None
+        if check_shard(file, needs_images=folder.name != REJECTED) and whole:
+            target.symlink_to(file.resolve())
+        else:
+            copy_rows(file, target, published, change)
+    if not files:
+        folder.rmdir()
+
+
+def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping[str, int]) -> dict[str, str]:
+    """The further configs by name, each with its files' pattern."""
+    found = {REJECTED: f"{REJECTED}/*.parquet"} if rows.get(REJECTED) else {}
+    if RUBRICS in extras:
+        told = read_rubrics(run)
+        if told is None:
+            raise PublishError("--with rubrics: the run mined none: leave it out")
+        if told["rubrics"]:
+            (staging / RUBRICS).mkdir()
+            table = pa.Table.from_pylist(told["rubrics"], RUBRIC_SCHEMA)
+            pq.write_table(table, staging / RUBRICS / "train-00000-of-00001.parquet", compression="zstd")
+            found[RUBRICS] = f"{RUBRICS}/*.parquet"
+    for name in (*ARTIFACTS, "rubrics.json"):
+        if (run / name).is_file():
+            (staging / name).write_text(public_artifact(run / name, staging), "utf-8")
+    return found
+
+
+def _put_words(run: Path, staging: Path, summary: RunSummary, rows: RunSummary, publication: Publication) -> None:
+    """The card, and the run's summary without what concerns its maker alone."""
+    config = run / "config.toml"
+    if config.is_file():  # who played which role is read from it; the file itself names paths and addresses
+        (staging / "config.toml").write_bytes(config.read_bytes())
+    write_card(staging, summary, publication, rows)
+    (staging / "config.toml").unlink(missing_ok=True)
+    told = public_summary(summary)
+    told["published"] = {
+        "run_sha256": publication.run_sha256,
+        "rows": {"sft": rows.counts.sft, "rl": rows.counts.rl},
+        "left_out": [
+            {"source": use.source, "license": use.licence, **use.rows}
+            for use in publication.uses
+            if not use.is_published
+        ],
+    }
+    (staging / "run.json").write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _files(folder: Path) -> Iterator[str]:
+    return iter(sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()))
+
+
+def sha256_of(file: Path) -> str:
+    """The SHA-256 of a file's bytes. Raises PublishError where it cannot be read."""
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise PublishError(f"{file} cannot be read: {error.strerror}: repeat the run") from error
+
+
+def digest_of(summary: RunSummary, files: Mapping[str, str]) -> str:
+    """The SHA-256 of the lines ``config <sha256>``, ``revision <id>`` and ``<path> <sha256>`` of each file, sorted."""
+    lines = [f"config {summary.config_sha256}", f"revision {summary.revision}"]
+    lines += [f"{name} {sha256}" for name, sha256 in sorted(files.items())]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

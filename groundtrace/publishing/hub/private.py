@@ -1,0 +1,111 @@
+"""What of a run concerns its maker alone, and how its rows and files look without it: paths, costs, servers' words."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from groundtrace.publishing.card import public_name
+from groundtrace.publishing.hub.errors import PublishError
+from groundtrace.publishing.hub.shards import Change
+from groundtrace.schemas.run_summary import RunSummary
+
+PRIVATE = ("replaced", "taken_over", "paid", "forecast", "details", "truncated", "budget", "wall_s")
+"""What ``run.json`` says that concerns its maker alone, or quotes records that were rejected."""
+COSTS = ("cost_usd", "worth_usd")
+PROBLEMS = "problems"
+"""What went wrong on the way, in the words of servers."""
+PLAN = "batch_plan.json"
+NAMES = "media_names"
+
+
+def public_summary(summary: RunSummary) -> dict[str, Any]:
+    """The content of ``run.json`` for all to see; of a path that names an input or a model its last part."""
+    told = {name: value for name, value in summary.to_fields().items() if name not in PRIVATE}
+    told["input"] = public_name(summary.input)
+    told["roles"] = {role: public_name(model) for role, model in summary.roles.items()}
+    for figures in told["answered"].values():
+        figures["asked"] = public_name(figures["asked"])
+        named = Counter[str]()
+        for model, replies in figures["answered"].items():
+            named[public_name(model)] += replies
+        figures["answered"] = dict(named)
+    for entry in told["ledger"].values():
+        for usage in (entry, *entry["stages"].values()):
+            for cost in COSTS:
+                del usage[cost]
+    return told
+
+
+def public_artifact(file: Path, published: Path) -> str:
+    """A further file of a run for all to see; a batch plan counts the rows that are ``published``.
+
+    Raises PublishError where it is no JSON object.
+    """
+    try:
+        told = json.loads(file.read_text("utf-8"))
+        told.pop(PROBLEMS, None)
+        for part in told["parts"] if file.name == PLAN else ():
+            part["rows"] = _asked_in(published, part["streams"])
+    except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
+        raise PublishError(f"{file} is damaged ({type(error).__name__}): repeat the run") from error
+    return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+
+
+def _asked_in(published: Path, streams: list[str]) -> int:
+    """How many of the published rows are asked in just these streams."""
+    found = (pq.read_table(file, columns=["streams"]) for file in sorted((published / "rl").glob("*.parquet")))
+    return sum(set(each or ()) == set(streams) for table in found for each in table["streams"].to_pylist())
+
+
+def change_of(name: str, summary: RunSummary) -> Change | None:
+    """What the rows of a set must lose before they go out; None for a set that may go as it stands."""
+    if name == "rejected":
+        return without_private_facts
+    has_paths = any(public_name(model) != model for model in summary.roles.values())
+    return without_model_paths if has_paths else None
+
+
+def without_private_facts(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Rejected rows without the places where their media lay on the maker's machine, of whose names the last part and
+    whose hashes stay, and without their cost and detail: a detail quotes servers and names files.
+    """
+    media = [
+        None if found is None else [{**medium, "uri": _last_part(medium["uri"] or "")} for medium in found]
+        for found in batch["media"].to_pylist()
+    ]
+    for column in ("cost_usd", "detail"):
+        batch = _with(batch, column, [None] * batch.num_rows)
+    if NAMES in batch.schema.names:  # rows of earlier code have none
+        names = [
+            None if row is None else [name and _last_part(name) for name in row] for row in batch[NAMES].to_pylist()
+        ]
+        batch = _with(batch, NAMES, names)
+    return _with(batch, "media", media)
+
+
+def _last_part(uri: str) -> str:
+    """The last part of a path or address, whatever its form: in a folder of the input, too, it tells of the maker."""
+    return public_name(uri).replace("\\", "/").rpartition("/")[2]
+
+
+def without_model_paths(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows whose lineage names models that lay in a folder by the last part of its path."""
+    lineage = [
+        None if told is None else {**told, "models": [_public_model(model) for model in told["models"] or ()]}
+        for told in batch["lineage"].to_pylist()
+    ]
+    return _with(batch, "lineage", lineage)
+
+
+def _public_model(model: dict[str, Any]) -> dict[str, Any]:
+    return {**model, "model": public_name(model["model"] or "")}
+
+
+def _with(batch: pa.RecordBatch, column: str, values: list[Any]) -> pa.RecordBatch:
+    place = batch.schema.get_field_index(column)
+    field = batch.schema.field(place)
+    return batch.set_column(place, field, pa.array(values, field.type))

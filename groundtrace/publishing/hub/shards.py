@@ -1,0 +1,86 @@
+"""Copies of shards without the rows that must not go out, and with row groups that the Hub's viewer takes.
+
+Rows are read and written some at a time, so that memory holds one row group whatever the size of the set.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from groundtrace.publishing.figures import one_line
+from groundtrace.publishing.hub.errors import PublishError
+from groundtrace.publishing.hub.sources import Key
+from groundtrace.schemas.files import written_whole
+from groundtrace.stages.plumbing.malloc import release_memory
+
+MAX_GROUP_BYTES = 100_000_000
+"""Of a row group, uncompressed; the Hub's viewer refuses scans of 286 MB."""
+READ_ROWS = 16
+
+Change = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+def check_shard(file: Path, needs_images: bool) -> bool:
+    """Whether the Hub's viewer takes the shard as it stands: no row group above :data:`MAX_GROUP_BYTES`.
+
+    Raises PublishError for a shard that does not tell which column holds images: the viewer would show bytes.
+    """
+    try:
+        read = pq.read_metadata(file)
+    except (OSError, pa.ArrowException) as error:
+        raise PublishError(f"{file} cannot be read: {one_line(error)}: repeat the run") from error
+    if needs_images and b'"Image"' not in (read.metadata or {}).get(b"huggingface", b""):
+        raise PublishError(f"{file} does not say which column holds images: repeat the run with this version")
+    groups = (read.row_group(number) for number in range(read.num_row_groups))
+    return all(group.num_rows <= 1 or group.total_byte_size <= MAX_GROUP_BYTES for group in groups)
+
+
+def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change | None = None) -> int:
+    """Write the shard's rows of these sources to ``copy``, which appears whole or not at all; returns how many.
+
+    ``change`` is applied to what is kept. A copy without rows is not made. Raises PublishError where the shard cannot
+    be read or the copy not be written.
+    """
+    written = 0
+    try:
+        with (
+            pq.ParquetFile(file) as shard,
+            written_whole(copy) as unfinished,
+            pq.ParquetWriter(unfinished, shard.schema_arrow, compression="zstd") as writer,
+        ):
+            for table in _groups(shard, published, change):
+                writer.write_table(table, row_group_size=max(1, table.num_rows))
+                written += table.num_rows
+                del table
+                release_memory()
+    except (OSError, pa.ArrowException) as error:
+        raise PublishError(f"{file} cannot be copied to {copy}: {one_line(error)}: see to that place") from error
+    if not written:
+        copy.unlink()
+    return written
+
+
+def _groups(shard: pq.ParquetFile, published: Collection[Key], change: Change | None) -> Iterator[pa.Table]:
+    """The rows of these sources, as many at a time as make a row group."""
+    held: list[pa.RecordBatch] = []
+    held_bytes = 0
+    for batch in shard.iter_batches(READ_ROWS):
+        kept = _of_sources(batch, published)
+        if not kept.num_rows:
+            continue
+        kept = change(kept) if change else kept
+        if held and held_bytes + kept.nbytes > MAX_GROUP_BYTES:
+            group, held, held_bytes = held, [], 0
+            yield pa.Table.from_batches(group)
+        held.append(kept)
+        held_bytes += kept.nbytes
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _of_sources(batch: pa.RecordBatch, published: Collection[Key]) -> pa.RecordBatch:
+    columns = (batch[name].to_pylist() for name in ("source", "license"))
+    mask = [(source or "", licence or "") in published for source, licence in zip(*columns, strict=True)]
+    return batch if all(mask) else batch.filter(pa.array(mask))

@@ -1,0 +1,181 @@
+"""Sending what was prepared to a repository of the Hub: large files one at a time, then one commit, then a tag.
+
+The Hub keeps a large file from the moment it has it, whole, though no commit names it yet. So a publication that broke
+off is continued by the same command: what the Hub has is not sent again.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants, get_session
+from huggingface_hub.errors import HFValidationError, RevisionNotFoundError
+from huggingface_hub.hf_api import DatasetInfo, RepoFile
+from huggingface_hub.utils import hf_raise_for_status, validate_repo_id
+
+from groundtrace.publishing.hub.client import open_client
+from groundtrace.publishing.hub.errors import HubDown, PublishError
+from groundtrace.publishing.hub.failures import failures_told, line_of
+from groundtrace.publishing.hub.prepare import ARTIFACTS, EXTRAS, Prepared
+from groundtrace.schemas.run_summary import TRAINING_SETS
+from groundtrace.schemas.text import printable
+
+REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+OURS = frozenset((*ARTIFACTS, "README.md", "run.json", "rubrics.json"))
+OUR_SHARD = re.compile(rf"(?:{'|'.join((*TRAINING_SETS, *EXTRAS))})/train-\d+-of-\d+\.parquet", re.ASCII)
+"""With :data:`OURS`, what a publication puts in a repository; nothing else there is ever removed."""
+SHARD = ".parquet"
+PATHS_A_REQUEST = 500
+"""Of how many files the Hub is asked at once."""
+_LEFT_BY_THE_HUB = ".gitattributes"
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Where a publication stands; ``is_new`` is False where it was there already."""
+
+    url: str
+    tag: str
+    is_new: bool
+
+
+def check_name(repo: str) -> None:
+    """Raises PublishError for what is no name of a repository, or none that the Hub takes."""
+    if not REPO.fullmatch(repo):
+        raise PublishError(
+            f"--repo {printable(repo)!r} is no name of a repository: give ORG/NAME, such as my-team/my-set"
+        )
+    try:
+        validate_repo_id(repo)
+    except HFValidationError as error:
+        raise PublishError(f"--repo {repo!r} is refused: {error}") from error
+
+
+def send(prepared: Prepared, repo: str, *, public: bool, replace: bool, tell: Callable[[str], None] = print) -> Sent:
+    """Publish; ``tell`` is told of each file that the Hub has.
+
+    Raises PublishError for what the user can mend, and HubDown where the Hub does not answer.
+    """
+    check_name(repo)
+    api = open_client()
+    with failures_told(repo, api.endpoint):
+        api.whoami()
+        _check_card((prepared.folder / "README.md").read_text("utf-8"))
+        url = api.create_repo(repo, repo_type="dataset", private=not public, exist_ok=True)
+        there = api.dataset_info(repo)
+        if not public and not there.private:
+            raise PublishError(f"{repo} is there already and public: pass --public, or name another repository")
+        if public and there.private:
+            raise PublishError(f"{repo} is there already and private: leave out --public, or change it on the Hub")
+        tags = {tag.name: tag.target_commit for tag in api.list_repo_refs(repo, repo_type="dataset").tags}
+        if prepared.tag in tags and (tags[prepared.tag] == there.sha or _are_the_same(api, there, prepared)):
+            return Sent(str(url), prepared.tag, is_new=False)
+        stale = stale_files(api, there, prepared, replace)
+        additions = list(_sent_files(api, prepared, repo, tell))
+        removals = [CommitOperationDelete(path, is_folder=False) for path in stale]
+        made = api.create_commit(
+            repo,
+            [*additions, *removals],
+            commit_message=f"Groundtrace: {prepared.summary.recipe}, {prepared.tag}",
+            repo_type="dataset",
+            parent_commit=there.sha,
+        )
+        api.create_tag(repo, tag=prepared.tag, revision=made.oid, repo_type="dataset", exist_ok=True)
+        _check_arrival(api, prepared, repo, made.oid)
+    return Sent(str(url), prepared.tag, is_new=True)
+
+
+def _check_card(card: str) -> None:
+    """Have the Hub check the card. Raises PublishError, in the Hub's words, for one that it refuses.
+
+    The client's own check asks the public Hub before version 2, whatever HF_ENDPOINT names.
+    """
+    body = {"repoType": "dataset", "content": card}
+    answer = get_session().post(f"{constants.ENDPOINT}/api/validate-yaml", json=body, headers={"Accept": "text/plain"})
+    if answer.status_code == 400:
+        said = line_of(ValueError(answer.text))
+        raise PublishError(f"the Hub refuses the data card: {said}: correct the recipe or the licences")
+    hf_raise_for_status(answer)
+
+
+def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: bool) -> list[str]:
+    """The files of another publication that this one has not. Raises PublishError where they may not be replaced."""
+    found = [path for path in _names(there) if path != _LEFT_BY_THE_HUB]
+    ours = [path for path in found if _is_ours(path)]
+    shards = [path for path in ours if path.endswith(SHARD)]
+    if found and not ("run.json" in found and shards):  # other programs write a run.json too
+        raise PublishError(
+            f"{there.id} holds {printable(found[0])!r} and no set of Groundtrace: name another repository"
+        )
+    if shards and not replace and not _are_the_same(api, there, prepared):
+        raise PublishError(
+            f"{there.id} holds another set: pass --replace to put this one in its place (its tag still leads to the "
+            "old one)"
+        )
+    return [path for path in ours if path not in prepared.files]
+
+
+def _is_ours(path: str) -> bool:
+    """Whether a publication gives a file this very name; a note beside the shards has another."""
+    return path in OURS or OUR_SHARD.fullmatch(path) is not None
+
+
+def _names(there: DatasetInfo) -> list[str]:
+    return [file.rfilename for file in there.siblings or ()]
+
+
+def _are_the_same(api: HfApi, there: DatasetInfo, prepared: Prepared) -> bool:
+    """Whether the shards there are those to send."""
+    shards = [path for path in _names(there) if _is_ours(path) and path.endswith(SHARD)]
+    if set(shards) != {path for path in prepared.files if path.endswith(SHARD)}:
+        return False
+    return not _missing(api, prepared, there.id, shards, "main")
+
+
+def _check_arrival(api: HfApi, prepared: Prepared, repo: str, commit: str) -> None:
+    """Raises HubDown where the commit has not all files, or the tag not the shards, though the Hub took them.
+
+    The tag of a set that is put back leads to its first commit, whose card may be an older one.
+    """
+    shards = [path for path in prepared.files if path.endswith(SHARD)]
+    for revision, paths in ((commit, list(prepared.files)), (prepared.tag, shards)):
+        try:
+            lost = _missing(api, prepared, repo, paths, revision)
+        except RevisionNotFoundError:
+            lost = paths
+        if lost:
+            raise HubDown(
+                f"the Hub said that all was taken, and {repo} at {printable(revision)} has not {lost[0]} as it was "
+                "sent: give the same command again, and see what the Hub shows"
+            )
+
+
+def _missing(api: HfApi, prepared: Prepared, repo: str, paths: Sequence[str], revision: str) -> list[str]:
+    """Of the files those that the repository has not, or with another content as far as it tells."""
+    found: dict[str, RepoFile] = {}
+    for first in range(0, len(paths), PATHS_A_REQUEST):
+        asked = list(paths[first : first + PATHS_A_REQUEST])
+        told = api.get_paths_info(repo, asked, revision=revision, repo_type="dataset")
+        found |= {file.path: file for file in told if isinstance(file, RepoFile)}
+    return [path for path in paths if not _is_as_sent(found.get(path), prepared, path)]
+
+
+def _is_as_sent(file: RepoFile | None, prepared: Prepared, path: str) -> bool:
+    """Whether a file of the repository has the digest, or where the Hub tells none the size, of the one to send."""
+    if file is None or file.lfs is None:
+        return file is not None and not path.endswith(SHARD) and file.size == prepared.size_bytes(path)
+    return file.lfs.sha256 == prepared.files[path]
+
+
+def _sent_files(api: HfApi, prepared: Prepared, repo: str, tell: Callable[[str], None]) -> Iterator[CommitOperationAdd]:
+    """The files as operations of a commit, the large ones uploaded."""
+    for number, name in enumerate(prepared.files, 1):
+        addition = CommitOperationAdd(name, str((prepared.folder / name).resolve()))
+        api.preupload_lfs_files(repo, [addition], repo_type="dataset")
+        tell(f"{number} of {len(prepared.files)}: {name}, {mb(prepared.size_bytes(name))}")
+        yield addition
+
+
+def mb(size_bytes: float) -> str:
+    """A size for people."""
+    return f"{size_bytes / 1e6:,.1f} MB" if size_bytes >= 1e5 else f"{size_bytes / 1e3:,.1f} kB"

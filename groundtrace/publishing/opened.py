@@ -1,0 +1,69 @@
+"""A finished run, opened: its summary, and its sets as tables."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from groundtrace.publishing.figures import SHARDS, InspectError, check_files, one_line, read_summary
+from groundtrace.schemas.mirror import local_copy
+from groundtrace.schemas.run_summary import RunSummary
+
+if TYPE_CHECKING:
+    import datasets
+
+
+@dataclass(frozen=True)
+class OpenedRun:
+    """A run folder that holds a finished run."""
+
+    folder: Path
+    summary: RunSummary
+
+    @property
+    def sft(self) -> pa.Table:
+        """The rows to fine-tune on; none where the recipe makes none."""
+        return self.table("sft")
+
+    @property
+    def rl(self) -> pa.Table:
+        """The rows to train on with a reward."""
+        return self.table("rl")
+
+    @property
+    def rejected(self) -> pa.Table:
+        """The rejected records, with stage, reason and detail."""
+        return self.table("rejected")
+
+    def table(self, name: str) -> pa.Table:
+        """A set as an Arrow table. Raises :class:`groundtrace.publishing.figures.InspectError` for a shard that cannot
+        be read, or that is another than the one of ``run.json``.
+        """
+        check_files(self.folder, self.summary, digests=True, sets=[name])
+        files = sorted((self.folder / name).glob("*.parquet"))
+        try:
+            tables = [pq.read_table(file) for file in files]
+        except (OSError, pa.ArrowException) as error:
+            raise InspectError(f"cannot read {self.folder / name}: {one_line(error)}") from error
+        return pa.concat_tables(tables) if tables else SHARDS[name].empty_table()
+
+    def dataset(self, name: str) -> "datasets.Dataset":
+        """A set for ``datasets``, its images decoded when looked at. Raises InspectError for a set without rows."""
+        import datasets
+
+        check_files(self.folder, self.summary, digests=True, sets=[name])
+        files = [str(file) for file in sorted((self.folder / name).glob("*.parquet"))]
+        if not sum(pq.read_metadata(file).num_rows for file in files):
+            raise InspectError(f"{self.folder / name} has no rows")
+        return datasets.Dataset.from_parquet(files, keep_in_memory=True)  # type: ignore[return-value]
+
+
+def open_run(folder: str | Path) -> OpenedRun:
+    """The run in a folder, or at a URL of a store, from which it is copied.
+
+    Raises :class:`groundtrace.publishing.figures.InspectError` where there is no finished one.
+    """
+    path = local_copy(str(folder))
+    return OpenedRun(path, read_summary(path))

@@ -1,0 +1,133 @@
+"""The report of a run: one HTML file that opens anywhere, with the funnel, the figures and a gallery of rows.
+
+The rows shown are those whose ids hash lowest: the same run shows the same rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+
+from groundtrace.publishing.diversity import balances
+from groundtrace.publishing.figures import (
+    open_tables,
+    pass_rates,
+    read_rubrics,
+    rejections,
+    role_costs,
+    shown_flows,
+    truncations,
+)
+from groundtrace.publishing.gallery import MAX_IMAGES, Entry, ImageRoom, ShardRow, entry_of, rejected_entry
+from groundtrace.publishing.pages import render
+from groundtrace.rewards.blindness import blind_text
+from groundtrace.rewards.mined_rubrics import missing_stratum
+from groundtrace.schemas.arrow import added_columns
+from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.stages.plumbing.malloc import release_memory
+from groundtrace.vision.media import MediaStore
+
+SHOWN_ROWS = {"sft": 24, "rl": 12}
+EXAMPLES = 3
+_COLUMNS = (
+    "id", "source", "license", "images", "overlays", "frames", "question", "answer", "answer_type", "choices", "points",
+    "boxes", "scores", "verdicts", "pass_rate", "k", "attempts", "messages", "media", "media_names",
+    "traces",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Example:
+    """A rejected record: its id, why, and what it shows where it became a question."""
+
+    id: str
+    detail: str
+    entry: Entry | None
+
+
+def write_report(staging: Path, run_root: Path, summary: RunSummary, store: MediaStore) -> None:
+    """Write ``report.html`` into ``staging`` from its shards and ``rubrics.json``, named after ``run_root``.
+
+    The images of rejected records, whose rows hold references, are read from ``store``.
+
+    Raises :class:`groundtrace.publishing.figures.InspectError` for shards that cannot be read.
+    """
+    page = report_page(staging, run_root, summary, store)
+    (staging / "report.html").write_text(page, "utf-8", errors="backslashreplace")
+
+
+def report_page(staging: Path, run_root: Path, summary: RunSummary, store: MediaStore, **about: Any) -> str:
+    """The page of :func:`write_report`; ``about`` are further values, which say that the run has failed."""
+    release_memory()
+    with open_tables(staging, summary) as tables:
+        rates, examples = pass_rates(tables, summary), _examples(tables)
+        spread = balances(staging, tables, summary.sets)
+        ids = {side: _lowest_ids(tables, side, SHOWN_ROWS[side]) for side in summary.sets}
+    rubrics = read_rubrics(staging)
+    rows = {side: _rows_of(staging / side, wanted) for side, wanted in ids.items()}
+    columns = [row[name] or [] for side in rows.values() for row in side for name in ("images", "overlays")]
+    room = ImageRoom(sum(min(len(images), MAX_IMAGES) for images in columns) + len(examples))
+    return render(
+        "report.html.jinja",
+        name=run_root.name,
+        run=summary,
+        blind=None if summary.blind is None else blind_text(summary.blind),
+        flows=shown_flows(summary),
+        rejections=rejections(summary),
+        examples={why: _shown(staging, found, room, store) for why, found in examples.items()},
+        rates=rates,
+        costs=role_costs(summary),
+        truncations=truncations(summary),
+        balances=spread,
+        rubrics=rubrics,
+        missing_stratum=missing_stratum(rubrics) if rubrics else "",
+        galleries={side: [entry_of(row, room) for row in found] for side, found in rows.items()},
+        **about,
+    )
+
+
+def _lowest_ids(tables: duckdb.DuckDBPyConnection, side: str, count: int) -> list[str]:
+    found = tables.execute(f"SELECT id FROM {side} ORDER BY sha256(id), id LIMIT {count}")
+    return [row_id for (row_id,) in found.fetchall()]
+
+
+def _rows_of(folder: Path, ids: Sequence[str]) -> list[ShardRow]:
+    """The rows with these ids, in their order. Shards are sorted by the ids' hash, so little is read."""
+    found: dict[str, ShardRow] = {}
+    for path in sorted(folder.glob("*.parquet")):
+        with pq.ParquetFile(path) as shard:
+            added = [column.name for column in added_columns(shard.schema_arrow)]
+            columns = [name for name in (*_COLUMNS, *added) if name in shard.schema_arrow.names]
+            for group in range(shard.num_row_groups):
+                held = set(shard.read_row_group(group, columns=["id"])["id"].to_pylist()) & set(ids)
+                batches = shard.iter_batches(16, row_groups=[group], columns=columns) if held else ()
+                for batch in batches:
+                    found |= {row["id"]: row for row in batch.to_pylist() if row["id"] in held}
+                    if held <= found.keys():
+                        break
+    return [found[row_id] for row_id in ids]
+
+
+def _examples(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], list[tuple[str, str]]]:
+    """Some rejected (id, detail) by (stage, reason), those whose ids hash lowest."""
+    query = f"""SELECT stage, reason, id, detail FROM rejected QUALIFY
+        row_number() OVER (PARTITION BY stage, reason ORDER BY sha256(id), id) <= {EXAMPLES}
+        ORDER BY stage, reason, sha256(id), id"""
+    examples: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for stage, reason, row_id, detail in tables.execute(query).fetchall():
+        examples.setdefault((stage, reason), []).append((row_id, detail or ""))
+    return examples
+
+
+def _shown(staging: Path, found: Sequence[tuple[str, str]], room: ImageRoom, store: MediaStore) -> list[Example]:
+    """The examples of one reason, the first with its picture."""
+    entries: dict[str, Entry] = {}
+    for row in _rows_of(staging / "rejected", [found[0][0]]):
+        if row.get("question"):
+            entries[row["id"]] = rejected_entry(row, room, store)
+        else:
+            room.images -= 1
+    return [Example(row_id, detail, entries.get(row_id)) for row_id, detail in found]

@@ -1,0 +1,101 @@
+"""What the plugins share: one reward for each config and process, and numbers for trainers that must have them."""
+
+import os
+import threading
+from collections.abc import Sequence
+
+from groundtrace.publishing.rewards.reference import read_reference
+from groundtrace.publishing.rewards.row_reward import Answer, BadAnswer, RowReward
+from groundtrace.publishing.rewards.settings import load_reward_settings
+from groundtrace.schemas.errors import UserError
+from groundtrace.trainer.reward import Scored
+
+
+class Unscored(RuntimeError):
+    """A response of which nothing could be said, in a trainer that has no way to leave it out."""
+
+
+_rewards: dict[str, RowReward] = {}
+_lock = threading.Lock()
+
+
+def _forget() -> None:
+    """A forked process opens rewards of its own: those of its parent score on a thread that is not there."""
+    global _lock
+    _lock = threading.Lock()
+    _rewards.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def reward_of(config: str) -> RowReward:
+    """The process's one reward for a config, a bundled name, or "" for what the environment names; trainers ask for it
+    from several threads.
+
+    When it is first asked for, the endpoints of all its roles are looked at. Raises
+    :class:`groundtrace.schemas.errors.UserError`, such as :class:`groundtrace.inference.preflight.NotServed`.
+    """
+    with _lock:
+        if config not in _rewards:
+            reward = RowReward(load_reward_settings(config))
+            try:
+                reward.check_endpoints()
+            except UserError:
+                reward.close()
+                raise
+            _rewards[config] = reward
+        return _rewards[config]
+
+
+def close_rewards() -> None:
+    """Close all that were opened; a trainer that ends need not."""
+    with _lock:
+        while _rewards:
+            _rewards.popitem()[1].close()
+
+
+def scored_texts(config: str, references: Sequence[object], texts: Sequence[object], is_step: bool) -> list[Scored]:
+    """The scores of responses, of which each answers the row of the reference beside it.
+
+    Raises what :meth:`groundtrace.publishing.rewards.row_reward.RowReward.score` raises: an endpoint that does not
+    answer is an error and never a number.
+    """
+    if len(references) != len(texts):
+        raise BadAnswer(0, f"{len(texts)} responses came with {len(references)} references: each has its own")
+    answers = []
+    for number, (reference, text) in enumerate(zip(references, texts, strict=True)):
+        if not isinstance(text, str):
+            raise BadAnswer(number, f"its response is a {type(text).__name__}, not a text")
+        if not isinstance(reference, str):
+            raise BadAnswer(number, f"its reference is a {type(reference).__name__}, not a text: export the run again")
+        try:
+            answers.append(Answer(read_reference(reference), text))
+        except UserError as error:
+            raise BadAnswer(number, str(error)) from error
+    return reward_of(config).score(answers, is_step)
+
+
+def number_of(config: str, scored: Scored) -> float:
+    """The reward, or what the settings say that an unscored response counts. Raises Unscored where they do not."""
+    if scored.reward is not None:
+        return scored.reward
+    if (counts := reward_of(config).settings.unscored) is not None:
+        return counts
+    reasons = [f"{verdict.name}: {verdict.reason}" for verdict in scored.verdicts if verdict.value is None]
+    why = "; ".join(reasons)[:200] or "its row's gold answer is free text, which no judge of reward.roles reads"
+    raise Unscored(f"a response is unscored ({why}): set unscored to what it counts, or leave out such rows")
+
+
+def figures(names: Sequence[str], scored: Scored) -> dict[str, float]:
+    """The verdicts of these names as finite numbers under the same keys for every response, for trainers that take the
+    keys of the first response for those of all, and the mean of each.
+
+    ``NAME_or_0`` is the verdict's value, 0 where there is none; ``NAME_scored`` is 1 or 0: whether there is one. The
+    mean of the first over the mean of the second is the mean of the values that there are.
+    """
+    found: dict[str, float] = {}
+    for name in names:
+        value = scored.value(name)
+        found |= {f"{name}_or_0": value or 0.0, f"{name}_scored": float(value is not None)}
+    return found

@@ -1,0 +1,168 @@
+"""What clients may post to the reward server, checked: JSON to answers, or an error that names what is wrong.
+
+    POST /score       {"items": [ITEM, …], "is_step": true}
+    POST /get_reward  {"query": ["…"], "prompts": ["…"], "labels": ["REFERENCE"]}     as OpenRLHF posts it
+
+An ITEM is ``{"reference": REFERENCE, "response": "…"}``, the reference as text or as an object, or
+``{"id": "…", "response": "…"}`` with ``run`` where the server has several, ``family`` (else plain) and ``stream``.
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from groundtrace.inference.families.registry import DEFAULT
+from groundtrace.publishing.rewards.reference import BadReference, RowReference, read_reference, reference_of
+from groundtrace.publishing.rewards.row_reward import Answer
+from groundtrace.schemas.control_text import TOKEN, without_end
+from groundtrace.schemas.errors import UserError
+
+_MARK = re.compile(f"({TOKEN.pattern})")
+OF_ITEMS = {"reference", "id", "run", "family", "stream", "response"}
+
+
+class BadRequest(UserError):
+    """A request that cannot be read; ``item`` is the number of the one that is wrong, None where it is the whole."""
+
+    def __init__(self, said: str, item: int | None = None) -> None:
+        super().__init__(said if item is None else f"items[{item}]: {said}")
+        self.item = item
+
+
+@dataclass(frozen=True)
+class Request:
+    """The answers to score; ``is_step``: they are the responses of a step."""
+
+    answers: tuple[Answer, ...]
+    is_step: bool
+
+
+def read_json(body: bytes) -> Mapping[str, Any]:
+    """The object that a body holds. Raises BadRequest."""
+    try:
+        found = json.loads(body.decode("utf-8"), object_pairs_hook=_without_repeats)
+    except BadRequest:
+        raise
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"the body is not UTF-8: byte {error.start}") from error
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"the body is not JSON: {str(error)[:100]}") from error
+    if not isinstance(found, dict):
+        raise BadRequest("the body must be a JSON object")
+    return found
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON. Raises BadRequest for a field that stands there twice: which of them counts is not said."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise BadRequest(f"an object has the field {name!r:.40} twice")
+        found[name] = value
+    return found
+
+
+def read_score(body: bytes) -> Request:
+    """A request for ``/score``. Raises BadRequest."""
+    found = read_json(body)
+    _refuse_others(found, {"items", "is_step"}, None)
+    items, is_step = found.get("items"), found.get("is_step", False)
+    if not isinstance(items, list) or not items:
+        raise BadRequest('"items" must be a list that is not empty')
+    if not isinstance(is_step, bool):
+        raise BadRequest('"is_step" must be true or false')
+    return Request(tuple(_answer(item, number) for number, item in enumerate(items)), is_step)
+
+
+def read_get_reward(body: bytes) -> Request:
+    """A request as OpenRLHF posts it: each label is a reference, and what follows its prompt in a query the response.
+
+    Raises BadRequest, also for a query that does not begin with its prompt: what is prompt and what response is then
+    anybody's guess.
+    """
+    found = read_json(body)
+    queries, prompts, labels = (_texts(found, name) for name in ("query", "prompts", "labels"))
+    for name, value in (("prompts", prompts), ("labels", labels)):
+        if len(value) != len(queries):
+            raise BadRequest(f'"{name}" has {len(value)} texts, and "query" {len(queries)}')
+    answers = []
+    for number, (query, prompt, label) in enumerate(zip(queries, prompts, labels, strict=True)):
+        response = response_in(query, prompt)
+        if response is None:
+            raise BadRequest("the query does not begin with its prompt", number)
+        answers.append(_answer({"reference": label, "response": response}, number))
+    return Request(tuple(answers), False)
+
+
+def response_in(query: str, prompt: str) -> str | None:
+    """What follows the prompt in a query, without the mark that ends it; None where the query begins otherwise.
+
+    A query is made of the tokens that the model saw: an image's mark, which the prompt has once, stands there once for
+    every token of the image.
+    """
+    at = 0
+    for piece, run in itertools.groupby(filter(None, _MARK.split(prompt))):
+        wanted = piece * sum(1 for _ in run)  # the marks of neighbouring images are one run in both
+        if not query.startswith(wanted, at):
+            return None
+        at += len(wanted)
+        while _MARK.fullmatch(piece) and query.startswith(piece, at):
+            at += len(piece)
+    return without_end(query[at:])
+
+
+def _texts(found: Mapping[str, Any], name: str) -> list[str]:
+    value = found.get(name)
+    if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
+        raise BadRequest(f'"{name}" must be a list of texts that is not empty')
+    return value
+
+
+def _answer(item: Any, number: int) -> Answer:
+    if not isinstance(item, dict):
+        raise BadRequest("it must be an object", number)
+    _refuse_others(item, OF_ITEMS, number)
+    response = item.get("response")
+    if not isinstance(response, str):
+        raise BadRequest('it has no text "response"', number)
+    return Answer(_reference(item, number), _checked(response, "response", number))
+
+
+def _reference(item: Mapping[str, Any], number: int) -> RowReference:
+    given = item.get("reference")
+    if ("reference" in item) == ("id" in item):
+        raise BadRequest('it must have either "reference" or "id"', number)
+    if "id" in item:
+        fields = {name: item.get(name, default) for name, default in _DEFAULTS.items()}
+        for name, value in fields.items():
+            if not isinstance(value, str):
+                raise BadRequest(f'its "{name}" is no text', number)
+            _checked(value, name, number)
+        return RowReference(answer=None, **fields)
+    try:
+        found = read_reference(given) if isinstance(given, str) else reference_of(given, str(given))
+    except BadReference as error:
+        raise BadRequest(str(error), number) from error
+    for name in ("id", "run", "family", "stream"):
+        _checked(getattr(found, name), name, number)
+    return found
+
+
+_DEFAULTS = {"id": "", "run": "", "family": DEFAULT, "stream": ""}
+
+
+def _checked(text: str, name: str, number: int) -> str:
+    """The text. Raises BadRequest for half a character, which JSON can hold and no file."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise BadRequest(f'its "{name}" holds half a character at {error.start}', number) from error
+    return text
+
+
+def _refuse_others(found: Mapping[str, Any], known: set[str], item: int | None) -> None:
+    if others := sorted(map(str, found.keys() - known)):
+        raise BadRequest(f"unknown field {others[0]!r:.40}; known are {', '.join(sorted(known))}", item)

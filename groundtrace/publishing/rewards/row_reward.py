@@ -1,0 +1,261 @@
+"""The trainer's reward for rows that others hand back by reference, the same score as in our own training.
+
+A reference says which row a response answers. The row is read from its run, its images are written once to the reward's
+folder, the response is brought to pixels, and :class:`groundtrace.trainer.reward.Reward` scores it.
+
+Two things are the caller's. Where a recipe compares responses
+(:attr:`groundtrace.rewards.recipes.base.Recipe.compares`), those of a question must come in one call: all of one call
+are scored together. Where a recipe learns, a step ends with a call that has a list of responses, or after so many of
+them as the settings say. What it learns is kept in this object, and so in this process.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from groundtrace.inference.preflight import Health
+from groundtrace.publishing.rewards.reference import BadReference, RowReference
+from groundtrace.publishing.rewards.settings import RemoteRewardSettings
+from groundtrace.rewards.scorers.outcome import needs_judge
+from groundtrace.schemas.config import ConfigError
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.mirror import local_copy
+from groundtrace.trainer.reward import Asked, Part, Readied, Reward, Scored, check_judge, check_recipe, reads_text
+from groundtrace.trainer.shards import Shards, TrainingRow
+from groundtrace.trainer.streams import asked
+
+SIDE = "rl"
+KEPT_ROWS = 20_000
+"""Rows are kept, without their images, once they were read."""
+
+
+class BadAnswer(UserError):
+    """An answer that cannot be scored; ``number`` says which of a call's, from 0, and ``said`` why."""
+
+    def __init__(self, number: int, said: str) -> None:
+        super().__init__(f"answer {number}: {said}")
+        self.number, self.said = number, said
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response to the row of a reference, as the model wrote it."""
+
+    reference: RowReference
+    text: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """What is scored together: the parts of the answers that can be scored, and of each answer its place in them, None
+    for one that no judge can read."""
+
+    parts: tuple[Part, ...]
+    places: tuple[tuple[int, int, int] | None, ...]
+    texts: tuple[str, ...]
+
+    def scores(self, found: Sequence[Sequence[Sequence[Scored]]]) -> list[Scored]:
+        """The score of each answer, in their order; an answer that no judge can read is unscored."""
+        return [
+            Scored(None, None, text, ()) if place is None else found[place[0]][place[1]][place[2]]
+            for place, text in zip(self.places, self.texts, strict=True)
+        ]
+
+
+class RowReward:
+    """Scores responses to rows of runs. Any number of threads may share one.
+
+    ``runs`` are folders by name, as in the settings: where there are any, no other is read. ``fails_fast`` is that of
+    :class:`groundtrace.trainer.reward.Reward`. Raises ConfigError and :class:`groundtrace.schemas.extras.MissingExtra`
+    for a reward that cannot be had.
+    """
+
+    def __init__(
+        self, settings: RemoteRewardSettings, runs: Mapping[str, Path] | None = None, fails_fast: bool = False
+    ) -> None:
+        self.settings = settings
+        self.recipe = settings.reward.make_recipe()
+        self._reward = Reward(settings.reward, settings.home, fails_fast)
+        self._reads_text = reads_text(settings.reward)
+        self._folders = dict(runs or {}) | {name: local_copy(folder) for name, folder in settings.runs.items()}
+        self._runs: dict[Path, Shards] = {}
+        self._lock = threading.Lock()
+        self._learning = threading.Lock()
+        self._step: list[tuple[TrainingRow, Sequence[Scored]]] = []
+        self._ready = lru_cache(KEPT_ROWS)(self._read)
+        self._speech = lru_cache(None)(settings.speech.speech_of)
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The names of the runs that are read; none where any may be."""
+        return tuple(self._folders)
+
+    def open_run(self, name: str) -> tuple[int, str | None]:
+        """Opens a run; returns its rows and what to know of those that are unscored. Raises BadReference, ShardError
+        and ConfigError.
+        """
+        shards = self._shards(self._folder(name))
+        return len(shards), check_judge(self.settings.reward, shards)
+
+    def check_endpoints(self) -> None:
+        """Raises :class:`groundtrace.inference.preflight.NotServed` as
+        :meth:`groundtrace.trainer.reward.Reward.check_endpoints` does.
+        """
+        self._reward.check_endpoints()
+
+    async def health(self) -> tuple[Health, ...]:
+        """The endpoints of the recipe's roles, looked at now; on the event loop of
+        :mod:`groundtrace.inference.runtime`.
+        """
+        return await self._reward.health()
+
+    def score(self, answers: Sequence[Answer], is_step: bool = True) -> list[Scored]:
+        """The score of each answer, in their order. ``is_step``: they are the responses of a step, or at least of all
+        its questions that they answer.
+
+        Raises BadAnswer for a row that is not there, BadReference for a question of which a stream is missing,
+        ConfigError for a recipe that cannot score them in this way, :class:`groundtrace.trainer.reward.JudgesDown` when
+        endpoints do not answer for ``reward.wait_s``.
+        """
+        self.check_way(is_step)
+        call = self.prepare(answers)
+        found = self._reward.wait_for(call.parts)
+        self.learn(call, found, is_step)
+        return call.scores(found)
+
+    async def attempt(self, call: Call, is_step: bool) -> list[Scored]:
+        """The same without waiting, on the event loop of :mod:`groundtrace.inference.runtime`. Raises JudgesDown."""
+        found = []
+        for each in await self._reward.attempt(call.parts):
+            if isinstance(each, Exception):
+                raise each
+            found.append(each)
+        self.learn(call, found, is_step)
+        return call.scores(found)
+
+    def check_way(self, is_step: bool) -> None:
+        """Raises ConfigError for a recipe that cannot score single responses, without their groups and steps, right."""
+        why = None
+        if not is_step and self.recipe.compares:
+            why = "compares the responses to a question, and gets them one by one here"
+        elif not is_step and self.recipe.learns and not self.settings.step_responses:
+            why = "learns from whole steps, and gets responses one by one here: set step_responses, or"
+        if why is not None:
+            raise ConfigError(f"reward.recipe = {self.recipe.name!r} {why}: use an interface that hands over lists")
+
+    def prepare(self, answers: Sequence[Answer]) -> Call:
+        """The answers as parts to score. Raises BadAnswer, which says which of them it is about."""
+        groups: dict[tuple[Path, str], dict[str, tuple[Readied, list[str]]]] = {}
+        found: list[tuple[tuple[Path, str], str, int] | None] = []
+        for number, answer in enumerate(answers):
+            try:
+                key, ready = self._ready_of(answer.reference)
+                speech = self._speech(answer.reference.family)
+            except (ValueError, UserError) as error:  # BadRow, and a family that there is none of, are ValueErrors
+                raise BadAnswer(number, str(error)) from error
+            if not self._reads_text and needs_judge(ready.question):
+                found.append(None)
+                continue
+            stream = ready.row.context.stream or ""
+            _, texts = groups.setdefault(key, {}).setdefault(stream, (ready, []))
+            found.append((key, stream, len(texts)))
+            texts.append(ready.in_pixels(answer.text, speech))
+        self._check_streams(groups)
+        parts: list[Part] = []
+        at: dict[tuple[tuple[Path, str], str], tuple[int, int]] = {}
+        for key, streams in groups.items():
+            for members in [[*streams]] if self.recipe.compares else [[stream] for stream in streams]:
+                at |= {(key, stream): (len(parts), place) for place, stream in enumerate(members)}
+                parts.append([_asked(*streams[stream]) for stream in members])
+        places = tuple(None if each is None else (*at[each[:2]], each[2]) for each in found)
+        return Call(tuple(parts), places, tuple(answer.text for answer in answers))
+
+    def learn(self, call: Call, found: Sequence[Sequence[Sequence[Scored]]], is_step: bool) -> None:
+        """Enter what a call's answers earned, once the step is done."""
+        if not self.recipe.learns:
+            return
+        with self._learning:
+            for part, each in zip(call.parts, found, strict=True):
+                self._step += [(prompt.row, scored) for prompt, scored in zip(part, each, strict=True)]
+            wanted = self.settings.step_responses
+            if is_step if not wanted else sum(len(scored) for _, scored in self._step) >= wanted:
+                self._reward.learn(self._step)
+                self._step = []
+
+    def close(self) -> None:
+        """Close the reply cache and the connections."""
+        self._reward.close()
+
+    def _ready_of(self, reference: RowReference) -> tuple[tuple[Path, str], Readied]:
+        """The row of a reference, as it was asked, and by what it is known. Raises BadReference, BadRow, ShardError and
+        ConfigError.
+        """
+        key = self._folder(reference.run), reference.id
+        ready = self._ready(*key)
+        gold = ready.question.answer
+        if reference.answer not in (None, gold):
+            said = f"has the answer {reference.answer!r:.80} in its reference, and {gold!r:.80} in its run"
+            raise BadReference(f"the row {reference.id!r:.80} {said}: export the run again")
+        named = reference.stream
+        streams = [stream for stream, _ in ready.row.streams]
+        if named and named not in streams:
+            raise BadReference(
+                f"the row {reference.id!r:.80} is not asked in the stream {named!r:.40}: export it again"
+            )
+        if not named and "stream" in self.recipe.needs:
+            if len(streams) != 1:
+                said = f"is asked in {len(streams)} streams, and its reference names none"
+                raise BadReference(
+                    f"the row {reference.id!r:.80} {said}: reward.recipe = {self.recipe.name!r} needs one"
+                )
+            named = streams[0]
+        [row] = asked(ready.row, (named,)) if named else [ready.row]
+        return key, replace(ready, row=row)
+
+    def _check_streams(self, groups: Mapping[tuple[Path, str], Mapping[str, object]]) -> None:
+        """Raises BadReference where responses would be compared of which some are not there."""
+        if not self.recipe.compares:
+            return
+        for key, found in groups.items():
+            streams = [stream for stream, _ in self._ready(*key).row.streams]
+            if missing := [stream for stream in streams if stream not in found]:
+                said = f"the question {key[1]!r:.80} has no response of the stream {missing[0]} in this call"
+                raise BadReference(
+                    f"{said}: reward.recipe = {self.recipe.name!r} compares its streams: keep the rows in the order of "
+                    "the export (no shuffling), and an even number of prompts in each call (docs/exports.md)"
+                )
+
+    def _read(self, folder: Path, id: str) -> Readied:
+        return self._reward.ready(self._shards(folder).named(id))
+
+    def _folder(self, run: str) -> Path:
+        """The folder of a run that a reference names. Raises BadReference for one that is not to be read.
+
+        Where folders are given, a name is compared as a text: what a reference says is never looked up on the disk.
+        """
+        if not self._folders:
+            return Path(run)
+        if not run and len(self._folders) == 1:
+            return next(iter(self._folders.values()))
+        for name, folder in self._folders.items():
+            if run == name or Path(run).absolute() == folder.absolute():
+                return folder
+        known = ", ".join(sorted(self._folders))
+        raise BadReference(f"there is no run {run!r:.80} here; known are {known}")
+
+    def _shards(self, folder: Path) -> Shards:
+        """The rows of a run, opened when first asked for. Raises ShardError, and ConfigError where the recipe could
+        score none of them.
+        """
+        with self._lock:
+            if folder not in self._runs:
+                shards = Shards(folder, SIDE, self.settings.home / "rows")
+                check_recipe(self.settings.reward, shards.gives)
+                self._runs[folder] = shards
+            return self._runs[folder]
+
+
+def _asked(ready: Readied, texts: Sequence[str]) -> Asked:
+    return Asked(ready.row, ready.question, tuple(texts))

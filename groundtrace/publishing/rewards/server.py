@@ -1,0 +1,320 @@
+"""The verifier over HTTP, for trainers that ask a remote reward: what it takes stands in
+:mod:`groundtrace.publishing.rewards.requests`, what it answers here.
+
+    /score       {"recipe": "argos", "scores": [{"id", "reward", "outcome", "verdicts"}, …]}
+                 where verdicts are {NAME: {"value", "reason"}, …}; a value is null where nothing could be said
+    /get_reward  {"rewards": […], "scores": [outcomes], "extra_logs": {}}
+    /health      {"status", "roles": {ROLE: "ready" or why not}, "recipe", "rows", "scoring", "waiting", "scored",
+                 "held_bytes"}; the status is "ready" or "unready", the latter with HTTP 503
+    /health/live {"status": "live"}: the server runs, whatever its judges do
+    else         {"error": {"type", "message", "item"}}     with a status that is no success
+
+It has an event loop of its own, so that it answers while a long response is being read, and scores on that of
+:mod:`groundtrace.inference.runtime`, where the judges' calls are made: requests are scored side by side, with one limit
+of calls at once for each endpoint and one reply cache, and the same call of two clients is made once. No request waits
+for the slowest of another one. What was begun is finished, and its replies are kept, also where its client has gone or
+waits no longer.
+
+A judge that does not answer is an error and never a number: the client asks again, and what was answered comes from the
+cache. Every few seconds the endpoints are looked at. While one is away, whatever needs it is answered with an error at
+once, and what does not is scored.
+"""
+
+import asyncio
+import contextlib
+import hmac
+import logging
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from groundtrace.inference.preflight import Health
+from groundtrace.inference.runtime import runtime
+from groundtrace.publishing.rewards.requests import BadRequest, Request, read_get_reward, read_score
+from groundtrace.publishing.rewards.row_reward import BadAnswer, Call, RowReward
+from groundtrace.schemas.config import ConfigError
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.text import say
+from groundtrace.trainer.reward import JudgesDown, Scored
+
+_log = logging.getLogger(__name__)
+_http_log = logging.getLogger(f"{__name__}.http")
+MAX_BODY_BYTES = 8 * 2**20
+MAX_HELD_BYTES = 256 * 2**20
+"""Of all bodies that are being read, wait or are scored."""
+BODY_TIMEOUT_S = 30.0
+"""How long a client may take to send a body."""
+IDLE_S = 60.0
+"""How long a connection may stand open on which no request begins, or its head does not end."""
+RETRY_AFTER_S = 5
+"""What a client is told to wait while a judge is away."""
+LOOK_EVERY_S = 2.0
+"""How often the endpoints of the recipe's roles are looked at."""
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether the fault is not a client's, who could fill the log with what is no HTTP, and put there what it likes."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+_http_log.addFilter(_is_ours)
+
+
+def runner_of(app: web.Application, shutdown_timeout_s: float) -> web.AppRunner:
+    """What runs the application: bodies stay as they were sent, for a small one may unpack to gigabytes."""
+    return web.AppRunner(
+        app,
+        access_log=None,
+        logger=_http_log,
+        shutdown_timeout=shutdown_timeout_s,
+        keepalive_timeout=IDLE_S,
+        auto_decompress=False,
+    )
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How much a server takes on.
+
+    Attributes:
+        max_batch: responses of one request.
+        max_scoring: requests that are scored at once.
+        max_waiting: requests that wait for these.
+        timeout_s: how long a request may take with its waiting.
+    """
+
+    max_batch: int = 4096
+    max_scoring: int = 64
+    max_waiting: int = 256
+    timeout_s: float = 150.0
+
+
+class Refused(Exception):
+    """A request that gets no score: ``status`` and ``kind`` say why for programs, the message for people."""
+
+    def __init__(self, status: int, kind: str, said: str, item: int | None = None, retry_after_s: int = 0) -> None:
+        super().__init__(said)
+        self.status, self.kind, self.item, self.retry_after_s = status, kind, item, retry_after_s
+
+    def response(self) -> web.Response:
+        """The error as the client gets it."""
+        error = {"type": self.kind, "message": str(self)} | ({} if self.item is None else {"item": self.item})
+        headers = {"Retry-After": str(self.retry_after_s)} if self.retry_after_s else None
+        return web.json_response({"error": error}, status=self.status, headers=headers)
+
+
+class RewardServer:
+    """The application; :meth:`app` makes it. ``token`` is what clients must bear, "" for none."""
+
+    def __init__(self, reward: RowReward, rows: int, bounds: Bounds, token: str = "") -> None:
+        self._reward, self._rows, self._bounds, self._token = reward, rows, bounds, token
+        self._scoring = asyncio.Semaphore(bounds.max_scoring)
+        self._at_once = self._waiting = self._scored = self._held_bytes = 0
+        self._tasks: set[asyncio.Task[list[Scored]]] = set()
+        self._health: tuple[Health, ...] | None = None
+
+    def app(self) -> web.Application:
+        """The routes, with their errors as JSON."""
+        app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._errors])
+        app.router.add_post("/score", self._post_score)
+        app.router.add_post("/get_reward", self._post_get_reward)
+        app.router.add_get("/health", self._get_health)
+        app.router.add_get("/health/live", self._get_live)
+        app.cleanup_ctx.append(self._looking)
+        app.on_cleanup.append(self._finish)
+        return app
+
+    async def _post_score(self, request: web.Request) -> web.Response:
+        asked, scored = await self._answered(request, read_score)
+        answers = zip(asked.answers, scored, strict=True)
+        return web.json_response(
+            {
+                "recipe": self._reward.recipe.name,
+                "scores": [_plain(each) | {"id": answer.reference.id} for answer, each in answers],
+            }
+        )
+
+    async def _post_get_reward(self, request: web.Request) -> web.Response:
+        _, scored = await self._answered(request, read_get_reward)
+        counts = self._reward.settings.unscored
+        rewards = [counts if each.reward is None else each.reward for each in scored]
+        if None in rewards:
+            said = "nothing could be said of the response, and the config has no `unscored` that says what it counts"
+            raise Refused(422, "unscored", said, rewards.index(None))
+        pairs = zip(scored, rewards, strict=True)
+        outcomes = [reward if each.outcome is None else each.outcome for each, reward in pairs]
+        return web.json_response({"rewards": rewards, "scores": outcomes, "extra_logs": {}})
+
+    async def _get_health(self, _: web.Request) -> web.Response:
+        counts = {"rows": self._rows, "scoring": self._at_once, "waiting": self._waiting, "scored": self._scored}
+        counts["held_bytes"] = self._held_bytes
+        roles = {role: _state(each) for each in self._health or () for role in each.roles}
+        is_ready = self._health is not None and all(each.fault is None for each in self._health)
+        state = {"status": "ready" if is_ready else "unready", "roles": roles, "recipe": self._reward.recipe.name}
+        headers = None if is_ready else {"Retry-After": str(RETRY_AFTER_S)}
+        return web.json_response(state | counts, status=200 if is_ready else 503, headers=headers)
+
+    async def _get_live(self, _: web.Request) -> web.Response:
+        return web.json_response({"status": "live"})
+
+    async def _looking(self, _: web.Application) -> AsyncIterator[None]:
+        """Looks at the endpoints from the server's start, before it takes requests, to its end."""
+        await self._look()
+        task = asyncio.create_task(self._look_on())
+        yield
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    async def _look_on(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            await self._look()
+
+    async def _look(self) -> None:
+        try:
+            found = await asyncio.wrap_future(runtime().submit(self._reward.health()))
+        except Exception:  # a defect: what was seen last no longer holds
+            _log.exception("the endpoints cannot be looked at")
+            self._health = None
+        else:
+            self._tell_changes(found)
+            self._health = found
+
+    def _tell_changes(self, found: tuple[Health, ...]) -> None:
+        before = {each.name: each.said for each in self._health or ()}
+        for each in found:
+            if each.said and not before.get(each.name):
+                say(f"beam: {each.said}", file=sys.stderr)
+            elif before.get(each.name) and not each.said:
+                say(f"beam: endpoint {each.name} ({', '.join(each.roles)}) is back", file=sys.stderr)
+
+    async def _answered(self, request: web.Request, parse: Callable[[bytes], Request]) -> tuple[Request, list[Scored]]:
+        """The request with its scores. Raises Refused."""
+        self._check_head(request)
+        size = min(request.content_length or MAX_BODY_BYTES, MAX_BODY_BYTES)
+        if self._held_bytes + size > MAX_HELD_BYTES:
+            raise Refused(
+                429, "busy", f"{self._held_bytes} bytes of requests are held already: ask again", retry_after_s=1
+            )
+        self._held_bytes += size
+        try:
+            asked = await self._read(request, parse)
+            return asked, await self._scores(request, asked)
+        finally:
+            self._held_bytes -= size
+
+    def _check_head(self, request: web.Request) -> None:
+        """Raises Refused for a request whose body is not to be read."""
+        bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if self._token and not hmac.compare_digest(bearer.encode("utf-8", "replace"), self._token.encode()):
+            raise Refused(401, "unauthorised", "the request does not bear the server's token")
+        if request.content_type != "application/json":  # so that no page in a browser can post here
+            raise Refused(415, "not_json", "the Content-Type must be application/json")
+        if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+            raise Refused(415, "not_json", "the body must be sent as it is, without a Content-Encoding")
+
+    async def _read(self, request: web.Request, parse: Callable[[bytes], Request]) -> Request:
+        """The request, checked. Raises Refused."""
+        try:
+            async with asyncio.timeout(BODY_TIMEOUT_S):
+                body = await request.read()
+        except TimeoutError as error:
+            raise Refused(408, "slow_body", f"the body did not come within {BODY_TIMEOUT_S:g} s") from error
+        except web.HTTPRequestEntityTooLarge as error:
+            raise Refused(413, "too_large", f"the body has more than {MAX_BODY_BYTES} bytes") from error
+        except (web.RequestPayloadError, ConnectionError, ValueError) as error:
+            raise Refused(400, "bad_request", "the body does not end as its head says") from error
+        try:
+            asked = await asyncio.to_thread(parse, body)
+        except BadRequest as error:
+            raise Refused(400, "bad_request", str(error), error.item) from error
+        if len(asked.answers) > self._bounds.max_batch:
+            said = f"{len(asked.answers)} responses in one request, at most {self._bounds.max_batch} are taken"
+            raise Refused(413, "too_large", said)
+        return asked
+
+    async def _scores(self, request: web.Request, asked: Request) -> list[Scored]:
+        """The scores, when the request's turn has come. Raises Refused."""
+        if self._waiting + self._at_once >= self._bounds.max_scoring + self._bounds.max_waiting:
+            raise Refused(429, "busy", f"{self._waiting} requests wait already: ask again", retry_after_s=1)
+        self._waiting += 1
+        task = asyncio.create_task(self._in_turn(request, asked))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        try:
+            return await asyncio.wait_for(asyncio.shield(task), self._bounds.timeout_s)
+        except TimeoutError as error:
+            said = f"no score within {self._bounds.timeout_s:g} s: ask again, what was answered by then is kept"
+            raise Refused(504, "timeout", said, retry_after_s=RETRY_AFTER_S) from error
+
+    async def _in_turn(self, request: web.Request, asked: Request) -> list[Scored]:
+        try:
+            await self._scoring.acquire()
+        finally:
+            self._waiting -= 1
+        self._at_once += 1
+        try:
+            if request.transport is None or request.transport.is_closing():
+                raise Refused(499, "gone", "the client has gone")
+            call = await asyncio.to_thread(self._prepared, asked)
+            scored = await asyncio.wrap_future(runtime().submit(self._reward.attempt(call, asked.is_step)))
+        except JudgesDown as error:
+            raise Refused(503, "judges_down", str(error), retry_after_s=RETRY_AFTER_S) from error
+        finally:
+            self._at_once -= 1
+            self._scoring.release()
+        self._scored += len(scored)
+        return scored
+
+    def _prepared(self, asked: Request) -> Call:
+        try:
+            self._reward.check_way(asked.is_step)
+            return self._reward.prepare(asked.answers)
+        except BadAnswer as error:
+            raise Refused(400, "bad_request", f"items[{error.number}]: {error.said}", error.number) from error
+        except UserError as error:
+            kind = "recipe" if isinstance(error, ConfigError) else "bad_request"
+            raise Refused(400, kind, str(error)) from error
+
+    def _ended(self, task: "asyncio.Task[list[Scored]]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # marks it as seen where its client waits no longer
+
+    async def _finish(self, _: web.Application) -> None:
+        """Nothing goes on behind a server that has ended: what its end had no time for is cancelled."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @web.middleware
+    async def _errors(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Every error as JSON; what is no fault of the client's says no more than its type."""
+        try:
+            return await handler(request)
+        except Refused as error:
+            return error.response()
+        except web.HTTPException as error:
+            return Refused(error.status, "http", error.reason).response()
+        except asyncio.CancelledError:
+            return Refused(503, "ending", "the server ends", retry_after_s=RETRY_AFTER_S).response()
+        except Exception as error:  # a defect: the client is told that there is no score, and we are told where
+            _log.exception("a request failed")
+            return Refused(500, "internal", f"{type(error).__name__}; the server's own output says more").response()
+
+
+def _state(health: Health) -> str:
+    """``ready``, or the kind of its fault: no more of it is for everyone who asks."""
+    return "ready" if health.fault is None else health.fault.failure.value
+
+
+def _plain(scored: Scored) -> dict[str, Any]:
+    verdicts = {verdict.name: {"value": verdict.value, "reason": verdict.reason} for verdict in scored.verdicts}
+    return {"reward": scored.reward, "outcome": scored.outcome, "verdicts": verdicts}

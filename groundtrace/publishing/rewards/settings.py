@@ -1,0 +1,127 @@
+"""The config of the verifier as a reward elsewhere: a trainer's own config, and what a reward needs beside it."""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import field, fields, replace
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, FiniteFloat, NonNegativeInt, PositiveInt
+
+from groundtrace.inference.families.registry import FAMILIES, check_family, family_of
+from groundtrace.inference.settings import FrameName
+from groundtrace.schemas.config import ConfigError, build, given_values, settings
+from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, FitRule
+from groundtrace.schemas.responses.speech import Speech
+from groundtrace.schemas.text import say
+from groundtrace.trainer.settings import RewardSettings, TrainerSettings, config_file
+
+VARIABLE = "GROUNDTRACE_REWARD"
+"""The environment variable that names the config where no argument does."""
+
+
+def _known_family(name: str) -> str:
+    if name:
+        check_family(name)
+    return name
+
+
+@settings
+class SpeechSettings:
+    """How the trained model writes coordinates, where it is otherwise than its family, which each row names.
+
+    Our own trainer takes this from the checkpoint's processor. Nobody else tells a reward, so the bounds of the images
+    stand here where the training has other ones than the family: Qwen2.5-VL writes pixels of the resized image.
+    """
+
+    family: Annotated[
+        str,
+        AfterValidator(_known_family),
+        "the trained model's, one of your own as module:NAME; empty: as each row names it",
+    ] = ""
+    frame: Annotated[FrameName | None, "how the model writes coordinates; left out: as its family does"] = None
+    min_pixels: Annotated[
+        PositiveInt | None, "a smaller image is enlarged to so many; left out: as the family's processor has it"
+    ] = None
+    max_pixels: Annotated[
+        PositiveInt | None, "a larger image is shrunk to so many; left out: as the family's processor has it"
+    ] = None
+
+    def speech_of(self, named: str) -> Speech:
+        """How a model of the family writes that a row names; a row's word is never imported.
+
+        Raises ConfigError for bounds that no image can meet, and ValueError for a family that there is none of.
+        """
+        if not self.family and named not in FAMILIES:
+            raise ValueError(f"there is no family {named!r:.40}: one of your own is named by speech.family")
+        family = family_of(self.family or named)
+        rule = family.resize or QWEN25_IMAGE
+        bounds = {"min_area_px": self.min_pixels, "max_area_px": self.max_pixels}
+        given = {name: value for name, value in bounds.items() if value is not None}
+        if given and isinstance(rule, FitRule):
+            raise ConfigError(
+                f"speech.{min(given)[:3]}_pixels: the family {family.name} has no such bound: leave it out"
+            )
+        try:
+            rule = replace(rule, **given)
+        except ValueError as error:
+            raise ConfigError(
+                "speech.max_pixels must be at least min_pixels, the family's own where left out"
+            ) from error
+        return Speech(CoordinateFrame(self.frame or family.frame), family.decimals, rule)
+
+
+@settings
+class RemoteRewardSettings:
+    """A reward for another trainer. ``reward`` is that of a trainer's config, which may stand here as a whole."""
+
+    reward: Annotated[RewardSettings, "what a response earns"] = field(default_factory=RewardSettings)
+    speech: Annotated[SpeechSettings, "how the trained model writes coordinates"] = field(
+        default_factory=SpeechSettings
+    )
+    runs: Annotated[
+        Mapping[str, str],
+        "folders of runs by what the rows call them, for data that was moved; no others are read then (empty: the "
+        "folders that the rows name)",
+    ] = field(default_factory=dict)
+    folder: Annotated[
+        str, "keeps replies, media and memory-mapped rows (empty: groundtrace/reward in the user's cache)"
+    ] = ""
+    step_responses: Annotated[
+        NonNegativeInt,
+        "responses of a step, after which a recipe that learns from steps does so (0: a call with a list is a step)",
+    ] = 0
+    unscored: Annotated[
+        FiniteFloat | None,
+        "what a response counts that nothing could be said of, in trainers that must have a number; left out: the "
+        "training stops with an error",
+    ] = None
+
+    @property
+    def home(self) -> Path:
+        """The folder in which replies, media and rows are kept."""
+        if self.folder:
+            return Path(self.folder)
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundtrace" / "reward"
+
+
+def load_reward_settings(named: str = "") -> RemoteRewardSettings:
+    """The settings of a file, or of a bundled config of that name such as ``argos``; of the environment variable
+    :data:`VARIABLE` where ``named`` is empty, and the defaults where that is too.
+
+    Of a trainer's config the other sections are left out, and its ``model.frame`` and ``model.max_pixels`` are those of
+    ``speech``. Raises ConfigError.
+    """
+    named = named or os.environ.get(VARIABLE, "")
+    if not named:
+        say(f"groundtrace: no config of a reward is named (nor by {VARIABLE}): argos, embedded engine", file=sys.stderr)
+        return RemoteRewardSettings()
+    values = given_values(config_file(named))
+    model = values.get("model")
+    told = {name: model[name] for name in ("frame", "max_pixels") if name in model} if isinstance(model, dict) else {}
+    others = {each.name for each in fields(TrainerSettings)} - {"reward"}
+    kept = {name: value for name, value in values.items() if name not in others}
+    if told and isinstance(kept.setdefault("speech", {}), dict):
+        kept["speech"] = told | kept["speech"]
+    return build(RemoteRewardSettings, kept)

@@ -1,0 +1,65 @@
+"""The verifier as a reward function of TRL: ``GRPOTrainer(reward_funcs=reward_funcs("argos"), …)``.
+
+TRL hands over the columns of the rows, repeated for each completion, and takes None for a completion that a function
+cannot score: it then has no part in its group (``GRPOTrainer._calculate_rewards`` of 1.16). The column ``groundtrace``
+is the row's reference.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from groundtrace.publishing.rewards.plugin import reward_of, scored_texts
+from groundtrace.publishing.rewards.reference import COLUMN
+from groundtrace.publishing.rewards.row_reward import BadAnswer
+from groundtrace.trainer.reward import Scored
+
+Completion = str | Sequence[Mapping[str, Any]]
+RewardFunction = Callable[..., list[float | None]]
+
+
+def reward_funcs(config: str = "") -> list[RewardFunction]:
+    """Returns the reward functions for a config, a bundled name, or "" for what the environment names.
+
+    The endpoints of all roles are looked at: raises as :func:`groundtrace.publishing.rewards.plugin.reward_of` does.
+    """
+    reward_of(config)
+
+    def verified(completions: Sequence[Completion], **columns: Any) -> list[float | None]:
+        return rewards(config, completions, columns)
+
+    return [verified]
+
+
+def verified(completions: Sequence[Completion], **columns: Any) -> list[float | None]:
+    """The reward function for the config that the environment names; it has an import path of its own."""
+    return rewards("", completions, columns)
+
+
+def rewards(config: str, completions: Sequence[Completion], columns: Mapping[str, Any]) -> list[float | None]:
+    """The reward of each completion, None where it is unscored. Raises as
+    :func:`groundtrace.publishing.rewards.plugin.scored_texts` does.
+    """
+    references = columns.get(COLUMN)
+    if references is None:
+        raise BadAnswer(0, f"the rows have no column {COLUMN!r}: export the run with its references")
+    found = scored_texts(config, references, [_text(each) for each in completions], is_step=True)
+    if log := columns.get("log_metric"):
+        for name, mean in _means(reward_of(config).recipe.shown, found).items():
+            log(f"{COLUMN}/{name}", mean)
+    return [scored.reward for scored in found]
+
+
+def _text(completion: Completion) -> object:
+    """What a completion says: a text, or the text of its last turn."""
+    if not isinstance(completion, list | tuple):
+        return completion  # what is no text is refused where all responses are looked at
+    content = completion[-1].get("content") if completion else ""
+    if isinstance(content, list | tuple | None):
+        return "".join(part.get("text") or "" for part in content or () if part.get("type") == "text")
+    return content
+
+
+def _means(names: Sequence[str], found: Sequence[Scored]) -> dict[str, float]:
+    """The means of verdicts over the completions that have one."""
+    values = {name: [value for each in found if (value := each.value(name)) is not None] for name in names}
+    return {name: sum(known) / len(known) for name, known in values.items() if known}

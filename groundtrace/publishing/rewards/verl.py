@@ -1,0 +1,46 @@
+"""The verifier as a custom reward function of verl, one response at a time or all at once.
+
+verl calls it by keyword (``verl/trainer/ppo/reward.py``, ``verl/workers/reward_manager/`` of 0.9). A manager that
+scores single responses hands over ``data_source``, ``solution_str``, ``ground_truth`` and ``extra_info``, the batch
+manager lists of them, under names in the plural.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from groundtrace.publishing.rewards.plugin import figures, number_of, reward_of, scored_texts
+from groundtrace.trainer.reward import Scored
+
+
+def compute_score(
+    data_source: object = None,
+    solution_str: str | None = None,
+    ground_truth: str | None = None,
+    extra_info: object = None,
+    *,
+    solution_strs: Sequence[str] | None = None,
+    ground_truths: Sequence[str] | None = None,
+    config: str = "",
+    **_: Any,
+) -> dict[str, float] | list[dict[str, float]]:
+    """Returns ``score`` with the verdicts that say how training goes
+    (:func:`groundtrace.publishing.rewards.plugin.figures`).
+
+    verl takes the names of the first response for those of all (``agent_loop.py``: a KeyError where one is missing) and
+    their means (``metric_utils.py``: a NaN makes the mean NaN, a None ends the validation). ``config`` comes from
+    ``reward_kwargs``. The row's reference is ``ground_truth``; ``data_source`` and ``extra_info`` are not needed.
+    Raises :class:`groundtrace.publishing.rewards.plugin.Unscored` and what
+    :func:`groundtrace.publishing.rewards.plugin.scored_texts` raises.
+    """
+    if solution_strs is not None:
+        given = [] if ground_truths is None else list(ground_truths)
+        found = scored_texts(config, given, list(solution_strs), is_step=True)
+        return [_fields(config, scored) for scored in found]
+    if solution_str is None:
+        raise TypeError("compute_score needs solution_str with ground_truth, or solution_strs with ground_truths")
+    [scored] = scored_texts(config, [ground_truth], [solution_str], is_step=False)
+    return _fields(config, scored)
+
+
+def _fields(config: str, scored: Scored) -> dict[str, float]:
+    return {"score": number_of(config, scored), **figures(reward_of(config).recipe.shown, scored)}

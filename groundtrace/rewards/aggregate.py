@@ -1,0 +1,179 @@
+"""From the verdicts of one response to one score.
+
+The terms are verdicts by name: ``outcome``, ``spatial`` and ``reasoning`` (Argos), ``judging`` and ``thinking``
+(SAIL-RL), ``boxes`` and ``consistency`` (iVGR), ``format``. Verdicts of other names do not count, and an absent verdict
+is treated as one that is not applicable. In a mean a term that is not applicable leaves numerator and denominator; how
+a sum and a product treat it is said at each of them. RuCL's form is in :mod:`groundtrace.rewards.curriculum`,
+CodeDance's in :mod:`groundtrace.rewards.scorers.tool_calls`.
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from groundtrace.rewards.pointing_score import PointingSettings
+from groundtrace.schemas.config import PositiveWeight, Weight, settings
+from groundtrace.schemas.records import Verdict
+
+
+@settings
+class GateSettings:
+    """Weights and gate of Argos Eq. 9. The paper does not publish them; equal weights and τ = 1 are the default.
+
+    Weights are by the name of the scorer; a scorer without a weight has no part in the score. ``temporal`` takes the
+    weight of ``spatial`` unless it has its own: both are the grounding, of an image and of a clip.
+    """
+
+    RENAMED: ClassVar[Mapping[str, str]] = {
+        "outcome_weight": "weights.outcome",
+        "spatial_weight": "weights.spatial",
+        "reasoning_weight": "weights.reasoning",
+    }
+
+    weights: Annotated[Mapping[str, Weight], "by the name of the scorer; that of outcome is more than 0"] = field(
+        default_factory=lambda: dict(_EQUAL), hash=False
+    )
+    tau: Annotated[float, Field(gt=0, le=1), "the outcome alone counts below this"] = 1.0
+    pointing: Annotated[PointingSettings, "what pointing earns"] = field(default_factory=PointingSettings)
+    skip: Annotated[tuple[str, ...], "scorers that are left out, by name; what they check is then not checked"] = ()
+
+    def __post_init__(self) -> None:
+        if not self.weights.get("outcome"):
+            raise ValueError(f"weights.outcome must be greater than 0, got {self.weights.get('outcome')}")
+
+
+_EQUAL = {"outcome": 1.0, "spatial": 1.0, "reasoning": 1.0}
+
+
+def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collection[str] = ("format",)) -> float | None:
+    """Argos Eq. 9: the outcome alone below τ, else the weighted mean of outcome, grounding and reasoning.
+
+    Grounding is ``spatial`` for images and ``temporal`` for clips. None when the outcome has no value or a verdict has
+    failed. 0 where one of the ``gates`` is 0. Deviations: Eq. 9 prints w_S above and w_G below the line, taken as one
+    weight; verdicts that are not applicable leave numerator and denominator; the result is at least 0, also where wrong
+    points alone take the grounding below it (:mod:`groundtrace.rewards.pointing_score`).
+    """
+    values = _values(verdicts)
+    outcome = values.get("outcome")
+    if outcome is None or outcome < settings.tau:
+        return outcome
+    if any(values.get(gate) == 0 for gate in gates):
+        return 0.0
+    if any(verdict.failed for verdict in verdicts):
+        return None
+    weights = {"temporal": settings.weights.get("spatial", 0.0), **settings.weights}
+    scored = [(weights[name], value) for name, value in values.items() if name in weights and value is not None]
+    return max(0.0, sum(weight * value for weight, value in scored) / sum(weight for weight, _ in scored))
+
+
+@settings
+class CascadeSettings:
+    """SAIL-RL Eq. 1."""
+
+    alpha: Annotated[float, Field(gt=0, le=1), "the share of the product; the rest is the format's"] = 0.9
+
+
+def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float | None:
+    """SAIL-RL Eq. 1: α · judging · thinking · outcome + (1 - α) · format, in [0, 1].
+
+    A right answer given directly to a simple question has no thinking to judge;
+    :mod:`groundtrace.rewards.scorers.thinking` scores it 1, so that it can reach 1 here.
+
+    A factor that has failed or is not applicable does not leave the product, which would pay for what nobody judged:
+    the product is 0 where a scored factor is 0, whatever the others may be, and else the whole is None. So it is where
+    the format has failed; where it is not applicable it leaves the sum, which is a weighted mean.
+    """
+    if settings.alpha < 1 and _failed(verdicts, "format"):
+        return None
+    values = _values(verdicts)
+    factors = [values.get(name) for name in ("judging", "thinking", "outcome")]
+    scored = [factor for factor in factors if factor is not None]
+    if 0 not in scored and len(scored) < len(factors):
+        return None
+    return _mean([(settings.alpha, math.prod(scored)), (1 - settings.alpha, values.get("format"))])
+
+
+@settings
+class AdditiveSettings:
+    """Weights of the additive form; equal ones are the baseline of SAIL-RL §4.5, which leaves the format out."""
+
+    judging_weight: Weight = 1.0
+    thinking_weight: Weight = 1.0
+    outcome_weight: PositiveWeight = 1.0
+    format_weight: Weight = 0.0
+
+
+def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float | None:
+    """The weighted mean of judging, thinking, outcome and format (SAIL-RL §4.5, Table 6), in [0, 1].
+
+    None when the outcome is unscored, or a term with a weight has failed.
+    """
+    weights = {
+        "judging": settings.judging_weight,
+        "thinking": settings.thinking_weight,
+        "outcome": settings.outcome_weight,
+        "format": settings.format_weight,
+    }
+    return _weighed(verdicts, weights)
+
+
+@settings
+class StreamSettings:
+    """Weights of the terms of iVGR's two streams; the paper adds them as they are."""
+
+    format_weight: Weight = 1.0
+    outcome_weight: PositiveWeight = 1.0
+    boxes_weight: Weight = 1.0
+    consistency_weight: Weight = 1.0
+
+
+def grounded_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
+    """iVGR Eq. 1 with the box reward of Eq. 2: format + outcome + boxes, in [0, 3] with the paper's weights.
+
+    None when the outcome is unscored or a term with a weight has failed. Deviation: the sum is taken as its mean times
+    its weights, so that the boxes of a question without gold boxes, which are not applicable, do not count as 0; with
+    all terms scored it is the paper's sum.
+    """
+    return _stream(verdicts, settings, "boxes", settings.boxes_weight)
+
+
+def textual_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
+    """iVGR Eq. 3: format + outcome + consistency, in [0, 3] with the paper's weights.
+
+    Terms without a value are treated as in :func:`grounded_stream`. For questions without gold boxes, which have no
+    reference to be consistent with (App. B), the total is thereby 3/2 of the paper's; normalising in the group undoes
+    that.
+    """
+    return _stream(verdicts, settings, "consistency", settings.consistency_weight)
+
+
+def _stream(verdicts: tuple[Verdict, ...], settings: StreamSettings, name: str, weight: float) -> float | None:
+    weights = {"format": settings.format_weight, "outcome": settings.outcome_weight, name: weight}
+    mean = _weighed(verdicts, weights)
+    return None if mean is None else mean * sum(weights.values())
+
+
+def _weighed(verdicts: tuple[Verdict, ...], weights: Mapping[str, float]) -> float | None:
+    """The weighted mean of the scored terms; None where the outcome is unscored or a term with a weight has failed."""
+    values = _values(verdicts)
+    if values.get("outcome") is None or _failed(verdicts, *(name for name, weight in weights.items() if weight)):
+        return None
+    return _mean([(weight, values.get(name)) for name, weight in weights.items()])
+
+
+def _failed(verdicts: tuple[Verdict, ...], *names: str) -> bool:
+    return any(verdict.failed for verdict in verdicts if verdict.name in names)
+
+
+def _values(verdicts: tuple[Verdict, ...]) -> dict[str, float | None]:
+    return {verdict.name: verdict.value for verdict in verdicts}
+
+
+def _mean(terms: Sequence[tuple[float, float | None]]) -> float | None:
+    """The weighted mean of the scored terms; None where they have no weight."""
+    scored = [(weight, value) for weight, value in terms if value is not None]
+    total = sum(weight for weight, _ in scored)
+    return sum(weight * value for weight, value in scored) / total if total else None

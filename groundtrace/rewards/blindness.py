@@ -1,0 +1,139 @@
+"""What a policy earns that never looks: the best constant answer for each type of answer, and no points.
+
+Reinforcement learning can gain by guessing what is usual. So every set of RL rows is shown with what such a policy
+earns, and a reward curve says something only above that line. Nothing is asked of a model: right and wrong are by rule,
+judges are taken to be content with whatever reads well, and questions that only a judge can grade are left out and
+counted.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from groundtrace.rewards.recipes.base import Recipe
+from groundtrace.rewards.targets import gold_count
+from groundtrace.schemas.answers.choices import gold_options
+from groundtrace.schemas.answers.grading import grade_answer
+from groundtrace.schemas.answers.numerals import read_numerals
+from groundtrace.schemas.answers.registry import answer_type_named
+from groundtrace.schemas.answers.yes_no import yes_or_no
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.records import Question
+from groundtrace.schemas.run_summary import BlindFigures, BlindType
+from groundtrace.schemas.text import folded
+
+COLUMNS = ("question", "answer", "answer_type", "choices", "gold_boxes", "entities", "pointable", "streams")
+"""Those of an RL row that :func:`rewarded_question` reads."""
+MAX_CANDIDATES = 16
+"""How many of the most frequent answers of a type are tried as its constant."""
+
+
+@dataclass(frozen=True)
+class RewardedQuestion:
+    """A question of an RL row, with what a reward knows of it.
+
+    ``pointable`` are the phrases that the pointer found, ``entities`` those that it was asked for (None: nobody told).
+    ``streams`` are the streams in which it is asked; empty where it has none.
+    """
+
+    question: Question
+    entities: tuple[str, ...] | None = None
+    pointable: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
+
+    @property
+    def has_nothing_to_look_at(self) -> bool:
+        """Whether it asks for what is not there: a count of 0, or a question of which the pointer found nothing."""
+        count = gold_count(self.question)
+        if count is not None:
+            return count == 0
+        return self.entities is not None and not self.pointable
+
+
+def rewarded_question(row: Mapping[str, Any]) -> RewardedQuestion:
+    """The question of an RL row, which holds at least question, answer and answer_type of :data:`COLUMNS`."""
+    choices, boxes, entities = (row.get(name) for name in ("choices", "gold_boxes", "entities"))
+    gold = tuple(Box(**box) for box in boxes or ())
+    texts = row["question"], row["answer"], row["answer_type"]
+    question = Question("", "", "", (), *texts, tuple(choices) if choices else None, gold_boxes=gold or None)
+    known = None if entities is None else tuple(entities)
+    return RewardedQuestion(question, known, tuple(row.get("pointable") or ()), tuple(row.get("streams") or ()))
+
+
+def closed_answer(question: Question) -> tuple[str, str] | None:
+    """Returns the kind of a closed question and its gold answer in one form: ``bool`` and yes or no, ``mcq`` and the
+    letter of the choice, ``count`` and the number; None for other questions.
+    """
+    if (word := yes_or_no(question.answer)) is not None and question.answer_type == "bool":
+        return "bool", word
+    if question.choices and (options := gold_options(question.answer, question.choices)):
+        return "mcq", chr(ord("A") + min(options))
+    count = gold_count(question)
+    return None if count is None else ("count", str(count))
+
+
+def constant_answer(question: Question) -> tuple[str, str] | None:
+    """Returns the kind of a question and an answer that is right on it by rule; None where only a judge can tell."""
+    closed, kind = closed_answer(question), answer_type_named(question.answer_type)
+    if closed is not None:
+        return closed
+    if kind.is_boxes or kind.needs_judge(question.answer, question.choices):
+        return None
+    number = read_numerals(question.answer).single if kind.is_number else None
+    return kind.name, folded(question.answer) if number is None else f"{float(number.value):g}"
+
+
+def blind_figures(rows: Iterable[RewardedQuestion], reward: type[Recipe], settings: Any = None) -> BlindFigures:
+    """Returns what the best blind policy earns on these rows under a reward, as a share of what looking can earn.
+
+    ``settings`` are those of the reward, None its defaults. The share is over the rows that rules can grade.
+    """
+    golds: dict[str, Counter[tuple[Question, float]]] = defaultdict(Counter)
+    answers: dict[str, Counter[str]] = defaultdict(Counter)
+    total = 0
+    for row in rows:
+        total += 1
+        found = constant_answer(row.question)
+        if found is not None:
+            kind, answer = found
+            share = reward.blind_share(row.question, row.pointable, row.streams, settings)
+            golds[kind][_bare(row.question), share] += 1
+            answers[kind][answer] += 1
+    types = {kind: _best(kind, answers[kind], golds[kind]) for kind in sorted(golds)}
+    counted = sum(each.rows for each in types.values())
+    earned = sum(each.earned * each.rows for each in types.values())
+    return BlindFigures(reward.name, total, counted, earned / counted if counted else None, types)
+
+
+def _bare(question: Question) -> Question:
+    """What decides whether an answer is right, so that equal questions are graded once."""
+    return Question("", "", "", (), "", question.answer, question.answer_type, question.choices)
+
+
+def _best(kind: str, answers: Counter[str], golds: Mapping[tuple[Question, float], int]) -> BlindType:
+    """The constant that earns most, the first by name of equals, and what it earns a row."""
+    rows, best = sum(golds.values()), ("", 0.0)
+    for answer, _ in sorted(answers.most_common(MAX_CANDIDATES)):
+        earned = sum(share * n for (question, share), n in golds.items() if _is_right(answer, question))
+        if earned > best[1]:
+            best = answer, earned
+    return BlindType(kind, rows, best[0], best[1] / rows)
+
+
+def _is_right(answer: str, question: Question) -> bool:
+    return grade_answer(answer, question.answer, question.answer_type, question.choices).value == 1.0
+
+
+def blind_text(figures: BlindFigures) -> str:
+    """One or two sentences: what not looking earns, on which rows, by which answers; and a warning where it is much."""
+    ungraded = figures.rows - figures.counted
+    if figures.share is None:
+        return "What a policy earns that never looks is not computed: only a judge can grade these rows."
+    types = ", ".join(f"{each.kind} {each.answer!r} {each.earned:.2f}" for each in figures.types.values())
+    left = f"; the other {ungraded} of {figures.rows} rows only a judge can grade" if ungraded else ""
+    text = f"A policy that never looks earns up to {figures.share:.2f} of what looking earns ({types}){left}."
+    if figures.is_high:
+        text += " That is much: a rising reward need not mean that the policy looks. Lower rl.max_same_answer or "
+        text += "rl.max_absent, or add questions with other answers."
+    return text

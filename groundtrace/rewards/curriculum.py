@@ -1,0 +1,147 @@
+"""Rubric rewards under a curriculum (RuCL §3.3, Eq. 5–9): easy rubrics first, hard ones once the easy ones are met.
+
+The state is a value: a step takes one and gives the next, so that it can be saved and a resumed run continues
+unchanged. A step t is rewarded with λ_t, which depends on the steps before it; afterwards its mean over the easy
+rubrics is entered.
+
+    weight = hard_weight(state, settings)                        # λ_t of the step to come
+    reward = rubric_reward(outcome, tiers, weight, settings)     # for each response
+    state = advance(state, batch_easy, settings)                 # the step is done
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from pydantic import PositiveInt
+
+from groundtrace.rewards.rubrics import EASY, HARD, RubricScore
+from groundtrace.schemas.config import OneOf, Share, settings
+from groundtrace.schemas.records import Rubric
+
+_STEEPNESS = 10.0
+
+
+def _linear(done: float) -> float:
+    return done
+
+
+def _sigmoid(done: float) -> float:
+    """A logistic curve about the middle, stretched so that it runs from 0 at 0 to 1 at 1."""
+    return (math.tanh(_STEEPNESS * (done - 0.5) / 2) / math.tanh(_STEEPNESS / 4) + 1) / 2
+
+
+GROWTH: dict[str, Callable[[float], float]] = {"sigmoid": _sigmoid, "linear": _linear}
+"""φ of Eq. 8 on [0, 1]. The paper's is a sigmoid whose steepness it does not give; ours is 10."""
+
+
+@settings
+class CurriculumSettings:
+    """RuCL's Table 5: α = 0.7, window w = 20, proficiency τ = 0.9, λ_max = 1.
+
+    T_ramp and λ_base are not given in the paper: the steps of one epoch are a good ramp, hence no default, and λ_base
+    is 0.
+    """
+
+    ramp_steps: Annotated[PositiveInt, "T_ramp of Eq. 8"]
+    alpha: Annotated[Share, "α"] = 0.7
+    window: Annotated[PositiveInt, "w: steps whose easy rubrics must hold before the hard ones begin"] = 20
+    tau: Annotated[Share, "τ: the proficiency from which an easy rubric holds"] = 0.9
+    lambda_max: Annotated[Share, "the weight of the hard rubrics at the ramp's end"] = 1.0
+    lambda_base: Annotated[Share, "their weight at its beginning"] = 0.0
+    growth: Annotated[str, OneOf(GROWTH), "φ of Eq. 8"] = "sigmoid"
+
+    def __post_init__(self) -> None:
+        if self.lambda_base > self.lambda_max:
+            raise ValueError(f"lambda_base must be at most lambda_max = {self.lambda_max}, got {self.lambda_base}")
+
+
+@dataclass(frozen=True)
+class CurriculumState:
+    """What the curriculum knows after ``step`` steps.
+
+    Attributes:
+        step: steps done; the first is step 1.
+        window: μ_easy of the last steps that had one, at most w, oldest first.
+        started_at: T_start of Eq. 7, or None while the easy rubrics do not yet hold.
+    """
+
+    step: int = 0
+    window: tuple[float, ...] = ()
+    started_at: int | None = None
+
+
+@dataclass(frozen=True)
+class TierScores:
+    """Eq. 5: the share of satisfied rubrics in each stratum, in [0, 1]; None for a stratum without rubrics."""
+
+    easy: float | None
+    hard: float | None
+
+
+def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> TierScores:
+    """Returns the means of one response over all easy and all hard rubrics (Eq. 5).
+
+    As in the paper a rubric that is not applicable is divided by too, and so counts 0: a response gains nothing by
+    leaving out what a rubric looks at. Scores are matched by rubric id; those of unknown rubrics do not count.
+
+    Raises:
+        ValueError: a rubric has no score. Where the judge failed there is nothing to take the mean of.
+    """
+    judged = {score.rubric_id: score for score in scores}
+    missing = next((rubric.id for rubric in rubrics if rubric.id not in judged), None)
+    if missing is not None:
+        raise ValueError(f"the rubric {missing!r} was not judged")
+
+    def mean(stratum: str) -> float | None:
+        met = [judged[rubric.id].score == 1 for rubric in rubrics if rubric.stratum == stratum]
+        return sum(met) / len(met) if met else None
+
+    return TierScores(mean(EASY), mean(HARD))
+
+
+def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:
+    """λ_t of the step that follows ``state`` (Eq. 8): 0 up to T_start, then growing for T_ramp steps, then λ_max."""
+    if state.started_at is None:
+        return 0.0
+    done = min(1.0, (state.step + 1 - state.started_at) / settings.ramp_steps)
+    return settings.lambda_base + (settings.lambda_max - settings.lambda_base) * GROWTH[settings.growth](done)
+
+
+def advance(state: CurriculumState, batch_easy: float | None, settings: CurriculumSettings) -> CurriculumState:
+    """The state after one more step whose responses scored ``batch_easy`` on the easy rubrics on average (Eq. 7).
+
+    The curriculum starts at the first step at which a full window is at or above τ, and never stops again. A step
+    without a score (None: every response unscored) is counted, and proves nothing: the window stays as it is.
+    """
+    step = state.step + 1
+    if batch_easy is None:
+        return replace(state, step=step)
+    window = (*state.window, batch_easy)[-settings.window :]
+    holds = len(window) == settings.window and min(window) >= settings.tau
+    started_at = step if state.started_at is None and holds else state.started_at
+    return CurriculumState(step, window, started_at)
+
+
+def rubric_reward(
+    outcome: float | None, tiers: TierScores | None, weight: float, settings: CurriculumSettings
+) -> float | None:
+    """Returns Eq. 9 over Eq. 6: α · right + (1 - α) · ((1 - λ) · easy + λ · hard), in [0, 1].
+
+    ``weight`` is λ (:func:`hard_weight`). The outcome counts as 1 when it is 1 and else as 0 (Eq. 4). None where the
+    outcome is unscored, or ``tiers`` is None, since the judge failed.
+
+    Deviation: Eq. 6 is undefined for a stratum that has no rubric, which is so for all responses to a question. The
+    other then has the whole weight, whatever λ is; without any rubric the outcome is all.
+    """
+    if outcome is None or tiers is None:
+        return None
+    right = float(outcome == 1)
+    if tiers.easy is None or tiers.hard is None:
+        rubrics = tiers.easy if tiers.hard is None else tiers.hard
+    else:
+        rubrics = (1 - weight) * tiers.easy + weight * tiers.hard
+    if rubrics is None:
+        return right
+    return settings.alpha * right + (1 - settings.alpha) * rubrics

@@ -1,0 +1,218 @@
+"""What a response about a clip states of frames, spans and points, as a model reads it (Argos App. C.2 and D, Fig. 10).
+
+The paper sends each video trace through a language model that returns three lists. A model that copies may also invent,
+so everything is checked against the response: the anchor (the words that state the time) and the description must be
+exact substrings, the numbers must be in the anchor, and a point must be among those that the parser finds. What fails
+is dropped and counted. Deviations: points that the model leaves out are added with the moment that
+:func:`groundtrace.schemas.responses.times.anchor_points` ties to them, so that leaving one out gains nothing; the
+model's lists are asked for with anchors, as in Fig. 9, so that a time can be checked at all.
+"""
+
+import math
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from groundtrace.inference.caller import Answered, Caller
+from groundtrace.inference.grounding import BadReply, json_object
+from groundtrace.inference.request import Sampling
+from groundtrace.rewards.judge import JudgeTask, ask_judge
+from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.quoting import Quoted, quote
+from groundtrace.schemas.responses.response import parse_points
+from groundtrace.schemas.responses.times import Moment, anchor_points, parse_times
+
+PROMPT = "extract_video.v1"
+_NUMBER = re.compile(r"[0-9]{1,7}(?:\.[0-9]{1,20})?")
+_SAMPLING = Sampling(max_tokens=8192)
+_Numbers = tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class FrameStatement:
+    """What is said to be seen at one moment: a frame number, seconds, or both. ``description`` is verbatim."""
+
+    frame: int | None
+    t_s: float | None
+    description: str
+
+
+@dataclass(frozen=True)
+class SegmentStatement:
+    """What is said to happen over a span; None is an open or unstated side. ``description`` is verbatim."""
+
+    first_frame: int | None
+    last_frame: int | None
+    start_s: float | None
+    end_s: float | None
+    description: str
+
+
+@dataclass(frozen=True)
+class Statements:
+    """What a response states, each thing once, in order.
+
+    ``points`` are the parser's, with frame and time where they have one. ``dropped`` says for each item that failed
+    the check what it was and why.
+    """
+
+    points: tuple[Point, ...] = ()
+    frames: tuple[FrameStatement, ...] = ()
+    segments: tuple[SegmentStatement, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+
+async def extract_statements(response: str, caller: Caller) -> Statements:
+    """The statements of a response, by way of the judge.
+
+    Asks nobody where the response has neither a time nor a point. Raises CallError, BadReply and BudgetUsedUp.
+    """
+    if not parse_times(response) and not parse_points(response):
+        return Statements()
+    quoted = quote(response)  # as the judge is shown it
+    task = JudgeTask(
+        PROMPT, {"response": response}, lambda reply: _checked(reply, response, quoted), sampling=_SAMPLING
+    )
+    return await ask_judge(task, caller)
+
+
+def _checked(reply: Answered, response: str, quoted: Quoted) -> Statements:
+    """The reply's items that are found in the response. Raises BadReply where the reply is of another form."""
+    fields = json_object(reply.text)
+    check = _Check(quoted.texts[0], quoted.mark, [])
+    frames: list[FrameStatement] = []
+    segments: list[SegmentStatement] = []
+    points = _points(_rows(fields, "points"), response, check)
+    for row in _rows(fields, "frames"):
+        frame, t_s, description = _whole(row, "frame"), _seconds(row, "t_s"), _text(row, "description")
+        if check.holds(_text(row, "anchor"), description, (frame,), (t_s,)):
+            frames.append(FrameStatement(frame, t_s, description))
+    for row in _rows(fields, "segments"):
+        spanned = (_whole(row, "first_frame"), _whole(row, "last_frame"))
+        times, description = (_seconds(row, "start_s"), _seconds(row, "end_s")), _text(row, "description")
+        if check.holds(_text(row, "anchor"), description, spanned, times):
+            segments.append(SegmentStatement(*spanned, *times, description))
+    return Statements(
+        tuple(dict.fromkeys(points)),
+        tuple(dict.fromkeys(frames)),
+        tuple(dict.fromkeys(segments)),
+        tuple(check.dropped),
+    )
+
+
+@dataclass(frozen=True)
+class _Check:
+    """The text as it was shown, and what was dropped so far."""
+
+    shown: str
+    mark: str
+    dropped: list[str]
+
+    def holds(self, anchor: str, description: str, frames: _Numbers, times: _Numbers) -> bool:
+        """Whether the text has both pieces and the anchor has the numbers, of which there is one at least."""
+        problem = self.problem(anchor, frames, times)
+        if not problem and not (description.strip() and self._has(description)):
+            problem = "its words are not in the response"
+        if problem:
+            self.drop(f"{description:.60} ({anchor:.40})", problem)
+        return not problem
+
+    def problem(self, anchor: str, frames: _Numbers, times: _Numbers) -> str:
+        """What is wrong with an anchor for these frame numbers and seconds; "" for nothing."""
+        if all(number is None for number in (*frames, *times)):
+            return "no frame or time"
+        if not anchor.strip() or not self._has(anchor):
+            return "its anchor is not in the response"
+        written = _written(anchor)
+        absent = [f"frame {frame}" for frame in frames if frame is not None and frame not in written[0]]
+        absent += [f"{t_s:g} s" for t_s in times if t_s is not None and round(t_s, 2) not in written[1]]
+        return f"its anchor does not say {absent[0]}" if absent else ""
+
+    def drop(self, what: str, problem: str) -> None:
+        """Note that an item was dropped, and why."""
+        self.dropped.append(f"{what}: {problem}")
+
+    def _has(self, piece: str) -> bool:
+        return piece in self.shown and self.mark not in piece
+
+
+def _written(anchor: str) -> tuple[set[float], set[float]]:
+    """An anchor's frame numbers, and its seconds to two decimals; of an unreadable one all its numbers for both."""
+    frames: set[float | None] = set()
+    times: set[float | None] = set()
+    for time in parse_times(anchor) or parse_times(f"[{anchor}]"):
+        if isinstance(time, Moment):
+            frames.add(time.frame)
+            times.add(time.t_s)
+        else:
+            frames |= {time.first_frame, time.last_frame}
+            times |= {time.start_s, time.end_s}
+    if not frames and not times:
+        frames = times = {float(number) for number in _NUMBER.findall(anchor)}
+    return {frame for frame in frames if frame is not None}, {round(t_s, 2) for t_s in times if t_s is not None}
+
+
+def _points(rows: list[dict[str, Any]], response: str, check: _Check) -> list[Point]:
+    """The parser's points in their order: with the model's moments where it gave one, else with the text's own."""
+    parsed = anchor_points(response)
+    placed: dict[int, Point] = {}
+    for row in rows:
+        label, x, y = _text(row, "object"), _coordinate(row, "x"), _coordinate(row, "y")
+        frame, t_s, anchor = _whole(row, "frame"), _seconds(row, "t_s"), row.get("anchor") or ""
+        same = [i for i, p in enumerate(parsed) if i not in placed and abs(p.x - x) < 0.05 and abs(p.y - y) < 0.05]
+        what = f"{label:.60} at ({x:g}, {y:g})"
+        if not same:
+            check.drop(what, "no such point is in the response")
+            continue
+        named = [index for index in same if _folded(parsed[index].label) == _folded(label)]
+        index = (named or same)[0]
+        problem = check.problem(str(anchor), (frame,), (t_s,))
+        if problem and (frame, t_s) != (None, None):
+            check.drop(what, problem)
+        placed[index] = parsed[index] if problem else replace(parsed[index], frame=frame, t_s=t_s)
+    return [placed.get(index, point) for index, point in enumerate(parsed)]
+
+
+def _folded(label: str) -> str:
+    return " ".join(label.casefold().split())
+
+
+def _rows(fields: dict[str, object], name: str) -> list[dict[str, Any]]:
+    rows = fields.get(name)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise BadReply(f"{name}: expected a list of objects, got {rows!r:.80}")
+    return rows
+
+
+def _text(row: dict[str, Any], name: str) -> str:
+    if not isinstance(row.get(name), str):
+        raise BadReply(f"{name}: expected a text, got {row.get(name)!r:.80}")
+    return row[name]
+
+
+def _coordinate(row: dict[str, Any], name: str) -> float:
+    value = _seconds(row, name)
+    if value is None:
+        raise BadReply(f"{name}: expected a number, got None")
+    return value
+
+
+def _whole(row: dict[str, Any], name: str) -> int | None:
+    value = _seconds(row, name)
+    if value is not None and not value.is_integer():
+        raise BadReply(f"{name}: expected a whole number, got {value}")
+    return None if value is None else int(value)
+
+
+def _seconds(row: dict[str, Any], name: str) -> float | None:
+    """A finite number or None; the paper's own prompt has coordinates as texts."""
+    value = row.get(name)
+    if value is None:
+        return None
+    try:
+        number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise BadReply(f"{name}: expected a number, got {value!r:.80}")
+    return number

@@ -1,0 +1,242 @@
+"""The form of a response: what must hold of its text before anything that it says is checked.
+
+What is not in its place is not checked, and would pass unseen: a second answer, a tag that cannot be read, coordinates
+in prose, points behind the answer, a conclusion that is not the answer. A recipe asks for one of several forms, and a
+response must have the one that it was asked for.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from groundtrace.rewards.written_places import place_in_prose, place_in_words
+from groundtrace.schemas.answers.grading import grade_answer
+from groundtrace.schemas.answers.registry import answer_type_named
+from groundtrace.schemas.answers.wrapping import unled
+from groundtrace.schemas.control_text import find_control
+from groundtrace.schemas.labels import plain_label
+from groundtrace.schemas.question_text import BOXES, JUDGE, POINTS, TEXTUAL
+from groundtrace.schemas.records import Question
+from groundtrace.schemas.responses.boxed import all_boxed
+from groundtrace.schemas.responses.conclusions import contradiction
+from groundtrace.schemas.responses.response import (
+    MAX_RESPONSE_CHARS,
+    Response,
+    outside_think,
+    parse_boxes,
+    parse_points,
+)
+from groundtrace.schemas.responses.tags import scan_tags
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a response may and must hold.
+
+    Attributes:
+        points: it may point.
+        boxes: it may hold boxes.
+        reasoning: its think section must hold words.
+        judged: it begins with a judge section, which leaves the answer to a box at the end.
+    """
+
+    points: bool = False
+    boxes: bool = False
+    reasoning: bool = True
+    judged: bool = False
+
+
+GROUNDED_FORM = Form(points=True)
+"""Reasoning that points (Argos)."""
+BOXED_FORM = Form(boxes=True)
+"""Reasoning with boxes (iVGR's grounded stream)."""
+TEXTUAL_FORM = Form()
+"""Reasoning in words alone."""
+JUDGED_FORM = Form(reasoning=False, judged=True)
+"""A judgement, then reasoning in words alone, which is empty for a simple question (SAIL-RL)."""
+DIRECT_FORM = Form(points=True, boxes=True, reasoning=False)
+"""The sections alone, of which the reasoning may be empty (CodeDance): what else a response holds earns nothing
+there."""
+FORMS = {POINTS: GROUNDED_FORM, JUDGE: JUDGED_FORM, BOXES: BOXED_FORM, TEXTUAL: TEXTUAL_FORM}
+"""What a trace must look like that was asked for in a form, by the form's name."""
+
+_OPENED = re.compile(r"[<‹＜]\s*(?:point|box|boxe)s?\b", re.IGNORECASE)
+_CLOSED = re.compile(r"<\s*/\s*(?:point|box|boxe)s?\s*>", re.IGNORECASE)
+_OTHER_TAG = re.compile(
+    r"<\s*(?!/?(?:points?|box|think|answer|judge)\b)[A-Za-z][\w:.-]{0,40}"
+    r"(?:\s[^<>]{0,200}=\s*[\"'“]?\s*-?\d|[^<>]{0,200}>\s*[(\[]?-?\d[\d\s,.;]{0,80}[)\]]?\s*</)",
+    re.IGNORECASE,
+)
+_FOREIGN = re.compile(
+    r"\"?\b(?:point_2d|bbox_2d|box_2d|bbox|xyxy)\b\"?\s*[:=]|<\|?(?:box_start|box_end|point_start|quad_start|ref)\b|<loc_?\d"
+    r"|&lt;\s*/?\s*(?:points?|box)\b",
+    re.IGNORECASE,
+)
+_EXPLAINS = re.compile(r"\b(?:because|since|therefore|hence|thus)\b|\w[.;!?]\s+\w+\s+\w", re.IGNORECASE)
+MAX_ANSWERS, MAX_LABELS = 16, 64
+"""How many different answers a response may put forward in boxes, and how many labels it may point at."""
+_ANSWER = re.compile(r"<answer\s*>(.*)</answer\s*>", re.DOTALL | re.IGNORECASE)
+_THOUGHT_ENDS = re.compile(r"</think\s*>", re.IGNORECASE)
+_STATED = re.compile(r"\banswer\s*(?:is|must be|would be|[:=])\s*([^.;:\n]{1,80})", re.IGNORECASE)
+_BOX_MARKS = re.compile(r"</?boxed>|<\|(?:begin|end)_of_box\|>|\\+boxed|[${}*]")
+_GLM_BOX = re.compile(r"<\|(?:begin|end)_of_box\|>")
+_AXIS = re.compile(r"[xy][0-9]{0,4}")
+_OF_COORDINATES = re.compile(
+    r"\b(?:coordinates?|coordinate plane|ordered pairs?|axis|axes|graph|function|vertex|vertices|vector|matrix|"
+    r"interval|tuple|slope|equation|origin|parabola|"
+    r"(?:lines|curves) (?:\w+ )?(?:intersect|meet|cross))\b|[(\[]\s*-?[\d.]+\s*,\s*-?[\d.]+\s*[)\]]",
+    re.IGNORECASE,
+)
+_OF_AXES = re.compile(r"\b(?:[xy]|charts?|plots?|diagrams?|histograms?)\b", re.IGNORECASE)
+
+
+def form_fault(text: str, response: Response, question: Question, form: Form) -> str | None:
+    """Returns what is wrong with the form of a response, the first thing found; None where nothing is.
+
+    ``text`` is in canonical tags, ``response`` its parts. The question's answer is the one that the reasoning is held
+    against: the gold answer of a right response, the response's own of a wrong one. Never raises.
+    """
+    faults = (fault for check in _CHECKS if (fault := check(text, response, question, form)) is not None)
+    return next(faults, None)
+
+
+def _length(text: str, response: Response, question: Question, form: Form) -> str | None:
+    """It is short enough to be read."""
+    if len(text) <= MAX_RESPONSE_CHARS:
+        return None
+    return f"the response has {len(text):,} characters, and at most {MAX_RESPONSE_CHARS:,} are read"
+
+
+def _sections(text: str, response: Response, question: Question, form: Form) -> str | None:
+    if not response.has_format:
+        return "the sections are not as asked for"
+    if form.judged and (response.judge is None or _ANSWER.search(text) is not None):
+        return "the sections are not as asked for: a judge section, a think section and a box"
+    if form.judged and _answers_already(response.judge or "", question):
+        return "the judge section gives the answer"
+    if form.reasoning and not any(map(str.isalpha, _without_tags(response.think or ""))):
+        return "there is no reasoning"
+    return None
+
+
+def _answers_already(judge: str, question: Question) -> bool:
+    """Whether a judge section holds a box, or says in so many words what the answer is."""
+    said = (match.group(1) for match in _STATED.finditer(judge))
+    kind, choices = question.answer_type, question.choices
+    return bool(all_boxed(judge)) or any(grade_answer(each, question.answer, kind, choices).value == 1 for each in said)
+
+
+def _tags(text: str, response: Response, question: Question, form: Form) -> str | None:
+    """Every tag can be read and is allowed, and stands within the reasoning."""
+    read = {tag.start: tag for tag in scan_tags(text)}
+    for opened in _OPENED.finditer(text):
+        tag = read.get(opened.start())
+        numbers = 0 if tag is None else len(parse_points(text[tag.start : tag.end])) * 2
+        if tag is None or (tag.name != "box" and numbers != sum(bool(_AXIS.fullmatch(n)) for n, _ in tag.attributes)):
+            return f"a tag cannot be read: {text[opened.start() : opened.start() + 60]!r}"
+        if not numbers and not parse_boxes(text[tag.start : tag.end]):
+            return f"a tag cannot be read: {text[opened.start() : opened.start() + 60]!r}"
+    if len(_OPENED.findall(text)) != len(_CLOSED.findall(text)):
+        return "a tag is not closed, or closed without being opened"
+    foreign = _FOREIGN.search(text) or _OTHER_TAG.search(text)
+    if foreign is not None:
+        return f"coordinates stand outside of tags: {foreign.group()!r}"
+    if len({point.label for point in response.points}) > MAX_LABELS:
+        return f"points of more than {MAX_LABELS} labels"
+    if response.points and not form.points:
+        return "points, where none were asked for"
+    if response.boxes and not form.boxes:
+        return "boxes, which nothing checks here"
+    inside = response.think or ""
+    if (response.points, response.boxes) != (parse_points(inside), parse_boxes(inside)):
+        return "points or boxes stand outside of the reasoning"
+    return None
+
+
+def _places(text: str, response: Response, question: Question, form: Form) -> str | None:
+    """Positions are given in tags alone, but for questions that are about coordinates."""
+    if _is_of_coordinates(question):
+        return None
+    found = place_in_prose(prose_of(text))
+    return None if found is None else f"coordinates stand outside of tags: {found!r}"
+
+
+def _is_of_coordinates(question: Question) -> bool:
+    asked = "\n".join([question.question, question.answer, *(question.choices or ())])
+    return _OF_COORDINATES.search(asked) is not None
+
+
+def _answers(text: str, response: Response, question: Question, form: Form) -> str | None:
+    """There is one answer, and whatever else is put forward as one agrees with it."""
+    if answer_type_named(question.answer_type).is_boxes:
+        return None
+    behind = _behind_the_thought(text) if form.judged else ""
+    if _EXPLAINS.search(behind.replace(response.answer or "", " ")) and not _EXPLAINS.search(question.answer):
+        return "more than the answer stands behind the think section"
+    section = _ANSWER.search(text)
+    boxed = all_boxed(section.group(1)) if section is not None else ()
+    if section is not None and boxed and _beside_boxes(section.group(1), boxed):
+        return "the answer section holds more than its box"
+    if section is not None and _EXPLAINS.search(section.group(1)) and not _EXPLAINS.search(question.answer):
+        return "the answer section holds more than the answer"
+    put_forward = list(dict.fromkeys(all_boxed(text)))
+    if len(put_forward) > MAX_ANSWERS:
+        return f"more than {MAX_ANSWERS} answers are put forward"
+    for stated in put_forward:
+        if grade_answer(stated, question.answer, question.answer_type, question.choices).value == 0:
+            return f"another answer is put forward: {stated!r:.60}"
+    thought = "".join(_prose(response.think or "", plain=True))
+    said = contradiction(thought, question) or contradiction(prose_of(behind), question)
+    return None if said is None else f"the reasoning concludes otherwise: {said!r:.120}"
+
+
+def _behind_the_thought(text: str) -> str:
+    """What follows the think section, in whose place a judged response has its box."""
+    return text[max((end.end() for end in _THOUGHT_ENDS.finditer(text)), default=0) :]
+
+
+def _beside_boxes(section: str, boxed: Sequence[str]) -> str:
+    """What an answer section says beside its boxes and a phrase such as "The answer is"."""
+    for content in boxed:
+        section = section.replace(content, " ")
+    return unled(_BOX_MARKS.sub(" ", section)).strip(" .:")
+
+
+def _written_out(text: str, response: Response, question: Question, form: Form) -> str | None:
+    """No coordinates stand in the words either, where what is pointed at or boxed is checked, or nothing may be."""
+    if form == DIRECT_FORM or _is_of_coordinates(question):
+        return None
+    prose = prose_of(text) if form.points or form.boxes else text
+    found = place_in_words(prose, is_of_axes=_OF_AXES.search(question.question) is not None)
+    return None if found is None else f"coordinates stand in words: {found!r}"
+
+
+def _control(text: str, response: Response, question: Question, form: Form) -> str | None:
+    """No control text stands in it, but for the marks of GLM's boxed answers behind the reasoning."""
+    found = find_control(response.think or "") or find_control(_GLM_BOX.sub(" ", outside_think(text)))
+    return None if found is None else f"a special token or control character stands in the response: {found!r}"
+
+
+_CHECKS = (_length, _sections, _tags, _control, _places, _written_out, _answers)
+
+
+def _without_tags(text: str) -> str:
+    for tag in reversed(scan_tags(text)):
+        text = text[: tag.start] + text[tag.end :]
+    return text
+
+
+def prose_of(text: str) -> str:
+    """Returns the text with each tag that can be read replaced by its label."""
+    return "".join(_prose(text))
+
+
+def _prose(text: str, plain: bool = False) -> Iterator[str]:
+    """The text in parts; ``plain`` labels have no number in front ("one cup"), which counts nothing in prose."""
+    done = 0
+    for tag in scan_tags(text):
+        yield text[done : tag.start]
+        label = next((box.label for box in parse_boxes(text[tag.start : tag.end])), tag.label)
+        yield plain_label(label) if plain else label
+        done = tag.end
+    yield text[done:]

@@ -1,0 +1,112 @@
+"""The one way to ask a judge: what it is to judge is quoted, a bad reply is asked for again, and a failure is no score.
+
+    task = JudgeTask("judge_answer.v3", {"predicted": answer}, true_or_false("same"), fields={"gold": gold, …})
+    verdict = await judge("outcome", task, caller)
+
+A judge that fails gives a failed verdict: neither 1 nor 0, whatever the response was.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from groundtrace.inference.asking import ask_for
+from groundtrace.inference.caller import Answered, Caller
+from groundtrace.inference.errors import CallError
+from groundtrace.inference.grounding import BadReply, json_object
+from groundtrace.inference.request import Sampling
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.schemas.messages import Part
+from groundtrace.schemas.quoting import MAX_CHARS, quote
+from groundtrace.schemas.records import Verdict
+
+ROLE = "judge"
+MAX_REASON_CHARS = 200
+BRIEFLY = Sampling(max_tokens=2048)
+"""A judgement is a line or two, but a model that thinks first needs room for it; :mod:`groundtrace.inference.asking`
+gives more.
+"""
+VALUES = {"yes": 1.0, "no": 0.0, "cannot_judge": None}
+
+T = TypeVar("T")
+Reading = tuple[float | None, str]
+"""What a reply says: a value in [0, 1], or None where the judge cannot tell, and its reason."""
+
+
+@dataclass(frozen=True)
+class JudgeTask(Generic[T]):
+    """One thing to judge.
+
+    Attributes:
+        prompt: the name of the prompt. It has the variables of ``texts`` and ``fields``, and ``mark``.
+        texts: the texts under judgement, which :func:`groundtrace.schemas.quoting.quote` quotes together, in this
+            order.
+        read: makes something of the reply. Raises BadReply for a reply of the wrong form.
+        fields: the prompt's other variables, inserted as they are.
+        media: what fills the prompt's media slots.
+        max_chars: how much of each text the judge is shown.
+        sampling: how the reply is sampled.
+    """
+
+    prompt: str
+    texts: Mapping[str, str]
+    read: Callable[[Answered], T]
+    fields: Mapping[str, str] = field(default_factory=dict)
+    media: Mapping[str, Sequence[Part]] = field(default_factory=dict)
+    max_chars: int = MAX_CHARS
+    sampling: Sampling = BRIEFLY
+
+
+async def ask_judge(task: JudgeTask[T], caller: Caller, role: str = ROLE) -> T:
+    """Returns what the task reads in the reply. Raises CallError, BadReply and BudgetUsedUp."""
+    quoted = quote(*task.texts.values(), limit=task.max_chars)
+    texts = dict(zip(task.texts, quoted.texts, strict=True))
+    prompt = load_prompt(task.prompt).render(task.media, **task.fields, **texts, mark=quoted.mark)
+    found, _ = await ask_for(caller, role, prompt, task.sampling, task.read)
+    return found
+
+
+async def judge(name: str, task: JudgeTask[Reading], caller: Caller, role: str = ROLE, said: str = "") -> Verdict:
+    """Returns the judge's verdict under this name, ``said`` before its reason.
+
+    It has failed where the judge could not be asked or read, or says that it cannot judge.
+
+    Raises BudgetUsedUp.
+    """
+    try:
+        value, reason = await ask_judge(task, caller, role)
+    except (CallError, BadReply) as error:
+        return Verdict(name, None, f"{role}: {error}", failed=True)
+    return Verdict(name, value, f"{said}{reason}", failed=value is None)
+
+
+def true_or_false(field: str, where: str = "") -> Callable[[Answered], Reading]:
+    """Returns what reads a JSON reply whose ``field`` is true (1) or false (0). ``where`` begins the complaint about
+    any other value."""
+
+    def read(reply: Answered) -> Reading:
+        fields = json_object(reply.text)
+        value = fields.get(field)
+        if not isinstance(value, bool):
+            raise BadReply(f"{where}expected true or false, got {value!r:.80}")
+        return float(value), reason_of(fields)
+
+    return read
+
+
+def yes_or_no(field: str) -> Callable[[Answered], Reading]:
+    """Returns what reads a JSON reply whose ``field`` is yes (1), no (0) or cannot_judge (None)."""
+
+    def read(reply: Answered) -> Reading:
+        fields = json_object(reply.text)
+        value = str(fields.get(field))
+        if value not in VALUES:
+            raise BadReply(f"expected yes, no or cannot_judge, got {value!r:.80}")
+        return VALUES[value], reason_of(fields)
+
+    return read
+
+
+def reason_of(fields: Mapping[str, object]) -> str:
+    """The reason that a judge's reply gives, cut to :data:`MAX_REASON_CHARS`."""
+    return str(fields.get("reason", ""))[:MAX_REASON_CHARS]

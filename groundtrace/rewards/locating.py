@@ -1,0 +1,211 @@
+"""Finding the objects of a label in a question's media: the masks that points are checked against (Argos Eq. 1).
+
+A detector gives the boxes of a label, a segmenter the mask in each box. On synthetic images, and for a label that the
+detector cannot serve, a pointing model's points go to the segmenter in place of boxes (Argos, before Eq. 3).
+
+A label that the detector does not know and the pointer does not find, and one that names no object at all, has no
+instances: that is the response's doing, and its points are wrong. A server that does not answer, or not in a form that
+can be read, is another matter: then nothing can be said, and it raises.
+
+Deviations: the paper takes one box per point; a label with several instances has several boxes here, and any of their
+masks will do. A box over nearly the whole image serves no label: any point would lie in it. A pointer that also made
+the points under verification would confirm itself, so it is noted when it did.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from groundtrace.inference.asking import Asks, ask_for
+from groundtrace.inference.caller import Caller
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.families.plain import PLAIN
+from groundtrace.inference.grounding import BadReply, Mask, Reading, masks_of_reply
+from groundtrace.inference.pointing import boxes_of, points_of
+from groundtrace.inference.request import Sampling
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.schemas.geometry import Box, Point
+from groundtrace.schemas.labels import label_fault, plain_label
+from groundtrace.schemas.messages import MediaPart, media_part
+from groundtrace.schemas.records import MediaRef, Question
+
+SEGMENT_PROMPT, SEGMENT_POINTS_PROMPT = "segment.v1", "segment_points.v1"
+ASKS = (
+    Asks("detector", (PLAIN.box_prompt,), required=False, all_media=False),
+    Asks("pointer", (PLAIN.point_prompt,), required=False, all_media=False),
+    Asks("segmenter", (SEGMENT_PROMPT, SEGMENT_POINTS_PROMPT), required=False, all_media=False),
+)
+"""What finding objects asks. None is required: without these roles points are not checked."""
+MAX_COVER = 0.9
+"""A box over a larger share of the image serves no label."""
+BOXES_FOR_MASKS = "boxes stand for masks: no segmenter"
+_EXACT = Sampling(max_tokens=16384)
+
+
+@dataclass(frozen=True)
+class Served:
+    """What the run can serve: the roles that have endpoints, and what the scorers must know of these.
+
+    ``own_pointer`` says that the pointer's endpoint made the points under verification: its word for them is marked in
+    the verdict. ``synthetic_sources`` are the values of ``Question.source`` whose images are drawn charts, maps and
+    the like.
+    """
+
+    roles: frozenset[str] = frozenset()
+    own_pointer: bool = True
+    synthetic_sources: frozenset[str] = frozenset()
+
+    def locators(self, source: str) -> tuple[str, ...]:
+        """The roles that may find a label in an image of that source, in the order in which they are tried.
+
+        A detector, and where it fails the pointer; on synthetic images the pointer alone (Argos §3.1). Without a
+        segmenter a detector alone, whose boxes stand for masks: a point has none. Empty where the first one has no
+        endpoint.
+        """
+        roles = ("pointer",) if source in self.synthetic_sources else ("detector", "pointer")
+        if roles[0] not in self.roles:
+            return ()
+        return tuple(role for role in roles if role in self.roles and (self.has_segmenter or role == "detector"))
+
+    @property
+    def has_segmenter(self) -> bool:
+        """Whether masks come from a segmenter."""
+        return "segmenter" in self.roles
+
+
+def served_by(
+    models: ModelsSettings, synthetic_sources: Sequence[str] = (), makers: Sequence[str] = ("pointer", "teacher")
+) -> Served:
+    """What these models serve. ``makers`` are the roles that made the points of the responses to be verified."""
+    roles = frozenset(role for role, _ in models.roles)
+    made_by = {models.endpoint_name(role) for role in makers if role in roles}
+    own = "pointer" in roles and models.endpoint_name("pointer") in made_by
+    return Served(roles, own, frozenset(synthetic_sources))
+
+
+@dataclass(frozen=True)
+class Instances:
+    """The instances of a label in one image.
+
+    ``by`` is the role that looked for them, "" where none can; ``note`` says why that one where it needs saying.
+    """
+
+    masks: tuple[Mask, ...]
+    by: str
+    note: str = ""
+
+
+@dataclass
+class ObjectMasks:
+    """The masks of labels in one question's media; each label of an image is looked for once."""
+
+    question: Question
+    caller: Caller
+    served: Served
+    _found: dict[tuple[int, int | None, str], Instances] = field(default_factory=dict)
+
+    async def of(self, label: str, media_index: int, frame: int | None = None) -> Instances:
+        """Returns every instance of the label in an image, or in a frame of a clip.
+
+        Raises CallError and BadReply where a server does not answer, or not in a form that can be read.
+        """
+        fault = label_fault(" ".join(label.split()))
+        label = plain_label(label)
+        if fault is not None:
+            return Instances((), "", fault)
+        key = (media_index, frame, label)
+        if key not in self._found:
+            self._found[key] = await self._look_for(label, media_index, frame)
+        return self._found[key]
+
+    def part_of(self, media_index: int, frame: int | None) -> MediaPart | None:
+        """The image that a point speaks of; None where the question has no such medium or frame."""
+        if not 0 <= media_index < len(self.question.media):
+            return None
+        medium = self.question.media[media_index]
+        if not medium.frames:
+            return media_part(medium) if frame is None else None
+        shown = None if frame is None else medium.frame(frame)
+        return None if shown is None else media_part(shown)
+
+    async def _look_for(self, label: str, media_index: int, frame: int | None) -> Instances:
+        """By the first locator that can serve the label; what those before it said is noted.
+
+        A pointer that made the points under verification does not stand in for the detector.
+        """
+        image, medium = self.part_of(media_index, frame), self.question.media[media_index]
+        assert image is not None
+        locators = self.served.locators(self.question.source)
+        if not locators:
+            return Instances((), "", "no endpoint is configured to look for it")
+        first, *others = locators
+        failed: CallError | BadReply | None = None
+        note = f"{self.question.source} holds synthetic images" if first == "pointer" else ""
+        for role in (first, *(() if self.served.own_pointer else others)):
+            try:
+                located = await self._places(role, label, image, medium)
+            except (CallError, BadReply) as error:
+                if not is_of_label(error):
+                    failed = failed or error
+                note = note or f"the {role} cannot serve it: {error}"
+                continue
+            places = located.found
+            if located.called:
+                note += f"{'; ' if note else ''}the {role} calls it {located.called!r}"
+            if role != first and not places:
+                # The pointer's "none" says nothing of a label that the detector does not know.
+                break
+            if role == "pointer" and self.served.own_pointer:
+                note += "; by the endpoint that placed these points"
+            if role == "detector" and not self.served.has_segmenter:
+                boxes = tuple(filled(place) for place in places if isinstance(place, Box))
+                return Instances(boxes, role, f"{BOXES_FOR_MASKS}{note and f'; {note}'}")
+            masks = await self._segmented(places, image, medium)
+            return Instances(tuple(mask for mask in masks if mask.pixels.any()), role, note)
+        if failed is not None:
+            raise failed
+        return Instances((), "", note)
+
+    async def _places(self, role: str, label: str, image: MediaPart, medium: MediaRef) -> Reading[Box | Point]:
+        """Where a role finds the label: the boxes of the detector, or the points of the pointer."""
+        if role == "detector":
+            found = await boxes_of(self.caller, role, label, image, medium, 0, _EXACT)
+            return Reading(tuple(box for box in found.found if not _is_whole(box, medium)), found.called)
+        return await points_of(self.caller, role, label, image, medium, 0, _EXACT)
+
+    async def _segmented(self, places: Sequence[Box | Point], image: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:
+        if not places:
+            return ()
+        boxes = [[place.x1, place.y1, place.x2, place.y2] for place in places if isinstance(place, Box)]
+        points = [[place.x, place.y] for place in places if isinstance(place, Point)]
+        name, said = (SEGMENT_PROMPT, {"boxes": boxes}) if boxes else (SEGMENT_POINTS_PROMPT, {"points": points})
+        masks, _ = await ask_for(
+            self.caller,
+            "segmenter",
+            load_prompt(name).render({"original": [image]}, **{key: json.dumps(value) for key, value in said.items()}),
+            _EXACT,
+            lambda reply: masks_of_reply(reply.text, len(places), medium),
+        )
+        return masks
+
+
+def is_of_label(error: CallError | BadReply) -> bool:
+    """Returns whether a call failed for what it was asked: a model that does not know the label, refuses it, or has
+    nothing to say to it. All else is the doing of the server or of the config, such as an endpoint that cannot play the
+    role at all.
+    """
+    return isinstance(error, CallError) and error.failure in (Failure.UNKNOWN_LABEL, Failure.REFUSED, Failure.EMPTY)
+
+
+def _is_whole(box: Box, medium: MediaRef) -> bool:
+    return box.width * box.height > MAX_COVER * medium.width * medium.height
+
+
+def filled(box: Box) -> Mask:
+    """The box as a mask: the pixels that it touches."""
+    left, top = math.floor(box.x1), math.floor(box.y1)
+    return Mask(left, top, np.ones((math.ceil(box.y2) - top, math.ceil(box.x2) - left), bool))

@@ -1,0 +1,105 @@
+"""Masks against masks and points: which show one object, and which points stand on which."""
+
+import math
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from groundtrace.inference.grounding import Mask
+
+SAME_OBJECT_IOU = 0.5
+"""Masks of two labels that overlap by this much are one object: "square" and "red square"."""
+
+
+def on_pixels(value_px: float, side_px: int) -> float:
+    """A position on the far edge counts to the last pixel: the top of a model's frame lands there."""
+    return math.nextafter(side_px, 0) if value_px == side_px else value_px
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Points against instances. ``missed`` counts instances without a point, ``twice`` instances with one too many,
+    ``off`` points on none."""
+
+    points: int
+    instances: int
+    missed: int
+    twice: int
+    off: int
+
+    @property
+    def value(self) -> float:
+        """Instances with a point, over these and all that is too much or too little: 1 only when one to one.
+
+        There must be a point or an instance.
+        """
+        pointed = self.instances - self.missed
+        return pointed / (self.points + self.instances - pointed)
+
+
+def pair(places_px: Sequence[tuple[float, float]], masks: Sequence[Mask]) -> Pairing:
+    """Pairs as many positions as possible with masks that hold them, each with one: a maximum matching.
+
+    The order of the positions changes nothing.
+    """
+    options = [[index for index, mask in enumerate(masks) if mask.holds(*place)] for place in places_px]
+    # Positions on the same masks are alike, so that the sorted ones are the same for every order of positions.
+    on = sorted(filter(None, options))
+    taken = matched(on)
+    crowded = {held[0] for number, held in enumerate(on) if number not in taken}
+    return Pairing(len(places_px), len(masks), len(masks) - len(taken), len(crowded), len(options) - len(on))
+
+
+def matched(options: Sequence[Sequence[int]]) -> dict[int, int]:
+    """A maximum matching by augmenting paths: for positions by number one mask of their options, each mask once.
+
+    A position whose masks are all taken gets one where those that have them can move on, one after another, to a mask
+    that is free. One that was matched stays so.
+    """
+    mask_of: dict[int, int] = {}
+    holder: dict[int, int] = {}
+    for start in range(len(options)):
+        reached: dict[int, int] = {}  # of each mask the position that would move there
+        waiting, free = deque([start]), None
+        while waiting and free is None:
+            position = waiting.popleft()
+            for mask in options[position]:
+                if mask in reached:
+                    continue
+                reached[mask] = position
+                if mask not in holder:
+                    free = mask
+                    break
+                waiting.append(holder[mask])
+        while free is not None:  # from the free mask back to the start, each position moves one mask on
+            position = reached[free]
+            holder[free], mask_of[position], free = position, free, mask_of.get(position)
+    return mask_of
+
+
+def distinct(masks: Iterable[Mask]) -> tuple[Mask, ...]:
+    """The masks without those that show an object once more; of such the largest stays, whatever their order."""
+    kept: list[Mask] = []
+    for mask in sorted(masks, key=_size_and_place, reverse=True):
+        if all(overlap_iou(mask, other) < SAME_OBJECT_IOU for other in kept):
+            kept.append(mask)
+    return tuple(kept)
+
+
+def _size_and_place(mask: Mask) -> tuple[int, int, int, tuple[int, ...], bytes]:
+    return int(np.count_nonzero(mask.pixels)), mask.x, mask.y, mask.pixels.shape, mask.pixels.tobytes()
+
+
+def overlap_iou(a: Mask, b: Mask) -> float:
+    """Returns the intersection over union of two masks, 0 where they do not touch."""
+    left, top = max(a.x, b.x), max(a.y, b.y)
+    right = min(a.x + a.pixels.shape[1], b.x + b.pixels.shape[1])
+    bottom = min(a.y + a.pixels.shape[0], b.y + b.pixels.shape[0])
+    if right <= left or bottom <= top:
+        return 0.0
+    ours = a.pixels[top - a.y : bottom - a.y, left - a.x : right - a.x]
+    theirs = b.pixels[top - b.y : bottom - b.y, left - b.x : right - b.x]
+    both = np.count_nonzero(ours & theirs)
+    return both / max(np.count_nonzero(a.pixels) + np.count_nonzero(b.pixels) - both, 1)

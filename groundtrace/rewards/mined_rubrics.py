@@ -1,0 +1,170 @@
+"""What mining found about a run's rubrics, with 95 % intervals, and the file that says so (RuCL §3.2, App. D.2).
+
+An interval is Wilson's. Where it spans the threshold that decides, the decision is the point estimate's and the rubric
+is marked as uncertain: more judged questions would settle it.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any
+
+from groundtrace.rewards.curriculum import CurriculumSettings
+from groundtrace.rewards.rubrics import RubricSettings, empty_stratum
+from groundtrace.schemas.intervals import CONFIDENCE, wilson
+from groundtrace.schemas.records import Call, Rubric
+
+Interval = tuple[float, float]
+
+LOW_APPLICABILITY, NEVER_APPLICABLE, ASKS_FOR_ANSWER = (
+    "low_applicability",
+    "never_applicable",
+    "asks_for_right_answer",
+)
+"""Why a candidate was not kept."""
+FILTER, STRATUM = "filter", "stratum"
+"""What of a rubric can be uncertain: whether it is kept, and its stratum."""
+
+
+@dataclass(frozen=True)
+class MinedRubrics:
+    """What mining found.
+
+    Attributes:
+        kept: the run's rubrics, with their strata.
+        candidates: all that were measured; ``apart`` those that ask for the right answer and were not.
+        judged: how many attempts were judged.
+        pool: where the candidates come from, ``teacher`` or ``default``; "" where there are none.
+        problems: what went wrong on the way.
+        calls: those that made the candidates.
+        graded, right: of the judged attempts those whose answer was graded, and those that are right.
+    """
+
+    kept: tuple[Rubric, ...] = ()
+    candidates: tuple[Rubric, ...] = ()
+    judged: int = 0
+    problems: tuple[str, ...] = ()
+    calls: tuple[Call, ...] = field(default=())
+    apart: tuple[Rubric, ...] = ()
+    pool: str = ""
+    graded: int = 0
+    right: int = 0
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Applicability η and pass rate p of one rubric with their intervals, out of the counts behind them.
+
+    ``pass_rate`` and its interval are None where the rubric never applied.
+    """
+
+    applicability: float
+    applicability_interval: Interval
+    pass_rate: float | None
+    pass_rate_interval: Interval | None
+
+
+def figures_of(rubric: Rubric, judged: int) -> Figures:
+    """The figures of a rubric that was measured on ``judged`` attempts, at least one."""
+    applicable = round(rubric.applicability * judged)
+    passed = None if rubric.pass_rate is None else round(rubric.pass_rate * applicable)
+    return Figures(
+        rubric.applicability,
+        wilson(applicable, judged),
+        rubric.pass_rate,
+        None if passed is None else wilson(passed, applicable),
+    )
+
+
+def uncertain_about(figures: Figures, is_kept: bool, settings: RubricSettings) -> tuple[str, ...]:
+    """What the measurement leaves open: whether the rubric is kept, and, where it is, its stratum."""
+    found = [FILTER] if _spans(figures.applicability_interval, settings.min_applicability) else []
+    if is_kept and figures.pass_rate_interval and _spans(figures.pass_rate_interval, settings.easy_pass_rate):
+        found.append(STRATUM)
+    return tuple(found)
+
+
+def _spans(interval: Interval, threshold: float) -> bool:
+    """Whether values on both sides of the decision lie in the interval; a value at the threshold reaches it."""
+    low, high = interval
+    return low < threshold <= high
+
+
+def curriculum_defaults() -> dict[str, object]:
+    """The numbers of RuCL's Table 5 by the names of the reward's settings; those that the paper leaves out are null."""
+    return {each.name: None if each.default is MISSING else each.default for each in fields(CurriculumSettings)}
+
+
+def rubrics_json(mined: MinedRubrics, settings: RubricSettings) -> str:
+    """The content of ``rubrics.json``: every candidate as measured, why it was not kept, what went wrong.
+
+    ``curriculum`` holds what the paper trains with; the config of a training decides (its reward's ``recipe``
+    is ``rucl``, and its ``options`` are these), and the steps of one epoch are a good ``ramp_steps``.
+    """
+    content = {
+        "judged": mined.judged,
+        "pool": mined.pool or None,
+        "sample": settings.sample,
+        "min_applicability": settings.min_applicability,
+        "easy_pass_rate": settings.easy_pass_rate,
+        "confidence": CONFIDENCE,
+        "right_answers": _right_answers(mined),
+        "curriculum": curriculum_defaults(),
+        "rubrics": [*_measured(mined, settings), *map(_apart, mined.apart)],
+        "problems": mined.problems,
+    }
+    return json.dumps(content, indent=1, ensure_ascii=False)
+
+
+def missing_stratum(rubrics: Mapping[str, Any]) -> str:
+    """Returns what a curriculum on these rubrics lacks, in one sentence; "" where both strata have one, or none has.
+
+    ``rubrics`` is the content of ``rubrics.json``.
+    """
+    return empty_stratum({rubric["stratum"] for rubric in rubrics["rubrics"] if rubric["kept"]})
+
+
+def _written(interval: Interval | None) -> Interval | None:
+    return None if interval is None else (round(interval[0], 4), round(interval[1], 4))
+
+
+def _right_answers(mined: MinedRubrics) -> Mapping[str, object]:
+    """How many of the judged attempts are right by the grader: what the paper's candidate 20 measures (Table 6)."""
+    rate = mined.right / mined.graded if mined.graded else None
+    interval = wilson(mined.right, mined.graded) if mined.graded else None
+    return {"graded": mined.graded, "pass_rate": rate, "pass_rate_interval": _written(interval)}
+
+
+def _measured(mined: MinedRubrics, settings: RubricSettings) -> Sequence[Mapping[str, object]]:
+    kept = {rubric.id: rubric.stratum for rubric in mined.kept}
+    rows = []
+    for rubric in mined.candidates:
+        figures = figures_of(rubric, mined.judged)
+        open_questions = uncertain_about(figures, rubric.id in kept, settings)
+        never = NEVER_APPLICABLE if rubric.pass_rate is None else LOW_APPLICABILITY
+        rows.append(
+            {
+                **_said(rubric),
+                "applicability": figures.applicability,
+                "applicability_interval": _written(figures.applicability_interval),
+                "pass_rate": figures.pass_rate,
+                "pass_rate_interval": _written(figures.pass_rate_interval),
+                "kept": rubric.id in kept,
+                "stratum": kept.get(rubric.id),
+                "reason": None if rubric.id in kept else never,
+                "uncertain": bool(open_questions),
+                "uncertain_about": open_questions,
+            }
+        )
+    return rows
+
+
+def _apart(rubric: Rubric) -> Mapping[str, object]:
+    """A candidate that was not measured, since the answer is graded and rewarded apart (Eq. 4)."""
+    unknown = dict.fromkeys(each.name for each in fields(Figures))
+    decided = {"kept": False, "stratum": None, "reason": ASKS_FOR_ANSWER, "uncertain": False, "uncertain_about": ()}
+    return {**_said(rubric), **unknown, **decided}
+
+
+def _said(rubric: Rubric) -> Mapping[str, object]:
+    return {"id": rubric.id, "description": rubric.description, "criteria": rubric.criteria}

@@ -1,0 +1,59 @@
+"""Faults planted in good responses by arithmetic on their text, so that it is known what a judge ought to say.
+
+Each function gives the faulty text, or None where there is nothing that it could change with certainty. The faults are
+those that the three thinking judges of SAIL-RL (§3.1) look for: a wrong step, a claim that the image contradicts, and a
+conclusion that does not follow.
+"""
+
+import re
+
+from groundtrace.schemas.answers.choices import gold_options
+from groundtrace.schemas.answers.polarity import polarity
+from groundtrace.schemas.answers.registry import answer_type_named
+from groundtrace.schemas.records import Question
+
+_EQUATION = re.compile(r"(?<![\d.,+*/·×=-])(\d+(?: [-+] \d+)+) = (\d+)(?![\d.,]*\d)(?! ?[-+*/·×=])")
+_COLOURS = re.findall(r"\w+", "black white grey gray red orange yellow green cyan blue purple pink brown")
+_COLOUR = re.compile(rf"\b({'|'.join(_COLOURS)})\b", re.IGNORECASE)
+_SIDES = (("left", "right"), ("right", "left"), ("above", "below"), ("below", "above"))
+_WHOLE = re.compile(r"[+-]?\d+")
+
+
+def with_wrong_step(thought: str) -> str:
+    """The thought with a wrong calculation: its first right sum off by one, or else a wrong one put in."""
+    for found in _EQUATION.finditer(thought):
+        total = int(found.group(2))
+        if total == sum(map(int, found.group(1).replace(" ", "").replace("-", "+-").split("+"))):
+            return f"{thought[: found.start(2)]}{total + 1}{thought[found.end(2) :]}"
+    sentences = re.split(r"(?<=[.!?])\s+", thought.strip())
+    return " ".join([*sentences[:-1], "Added up, 2 + 3 = 6.", sentences[-1]])
+
+
+def with_wrong_claim(thought: str, question: Question) -> str | None:
+    """The thought with a colour that it names changed wherever it stands, or else a side of the image.
+
+    The new colour is one that neither thought nor question nor answer names, so that what is said is not there by
+    chance of another thing.
+    """
+    spoken = " ".join((thought, question.question, question.answer, *(question.choices or ()))).lower()
+    found = _COLOUR.search(thought)
+    other = next((colour for colour in reversed(_COLOURS) if not re.search(rf"\b{colour}\b", spoken)), None)
+    if found is not None and other is not None:
+        return re.sub(rf"\b{found.group()}\b", other, thought, flags=re.IGNORECASE)
+    for side, opposite in _SIDES:
+        if re.search(rf"\b{side}\b", thought) and not re.search(rf"\b{opposite}\b", thought):
+            return re.sub(rf"\b{side}\b", opposite, thought)
+    return None
+
+
+def other_answer(question: Question) -> str | None:
+    """An answer that is not the gold one: the other of yes and no, the next choice, a number one larger."""
+    choices = question.choices or ()
+    if choices:
+        right = gold_options(question.answer, choices)
+        return next((chr(65 + number) for number in range(len(choices)) if right and number not in right), None)
+    said = polarity(question.answer)
+    if answer_type_named(question.answer_type).is_number or said is None:
+        number = question.answer.strip()
+        return str(int(number) + 1) if _WHOLE.fullmatch(number) else None
+    return "no" if said else "yes"

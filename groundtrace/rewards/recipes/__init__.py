@@ -1,0 +1,1 @@
+"""One paper a file: how verdicts become a reward. :mod:`groundtrace.rewards.recipes.registry` lists them."""

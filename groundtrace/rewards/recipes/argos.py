@@ -1,0 +1,89 @@
+"""The reward of Argos (§3.1): the verifier that curates traces, on what the policy wrote (Eq. 1–9)."""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from groundtrace.rewards.aggregate import GateSettings
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.recipes.base import Earned, Memory, Recipe
+from groundtrace.rewards.registry import SCORERS
+from groundtrace.rewards.scorer import Scorer, check_names
+from groundtrace.rewards.scorers import counting, outcome, reasoning, spatial
+from groundtrace.rewards.targets import gold_count
+from groundtrace.rewards.verifier import verify
+from groundtrace.schemas.config import ConfigError, settings
+from groundtrace.schemas.records import Question
+
+
+@settings
+class ArgosSettings(GateSettings):
+    """Eq. 9."""
+
+    RENAMED: ClassVar[Mapping[str, str]] = {"miss_cost": "pointing.wrong_cost"}
+
+
+@dataclass(frozen=True)
+class Argos(Recipe):
+    """Eq. 9: a wrong answer earns its outcome alone, so that nothing else of it is scored.
+
+    What pointing earns is :mod:`groundtrace.rewards.pointing_score`: a right point never lowers the reward, a wrong one
+    lowers it, and where the question has something to point at, a response that points at none of it earns less than
+    any that does. Groups of right answers that point differently well teach too.
+    :mod:`groundtrace.rewards.scorers.counting` has no part: the targets that a count passes over are in the pointing
+    score.
+    """
+
+    name: ClassVar[str] = "argos"
+    Settings: ClassVar[type] = ArgosSettings
+    shown: ClassVar[tuple[str, ...]] = (outcome.NAME, spatial.NAME)
+    samples_by_reward: ClassVar[bool] = True
+
+    settings: ArgosSettings
+    scorers: tuple[Scorer, ...] = SCORERS
+
+    def __post_init__(self) -> None:
+        check_names("weights", self.settings.weights, self.scorers)
+        check_names("skip", self.settings.skip, self.scorers)
+
+    async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
+        """See :class:`groundtrace.rewards.recipes.base.Recipe`."""
+        found = await asyncio.gather(*(verify(case, self._gate(case), self.scorers) for case in cases))
+        return [Earned(verified.score, verified.verdicts) for verified in found]
+
+    @classmethod
+    def blind_share(
+        cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
+    ) -> float:
+        """Where there is something to point at, the weights but for the grounding's; see the base."""
+        weights = (settings or GateSettings()).weights
+        total = sum(weights.get(name, 0.0) for name in (outcome.NAME, spatial.NAME, reasoning.NAME))
+        return 1.0 - weights.get(spatial.NAME, 0.0) / total if pointable and gold_count(question) != 0 else 1.0
+
+    @property
+    def runs(self) -> Sequence[Scorer]:
+        """See :class:`groundtrace.rewards.recipes.base.Recipe`."""
+        return tuple(scorer for scorer in self.scorers if scorer.name not in self._skip)
+
+    @property
+    def _skip(self) -> tuple[str, ...]:
+        return (*self.settings.skip, counting.NAME)
+
+    def check_served(self, roles: Collection[str]) -> None:
+        """See :class:`groundtrace.rewards.recipes.base.Recipe`."""
+        finds_objects = "detector" in roles or {"pointer", "segmenter"} <= {*roles}
+        if spatial.NAME not in self.settings.skip and not finds_objects:
+            raise ConfigError(
+                "reward.roles.detector must name an endpoint: points are checked with it; or leave that out: "
+                f'reward.options.skip = ["{spatial.NAME}"]'
+            )
+
+    def _gate(self, case: Case) -> GateSettings:
+        """The settings, without what a config has no judge for: what nobody scores pays nothing.
+
+        Grounding is not left out in this way: what cannot be checked is then not rewarded at all.
+        """
+        judging = [scorer for scorer in self.scorers if not scorer.is_grounding]
+        absent = [s.name for s in judging for a in s.asks if a.required and a.role not in case.served.roles]
+        return replace(self.settings, skip=(*self._skip, *absent))

@@ -1,0 +1,79 @@
+"""The reward of CodeDance (§3.1): the answer, the form, and code that is executed where it helps (Eq. 1, 2, 5).
+
+The sequence reward is outcome + format + the tool reward, which depends on how many of the group are right. Our text of
+the paper lacks the body of that sum; it is taken without weights. What single turns earn is an advantage of its own,
+added to the sequence's by :meth:`CodeDance.advantages`.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.form import DIRECT_FORM
+from groundtrace.rewards.recipes.base import Earned, Memory, Recipe, verdicts_of
+from groundtrace.rewards.registry import scorers_named
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.rewards.scorers import format, outcome
+from groundtrace.rewards.scorers.tool_calls import (
+    ToolCallSettings,
+    Trajectory,
+    group_accuracy,
+    normalise_turns,
+    tool_reward,
+    turn_advantages,
+    turn_returns,
+)
+
+
+@dataclass(frozen=True)
+class CodeDance(Recipe):
+    """Eq. 1 with Eq. 5 for a whole trajectory, Eq. 2 for its turns.
+
+    A response without a trajectory is unscored, and so is one whose answer is, or one of whose verdicts has failed.
+    """
+
+    name: ClassVar[str] = "codedance"
+    Settings: ClassVar[type] = ToolCallSettings
+    needs: ClassVar[dict[str, str]] = {"trajectory": "how the code of each turn ended"}
+    shown: ClassVar[tuple[str, ...]] = (outcome.NAME, format.NAME)
+    compares: ClassVar[bool] = True
+
+    settings: ToolCallSettings
+
+    @property
+    def runs(self) -> Sequence[Scorer]:
+        """See :class:`groundtrace.rewards.recipes.base.Recipe`."""
+        return scorers_named(outcome.NAME, format.NAME)
+
+    async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
+        """See :class:`groundtrace.rewards.recipes.base.Recipe`."""
+        cases = [replace(case, form=DIRECT_FORM) for case in cases]
+        scorers = scorers_named(outcome.NAME, format.NAME)
+        found = await asyncio.gather(*(verdicts_of(scorers, case) for case in cases))
+        earned = [Earned(None, verdicts) for verdicts in found]
+        accuracy = group_accuracy([each.outcome for each in earned])
+        return [
+            Earned(self._reward(case.trajectory, each, accuracy), each.verdicts)
+            for case, each in zip(cases, earned, strict=True)
+        ]
+
+    def _reward(self, trajectory: Trajectory | None, earned: Earned, accuracy: float | None) -> float | None:
+        failed = any(verdict.failed for verdict in earned.verdicts)
+        if trajectory is None or earned.outcome is None or failed:
+            return None
+        counts = (trajectory.succeeded, trajectory.calls)
+        tool = tool_reward(earned.outcome, *counts, accuracy, self.settings, trajectory.kind)
+        return None if tool is None else earned.outcome + (earned.value(format.NAME) or 0.0) + tool
+
+    def advantages(
+        self, sequence: Sequence[float], trajectories: Sequence[Trajectory]
+    ) -> tuple[tuple[float, ...], ...]:
+        """For each turn of each trajectory of a batch A = A_seq + w · A_turn, to be given to that turn's tokens.
+
+        ``sequence`` has A_seq of each trajectory, from the rewards of its group. A_turn is the turn's discounted
+        return, normalised over the batch (Eq. 2).
+        """
+        returns = [turn_returns(trajectory.failed, self.settings) for trajectory in trajectories]
+        return turn_advantages(sequence, normalise_turns(returns), self.settings)

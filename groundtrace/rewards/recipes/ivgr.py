@@ -1,0 +1,155 @@
+"""The rewards of iVGR's two streams (§3.2, §3.3): boxes for the grounded one, agreement with it for the textual one.
+
+A question is answered in both streams. The best valid grounded reasoning of a question is kept (Eq. 4), and a textual
+response is rewarded for describing what that describes. So the grounded responses of a group are scored first, and the
+textual ones against the better of their best and the one kept so far.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, PositiveInt
+
+from groundtrace.rewards.aggregate import StreamSettings, grounded_stream, textual_stream
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.form import BOXED_FORM, TEXTUAL_FORM, Form
+from groundtrace.rewards.recipes.base import Earned, Judged, Memory, Recipe, Reference, verdict_of, verdicts_of
+from groundtrace.rewards.registry import scorers_named
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.rewards.scorers import boxes, boxes_named, consistency, format, outcome
+from groundtrace.rewards.scorers.consistency import MIN_BOX_SCORE, consistency_scorer, is_reference
+from groundtrace.rewards.streams import GROUNDED, TEXTUAL
+from groundtrace.schemas.config import OneOf, settings
+from groundtrace.schemas.records import Question, Verdict
+from groundtrace.schemas.responses.response import parse_response
+
+Stream = Callable[[tuple[Verdict, ...], StreamSettings], float | None]
+
+
+_FORMS: dict[str | None, Form] = {GROUNDED: BOXED_FORM, TEXTUAL: TEXTUAL_FORM}
+_BOX_FORM = OneOf(tuple(boxes.FORMS))
+
+
+@settings
+class IvgrSettings:
+    """The two streams of iVGR §3.2 and §3.3."""
+
+    weights: Annotated[StreamSettings, "of the terms; the paper's are 1"] = field(default_factory=StreamSettings)
+    min_box_score: Annotated[float, Field(ge=0, lt=1), "above it a right answer is a reference: τ"] = MIN_BOX_SCORE
+    judgements: Annotated[PositiveInt, "of the consistency, averaged (Table 9: four)"] = 1
+    max_apart: Annotated[
+        float | None, "ask in both orders of the texts, and leave unscored what differs by more; left out: one order"
+    ] = None
+    boxes: Annotated[str, _BOX_FORM, "the form of the box reward"] = "bidirectional"
+    labels: Annotated[
+        bool, "a box under a name that its gold box cannot have is not on it; false: positions alone, as in Eq. 2"
+    ] = True
+
+
+@dataclass(frozen=True)
+class Ivgr(Recipe):
+    """Eq. 1 and 2 for grounded responses, Eq. 3 for textual ones, each in [0, 3] with the paper's weights.
+
+    A response of no known stream is unscored. Without gold boxes a question has no reference, and its textual
+    responses no consistency reward (App. B); so it is for a question that is asked in words alone, which has no
+    grounded responses and never had any.
+
+    Deviation, which ``settings.labels`` turns off: the labels of boxes count
+    (:mod:`groundtrace.rewards.scorers.boxes_named`).
+    """
+
+    name: ClassVar[str] = "ivgr"
+    Settings: ClassVar[type] = IvgrSettings
+    needs: ClassVar[dict[str, str]] = {"stream": "the stream that each response was asked for in"}
+    roles: ClassVar[tuple[str, ...]] = ("judge",)
+    shown: ClassVar[tuple[str, ...]] = (outcome.NAME, format.NAME, boxes.NAME, consistency.NAME)
+    compares: ClassVar[bool] = True
+    learns: ClassVar[bool] = True
+
+    settings: IvgrSettings
+
+    @property
+    def runs(self) -> Sequence[Scorer]:
+        """See :class:`groundtrace.rewards.recipes.base.Recipe`."""
+        named = (boxes_named.SCORER,) if self.settings.labels else ()
+        return (*scorers_named(outcome.NAME, format.NAME, consistency.NAME), *named)
+
+    async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
+        """See :class:`groundtrace.rewards.recipes.base.Recipe`."""
+        cases = [replace(case, form=_FORMS.get(case.context.stream, TEXTUAL_FORM)) for case in cases]
+        scorers = scorers_named(outcome.NAME, format.NAME)
+        shared = await asyncio.gather(*(verdicts_of(scorers, case) for case in cases))
+        earned = [Earned(None, verdicts) for verdicts in shared]
+        grounded, textual = (
+            [index for index, case in enumerate(cases) if case.context.stream == stream]
+            for stream in (GROUNDED, TEXTUAL)
+        )
+        for index, placed in zip(grounded, await self._boxes([cases[index] for index in grounded]), strict=True):
+            earned[index] = self._of(grounded_stream, (*shared[index], placed))
+        kept = memory.references.get(cases[0].question.id) if cases else None
+        best = _better(kept, *(self._reference(cases[index].text, earned[index]) for index in grounded))
+        is_dual = bool(grounded) or kept is not None
+        agreed = await asyncio.gather(*(self._consistency(cases[index], best, is_dual) for index in textual))
+        for index, verdict in zip(textual, agreed, strict=True):
+            earned[index] = self._of(textual_stream, (*shared[index], verdict))
+        return earned
+
+    @property
+    def full_reward(self) -> float:
+        """The weights of the grounded stream's terms; see the base."""
+        weights = self.settings.weights
+        return weights.outcome_weight + weights.format_weight + weights.boxes_weight
+
+    @classmethod
+    def blind_share(
+        cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
+    ) -> float:
+        """In the grounded stream all but the boxes, where there are gold ones, and all of it in words; see the base."""
+        weights = (settings or IvgrSettings()).weights
+        total = weights.outcome_weight + weights.format_weight + weights.boxes_weight
+        boxless = 1.0 - weights.boxes_weight / total if question.gold_boxes else 1.0
+        shares = [boxless if stream == GROUNDED else 1.0 for stream in streams]
+        return sum(shares) / len(shares) if shares else 1.0
+
+    def _of(self, stream: Stream, verdicts: tuple[Verdict, ...]) -> Earned:
+        return Earned(stream(verdicts, self.settings.weights), verdicts)
+
+    async def _boxes(self, cases: Sequence[Case]) -> tuple[Verdict, ...]:
+        """Eq. 2 for responses to one question, all at once."""
+        if self.settings.labels:
+            return await boxes_named.score_named_group(cases, self.settings.boxes)
+        gold = cases[0].question.gold_boxes or () if cases else ()
+        return boxes.score_group([case.boxes for case in cases], gold, self.settings.boxes)
+
+    async def _consistency(self, case: Case, best: Reference | None, is_dual: bool) -> Verdict:
+        """Whether the reasoning describes what the best reference does; not applicable where there can be none."""
+        if not is_dual:
+            return Verdict(consistency.NAME, None, "the question is asked in words alone")
+        scorer = consistency_scorer(self.settings.judgements, self.settings.max_apart)
+        context = replace(case.context, reference=None if best is None else best.text)
+        return await verdict_of(scorer, replace(case, context=context))
+
+    def _reference(self, text: str, earned: Earned) -> Reference | None:
+        """The response's reasoning where it may be a reference (§3.3), else None."""
+        response, box_score = parse_response(text), earned.value(boxes.NAME)
+        if box_score is None or not is_reference(response, earned.outcome, box_score, self.settings.min_box_score):
+            return None
+        return Reference(response.think or "", box_score)
+
+    def learn(self, memory: Memory, step: Sequence[Judged]) -> Memory:
+        """The archive with the best valid grounded reasoning of each question so far (Eq. 4)."""
+        references: dict[str, Reference | None] = dict(memory.references)
+        for judged in step:
+            if judged.context.stream == GROUNDED:
+                new = self._reference(judged.text, judged.earned)
+                references[judged.question_id] = _better(references.get(judged.question_id), new)
+        kept: Mapping[str, Reference] = {id: each for id, each in references.items() if each is not None}
+        return replace(memory, references=kept)
+
+
+def _better(*references: Reference | None) -> Reference | None:
+    """The one with the highest box reward, the first of equals; None where there is none."""
+    known = [reference for reference in references if reference is not None]
+    return max(known, key=lambda reference: reference.box_score, default=None)

@@ -1,0 +1,85 @@
+"""The reward of SAIL-RL (§3): was it right to think, is the thinking sound, and is the answer right (Eq. 1)?"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, ClassVar, Literal
+
+from groundtrace.rewards.aggregate import AdditiveSettings, CascadeSettings, additive, cascading
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.complexity import COMPLEXITY, SIMPLE
+from groundtrace.rewards.form import JUDGED_FORM
+from groundtrace.rewards.recipes.base import Earned, Memory, Recipe, verdict_of, verdicts_of
+from groundtrace.rewards.registry import scorers_named
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.rewards.scorers import format, judging, outcome, thinking
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.records import Verdict
+
+
+@settings
+class SailRlSettings:
+    """How the terms of SAIL-RL make one reward."""
+
+    form: Annotated[Literal["cascading", "additive"], "Eq. 1, or the baseline of §4.5"] = "cascading"
+    cascading: Annotated[CascadeSettings, "of Eq. 1"] = field(default_factory=CascadeSettings)
+    additive: Annotated[AdditiveSettings, "of the baseline"] = field(default_factory=AdditiveSettings)
+
+
+@dataclass(frozen=True)
+class SailRl(Recipe):
+    """Outcome, judging, format and thinking; judging and thinking cost calls.
+
+    In the cascading form the judge is not asked where the product is 0 already: not whether the choice to think was
+    right where the answer is wrong, and not about the thinking where that choice was wrong.
+
+    R_format is 1 for a response of the form that the paper trains (§3.4): a judge section, a think section in words
+    alone, which is empty in a direct answer, and the answer in a box (:data:`groundtrace.rewards.form.JUDGED_FORM`).
+    Deviation: the paper compares what the judge section decides with the label, and not with what the response then
+    does. A response that rightly decides to answer a simple question directly and thinks all the same has an R_think of
+    0 here: saying so must not pay without doing so.
+    """
+
+    name: ClassVar[str] = "sail_rl"
+    Settings: ClassVar[type] = SailRlSettings
+    needs: ClassVar[dict[str, str]] = {"complexity": "the complexity of each question, simple or complex"}
+    roles: ClassVar[tuple[str, ...]] = ("judge",)
+    shown: ClassVar[tuple[str, ...]] = (outcome.NAME, judging.NAME, thinking.NAME, format.NAME)
+
+    settings: SailRlSettings
+
+    @property
+    def runs(self) -> Sequence[Scorer]:
+        """See :class:`groundtrace.rewards.recipes.base.Recipe`."""
+        return scorers_named(outcome.NAME, format.NAME, judging.NAME, thinking.NAME)
+
+    async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
+        """See :class:`groundtrace.rewards.recipes.base.Recipe`."""
+        return list(await asyncio.gather(*map(self._one, cases)))
+
+    async def _one(self, case: Case) -> Earned:
+        case = replace(case, form=JUDGED_FORM)
+        verdicts = await verdicts_of(scorers_named(outcome.NAME, format.NAME), case)
+        case = replace(case, outcome=verdicts[0])
+        for scorer in (judging.SCORER, thinking.SCORER):
+            if self.settings.form == "cascading" and any(factor.value == 0 for factor in _factors(verdicts)):
+                verdicts += (Verdict(scorer.name, None, "the product is 0 without it"),)
+            elif scorer is thinking.SCORER and _thinks_after_all(case, verdicts[-1]):
+                verdicts += (Verdict(scorer.name, 0.0, "it decides to answer directly, and thinks all the same"),)
+            else:
+                verdicts += (await verdict_of(scorer, case),)
+        if self.settings.form == "additive":
+            return Earned(additive(verdicts, self.settings.additive), verdicts)
+        return Earned(cascading(verdicts, self.settings.cascading), verdicts)
+
+
+def _factors(verdicts: tuple[Verdict, ...]) -> list[Verdict]:
+    """The factors of Eq. 1's product among them."""
+    return [verdict for verdict in verdicts if verdict.name != format.NAME]
+
+
+def _thinks_after_all(case: Case, decision: Verdict) -> bool:
+    """Whether a response thinks that has decided, rightly, not to."""
+    return (
+        decision.value == 1 and case.context.added(COMPLEXITY) == SIMPLE and bool((case.response.think or "").strip())
+    )

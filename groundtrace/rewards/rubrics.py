@@ -1,0 +1,171 @@
+"""Rubrics (RuCL §3.2): judged with applicability apart from score, then filtered and stratified by the figures."""
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+import pyarrow as pa
+from pydantic import PositiveInt
+
+from groundtrace.inference.grounding import BadReply, json_object
+from groundtrace.rewards.outcome_rubrics import asks_for_right_answer
+from groundtrace.rewards.rubric_pool import default_pool
+from groundtrace.schemas.coding import record
+from groundtrace.schemas.columns import Column
+from groundtrace.schemas.config import Share, settings
+from groundtrace.schemas.records import Rubric
+
+EASY, HARD = "easy", "hard"
+TEACHER, DEFAULT = "teacher", "default"
+
+
+def _read(plain: Sequence[Mapping[str, Any]]) -> tuple[Rubric, ...]:
+    return tuple(Rubric(**rubric) for rubric in plain)
+
+
+RUBRICS = Column[tuple[Rubric, ...]](
+    "rubrics",
+    pa.list_(
+        pa.struct(
+            [
+                ("id", pa.string()),
+                ("description", pa.string()),
+                ("criteria", pa.string()),
+                ("applicability", pa.float64()),
+                ("pass_rate", pa.float64()),
+                ("stratum", pa.string()),
+            ]
+        )
+    ),
+    "the criteria mined for the run, with applicability, pass rate and stratum",
+    read=_read,
+)
+
+
+@settings
+class RubricSettings:
+    """How rubrics are mined (RuCL).
+
+    The paper's τ_app is 0.99. Its Table 1 splits easy from hard at a pass rate that it does not name; 0.8 reproduces
+    the table.
+    """
+
+    pool: Annotated[
+        Literal["teacher", "default"],
+        "where the candidates come from: the teacher, or the default ones (groundtrace/rewards/rubric_pool.yaml), "
+        "which are also taken where roles.teacher is empty",
+    ] = "teacher"
+    max_rubrics: Annotated[PositiveInt, "candidates, at most"] = 20
+    examples: Annotated[PositiveInt, "questions that the teacher sees"] = 4
+    sample: Annotated[PositiveInt, "questions on which the rubrics are judged"] = 200
+    min_applicability: Annotated[Share, "a rubric that applies to fewer of them is dropped"] = 0.99
+    easy_pass_rate: Annotated[Share, "a rubric is easy at this pass rate or above, else hard"] = 0.8
+
+
+@dataclass(frozen=True)
+class RubricScore:
+    """A judge's word on one rubric and one attempt: ``score`` is None exactly when it is not applicable."""
+
+    rubric_id: str
+    applicable: bool
+    score: int | None
+
+
+@record
+class Candidates:
+    """The rubrics to be measured, unmeasured yet, and ``apart`` those that ask for the right answer.
+
+    ``pool`` is where they come from: ``teacher`` or ``default``.
+    """
+
+    rubrics: tuple[Rubric, ...]
+    apart: tuple[Rubric, ...]
+    pool: str
+
+
+def default_candidates(max_rubrics: int) -> Candidates:
+    """The first ``max_rubrics`` of the default pool."""
+    return _sorted_out(default_pool()[:max_rubrics], DEFAULT)
+
+
+def _sorted_out(rubrics: tuple[Rubric, ...], pool: str) -> Candidates:
+    apart = tuple(rubric for rubric in rubrics if asks_for_right_answer(rubric))
+    return Candidates(tuple(rubric for rubric in rubrics if rubric not in apart), apart, pool)
+
+
+def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
+    """Returns the teacher's candidates, those that ask for the right answer apart.
+
+    Raises BadReply when the form is wrong, none is given or left, or ids or wordings repeat: what stands twice pays
+    twice.
+    """
+    rows = json_object(text).get("rubrics")
+    if not isinstance(rows, list) or not rows:
+        raise BadReply("no rubrics")
+    names = ("id", "description", "criteria")
+    for row in rows:
+        if not isinstance(row, dict) or not all(isinstance(row.get(name), str) and row[name].strip() for name in names):
+            raise BadReply(f"rubric without id, description or criteria: {row!r:.120}")
+    said = [{name: " ".join(row[name].split()) for name in names} for row in rows[:max_rubrics]]
+    rubrics = tuple(Rubric(**each, applicability=0.0, pass_rate=None, stratum="") for each in said)
+    if len({rubric.id.lower() for rubric in rubrics}) < len(rubrics):
+        raise BadReply("two rubrics have the same id")
+    if len({(rubric.description.lower(), rubric.criteria.lower()) for rubric in rubrics}) < len(rubrics):
+        raise BadReply("two rubrics say the same")
+    candidates = _sorted_out(rubrics, TEACHER)
+    if not candidates.rubrics:
+        raise BadReply("each rubric asks whether the final answer is right, which is graded elsewhere")
+    return candidates
+
+
+def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore, ...]:
+    """One score per rubric, in their order. Raises BadReply when a rubric is missing or a score contradicts (a, s)."""
+    rows = json_object(text).get("scores")
+    if not isinstance(rows, list):
+        raise BadReply("no scores")
+    named = [row for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]
+    by_id = {row["id"]: row for row in named}
+    if len(by_id) < len(named):
+        raise BadReply("two scores for the same rubric")
+    scores = []
+    for rubric in rubrics:
+        row = by_id.get(rubric.id)
+        if row is None or not isinstance(row.get("applicable"), bool):
+            raise BadReply(f"no verdict on {rubric.id!r}")
+        score = row.get("score") if row["applicable"] else None
+        if row["applicable"] and (isinstance(score, bool) or score not in (0, 1)):
+            raise BadReply(f"{rubric.id!r} is applicable with score {score!r}")
+        scores.append(RubricScore(rubric.id, row["applicable"], score))
+    return tuple(scores)
+
+
+def measure(rubrics: tuple[Rubric, ...], judged: Iterable[tuple[RubricScore, ...]]) -> tuple[Rubric, ...]:
+    """The rubrics with applicability η_j and pass rate p_j over the judged attempts (RuCL §3.2); p is None at η = 0."""
+    rows = list(judged)
+    measured = []
+    for rubric in rubrics:
+        scores = [score for row in rows for score in row if score.rubric_id == rubric.id]
+        passed = [score.score for score in scores if score.applicable and score.score is not None]
+        applicability = len(passed) / len(scores) if scores else 0.0
+        pass_rate = math.fsum(passed) / len(passed) if passed else None  # whatever order they came in
+        measured.append(replace(rubric, applicability=applicability, pass_rate=pass_rate))
+    return tuple(measured)
+
+
+def stratify(rubrics: tuple[Rubric, ...], settings: RubricSettings) -> tuple[Rubric, ...]:
+    """The rubrics with enough coverage, each with its stratum (RuCL §3.2, Table 1)."""
+    return tuple(
+        replace(rubric, stratum=EASY if rubric.pass_rate >= settings.easy_pass_rate else HARD)
+        for rubric in rubrics
+        if rubric.pass_rate is not None and rubric.applicability >= settings.min_applicability
+    )
+
+
+def empty_stratum(strata: Collection[str]) -> str:
+    """Returns what a curriculum on rubrics of these strata lacks, in one sentence; "" with both, and with none."""
+    if len({*strata}) != 1:
+        return ""
+    if EASY in strata:
+        return "No hard rubric was kept: a curriculum (RuCL) stays with the easy ones, which have the whole weight."
+    return "No easy rubric was kept: the hard ones have the whole weight in a curriculum (RuCL) from the first step on."

@@ -1,0 +1,77 @@
+"""What a scorer is: a value that says when it runs, what it asks of which models, and how it scores.
+
+A scorer of one's own is such a value in a file of one's own; it runs where it is among the scorers that are passed to
+:func:`groundtrace.rewards.verifier.verify`. Those of this package are listed in :mod:`groundtrace.rewards.registry`.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from groundtrace.inference.asking import Asks
+from groundtrace.rewards.case import Case
+from groundtrace.schemas.config import ConfigError
+from groundtrace.schemas.records import Verdict
+
+Need = tuple[Callable[[Case], bool], str]
+"""A test of a case, and what is said where it fails."""
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """One scorer.
+
+    Attributes:
+        name: of its verdicts, and of its weight and floor in a config.
+        why: why it runs, where it does.
+        score: from a case that meets the needs to a verdict of that name. Raises BudgetUsedUp; a model that fails
+            gives a failed verdict.
+        needs: what a case must have, or the scorer is not applicable; the verdict names the first that fails.
+        means: what it takes to score a case that has all this, or the verdict has failed.
+        asks: the roles that it asks, with its prompts; where a required one has no endpoint, the verdict has failed.
+        floor: the least value at which a trace is kept, unless a config says otherwise; None is no floor.
+        is_grounding: whether a low value means that what is said is not in the media.
+        is_gate: whether nothing else counts, and the score is 0, where its value is 0.
+    """
+
+    name: str
+    why: str
+    score: Callable[[Case], Awaitable[Verdict]]
+    needs: tuple[Need, ...] = ()
+    means: tuple[Need, ...] = ()
+    asks: tuple[Asks, ...] = ()
+    floor: float | None = None
+    is_grounding: bool = False
+    is_gate: bool = False
+
+
+LOCATABLE: Need = (lambda case: case.locatable, "no endpoint is configured that finds objects")
+ASKED_FOR_BOXES: Need = (lambda case: case.form.boxes, "no boxes were asked for")
+NO_CLIPS: Need = (lambda case: not case.clips, "the points of a clip are scored with its times")
+
+
+def check_served(scorers: Sequence[Scorer], skip: Sequence[str], roles: Iterable[str], key: str) -> None:
+    """Raises ConfigError where one of the scorers asks a role that has no endpoint: what it checks would never pass.
+
+    ``skip`` names scorers that are left out, ``key`` is the config's key that lists them.
+    """
+    known = frozenset(roles)
+    unserved = {
+        scorer.name: ask.role
+        for scorer in scorers
+        for ask in scorer.asks
+        if ask.required and ask.role not in known and scorer.name not in skip
+    }
+    finds_objects = "detector" in known or {"pointer", "segmenter"} <= known
+    blind = [scorer.name for scorer in scorers if LOCATABLE in scorer.means and scorer.name not in skip]
+    unserved |= {} if finds_objects else dict.fromkeys(blind, "detector")
+    if unserved:
+        role, names = next(iter(unserved.values())), ", ".join(f'"{name}"' for name in unserved)
+        raise ConfigError(f"roles.{role} must name an endpoint: scorers ask it; or leave them out: {key} = [{names}]")
+
+
+def check_names(key: str, names: Iterable[str], scorers: Sequence[Scorer]) -> None:
+    """Raises ConfigError where one of the names under ``key`` of a config is not the name of a scorer."""
+    known = list(dict.fromkeys(scorer.name for scorer in scorers))
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is not None:
+        raise ConfigError(f"{key}.{unknown}: there is no such scorer; there are {', '.join(known)}")

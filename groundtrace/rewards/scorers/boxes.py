@@ -1,0 +1,220 @@
+"""The box reward: do the predicted boxes lie on the gold boxes (iVGR §3.2, Eq. 2)?
+
+For every box the best IoU with any box of the other side is taken; the mean over the gold boxes is the recall, the
+mean over the predicted ones the precision. Labels are not compared: Eq. 2 speaks of positions only. A caller that does
+compare them (:mod:`groundtrace.rewards.scorers.boxes_named`) gives the ``names``: a box under a name that its gold box
+cannot have does not overlap it.
+
+Deviations from Eq. 2, which leaves these cases open or pays for more boxes there:
+
+- no gold box: not applicable (None); no predicted box where there is gold: 0;
+- boxes on different media never overlap; boxes without area, with corners in the wrong order or with coordinates that
+  are not finite (or absurdly large) overlap nothing, and count as boxes;
+- edges are exclusive: a box from 10 to 20 is 10 pixels wide;
+- B is a set, and near-duplicates in it are one box: of predicted boxes with the same nearest gold box that overlap each
+  other or all of them this gold box by an IoU of :data:`SAME_BOX_IOU` or more, in one step or over others of them, the
+  worst counts, in its place or by its name. Copies of a good box do not hide bad ones, several tries at one object do
+  not pay, and the order of writing does not matter;
+- more different boxes than :func:`max_boxes` score 0, whatever they hit.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.scorer import ASKED_FOR_BOXES, Scorer
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.records import Verdict
+
+NAME = "boxes"
+SAME_BOX_IOU = 0.7
+"""From this IoU on, two predicted boxes on the same gold box are one."""
+BOXES_PER_GOLD, MIN_BOXES_ALLOWED = 4, 8
+_MAX_AREA = 1e300  # so that no sum of two areas overflows
+
+Values = NDArray[np.float64]
+Place = tuple[int, float, float, float, float]
+Named = tuple[Place, str]
+"""A box as (place, label); of the same place under two labels there are two."""
+Names = Callable[[str, str], bool]
+"""Whether the label of a box can name what a gold box's label does."""
+
+
+def _bidirectional(recall: Values, precision: Values) -> Values:
+    return (recall + precision) / 2
+
+
+def _recall_only(recall: Values, precision: Values) -> Values:
+    return recall
+
+
+def _f1(recall: Values, precision: Values) -> Values:
+    total = recall + precision
+    return np.divide(2 * recall * precision, total, out=np.zeros_like(total), where=total > 0)
+
+
+FORMS: dict[str, Callable[[Values, Values], Values]] = {
+    "bidirectional": _bidirectional,
+    "recall_only": _recall_only,
+    "f1": _f1,
+}
+"""From recall and precision, each (G,), to scores (G,). ``bidirectional`` is iVGR Eq. 2. ``f1`` is the harmonic mean of
+the same two, harsher where they differ. ``recall_only`` pays for more boxes and is there to compare with."""
+
+
+def max_boxes(gold: Sequence[Box]) -> int:
+    """Returns how many different boxes a response may have: :data:`BOXES_PER_GOLD` for each gold box, and at least
+    :data:`MIN_BOXES_ALLOWED`."""
+    return max(MIN_BOXES_ALLOWED, BOXES_PER_GOLD * len(gold))
+
+
+def match_group(
+    responses: Sequence[tuple[Box, ...]], gold: Sequence[Box], names: Names | None = None
+) -> tuple[Values, Values]:
+    """Returns recall and precision of each response, both (G,) in [0, 1]: the two sums of iVGR Eq. 2.
+
+    Both are 0 for a response without boxes or with too many. With ``names`` labels count, without they do not.
+
+    Raises:
+        ValueError: there is no gold box.
+    """
+    if not gold:
+        raise ValueError("without gold boxes there is nothing to match")
+    limit, wanted = max_boxes(gold), _named(gold, names is not None)
+    columns = _columns([place for place, _ in wanted])
+    matched = list[tuple[float, float]]()
+    for boxes in responses:
+        given = _named(boxes, names is not None)
+        is_read = 0 < len({place for place, _ in given}) <= limit
+        matched.append(_match(given, wanted, columns, names) if is_read else (0.0, 0.0))
+    recall, precision = np.array(matched).reshape(-1, 2).T
+    return recall, precision
+
+
+def score_group(
+    responses: Sequence[tuple[Box, ...]], gold: tuple[Box, ...], form: str = "bidirectional", names: Names | None = None
+) -> tuple[Verdict, ...]:
+    """Returns one verdict per response of a group, in their order; see the module for the degenerate cases.
+
+    With ``names`` labels count, without they do not.
+
+    Raises:
+        ValueError: ``form`` is not one of :data:`FORMS`.
+    """
+    if form not in FORMS:
+        raise ValueError(f"unknown form {form!r} of the box reward; there are {', '.join(FORMS)}")
+    if not gold:
+        return (Verdict(NAME, None, "no gold boxes"),) * len(responses)
+    recall, precision = match_group(responses, gold, names)
+    scores = FORMS[form](recall, precision).tolist()
+    limit, of = max_boxes(gold), f"{len(gold)} gold boxes ({form})"
+    return tuple(
+        Verdict(NAME, score, _said(len(_places(boxes)), limit, of, r, p))
+        for boxes, score, r, p in zip(responses, scores, recall.tolist(), precision.tolist(), strict=True)
+    )
+
+
+def score_boxes(predicted: tuple[Box, ...], gold: tuple[Box, ...], form: str = "bidirectional") -> Verdict:
+    """Returns the verdict on one response.
+
+    Raises:
+        ValueError: ``form`` is not one of :data:`FORMS`.
+    """
+    return score_group((predicted,), gold, form)[0]
+
+
+def _said(count: int, limit: int, of: str, recall: float, precision: float) -> str:
+    if not count:
+        return f"no box, of {of}"
+    if count > limit:
+        return f"{count} boxes, more than {limit}"
+    return f"{count} boxes, of {of}: recall {recall:.3f}, precision {precision:.3f}"
+
+
+def _places(boxes: Iterable[Box]) -> set[Place]:
+    """The boxes as a set: labels do not tell them apart."""
+    return {(box.media_index, box.x1, box.y1, box.x2, box.y2) for box in boxes}
+
+
+def _named(boxes: Iterable[Box], by_label: bool) -> list[Named]:
+    """The boxes as a set in a fixed order; without ``by_label`` labels do not tell them apart."""
+    named = {((box.media_index, box.x1, box.y1, box.x2, box.y2), box.label if by_label else "") for box in boxes}
+    return sorted(named)
+
+
+def _match(given: Sequence[Named], wanted: Sequence[Named], gold: Values, names: Names | None) -> tuple[float, float]:
+    """Recall and precision of one response with boxes; ``gold`` are the columns of those that are ``wanted``."""
+    columns = _columns([place for place, _ in given])
+    placed = _iou(columns, gold)
+    overlap = placed
+    if names is not None:
+        can = np.zeros(placed.shape, bool)
+        for n, g in np.argwhere(placed > 0).tolist():
+            can[n, g] = names(given[n][1], wanted[g][1])
+        overlap = placed * can
+    counted = overlap[_distinct(columns, placed, overlap)]
+    return float(counted.max(axis=0).mean()), float(counted.max(axis=1).mean())
+
+
+def _distinct(columns: Values, placed: Values, overlap: Values) -> NDArray[np.intp]:
+    """Which of the predicted boxes count: of near-duplicates, and of those linked by others, the worst.
+
+    ``placed`` has the IoU of each with each gold box, (m, n), and ``overlap`` the same where names allow it, else 0. A
+    box that lies nearer to another gold box, by place and name, is another object's, however much the two overlap.
+    Boxes that all lie on their gold box are linked even where they overlap each other by less: else a better box among
+    them would link them, and lower the score.
+    """
+    nearest, best, count = (placed + overlap).argmax(axis=1), overlap.max(axis=1), len(overlap)
+    on_it = placed[np.arange(count), nearest] >= SAME_BOX_IOU
+    near = (_iou(columns, columns) >= SAME_BOX_IOU) | (on_it[:, None] & on_it)
+    linked = near & (nearest[:, None] == nearest) | np.eye(count, dtype=bool)
+    if np.count_nonzero(linked) == count:
+        return np.arange(count)
+    cluster, before = np.arange(count), None
+    while before is None or (cluster != before).any():
+        cluster, before = np.where(linked, cluster, count).min(axis=1), cluster
+    worst_first = np.argsort(best, kind="stable")
+    return worst_first[np.unique(cluster[worst_first], return_index=True)[1]]
+
+
+def _columns(places: Sequence[Place]) -> Values:
+    """The boxes in their order as (6, n): the medium, x1, y1, x2, y2 and the area in square pixels.
+
+    What is no box is a point with area 1: its overlap with anything is 0, and no union is ever 0.
+    """
+    columns = np.array([(*place, 0.0) for place in places]).T.copy()
+    with np.errstate(all="ignore"):
+        width, height = np.maximum(columns[3:5] - columns[1:3], 0)
+        areas = width * height
+    no_box = ~((areas > 0) & (areas < _MAX_AREA))
+    columns[1:5, no_box], areas[no_box] = 0, 1
+    columns[5] = areas
+    return columns
+
+
+def _iou(a: Values, b: Values) -> Values:
+    """IoU (n, m) of two sets of columns, (6, n) and (6, m)."""
+    a = a[:, :, None]
+    b = b[:, None, :]
+    width, height = np.maximum(np.minimum(a[3:5], b[3:5]) - np.maximum(a[1:3], b[1:3]), 0)
+    shared = width * height * (a[0] == b[0])
+    return shared / (a[5] + b[5] - shared)
+
+
+async def _score(case: Case) -> Verdict:
+    return score_boxes(case.boxes, case.question.gold_boxes or ())
+
+
+SCORER = Scorer(
+    NAME,
+    "there are gold boxes to lie on",
+    _score,
+    needs=((lambda case: bool(case.question.gold_boxes), "no gold boxes"),),
+)
+"""For rewards."""
+OF_TRACES = replace(SCORER, needs=(ASKED_FOR_BOXES, *SCORER.needs), floor=0.5, is_grounding=True)
+"""For curation that is allowed to read gold boxes: traces that were asked for with boxes. Precise boxes on some of the
+gold ones reach the floor: inputs mark more than what an answer rests on."""

@@ -1,0 +1,167 @@
+"""Do the boxes of a trace lie on the things that they name, each thing boxed once (iVGR §3.2, §4.1)?
+
+Not in the paper, whose grounded traces come annotated. :mod:`groundtrace.rewards.scorers.boxes` (Eq. 2) compares
+positions alone, and pays a response for every box that lies near a gold one: labels may be swapped, and one gold box of
+many be enough. Here each box that a trace writes is right or wrong, and the value is the share of right ones. A box is
+right where
+
+- its label names something (:func:`groundtrace.schemas.labels.label_fault`);
+- it overlaps by an IoU of :data:`MIN_IOU` or more a gold box of that name or, where there is none, an instance of its
+  label that the detector finds (:mod:`groundtrace.rewards.locating`): a shift by half of its width is an IoU of 1/3;
+- question, answer or gold boxes speak of the thing: they name it (:func:`groundtrace.schemas.labels.is_named`), or a
+  gold box lies there;
+- no other box is on that thing: a second one, a copy among them, is wrong.
+
+A response without boxes scores 0, and so does one with more than :data:`MAX_BOXES`. A label that nothing can locate
+makes its box wrong; a detector that does not answer fails the verdict.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from groundtrace.inference.errors import CallError
+from groundtrace.inference.grounding import BadReply, Mask
+from groundtrace.rewards import locating
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.masks import matched
+from groundtrace.rewards.scorer import ASKED_FOR_BOXES, LOCATABLE, NO_CLIPS, Scorer
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.labels import is_named, label_fault, words_of
+from groundtrace.schemas.records import Verdict
+
+NAME = "boxes_located"
+MIN_IOU = 0.5
+"""A box that overlaps a thing by less is not on it."""
+MAX_BOXES = 64
+
+
+@dataclass(frozen=True)
+class BoxView:
+    """What the verifier saw of one box of a response.
+
+    ``number`` counts from 1 in the response; ``at`` is x1, y1, x2, y2 in pixels of the original. ``iou`` is that with
+    the thing that it lies on best, ``by`` who knows of that thing: ``gold``, a role, or nobody (""). ``fault`` says why
+    the box is wrong; "" where it is right.
+    """
+
+    number: int
+    label: str
+    at: tuple[float, float, float, float]
+    media_index: int
+    iou: float
+    by: str
+    fault: str
+
+    @property
+    def evidence(self) -> str:
+        """The view as a JSON object, for :attr:`groundtrace.schemas.records.Verdict.evidence`."""
+        return json.dumps(vars(self), ensure_ascii=False, separators=(",", ":"))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The things of a box's name: where they are, and who said so; ``note`` says why there are none."""
+
+    things: tuple[Box, ...]
+    by: str
+    note: str = ""
+
+
+async def score_located(case: Case) -> Verdict:
+    """Returns the share of right boxes, with one :class:`BoxView` for each box that is written as evidence."""
+    if not case.boxes:
+        return Verdict(NAME, 0.0, "no box")
+    if len(case.boxes) > MAX_BOXES:
+        return Verdict(NAME, 0.0, f"{len(case.boxes)} boxes, more than {MAX_BOXES}")
+    try:
+        found = [await _things(box, case) for box in case.boxes]
+    except (CallError, BadReply) as error:
+        return Verdict(NAME, None, str(error), failed=True)
+    alone = _each_alone(case.boxes, found)
+    views = [_view(n, box, found[n], n in alone, case) for n, box in enumerate(case.boxes)]
+    faults = [f"{view.label!r:.60}: {view.fault}" for view in views if view.fault]
+    said = f"{len(views) - len(faults)} of {len(views)} boxes lie on what they name"
+    said += "".join(f"; {fault}" for fault in faults[:5]) + (" and more" if len(faults) > 5 else "")
+    value = (len(views) - len(faults)) / len(views)
+    return Verdict(NAME, value, said, tuple(view.evidence for view in views))
+
+
+async def _things(box: Box, case: Case) -> _Found:
+    """Where the thing of a box's name is in its image: as gold boxes of that name say where one lies there, else as
+    the detector does. Raises CallError and BadReply as :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
+    """
+    if case.masks.part_of(box.media_index, None) is None:
+        return _Found((), "", "no such image")
+    fault = label_fault(" ".join(box.label.split()))
+    if fault is not None:
+        return _Found((), "", fault)
+    gold = tuple(each for each in case.question.gold_boxes or () if _is_of(box, each))
+    if any(box.iou(each) >= MIN_IOU for each in gold):
+        return _Found(gold, "gold")
+    located = await case.masks.of(box.label, box.media_index)
+    things = tuple(bounds(mask, box.label, box.media_index) for mask in located.masks)
+    return _Found(things, located.by, located.note or "not detected")
+
+
+def _is_of(box: Box, gold: Box) -> bool:
+    """Whether the gold box is named as closely as the box: a gold "red square" is a square, not the reverse."""
+    own = frozenset(words_of(box.label))
+    return bool(own) and own <= frozenset(words_of(gold.label))
+
+
+def bounds(mask: Mask, label: str = "", media_index: int = 0) -> Box:
+    """Returns the tightest box around a mask's pixels, of which there is at least one."""
+    rows, columns = np.flatnonzero(mask.pixels.any(axis=1)), np.flatnonzero(mask.pixels.any(axis=0))
+    left, top = mask.x + float(columns[0]), mask.y + float(rows[0])
+    return Box(label, left, top, mask.x + float(columns[-1]) + 1, mask.y + float(rows[-1]) + 1, media_index)
+
+
+def _each_alone(boxes: Sequence[Box], found: Sequence[_Found]) -> frozenset[int]:
+    """The numbers, from 0, of as many boxes as can stand on things one to one; of two on one thing the first."""
+    things: list[Box] = []
+    for each in found:
+        things += [thing for thing in each.things if all(thing.iou(known) < MIN_IOU for known in things)]
+    options = list[list[int]]()
+    for box, each in zip(boxes, found, strict=True):
+        under = [thing for thing in each.things if box.iou(thing) >= MIN_IOU]
+        options.append([n for n, known in enumerate(things) if any(known.iou(thing) >= MIN_IOU for thing in under)])
+    return frozenset(matched(options))
+
+
+def _view(index: int, box: Box, found: _Found, is_alone: bool, case: Case) -> BoxView:
+    iou = max((box.iou(thing) for thing in found.things), default=0.0)
+    if not found.things:
+        fault = found.note
+    elif iou < MIN_IOU:
+        fault = f"off it (IoU {iou:.2f})"
+    elif not is_alone:
+        fault = "boxed already"
+    elif not _is_spoken_of(box, case):
+        fault = "the question does not speak of it"
+    else:
+        fault = ""
+    at = (box.x1, box.y1, box.x2, box.y2)
+    return BoxView(index + 1, box.label, at, box.media_index, round(iou, 3), found.by, fault)
+
+
+def _is_spoken_of(box: Box, case: Case) -> bool:
+    question = case.question
+    gold = question.gold_boxes or ()
+    texts = (question.question, question.answer, *(question.choices or ()))
+    labels = [each.label for each in gold if words_of(each.label)]
+    return is_named(box.label, texts, labels) or any(box.iou(each) >= MIN_IOU for each in gold)
+
+
+SCORER = Scorer(
+    NAME,
+    "the response was asked for with boxes",
+    score_located,
+    needs=(ASKED_FOR_BOXES, NO_CLIPS),
+    means=(LOCATABLE,),
+    asks=locating.ASKS,
+    floor=1.0,
+    is_grounding=True,
+)

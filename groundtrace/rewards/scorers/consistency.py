@@ -1,0 +1,128 @@
+"""The consistency reward of iVGR (§3.3): does textual reasoning describe what a good grounded reasoning describes?
+
+A judge compares the two texts, without the image, and places the candidate on one of four levels. The reference is
+the best grounded reasoning found so far for the question (the archive, Eq. 4, which the trainer keeps).
+
+Deviation: a candidate that describes nothing of what the reference describes is on the lowest level. By the letter of
+the levels it only leaves details out, which would pay 0.7 for prose without content.
+"""
+
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.caller import Answered, Caller
+from groundtrace.inference.grounding import BadReply, json_object
+from groundtrace.inference.request import Sampling
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.judge import BRIEFLY, ROLE, JudgeTask, Reading, judge, reason_of
+from groundtrace.rewards.judge_guard import agreed, question_text
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.schemas.records import Question, Verdict
+from groundtrace.schemas.responses.response import Response
+
+NAME = "consistency"
+PROMPT = "judge_reference.v2"
+LEVELS = {"identical": 1.0, "one_kind": 0.7, "both_kinds": 0.3, "contradicts": 0.0}
+"""The levels α of §3.3: the same content; details left out *or* added; left out *and* added; a contradiction, or
+nothing of the reference."""
+MIN_BOX_SCORE = 0.3
+"""The paper's τ."""
+SEVERAL_TEMPERATURE = 0.5
+"""The temperature of several judgements (Table 9). A single one is taken greedily; the paper's temperature is 0.01."""
+
+
+def is_reference(
+    response: Response, outcome: float | None, box_score: float | None, threshold: float = MIN_BOX_SCORE
+) -> bool:
+    """Whether a grounded response may be a reference (§3.3): valid format, right answer, R_box above the threshold.
+
+    An unscored value does not pass.
+    """
+    return response.has_format and outcome == 1.0 and box_score is not None and box_score > threshold
+
+
+async def score_consistency(
+    reference_text: str | None,
+    reasoning: str | None,
+    question: Question,
+    caller: Caller,
+    judgements: int = 1,
+    max_apart: float | None = None,
+) -> Verdict:
+    """R_consistency = α in [0, 1] (iVGR §3.3), or the mean of several judgements of α (§5, Table 9: four).
+
+    Args:
+        reference_text: the reference's reasoning; None while the archive is empty, which scores 0. A question without
+            gold boxes can have no reference and has no consistency reward (App. B): it is not to be scored here.
+        reasoning: the textual reasoning. Where there is none it describes nothing of the reference: 0.
+        question: what both answer.
+        caller: reaches the judge.
+        judgements: how many samples of the judge are averaged, in one call; those of another form are left out, and
+            with fewer than half left the verdict has failed.
+        max_apart: None to show the texts in one order. A number asks once more in the other order, and the verdict
+            has failed where both differ by more than it; see :func:`groundtrace.rewards.judge_guard.agreed`.
+
+    Raises BudgetUsedUp, and ValueError for ``judgements`` below 1.
+    """
+    if reference_text is None or not reference_text.strip():
+        return Verdict(NAME, 0.0, "there is no grounded reference yet")
+    if reasoning is None or not reasoning.strip():
+        return Verdict(NAME, 0.0, "there is no reasoning that could describe what the reference does")
+    texts = (("REFERENCE", reference_text), ("CANDIDATE", reasoning))
+    straight = await _judged(texts, question, caller, judgements)
+    if max_apart is None or straight.value is None:
+        return straight
+    return agreed(straight, await _judged(texts[::-1], question, caller, judgements), max_apart)
+
+
+async def _judged(texts: tuple[tuple[str, str], ...], question: Question, caller: Caller, judgements: int) -> Verdict:
+    """The verdict with the texts in this order."""
+    (first_name, first), (second_name, second) = texts
+    task = JudgeTask(
+        PROMPT,
+        {"first": first, "second": second},
+        mean_of_reply,
+        fields={"question": question_text(question), "first_name": first_name, "second_name": second_name},
+        sampling=Sampling(judgements, SEVERAL_TEMPERATURE if judgements > 1 else 0.0, max_tokens=BRIEFLY.max_tokens),
+    )
+    return await judge(NAME, task, caller)
+
+
+def mean_of_reply(reply: Answered) -> Reading:
+    """The mean level of the samples that give one; raises BadReply when fewer than half of the samples do."""
+    levels, faults = [], []
+    for completion in reply.completions:
+        try:
+            levels.append(_level(completion.text))
+        except BadReply as error:
+            faults.append(error)
+    if 2 * len(levels) < len(reply.completions):
+        raise BadReply(f"{len(faults)} of {len(reply.completions)} judgements cannot be read: {faults[0]}")
+    value = sum(LEVELS[level] for level, _ in levels) / len(levels)
+    said = "; ".join(f"{level}: {reason}" for level, reason in levels)
+    return value, f"{len(levels)} of {len(reply.completions)} judgements: {said}"
+
+
+def _level(text: str) -> tuple[str, str]:
+    fields = json_object(text)
+    level = fields.get("verdict")
+    if not isinstance(level, str) or level not in LEVELS:
+        raise BadReply(f"verdict: expected one of {', '.join(LEVELS)}, got {level!r:.80}")
+    return level, reason_of(fields)
+
+
+def consistency_scorer(judgements: int = 1, max_apart: float | None = None) -> Scorer:
+    """Returns the scorer with these arguments of :func:`score_consistency`."""
+
+    async def score(case: Case) -> Verdict:
+        texts = (case.context.reference, case.response.think)
+        return await score_consistency(*texts, case.question, case.caller, judgements, max_apart)
+
+    return Scorer(
+        NAME,
+        "there can be a grounded reference to agree with",
+        score,
+        needs=((lambda case: bool(case.question.gold_boxes), "without gold boxes there is no grounded reference"),),
+        asks=(Asks(ROLE, (PROMPT,), all_media=False),),
+    )
+
+
+SCORER = consistency_scorer()

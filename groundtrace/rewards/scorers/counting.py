@@ -1,0 +1,140 @@
+"""Counting by pointing: the points on what a question counts stand one to one with the instances that are found.
+
+Not in the papers. Argos Eq. 3 asks of each point whether it lies on its object; it does not see an object that was
+passed over, nor two points on one object. Where a question asks how many and the response points at what it counts, the
+detector's instances of these labels (:mod:`groundtrace.rewards.locating`) are the other side of the pairing. The
+verdict is not a term of Eq. 9; the stage holds it against a floor of its own.
+
+"How many red squares touch the edge?" counts some of the red squares only, and which ones no detector can say. So
+points and instances are paired only where the number of instances is the answer, which the outcome has found right.
+Where there are more instances, at least as many as the answer must be pointed at. A count above 0 of things that the
+pointer can find, without a point on any of them, scores 0.
+"""
+
+import json
+from collections.abc import Sequence
+
+from groundtrace.inference.errors import CallError
+from groundtrace.inference.grounding import BadReply
+from groundtrace.rewards import locating
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.masks import Pairing, distinct, on_pixels, pair
+from groundtrace.rewards.scorer import LOCATABLE, NO_CLIPS, Need, Scorer
+from groundtrace.schemas.answers.numerals import read_numerals
+from groundtrace.schemas.answers.registry import answer_type_named
+from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.labels import counted_phrase, counted_words, is_counted
+from groundtrace.schemas.records import Verdict
+
+NAME = "counting"
+
+
+async def score_counting(case: Case) -> Verdict:
+    """Returns the share of a perfect pairing, over all images of the question: 1 when points and instances are one to
+    one.
+
+    The proposed entities of what is counted are looked for too, so that a class passed over altogether is seen. Where
+    the instances are still not as many as the answer, what is counted is looked for in the question's own words, at
+    last by these alone: a label that fits more than what is counted ("square") does not take the check away.
+    Points in one place are one point. Evidence: one JSON object per image, the fields of
+    :class:`groundtrace.rewards.masks.Pairing` with ``media_index``.
+    """
+    words = counted_words(case.question.question)
+    number = read_numerals(case.answer or "").single
+    if words is None or number is None or number.value.denominator != 1:
+        return Verdict(NAME, None, "the answer is not a whole number")
+    answer, called = int(number.value), {point.label for point in case.points if is_counted(point.label, words)}
+    expected = [entity for entity in case.pointable if is_counted(entity, words)]
+    phrase = " ".join(counted_phrase(case.question.question) or ())
+    labels = [
+        *dict.fromkeys(point.label for point in case.points if point.label in called),
+        *(entity for entity in case.entities or () if is_counted(entity, words)),
+    ]
+    sought = (*expected, *([phrase] if words else []))
+    try:
+        # Other words may name the same things: then the points lie on them, and beside other names on their own too.
+        on = [point for point in case.points if point.label in called or await _is_on(sought, point, case)]
+        named = [p for p in on if not called or p.label in called or await _is_on([p.label], p, case)]
+        if not named:
+            return _without_points(answer, expected)
+        verdict = _verdict(await _pairings(labels, named, case), answer)
+        for wanted in ([*labels, phrase], [phrase]) if words else ():
+            if verdict.value is None:
+                by_phrase = _verdict(await _pairings(wanted, named, case), answer)
+                verdict = verdict if by_phrase.value is None else by_phrase
+    except (CallError, BadReply) as error:
+        return Verdict(NAME, None, str(error), failed=True)
+    return verdict
+
+
+def _without_points(answer: int, expected: Sequence[str]) -> Verdict:
+    if answer > 0 and expected:
+        return Verdict(NAME, 0.0, f"the answer is {answer}, and no point is on what is counted ({expected[0]})")
+    return Verdict(NAME, None, "no point is on what is counted")
+
+
+async def _is_on(labels: Sequence[str], point: Point, case: Case) -> bool:
+    """Whether a point lies on an instance of one of the labels."""
+    if case.masks.part_of(point.media_index, point.frame) is None:
+        return False
+    for label in dict.fromkeys(labels):
+        found = await case.masks.of(label, point.media_index, point.frame)
+        if any(mask.holds(*_place(point, case)) for mask in found.masks):
+            return True
+    return False
+
+
+def _place(point: Point, case: Case) -> tuple[float, float]:
+    media = case.question.media
+    if not 0 <= point.media_index < len(media):
+        return point.x, point.y
+    medium = media[point.media_index]
+    return on_pixels(point.x, medium.width), on_pixels(point.y, medium.height)
+
+
+async def _pairings(labels: Sequence[str], counted: Sequence[Point], case: Case) -> list[Pairing]:
+    """One pairing per medium, and at last that of the points on media that the question does not have."""
+    pairings: list[Pairing] = []
+    places = list(dict.fromkeys((p.media_index, _place(p, case)) for p in counted))
+    for index in range(len(case.question.media)):
+        found = [await case.masks.of(label, index) for label in dict.fromkeys(labels)]
+        instances = distinct(mask for each in found for mask in each.masks)
+        pairings.append(pair([place for medium, place in places if medium == index], instances))
+    astray = len(places) - sum(each.points for each in pairings)
+    return [*pairings, Pairing(astray, 0, 0, 0, astray)]
+
+
+def _verdict(pairings: Sequence[Pairing], answer: int) -> Verdict:
+    """The value of all pairings together.
+
+    Where more instances are found than the answer says, it is the share of the answer that is pointed at, or none where
+    that is all of it; where fewer are found, there is none.
+    """
+    evidence = tuple(json.dumps({"media_index": n, **vars(each)}) for n, each in enumerate(pairings[:-1]))
+    total = Pairing(*(sum(getattr(each, name) for each in pairings) for name in Pairing.__dataclass_fields__))
+    pointed = total.instances - total.missed
+    if total.instances > answer > pointed:
+        return Verdict(NAME, pointed / answer, f"{pointed} are pointed at where the answer is {answer}", evidence)
+    if total.instances != answer:
+        said = f"{total.instances} are found where the answer is {answer}: not all of them may be meant"
+        return Verdict(NAME, None, said, evidence)
+    faults = {"without a point": total.missed, "pointed at twice": total.twice, "points on none": total.off}
+    named = "".join(f"; {count} {fault}" for fault, count in faults.items() if count)
+    return Verdict(NAME, total.value, f"{total.points} points for {total.instances} instances{named}", evidence)
+
+
+ABOUT_A_COUNT: tuple[Need, ...] = (
+    NO_CLIPS,
+    (lambda case: answer_type_named(case.question.answer_type).is_number, "the answer is not a number"),
+    (lambda case: counted_words(case.question.question) is not None, "the question does not ask how many"),
+)
+SCORER = Scorer(
+    NAME,
+    "the question asks for a count",
+    score_counting,
+    needs=(*ABOUT_A_COUNT, (lambda case: bool(case.points) or bool(case.pointable), "nothing to point at")),
+    means=(LOCATABLE,),
+    asks=locating.ASKS,
+    floor=1.0,
+    is_grounding=True,
+)

@@ -1,0 +1,25 @@
+"""The format reward and gate (SAIL-RL Eq. 1, iVGR §3.2): is the response of the form that it was asked for?
+
+Deviation: beyond the sections, which the papers' format rewards look at, nothing may stand where no scorer would see it
+(:mod:`groundtrace.rewards.form`).
+"""
+
+from dataclasses import replace
+
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.form import form_fault
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.schemas.records import Verdict
+
+NAME = "format"
+
+
+async def _score(case: Case) -> Verdict:
+    question = case.question
+    if case.answer is not None and (case.outcome is None or case.outcome.value != 1):
+        question = replace(question, answer=case.answer)
+    fault = form_fault(case.text, case.response, question, case.form)
+    return Verdict(NAME, float(fault is None), fault or "of the form asked for")
+
+
+SCORER = Scorer(NAME, "every response has a form", _score, floor=1.0, is_gate=True)

@@ -1,0 +1,61 @@
+"""The judging reward of SAIL-RL (§3.2, §3.3): was the choice to think or not to think the right one?
+
+The paper has a model read the ``<judge>`` section, label the question and compare the two, in one call (App. C).
+Deviation: the label comes with the question, so that it does not change with the judge, who only reads which way the
+section decides, in whichever language it is written.
+"""
+
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.caller import Answered, Caller
+from groundtrace.inference.grounding import BadReply, json_object
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.complexity import COMPLEX, COMPLEXITY, SIMPLE
+from groundtrace.rewards.judge import ROLE, JudgeTask, Reading, judge, reason_of
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.schemas.records import Verdict
+from groundtrace.schemas.responses.response import Response
+
+NAME = "judging"
+PROMPT = "judge_decision.v1"
+MAX_JUDGE_CHARS = 2000
+DECISIONS = {"think": COMPLEX, "direct": SIMPLE, "neither": None}
+"""What a judge section may decide, and the complexity of a question for which that is right."""
+
+
+async def score_judging(response: Response, complexity: str | None, caller: Caller) -> Verdict:
+    """Returns R_judge (SAIL-RL §3.2): 1 when the response decides to think about a complex question or to answer a
+    simple one directly, 0 when it decides otherwise, decides nothing, or has no judge section or an empty one.
+
+    Not applicable without a complexity label; failed where the judge did. Only the decision counts, as in the paper,
+    not whether the think section then holds anything. Raises BudgetUsedUp, and ValueError for a label that is neither
+    ``simple`` nor ``complex``.
+    """
+    if complexity is None:
+        return Verdict(NAME, None, "the question has no complexity label")
+    if complexity not in (SIMPLE, COMPLEX):
+        raise ValueError(f"complexity is simple or complex, got {complexity!r}")
+    decision = (response.judge or "").strip()
+    if not decision:
+        return Verdict(NAME, 0.0, "malformed: the response has no judge section, or an empty one")
+
+    def read(reply: Answered) -> Reading:
+        fields = json_object(reply.text)
+        said = fields.get("decision")
+        if not isinstance(said, str) or said not in DECISIONS:
+            raise BadReply(f"decision: expected one of {', '.join(DECISIONS)}, got {said!r:.80}")
+        return float(DECISIONS[said] == complexity), f"{said}, labelled {complexity}: {reason_of(fields)}"
+
+    return await judge(NAME, JudgeTask(PROMPT, {"decision": decision}, read, max_chars=MAX_JUDGE_CHARS), caller)
+
+
+async def _score(case: Case) -> Verdict:
+    return await score_judging(case.response, case.context.added(COMPLEXITY), case.caller)
+
+
+SCORER = Scorer(
+    NAME,
+    "the question is labelled as simple or complex",
+    _score,
+    needs=((lambda case: case.context.added(COMPLEXITY) is not None, "the question has no complexity label"),),
+    asks=(Asks(ROLE, (PROMPT,), all_media=False),),
+)

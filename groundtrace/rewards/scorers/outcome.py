@@ -1,0 +1,60 @@
+"""The outcome reward: is the final answer right (Argos §3.1, Eq. 6–8)?
+
+Rules decide where they can (:mod:`groundtrace.schemas.answers.grading`); what they cannot decide goes to the judge. A
+judge that fails to give a verdict leaves the answer unscored: it is neither right nor wrong. Without a judge, other
+words for a free-text gold are unscored, and an answer of any other kind that cannot be read is wrong.
+"""
+
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.caller import Caller
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.judge import JudgeTask, judge, true_or_false
+from groundtrace.rewards.judge_guard import question_text
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.schemas.answers.grading import grade_answer
+from groundtrace.schemas.answers.registry import answer_type_named
+from groundtrace.schemas.records import Question, Verdict
+
+NAME = "outcome"
+JUDGE_PROMPT = "judge_answer.v3"
+MAX_ANSWER_CHARS = 2000
+ASKS = (Asks("judge", (JUDGE_PROMPT,), required=False),)
+
+
+def needs_judge(question: Question) -> bool:
+    """Whether answers in other words than the gold answer can be graded by a judge only."""
+    return answer_type_named(question.answer_type).needs_judge(question.answer, question.choices)
+
+
+async def score_outcome(question: Question, predicted: str | None, caller: Caller | None) -> Verdict:
+    """1 for a right answer, 0 for a wrong or missing one, unscored where neither rule nor judge can tell.
+
+    ``caller`` reaches the judge; None leaves free text that needs one unscored.
+    """
+    grade = grade_answer(predicted, question.answer, question.answer_type, question.choices)
+    if grade.value is not None or grade.method != "judge" or predicted is None:
+        return Verdict(NAME, grade.value, f"{grade.method}: {grade.reason}")
+    if caller is None and not needs_judge(question):
+        return Verdict(NAME, 0.0, f"{grade.method}: {grade.reason}, and no judge is configured")
+    if caller is None:
+        return Verdict(NAME, None, "judge: no judge is configured for free text", failed=True)
+    task = JudgeTask(
+        JUDGE_PROMPT,
+        {"predicted": predicted},
+        true_or_false("same"),
+        fields={"question": question_text(question), "gold": question.answer},
+        max_chars=MAX_ANSWER_CHARS,
+    )
+    return await judge(NAME, task, caller, said="judge: ")
+
+
+async def _score(case: Case) -> Verdict:
+    return await score_outcome(case.question, case.answer, case.judge)
+
+
+SCORER = Scorer(
+    NAME,
+    "every response has its answer graded",
+    _score,
+    asks=(Asks("judge", (JUDGE_PROMPT,), required=False, all_media=False),),
+)

@@ -1,0 +1,88 @@
+"""The reasoning reward: does the reasoning support the answer (Argos §3.1, Eq. 5)?
+
+The paper takes the probability P(answer | question, reasoning, image) of a larger model, and so does
+:func:`score_reasoning` where the judge's endpoint gives the log-probabilities of a text that it did not write. Where it
+does not, a yes/no question stands for it, and the verdict says so.
+"""
+
+import math
+
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.caller import Caller
+from groundtrace.inference.errors import CallError
+from groundtrace.inference.request import Continuation, Sampling
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.rewards import second_judge
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.judge import ROLE, JudgeTask, judge, yes_or_no
+from groundtrace.rewards.judge_guard import question_text
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.schemas.messages import shown
+from groundtrace.schemas.quoting import MAX_CHARS
+from groundtrace.schemas.records import Question, Verdict
+
+NAME = "reasoning"
+JUDGE_PROMPT, PROBABILITY_PROMPT = "judge_reasoning.v3", "answer_after_reasoning.v1"
+ANSWER_END = "</answer>"
+
+
+async def score_reasoning(
+    question: Question, reasoning: str | None, predicted: str | None, caller: Caller, role: str = ROLE
+) -> Verdict:
+    """P(answer | question, reasoning, image) in [0, 1], or the judge's yes (1) or no (0); else unscored.
+
+    ``role`` is the judge that is asked. Reasoning beyond what a judge is shown is left to the yes/no question, which
+    says where it was cut. 0 without reasoning or an answer. Raises BudgetUsedUp.
+    """
+    if not reasoning or not reasoning.strip() or predicted is None:
+        return Verdict(NAME, 0.0, "there is no reasoning, or no answer")
+    if caller.gives_logprobs(role) and len(reasoning) <= MAX_CHARS:
+        return await _probability(question, reasoning, predicted, caller, role)
+    return await _judgement(question, reasoning, predicted, caller, role)
+
+
+async def _probability(question: Question, reasoning: str, predicted: str, caller: Caller, role: str) -> Verdict:
+    """Eq. 5. Deviation: the closing tag is part of the answer, so that "2" does not stand for "25" too."""
+    prompt = load_prompt(PROBABILITY_PROMPT).render(
+        {"original": shown(question.media)}, question=question_text(question)
+    )
+    continuation = Continuation(f"<think>{reasoning}</think> <answer>", predicted + ANSWER_END)
+    try:
+        answered = await caller.generate(role, prompt, Sampling(), continuation=continuation)
+    except CallError as error:
+        return Verdict(NAME, None, f"{role}: {error}", failed=True)
+    logprobs = answered.completions[0].logprobs
+    if not logprobs:
+        return Verdict(NAME, None, f"{role}: no log-probabilities came back", failed=True)
+    probability = min(1.0, math.exp(sum(logprobs)))
+    return Verdict(NAME, probability, f"P(answer | question, reasoning, media) over {len(logprobs)} tokens, Eq. 5")
+
+
+async def _judgement(question: Question, reasoning: str, predicted: str, caller: Caller, role: str) -> Verdict:
+    task = JudgeTask(
+        JUDGE_PROMPT,
+        {"reasoning": reasoning, "predicted": predicted},
+        yes_or_no("supports"),
+        fields={"question": question_text(question)},
+        media={"original": shown(question.media)},
+    )
+    return await judge(NAME, task, caller, role, said="judge yes/no for Eq. 5: ")
+
+
+async def _score(case: Case) -> Verdict:
+    """The first judge's verdict; where there is a second judge, its word stands in the evidence."""
+    judged = (case.question, case.response.think, case.answer)
+    verdict = await score_reasoning(*judged, case.caller)
+    if second_judge.ROLE not in case.served.roles:
+        return verdict
+    return second_judge.with_second(verdict, await score_reasoning(*judged, case.caller, second_judge.ROLE))
+
+
+_PROMPTS = (JUDGE_PROMPT, PROBABILITY_PROMPT)
+SCORER = Scorer(
+    NAME,
+    "the response reasons before it answers",
+    _score,
+    needs=((lambda case: case.form.reasoning, "the answer was asked for without reasoning"),),
+    asks=(Asks(ROLE, _PROMPTS), Asks(second_judge.ROLE, _PROMPTS, required=False)),
+)

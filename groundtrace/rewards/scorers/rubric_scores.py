@@ -1,0 +1,120 @@
+"""Scores of one response on given rubrics (RuCL §3.2 and App. F): applicability, rationale, then score, per rubric.
+
+App. F's prompt for the reward signal gives each rubric a rationale and a score, App. E's for mining an applicability
+and a score; deviation: both are asked for at once. In a reward a rubric that does not apply counts 0 (Eq. 5).
+"""
+
+import json
+from dataclasses import dataclass
+
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.caller import Answered, Caller
+from groundtrace.inference.errors import CallError
+from groundtrace.inference.grounding import BadReply, json_object
+from groundtrace.inference.request import Sampling
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.judge import ROLE, JudgeTask, ask_judge
+from groundtrace.rewards.judge_guard import question_text
+from groundtrace.rewards.rubrics import RUBRICS, RubricScore, scores_of_reply
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.schemas.messages import shown
+from groundtrace.schemas.records import Question, Rubric, Verdict
+
+NAME = "rubrics"
+PROMPT = "rubric_judge.v3"
+MAX_RATIONALE_CHARS = 300
+
+
+@dataclass(frozen=True)
+class JudgedRubric:
+    """The pair (a, s) of one rubric, and why."""
+
+    score: RubricScore
+    rationale: str
+
+
+async def score_rubrics(question: Question, attempt: str, rubrics: tuple[Rubric, ...], caller: Caller) -> Verdict:
+    """Returns the share of all rubrics that is met (Eq. 5, with both strata together); failed where the judge did.
+
+    Not applicable without rubrics. Evidence: one JSON object per rubric, in their order, as
+    :func:`scores_of_verdict` reads them. Raises BudgetUsedUp.
+    """
+    try:
+        judged = await judge_rubrics(question, attempt, rubrics, caller)
+    except (CallError, BadReply) as error:
+        return Verdict(NAME, None, f"judge: {error}", failed=True)
+    met, apply = sum(each.score.score == 1 for each in judged), sum(each.score.applicable for each in judged)
+    evidence = tuple(
+        json.dumps(vars(each.score) | {"rationale": each.rationale}, ensure_ascii=False) for each in judged
+    )
+    said = f"{met} of {len(judged)} rubrics, of which {apply} apply"
+    return Verdict(NAME, met / len(judged) if judged else None, said, evidence)
+
+
+def scores_of_verdict(verdict: Verdict) -> tuple[RubricScore, ...]:
+    """The score of each rubric, out of the verdict's evidence; none where the judge failed."""
+    rows = [row for row in map(json.loads, verdict.evidence) if "rubric_id" in row]
+    return tuple(RubricScore(row["rubric_id"], row["applicable"], row["score"]) for row in rows)
+
+
+async def judge_rubrics(
+    question: Question, attempt: str, rubrics: tuple[Rubric, ...], caller: Caller
+) -> tuple[JudgedRubric, ...]:
+    """What the judge says of the attempt (its whole text): one for each rubric, in order; no call without rubrics.
+
+    Raises CallError, BadReply and BudgetUsedUp.
+    """
+    if not rubrics:
+        return ()
+    listed = [{"id": r.id, "description": r.description, "criteria": r.criteria} for r in rubrics]
+    fields = {"question": question_text(question), "answer": question.answer}
+
+    def read(reply: Answered) -> tuple[JudgedRubric, ...]:
+        return judged_of_reply(reply.text, rubrics)
+
+    task = JudgeTask(
+        PROMPT,
+        {"attempt": attempt},
+        read,
+        fields=fields | {"rubrics": json.dumps(listed, ensure_ascii=False)},
+        media={"original": shown(question.media)},
+        sampling=Sampling(max_tokens=4096),
+    )
+    return await ask_judge(task, caller)
+
+
+def judged_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[JudgedRubric, ...]:
+    """The reply as pairs (a, s) with their rationales, in the order of the rubrics.
+
+    Raises BadReply as :func:`groundtrace.rewards.rubrics.scores_of_reply` does, and when the rationale of an applicable
+    rubric is missing or stands behind its score, which it could then not have led to (App. F).
+    """
+    scores = scores_of_reply(text, rubrics)
+    rows = json_object(text)["scores"]
+    assert isinstance(rows, list)  # scores_of_reply has read it
+    by_id = {row["id"]: row for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)}
+    return tuple(JudgedRubric(score, _rationale(by_id[score.rubric_id], score)) for score in scores)
+
+
+def _rationale(row: dict[str, object], score: RubricScore) -> str:
+    rationale = row.get("rationale")
+    written = rationale.strip() if isinstance(rationale, str) else ""
+    if score.applicable and not written:
+        raise BadReply(f"{score.rubric_id!r} is scored without a rationale")
+    names = list(row)
+    if score.applicable and names.index("rationale") > names.index("score"):
+        raise BadReply(f"the rationale of {score.rubric_id!r} stands behind its score")
+    return written[:MAX_RATIONALE_CHARS]
+
+
+async def _score(case: Case) -> Verdict:
+    return await score_rubrics(case.question, case.text, case.context.added(RUBRICS) or (), case.caller)
+
+
+SCORER = Scorer(
+    NAME,
+    "there are rubrics to judge it by",
+    _score,
+    needs=((lambda case: bool(case.context.added(RUBRICS)), "the question has no rubrics"),),
+    asks=(Asks(ROLE, (PROMPT,)),),
+)

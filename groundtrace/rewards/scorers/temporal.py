@@ -1,0 +1,268 @@
+"""The temporal reward: is what a response says of a clip true at the frames and times it names (Argos §3.1, Eq. 4)?
+
+Three categories are scored (App. D): points in frames as points in images are (Eq. 1-2), descriptions of one frame by
+a judge who sees that frame (Fig. 11), and descriptions of a span by a judge who sees its frames in order (Eq. 4, Fig.
+12). Each is 0 or 1. The reward is the mean of the categories' means, over the categories that have a scored item.
+(§3.1 has two sets, S_f and S_e; App. D parts S_f into points and descriptions, which is what is done here.)
+The points' own value is :func:`groundtrace.rewards.pointing_score.pointing_score`, as on images.
+
+Decided here:
+
+- a moment that the clip does not have, or that contradicts itself, scores 0, since it names something that is not
+  there; so does a point without a moment, or leaving moments out would pay;
+- a response that names no moment scores 0 where the pointer found something in the clip or the response points, and so
+  does one that states more than can be looked at;
+- an item that the judge or the detector fails on fails the verdict;
+- deviation: the value is at most the points' own, so that no judge's word makes up for points off their objects, nor
+  for none at all where there are targets.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.caller import Caller
+from groundtrace.inference.errors import CallError
+from groundtrace.inference.grounding import BadReply
+from groundtrace.rewards import extraction, locating
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.extraction import FrameStatement, SegmentStatement, Statements, extract_statements
+from groundtrace.rewards.judge import ROLE, JudgeTask, judge, yes_or_no
+from groundtrace.rewards.pointing_score import DEFAULT_POINTING, Pointed, PointingSettings, pointing_score
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.rewards.scorers.spatial import point_checker
+from groundtrace.rewards.targets import targets_of
+from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.messages import MediaPart, Part, TextPart, media_part
+from groundtrace.schemas.ordering import thinned
+from groundtrace.schemas.records import Verdict
+from groundtrace.schemas.responses.response import parse_points
+from groundtrace.schemas.responses.tags import scan_tags
+from groundtrace.schemas.responses.times import format_moment, parse_times, resolve_moment, resolve_span
+
+NAME = "temporal"
+FRAME_PROMPT, SEGMENT_PROMPT = "judge_frame.v2", "judge_segment.v2"
+CATEGORIES = ("points", "frames", "segments")
+MAX_OF_A_CATEGORY = 32
+"""How many items of a category may be stated; a response with more scores 0."""
+MAX_DESCRIPTION_CHARS = 2000
+MAX_SHOWN_FRAMES = 32
+
+
+@dataclass(frozen=True)
+class ClipFrame:
+    """A sampled frame: its number as the response knows it, its time in seconds, and how it is shown to a judge."""
+
+    number: int
+    t_s: float
+    part: MediaPart
+
+
+@dataclass(frozen=True)
+class ItemScore:
+    """One statement's score: 1, 0 or None, with the numbers of the frames that were looked at.
+
+    None is a point without a vote, or what ``failed``: it could not be checked.
+    """
+
+    category: str
+    item: str
+    value: float | None
+    frames: tuple[int, ...]
+    reason: str
+    failed: bool = False
+
+    @property
+    def evidence(self) -> str:
+        """The score as a JSON object, for :attr:`groundtrace.schemas.records.Verdict.evidence`."""
+        return json.dumps(vars(self), ensure_ascii=False)
+
+
+Spatial = Callable[[Point], Awaitable[bool | None]]
+Media = dict[str, Sequence[Part]]
+
+
+async def score_temporal(
+    statements: Statements,
+    clip: Sequence[ClipFrame],
+    caller: Caller,
+    spatial: Spatial | None = None,
+    *,
+    has_targets: bool = False,
+    pointing: PointingSettings = DEFAULT_POINTING,
+) -> Verdict:
+    """The mean over the categories of the values of their items (Argos §3.1), one :class:`ItemScore` each as evidence.
+
+    ``clip`` is in order of time. ``spatial`` tells whether a point is right or wrong, or None where it is neutral
+    (:func:`groundtrace.rewards.scorers.spatial.point_checker`); the point it gets has the number and time of the frame
+    that is meant. It may raise CallError and BadReply, which fail the verdict, as its absence does. Where the clip
+    ``has_targets``, a response without right points has a value of points too. 0 where nothing is stated. Raises
+    BudgetUsedUp.
+    """
+    if not clip:
+        return Verdict(NAME, None, "the clip has no frames to look at", failed=True)
+    over = sum(max(0, len(getattr(statements, category)) - MAX_OF_A_CATEGORY) for category in CATEGORIES)
+    if over:
+        return Verdict(NAME, 0.0, f"{over} statements more than the {MAX_OF_A_CATEGORY} of a category that are checked")
+    seen = _Seen(tuple(clip), caller, spatial)
+    work = [
+        *(seen.point(point) for point in statements.points),
+        *(seen.frame(statement) for statement in statements.frames),
+        *(seen.segment(statement) for statement in statements.segments),
+    ]
+    items = await _all(work)
+    means: dict[str, float] = {}
+    said: list[str] = []
+    for category in CATEGORIES:
+        values = [item.value for item in items if item.category == category and item.value is not None]
+        if values:
+            means[category] = sum(values) / len(values)
+            said.append(f"{category} {sum(values):g} of {len(values)}")
+    right = sum(item.value == 1 for item in items if item.category == "points")
+    wrong = sum(item.value == 0 for item in items if item.category == "points")
+    if has_targets or right or wrong:
+        means["points"] = pointing_score(Pointed(right, wrong), pointing)
+    reason, evidence = _reason(said, items, statements), tuple(item.evidence for item in items)
+    if any(item.failed for item in items):
+        return Verdict(NAME, None, reason, evidence, failed=True)
+    value = sum(means.values()) / len(means) if means else 0.0
+    return Verdict(NAME, min(means.get("points", 1.0), value), reason, evidence)
+
+
+T = TypeVar("T")
+
+
+async def _all(work: Sequence[Coroutine[None, None, T]]) -> list[T]:
+    """The results in order, once all have ended, so that nothing is left running when one raises."""
+    results = await asyncio.gather(*work, return_exceptions=True)
+    done: list[T] = []
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+        done.append(result)
+    return done
+
+
+def _reason(said: list[str], items: list[ItemScore], statements: Statements) -> str:
+    unscored = [item for item in items if item.failed]
+    failed = [item for item in items if item.value == 0]
+    said = said or ["nothing to judge" if not items else "no item could be scored"]
+    if unscored:
+        said.append(f"{len(unscored)} unscored, as {unscored[0].item}: {unscored[0].reason}")
+    if statements.dropped:
+        said.append(f"{len(statements.dropped)} not borne out by the response")
+    listed = ", ".join(f"{item.item}: {item.reason}" for item in failed[:3])
+    return "; ".join(said) + (f"; wrong: {listed}" + (" and more" if len(failed) > 3 else "") if failed else "")
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """One clip under question, and who may be asked about it."""
+
+    clip: tuple[ClipFrame, ...]
+    caller: Caller
+    spatial: Spatial | None
+
+    @property
+    def times(self) -> tuple[tuple[int, float], ...]:
+        return tuple((frame.number, frame.t_s) for frame in self.clip)
+
+    async def point(self, point: Point) -> ItemScore:
+        """Eq. 2 in the frame that the point stands in."""
+        item = f"{point.label!r:.60} at ({point.x:g}, {point.y:g})"
+        if point.frame is None and point.t_s is None:
+            return ItemScore("points", item, 0.0, (), "no frame or time is stated for it")
+        index, reason = resolve_moment(point.frame, point.t_s, self.times)
+        if index is None:
+            return ItemScore("points", item, 0.0, (), reason)
+        frame = self.clip[index]
+        if self.spatial is None:
+            said = "no endpoint is configured that finds objects"
+            return ItemScore("points", item, None, (frame.number,), said, failed=True)
+        try:
+            on_object = await self.spatial(replace(point, frame=frame.number, t_s=frame.t_s))
+        except (CallError, BadReply) as error:
+            return ItemScore("points", item, None, (frame.number,), str(error), failed=True)
+        if on_object is None:
+            return ItemScore("points", item, None, (frame.number,), "without a vote")
+        return ItemScore("points", item, float(on_object), (frame.number,), "on it" if on_object else "not on it")
+
+    async def frame(self, statement: FrameStatement) -> ItemScore:
+        """Fig. 11: one frame and what is said of it."""
+        index, reason = resolve_moment(statement.frame, statement.t_s, self.times)
+        if index is None:
+            return ItemScore("frames", f"{statement.description!r:.80}", 0.0, (), reason)
+        frame = self.clip[index]
+        media: Media = {"frame": [frame.part]}
+        return await self._judged("frames", statement.description, FRAME_PROMPT, media, (frame.number,))
+
+    async def segment(self, statement: SegmentStatement) -> ItemScore:
+        """Eq. 4: the frames of a span, in order, and what is said to happen in it."""
+        span = (statement.first_frame, statement.last_frame, statement.start_s, statement.end_s)
+        indices, reason = resolve_span(*span, self.times)
+        if not indices:
+            return ItemScore("segments", f"{statement.description!r:.80}", 0.0, (), reason)
+        frames = [self.clip[index] for index in thinned(indices, MAX_SHOWN_FRAMES)]
+        shown: list[Part] = []
+        for frame in frames:
+            shown += TextPart(f"{format_moment(frame.number, frame.t_s).capitalize()}:"), frame.part
+        numbers = tuple(frame.number for frame in frames)
+        return await self._judged("segments", statement.description, SEGMENT_PROMPT, {"frames": shown}, numbers)
+
+    async def _judged(
+        self, category: str, description: str, prompt: str, media: Media, frames: tuple[int, ...]
+    ) -> ItemScore:
+        texts = {"description": _plain(description)}
+        task = JudgeTask(prompt, texts, yes_or_no("shown"), media=media, max_chars=MAX_DESCRIPTION_CHARS)
+        verdict = await judge(NAME, task, self.caller, said="judge: ")
+        return ItemScore(category, f"{description!r:.80}", verdict.value, frames, verdict.reason, verdict.failed)
+
+
+def _plain(description: str) -> str:
+    """The description with each point tag replaced by its label: coordinates cannot be seen in a frame."""
+    pieces: list[str] = []
+    done = 0
+    for tag in scan_tags(description):
+        if parse_points(description[tag.start : tag.end]):
+            pieces += description[done : tag.start], tag.label
+            done = tag.end
+    return "".join(pieces) + description[done:]
+
+
+async def _score(case: Case) -> Verdict:
+    """The frames that the models saw are the clip; its points are checked on them like points on images."""
+    if not parse_times(case.text):
+        return Verdict(NAME, 0.0, "no moment or span of time is named")
+    if case.clips > 1:
+        return Verdict(NAME, None, "a time does not say which of several clips is meant", failed=True)
+    (index,) = (index for index, medium in enumerate(case.question.media) if medium.frames)
+    clip = [ClipFrame(frame.number, frame.t_s, media_part(frame)) for frame in case.question.media[index].frames]
+    try:
+        statements = await extract_statements(case.text, case.caller)
+    except (CallError, BadReply) as error:
+        return Verdict(NAME, None, f"extraction: {error}", failed=True)
+    targets = await targets_of(case)  # of a clip nothing is looked for to tell
+    checker = point_checker(case, index, targets) if case.locatable else None
+    has_targets = bool(targets.exist)
+    return await score_temporal(statements, clip, case.caller, checker, has_targets=has_targets, pointing=case.pointing)
+
+
+SCORER = Scorer(
+    NAME,
+    "the response speaks of times in a clip",
+    _score,
+    needs=(
+        (lambda case: case.clips > 0, "there is no clip"),
+        (
+            lambda case: bool(case.points or case.pointable or parse_times(case.text)),
+            "no moment is named, and there is nothing to point at",
+        ),
+    ),
+    asks=(Asks(ROLE, (extraction.PROMPT, FRAME_PROMPT, SEGMENT_PROMPT), clips=True), *locating.ASKS),
+    floor=0.7,
+    is_grounding=True,
+)
+"""The floor is below 1, since a judge's word is behind it."""

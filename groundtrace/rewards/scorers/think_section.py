@@ -1,0 +1,49 @@
+"""Whether a trace thinks where its question is complex, and only there (SAIL-RL App. A.1, Conditional Annotation).
+
+Value 1 where the think section reasons in words about a complex question, and holds nothing for a simple one; else 0.
+Invisible characters, signs, markup and fewer than :data:`MIN_WORDS` words ("N/A", "Hmm") are no reasoning. A gate of
+curation: a trace that thinks otherwise than it was labelled teaches the opposite of what its label rewards. It looks at
+what is there, and :mod:`groundtrace.rewards.scorers.judging` at what the judge section decides.
+"""
+
+import re
+
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.complexity import COMPLEXITY, SIMPLE
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.schemas.quoting import visible
+from groundtrace.schemas.records import Verdict
+from groundtrace.schemas.text import words_in
+
+NAME = "think_section"
+MIN_WORDS = 3
+"""A thought of fewer words says nothing of how its answer is found."""
+_MARKUP = re.compile(r"<!--.*?-->|<[^<>]{0,80}>|&#?\w{1,31};", re.DOTALL)
+
+
+def reasons(thought: str) -> bool:
+    """Whether a thought reasons in words: three of them or more, and not numbers alone."""
+    words = words_in(visible(_MARKUP.sub(" ", thought)))
+    return len(words) >= MIN_WORDS and any(any(map(str.isalpha, word)) for word in words)
+
+
+async def _score(case: Case) -> Verdict:
+    thought = (case.response.think or "").strip()
+    if case.response.judge is None or not case.response.judge.strip():
+        return Verdict(NAME, 0.0, "there is no judge section, or it is empty")
+    if case.context.added(COMPLEXITY) == SIMPLE:
+        return Verdict(
+            NAME, float(not thought), "a thought for a simple question" if thought else "no thought, as asked"
+        )
+    thinks = reasons(thought)
+    return Verdict(NAME, float(thinks), "a thought, as asked" if thinks else "no thought for a complex question")
+
+
+SCORER = Scorer(
+    NAME,
+    "the question is labelled as simple or complex",
+    _score,
+    needs=((lambda case: case.context.added(COMPLEXITY) is not None, "the question has no complexity label"),),
+    floor=1.0,
+    is_gate=True,
+)

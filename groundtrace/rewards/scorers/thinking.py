@@ -1,0 +1,109 @@
+"""The thinking reward of SAIL-RL (§3.1): is the reasoning coherent, true to its sources, and the ground of the answer?
+
+Three questions that a judge answers by yes or no, each asked on its own: logical coherence d1 and factual grounding d2
+with the image at hand, answer consistency d3 from the text alone. R_think is their mean. Where the judge failed on one
+of them the verdict has failed.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.caller import Answered, Caller
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.complexity import COMPLEXITY, SIMPLE
+from groundtrace.rewards.judge import ROLE, JudgeTask, Reading, judge, true_or_false
+from groundtrace.rewards.judge_guard import question_text
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.schemas.messages import shown
+from groundtrace.schemas.records import Question, Verdict
+from groundtrace.schemas.responses.response import Response
+
+NAME = "thinking"
+LOGIC, GROUNDING, CONSISTENCY = "thinking_logic", "thinking_grounding", "thinking_consistency"
+ASPECTS = (LOGIC, GROUNDING, CONSISTENCY)
+LOGIC_PROMPT, GROUNDING_PROMPT = "judge_logic.v2", "judge_grounding.v2"
+CONSISTENCY_PROMPT = "judge_think_consistency.v2"
+
+
+async def score_thinking(
+    question: Question,
+    response: Response,
+    caller: Caller,
+    complexity: str | None = None,
+    correct: bool | None = None,
+) -> Verdict:
+    """Returns R_think = (d1 + d2 + d3) / 3 in [0, 1] (SAIL-RL §3.1), failed where the judge failed on one of the three.
+
+    Without reasoning the judge is not asked. The paper gives 0 to a response that chose to think and did not (§3.3) and
+    leaves a direct answer open: it scores 1 where it is ``correct`` and ``complexity`` is ``simple``, else 0, since no
+    response is to gain by not thinking. Raises BudgetUsedUp.
+    """
+    if (response.think or "").strip():
+        return thinking_of(await score_aspects(question, response, caller))
+    if complexity == SIMPLE and correct:
+        return Verdict(NAME, 1.0, "a correct direct answer to a simple question")
+    return Verdict(NAME, 0.0, "no reasoning, and no correct direct answer to a simple question")
+
+
+def thinking_of(aspects: Sequence[Verdict]) -> Verdict:
+    """Returns the mean of the aspects, with what was said of each; failed where one of them is unscored."""
+    values = [aspect.value for aspect in aspects if aspect.value is not None]
+    failed = len(values) < len(aspects)
+    said = "; ".join(
+        f"{aspect.name.removeprefix('thinking_')} {'unscored' if aspect.value is None else f'{aspect.value:g}'}: "
+        f"{aspect.reason}"
+        for aspect in aspects
+    )
+    return Verdict(NAME, None if failed else sum(values) / len(values), said, failed=failed)
+
+
+async def score_aspects(
+    question: Question, response: Response, caller: Caller, wanted: Collection[str] = ASPECTS
+) -> tuple[Verdict, ...]:
+    """Returns d1, d2 and d3 of a response with reasoning, each 1, 0 or failed: logic, grounding, consistency; of these
+    the ``wanted`` ones.
+
+    A response without an answer has nothing that its reasoning leads to: d3 is 0. Raises BudgetUsedUp, once no question
+    is under way any more.
+    """
+    texts, asked = {"reasoning": response.think or ""}, {"question": question_text(question)}
+    media = {"original": shown(question.media)}
+    logical = JudgeTask(LOGIC_PROMPT, texts, _reader("sound"), asked, media)
+    grounded = JudgeTask(GROUNDING_PROMPT, texts, _reader("true_to_sources"), asked, media)
+    judging = {
+        LOGIC: lambda: judge(LOGIC, logical, caller),
+        GROUNDING: lambda: judge(GROUNDING, grounded, caller),
+        CONSISTENCY: lambda: _consistency(asked, response, caller),
+    }
+    answers = await asyncio.gather(*(judging[name]() for name in ASPECTS if name in wanted), return_exceptions=True)
+    verdicts = list[Verdict]()
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+        verdicts.append(answer)
+    return tuple(verdicts)
+
+
+async def _consistency(asked: dict[str, str], response: Response, caller: Caller) -> Verdict:
+    if response.answer is None or not response.answer.strip():
+        return Verdict(CONSISTENCY, 0.0, "there is no answer that the reasoning could lead to")
+    texts = {"reasoning": response.think or "", "predicted": response.answer}
+    return await judge(CONSISTENCY, JudgeTask(CONSISTENCY_PROMPT, texts, _reader("supported"), asked), caller)
+
+
+def _reader(field: str) -> Callable[[Answered], Reading]:
+    return true_or_false(field, f"{field}: ")
+
+
+async def _score(case: Case) -> Verdict:
+    correct = None if case.outcome is None or case.outcome.value is None else case.outcome.value == 1
+    return await score_thinking(case.question, case.response, case.caller, case.context.added(COMPLEXITY), correct)
+
+
+SCORER = Scorer(
+    NAME,
+    "the response chooses whether to think",
+    _score,
+    asks=(Asks(ROLE, (LOGIC_PROMPT, GROUNDING_PROMPT, CONSISTENCY_PROMPT)),),
+)

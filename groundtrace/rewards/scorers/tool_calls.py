@@ -1,0 +1,178 @@
+"""Rewards for calling tools when they help (CodeDance §3.1, Eq. 1–2, 5; App. 8.2).
+
+A trajectory earns for its successful calls, more on questions that its group finds hard, and loses on easy ones; each
+failed execution costs its own turn. Our text of the paper lacks the bodies of the equations; they are those of its
+published code, with two deviations: μ (Eq. 5) is the group's accuracy alone, where the code's holds a format penalty
+too; and where calls cost, they cost the same whether they succeed or not (Eq. 1; see :func:`tool_reward`).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from groundtrace.schemas.config import PositiveWeight, Share, Weight, settings
+
+
+@settings
+class Factor:
+    """The base c of Eq. 1 for one kind of question: what a right and a wrong trajectory earn by their calls."""
+
+    kind: str
+    right: Weight
+    wrong: Weight
+
+
+@settings
+class ToolCallSettings:
+    """The paper's choice: γ = 4, β = 0.2, -0.5 for a failed execution, discount 0.2, turns weighted by 0.2."""
+
+    gamma: PositiveWeight = 4.0
+    beta: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    factors: Annotated[tuple[Factor, ...], Field(min_length=1)] = (
+        Factor("general", 1.5, 0.5),
+        Factor("math", 2.0, 1.0),
+    )
+    failure_reward: Annotated[float, Field(le=0, allow_inf_nan=False), "of the turn of a failed execution"] = -0.5
+    discount: Share = 0.2
+    turn_weight: Weight = 0.2
+
+    def __post_init__(self) -> None:
+        if len({factor.kind for factor in self.factors}) < len(self.factors):
+            raise ValueError("factors must not name a kind twice")
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """How the code of each turn of a response ended.
+
+    ``turns`` says of each turn whether its execution ended well, by its exit status; None is a turn without code.
+    ``kind`` is the kind of question, one of the settings' factors.
+    """
+
+    turns: tuple[bool | None, ...]
+    kind: str = "general"
+
+    @property
+    def calls(self) -> int:
+        """Executions in all."""
+        return sum(ended_well is not None for ended_well in self.turns)
+
+    @property
+    def succeeded(self) -> int:
+        """Executions that ended well."""
+        return sum(ended_well is True for ended_well in self.turns)
+
+    @property
+    def failed(self) -> tuple[bool, ...]:
+        """Of each turn whether it executed code that failed."""
+        return tuple(ended_well is False for ended_well in self.turns)
+
+
+def group_accuracy(outcomes: Sequence[float | None]) -> float | None:
+    """μ: the share of right answers (outcome 1) among the scored ones of a group; None where none is scored."""
+    scored = [outcome for outcome in outcomes if outcome is not None]
+    return sum(outcome == 1 for outcome in scored) / len(scored) if scored else None
+
+
+def difficulty_scale(accuracy: float, settings: ToolCallSettings) -> float:
+    """d(μ) = (1 + tanh(γ·(0.5 - μ))) / 2 - β (CodeDance Eq. 5), falling in μ, within (-β, 1 - β).
+
+    Its sign changes at μ = 0.5 - artanh(2β - 1) / γ, about 0.673 by default: beyond it calls cost.
+
+    Raises:
+        ValueError: the accuracy is not in [0, 1].
+    """
+    if not 0 <= accuracy <= 1:
+        raise ValueError(f"an accuracy is in [0, 1], got {accuracy}")
+    return (1 + math.tanh(settings.gamma * (0.5 - accuracy))) / 2 - settings.beta
+
+
+def tool_reward(
+    outcome: float | None,
+    succeeded: int,
+    calls: int,
+    accuracy: float | None,
+    settings: ToolCallSettings,
+    kind: str = "general",
+) -> float | None:
+    """Returns r = c · (succeeded / calls) · d(μ) of one trajectory (CodeDance Eq. 1, 5); 0 without calls.
+
+    Deviation: where d(μ) < 0 the share of succeeded calls is taken as 1. By Eq. 1 a call that fails on an easy question
+    would cost nothing, so that failing would be a way around the penalty for calling.
+
+    Args:
+        outcome: 1 is right, less is wrong, None is unscored.
+        succeeded: executions that ended well, by their exit status.
+        calls: executions in all.
+        accuracy: μ of the trajectory's group (:func:`group_accuracy`).
+        settings: γ, β and c by kind.
+        kind: which c of the settings.
+
+    Returns:
+        The reward, negative for calls on questions that the group finds easy; None where it depends on what is
+        unscored.
+
+    Raises:
+        ValueError: the counts do not fit together, or the kind has no factor.
+    """
+    if not 0 <= succeeded <= calls:
+        raise ValueError(f"needs 0 <= succeeded <= calls, got {succeeded} of {calls}")
+    factor = next((factor for factor in settings.factors if factor.kind == kind), None)
+    if factor is None:
+        raise ValueError(f"tool_calls.factors has no kind {kind!r}")
+    if calls == 0:
+        return 0.0
+    if outcome is None or accuracy is None:
+        return None
+    base, scale = factor.right if outcome == 1 else factor.wrong, difficulty_scale(accuracy, settings)
+    return base * scale * (1.0 if scale < 0 else succeeded / calls)
+
+
+def turn_returns(failed: Sequence[bool], settings: ToolCallSettings) -> tuple[float, ...]:
+    """G_t = r_t + discount · G_{t+1} for each turn, computed from the last turn backwards (CodeDance Eq. 2).
+
+    ``failed`` says of each turn whether it executed code that failed: r is then ``failure_reward``, else 0, also for
+    a turn without code.
+    """
+    returns: list[float] = []
+    following = 0.0
+    for has_failed in reversed(failed):
+        following = (settings.failure_reward if has_failed else 0.0) + settings.discount * following
+        returns.append(following)
+    return tuple(reversed(returns))
+
+
+def normalise_turns(returns: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ...]:
+    """A_turn: every return minus the batch's mean, over its standard deviation (CodeDance Eq. 2).
+
+    Mean and (population) deviation are over all turns of all trajectories of the batch. A flat batch, by its largest
+    and smallest return, gives exactly 0 everywhere.
+    """
+    pooled = [value for turns in returns for value in turns]
+    if not pooled or max(pooled) == min(pooled):
+        return tuple((0.0,) * len(turns) for turns in returns)
+    mean = math.fsum(pooled) / len(pooled)
+    # The deviation is length / sqrt(n); hypot neither overflows nor underflows where squares would.
+    length, root = math.hypot(*(value - mean for value in pooled)), math.sqrt(len(pooled))
+    return tuple(tuple((value - mean) / length * root for value in turns) for turns in returns)
+
+
+def turn_advantages(
+    sequence: Sequence[float], turns: Sequence[Sequence[float]], settings: ToolCallSettings
+) -> tuple[tuple[float, ...], ...]:
+    """A = A_seq + turn_weight · A_turn for each turn of each trajectory, to be given to that turn's tokens.
+
+    Args:
+        sequence: A_seq, one per trajectory.
+        turns: A_turn, one per turn of each trajectory (:func:`normalise_turns`).
+        settings: the weight of the turns.
+
+    Raises:
+        ValueError: the lengths differ.
+    """
+    return tuple(
+        tuple(whole + settings.turn_weight * own for own in each) for whole, each in zip(sequence, turns, strict=True)
+    )

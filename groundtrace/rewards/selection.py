@@ -1,0 +1,111 @@
+"""Which scorers run for a response (Argos §3: the agentic verifier selects scoring functions for each sample).
+
+Each scorer says what it needs of the response, the question and the run's endpoints
+(:class:`groundtrace.rewards.scorer.Scorer`). That decides by default; ``judge`` may plan instead
+(:func:`plan_scorers`), but only among the scorers whose needs are met. Deviation: the paper's agent is always a model;
+needs cost nothing, and say of every scorer why it ran or did not.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from groundtrace.inference.caller import Answered
+from groundtrace.inference.errors import CallError
+from groundtrace.inference.grounding import BadReply, json_object
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.judge import MAX_REASON_CHARS, JudgeTask, ask_judge
+from groundtrace.rewards.judge_guard import question_text
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.schemas.messages import shown
+
+PLAN_PROMPT = "plan_scorers.v2"
+Planner = Literal["rules", "judge"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Whether a scorer runs for a response, and why or why not.
+
+    One that does not run is not applicable, or ``failed``: it would apply, and cannot be run.
+    """
+
+    scorer: Scorer
+    chosen: bool
+    reason: str
+    failed: bool = False
+
+
+def select_scorers(case: Case, scorers: Sequence[Scorer], skip: Sequence[str] = ()) -> tuple[Choice, ...]:
+    """One choice per scorer, in their order; those that ``skip`` names do not apply."""
+    return tuple(
+        Choice(scorer, False, "left out by the config") if scorer.name in skip else choose(scorer, case)
+        for scorer in scorers
+    )
+
+
+def choose(scorer: Scorer, case: Case) -> Choice:
+    """Whether the scorer runs: where its needs are met, its required roles have endpoints, and it has its means."""
+    unmet = next((said for holds, said in scorer.needs if not holds(case)), None)
+    if unmet is not None:
+        return Choice(scorer, False, unmet)
+    absent = [asks.role for asks in scorer.asks if asks.required and asks.role not in case.served.roles]
+    lacks = f"no {' and '.join(absent)} is configured" if absent else None
+    lacks = lacks or next((said for holds, said in scorer.means if not holds(case)), None)
+    return Choice(scorer, lacks is None, scorer.why if lacks is None else lacks, failed=lacks is not None)
+
+
+async def plan_scorers(choices: tuple[Choice, ...], case: Case, always: str) -> tuple[Choice, ...]:
+    """The choices after the judge has left out what it finds useless here.
+
+    It cannot add a scorer whose needs are not met. The scorer named ``always``, gates, and scorers that look at the
+    media run in any case, since the judge reads the response, which may plead to be left alone. After a failed call or
+    a bad reply the choices stay as they were, and say so.
+    """
+    offered = tuple(choice for choice in choices if choice.chosen and _is_optional(choice.scorer, always))
+    if not offered:
+        return choices
+    question, names = case.question, {choice.scorer.name for choice in offered}
+    task = JudgeTask(
+        PLAN_PROMPT,
+        {"response": case.text},
+        _reader(names | {always}),
+        fields={
+            "question": question_text(question),
+            "answer_type": question.answer_type,
+            "scorers": "\n".join(f"{choice.scorer.name}: {choice.reason}" for choice in offered),
+        },
+        media={"original": shown(question.media)},
+    )
+    try:
+        wanted = await ask_judge(task, case.caller)
+    except (CallError, BadReply) as error:
+        said = f"; the planner failed: {error}"
+        return tuple(replace(c, reason=c.reason + said) if c in offered else c for c in choices)
+    return tuple(_planned(choice, wanted) if choice in offered else choice for choice in choices)
+
+
+def _is_optional(scorer: Scorer, always: str) -> bool:
+    return not (scorer.name == always or scorer.is_gate or scorer.is_grounding)
+
+
+def _reader(names: set[str]) -> Callable[[Answered], dict[str, str]]:
+    """Reads the reason of each scorer that the planner wants, all of them among ``names``."""
+
+    def read(reply: Answered) -> dict[str, str]:
+        rows = json_object(reply.text).get("scorers")
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise BadReply(f"scorers: expected a list of objects, got {rows!r:.80}")
+        wanted = {str(row.get("name")): str(row.get("reason", ""))[:MAX_REASON_CHARS] for row in rows}
+        unknown = sorted(wanted.keys() - names)
+        if unknown:
+            raise BadReply(f"{unknown[0]!r:.80} is not one of the scorers offered")
+        return wanted
+
+    return read
+
+
+def _planned(choice: Choice, wanted: dict[str, str]) -> Choice:
+    if choice.scorer.name in wanted:
+        return replace(choice, reason=f"planned: {wanted[choice.scorer.name]}")
+    return Choice(choice.scorer, False, "left out by the planner")

@@ -1,0 +1,64 @@
+"""The agentic verifier (Argos §3.1): for each response, the scorers that fit it, then the gated score.
+
+What a response contains and what the run has endpoints for decide which scorers run
+(:mod:`groundtrace.rewards.selection`). A scorer that does not run is reported with the reason, as not applicable or as
+failed; one that does has the reason as its last evidence, so that a verdict shows why it was given or left out.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from groundtrace.rewards.aggregate import GateSettings, gated
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.registry import SCORERS
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.rewards.scorers import outcome
+from groundtrace.rewards.selection import Choice, plan_scorers, select_scorers
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.records import Verdict
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The verdicts on a response, and its gated score; None where it could not be verified."""
+
+    verdicts: tuple[Verdict, ...]
+    score: float | None
+
+
+async def verify(
+    case: Case, gate: GateSettings, scorers: Sequence[Scorer] = SCORERS, planner: str = "rules"
+) -> Verified:
+    """Returns one verdict per scorer, in their order, and the score.
+
+    Below the gate only the outcome is scored, and where the form is wrong only the outcome and the form: the others
+    cannot matter. ``planner`` is a :data:`groundtrace.rewards.selection.Planner`. Raises UserError where none of the
+    scorers is ``outcome``, and BudgetUsedUp.
+    """
+    case = replace(case, pointing=gate.pointing)
+    grader = next((scorer for scorer in scorers if scorer.name == outcome.NAME), None)
+    if grader is None:
+        names = ", ".join(scorer.name for scorer in scorers) or "none"
+        raise UserError(f"one of the scorers must be {outcome.NAME}, which grades the answer; got {names}")
+    graded = await grader.score(case)
+    if graded.value is None or graded.value < gate.tau:
+        return Verified((graded,), gated((graded,), gate))
+    case = replace(case, outcome=graded)
+    choices = select_scorers(case, scorers, gate.skip)
+    gates = [await _verdict(choice, case) for choice in choices if choice.scorer.is_gate]
+    names = [verdict.name for verdict in gates]
+    if any(verdict.value == 0 for verdict in gates):
+        return Verified((graded, *gates), gated((graded, *gates), gate, names))
+    if planner == "judge" and case.judge is not None:
+        choices = await plan_scorers(choices, case, always=outcome.NAME)
+    known = {verdict.name: verdict for verdict in (graded, *gates)}
+    verdicts = tuple([known.get(choice.scorer.name) or await _verdict(choice, case) for choice in choices])
+    return Verified(verdicts, gated(verdicts, gate, names))
+
+
+async def _verdict(choice: Choice, case: Case) -> Verdict:
+    if not choice.chosen:
+        return Verdict(choice.scorer.name, None, choice.reason, failed=choice.failed)
+    verdict = await choice.scorer.score(case)
+    return replace(verdict, evidence=(*verdict.evidence, json.dumps({"chosen": choice.reason}, ensure_ascii=False)))

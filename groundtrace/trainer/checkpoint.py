@@ -1,0 +1,105 @@
+"""Checkpoints that resume exactly: master weights, optimiser, random state, the place in the data and the loop's state.
+
+A checkpoint is a folder ``step-NNNNNN`` that appears whole or not at all. Nothing in it is unpickled.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from groundtrace.schemas.errors import UserError
+from groundtrace.trainer.identity import difference
+from groundtrace.trainer.optimiser import Optimiser
+
+_NAME = re.compile(r"step-(\d{6,})")
+STATE = "trainer.pt"
+
+
+class CheckpointError(UserError):
+    """A checkpoint that cannot be resumed from; the message says why."""
+
+
+def _random_state() -> dict[str, Any]:
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    return {"torch": torch.get_rng_state(), "cuda": cuda}
+
+
+@dataclass
+class Progress:
+    """Where a run stands: steps done, the place in the data (:data:`groundtrace.trainer.drawing.Position`), what the
+    loop itself remembers (numbers and strings only), and the state of random numbers, as it is when this is made.
+    """
+
+    step: int = 0
+    position: int | tuple[int, ...] = 0
+    memory: dict[str, Any] = field(default_factory=dict)
+    random: dict[str, Any] = field(default_factory=_random_state, compare=False)
+
+
+def save_checkpoint(
+    folder: Path, progress: Progress, optimiser: Optimiser, identity: Mapping[str, Any], keep: int
+) -> Path:
+    """Write the checkpoint of a step and delete all but the latest ``keep``. ``identity`` is the run's, from
+    :func:`groundtrace.trainer.identity.identity`.
+    """
+    final = folder / f"step-{progress.step:06d}"
+    partial = folder / f".{final.name}.{os.getpid()}"
+    partial.mkdir(parents=True, exist_ok=True)
+    state = {"progress": vars(progress), "identity": dict(identity), "optimiser": optimiser.state_dict()}
+    try:
+        torch.save(state, partial / STATE)
+        if final.exists():
+            shutil.rmtree(final)
+        partial.rename(final)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    for old in checkpoints(folder)[:-keep]:
+        shutil.rmtree(old)
+    return final
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """The whole checkpoints in a folder, oldest first."""
+    found = [path for path in folder.glob("step-*") if _NAME.fullmatch(path.name) and (path / STATE).is_file()]
+    return sorted(found, key=lambda path: int(path.name.removeprefix("step-")))
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """What a checkpoint holds: ``progress``, ``identity`` and ``optimiser``.
+
+    Raises CheckpointError for one that is not there, is damaged, or was written by another version of the trainer.
+    """
+    try:
+        state = torch.load(path / STATE, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises many types on a damaged file
+        raise CheckpointError(f"{path} cannot be read: {' '.join(str(error).split())[:160]}") from error
+    if not isinstance(state, dict) or not {"progress", "identity", "optimiser"} <= state.keys():
+        raise CheckpointError(f"{path} cannot be read: it is of another version of the trainer")
+    return state
+
+
+def load_checkpoint(path: Path, optimiser: Optimiser, identity: Mapping[str, Any]) -> Progress:
+    """Restore weights, optimiser and random state, and give the run's progress.
+
+    Raises CheckpointError for a damaged file, for another run (:mod:`groundtrace.trainer.identity`), and other weights.
+    """
+    state = read_checkpoint(path)
+    differs = difference(state["identity"], identity)
+    if differs is not None:
+        raise CheckpointError(f"{path} is of another run, {differs}: set it back, or choose another --output")
+    try:
+        optimiser.load_state_dict(state["optimiser"])
+    except (ValueError, RuntimeError) as error:
+        raise CheckpointError(f"{path}: {error}") from error
+    progress = Progress(**state["progress"])
+    torch.set_rng_state(progress.random["torch"])
+    if progress.random["cuda"] and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(progress.random["cuda"])
+    return progress

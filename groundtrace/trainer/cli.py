@@ -1,0 +1,87 @@
+"""The ``trainer`` command: sft, grpo, eval and export.
+
+Exit codes: 0 done; 1 training failed (a loss that is not a number, steps in which nothing is learnt, or an error while
+running); 2 a mistake in the command, the config, the data or the model; 3 stopped cleanly because the judges, or the
+server that samples, did not answer; 129, 130 and 143 stopped by SIGHUP (a closed terminal), SIGINT (Ctrl-C) and
+SIGTERM. Whatever ends a training, its last whole step is saved first.
+"""
+
+import argparse
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from groundtrace.schemas.extras import MissingExtra, require_extra
+
+_EXAMPLES = """examples:
+  trainer grpo --config ivgr --data runs/q --output runs/ivgr --set model.path=runs/sft/model
+  trainer sft  --config sft.toml  --data runs/q --output runs/sft
+  trainer grpo --config grpo.toml --data runs/q --output runs/grpo --set model.path=runs/sft/model
+  trainer eval --config grpo.toml --data data/sample --output runs/eval --set model.path=runs/grpo/model
+  trainer export runs/grpo/checkpoints/step-000150 runs/grpo-150
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    parsed = make_parser().parse_args(argv)
+    logging.basicConfig(level=logging.INFO if parsed.verbose else logging.ERROR, format="%(name)s: %(message)s")
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    if os.environ.get("WORLD_SIZE", "1") not in ("", "1"):
+        said = f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, and the trainer is one process on one GPU: start it without"
+        print(f"trainer: {said} torchrun and the like", file=sys.stderr)
+        return 2
+    try:
+        require_extra("train", f"trainer {parsed.command}", "torch", "torchvision", "transformers")
+    except MissingExtra as error:
+        print(f"trainer: {error}", file=sys.stderr)
+        return 2
+    from groundtrace.trainer.commands import dispatch
+
+    return dispatch(parsed)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the ``trainer`` command."""
+    parser = argparse.ArgumentParser(
+        prog="trainer",
+        description="Train a vision-language model on the shards of a run.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--verbose", action="store_true", help="show what the libraries log, and tracebacks")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, does in (
+        ("sft", "supervised fine-tuning on a run's sft/ shards"),
+        ("grpo", "reinforcement learning on a run's rl/ shards, rewarded by the verifier"),
+        ("eval", "sample answers to a run's rl/ shards, or to a folder with records.jsonl, and score them"),
+    ):
+        command = commands.add_parser(name, help=does, allow_abbrev=False)
+        command.add_argument(
+            "--config", required=True, metavar="FILE", help="a TOML config, or argos, sail_rl, ivgr or rucl"
+        )
+        command.add_argument("--data", required=True, metavar="RUN", help="a run folder or its URL, or its shards")
+        command.add_argument("--output", required=True, type=Path, metavar="OUT", help="made if missing, else resumed")
+        command.add_argument(
+            "--set", action="append", default=[], metavar="a.b=c", dest="overrides", help="override one key"
+        )
+        if name == "eval":
+            command.add_argument(
+                "--crops",
+                action="append_const",
+                const="eval.crops=true",
+                dest="overrides",
+                help="answer with crops of what the model boxes in a first pass, and without",
+            )
+    command = commands.add_parser("export", help="make a plain model folder of a checkpoint", allow_abbrev=False)
+    command.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a step's folder in OUT/checkpoints")
+    command.add_argument("out", type=Path, metavar="OUT", help="the model's folder, which must not hold anything yet")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

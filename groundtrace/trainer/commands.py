@@ -1,0 +1,79 @@
+"""What each ``trainer`` command does, and how errors reach the user: one line, no traceback for a user's mistake."""
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+import datasets
+import torch
+import transformers
+
+from groundtrace.schemas.config import load_config
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.files import locked
+from groundtrace.schemas.mirror import local_copy
+from groundtrace.trainer.checkpoint import checkpoints
+from groundtrace.trainer.evaluate import evaluate
+from groundtrace.trainer.export import export
+from groundtrace.trainer.grpo import train_grpo
+from groundtrace.trainer.optimiser import NotFinite
+from groundtrace.trainer.reward import JudgesDown
+from groundtrace.trainer.sampling import SamplerError
+from groundtrace.trainer.settings import TrainerSettings, config_file
+from groundtrace.trainer.sft import train_sft
+from groundtrace.trainer.stopping import Stopped
+from groundtrace.trainer.training import FOLDER, NothingLearnt
+
+AGAIN = "the last whole step is in {}, run the same command again to go on from there"
+ANEW = "the last good step is in {}: `trainer export` makes a model of it, to start from with other settings"
+
+
+def dispatch(parsed: argparse.Namespace) -> int:
+    """Run the parsed command; returns the exit code."""
+    if not parsed.verbose:
+        datasets.disable_progress_bars()
+        transformers.utils.logging.set_verbosity_error()
+        transformers.utils.logging.disable_progress_bar()
+    try:
+        print(_run(parsed))
+    except UserError as error:
+        return _fail(str(error), 2)
+    except (JudgesDown, SamplerError) as error:
+        return _fail(_told(error, parsed, AGAIN), 3)
+    except (NotFinite, NothingLearnt) as error:
+        return _fail(_told(error, parsed, ANEW), 1)
+    except KeyboardInterrupt as error:
+        number = error.number if isinstance(error, Stopped) else signal.SIGINT
+        return _fail(_told(error, parsed, AGAIN), 128 + number)
+    except Exception as error:  # a defect or a broken machine: say it in one line, and how to see more
+        if parsed.verbose:
+            raise
+        said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]} (--verbose shows where)"
+        return _fail(_told(error, parsed, AGAIN, said), 1)
+    return 0
+
+
+def _run(parsed: argparse.Namespace) -> Path:
+    if parsed.command == "export":
+        return export(parsed.checkpoint, parsed.out)
+    settings = load_config(TrainerSettings, config_file(parsed.config), parsed.overrides)
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    commands = {"sft": train_sft, "grpo": train_grpo, "eval": evaluate}
+    with locked(parsed.output):
+        return commands[parsed.command](settings, local_copy(parsed.data), parsed.output)
+
+
+def _told(error: BaseException, parsed: argparse.Namespace, how: str, said: str = "") -> str:
+    """What happened, where the last good state is, and how to go on from it."""
+    parts = [said or str(error) or "interrupted", *getattr(error, "__notes__", ())]
+    if parsed.command in ("sft", "grpo"):
+        found = checkpoints(parsed.output / FOLDER)
+        parts.append(how.format(found[-1]) if found else "no step was done, so none is saved")
+    return "; ".join(parts)
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"trainer: {message}", file=sys.stderr)
+    return code

@@ -1,0 +1,89 @@
+"""Answering with crops at test time (iVGR §3.4): a grounded pass, crops of what it boxes, an answer in words on them.
+
+Each question is asked once for reasoning with boxes. Its images, the crops of the boxes and the crop around them
+(:mod:`groundtrace.vision.crops`) are then shown with the textual prompt, which is answered ``eval.samples`` times; and
+so are the images alone, to compare. A question without usable boxes is answered on its images alone both times, and so
+is one whose crops would make its prompt too long.
+
+Deviation: the grounded pass is sampled at ``rollout.temperature`` like everything else; the paper does not say how its
+own is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from groundtrace.rewards.streams import GROUNDED, TEXTUAL
+from groundtrace.schemas.crop_text import with_crops
+from groundtrace.schemas.question_text import BOXES, user_text
+from groundtrace.schemas.question_text import TEXTUAL as TEXTUAL_FORM
+from groundtrace.schemas.records import MediaRef
+from groundtrace.schemas.responses.traces import read_trace
+from groundtrace.trainer.drawing import Drawn, Room
+from groundtrace.trainer.encode_rows import prompt_sample, prompt_samples
+from groundtrace.trainer.eval_figures import Answered
+from groundtrace.trainer.examiner import Examiner
+from groundtrace.trainer.sample import Sample
+from groundtrace.trainer.shards import BadRow, TrainingRow
+from groundtrace.vision.crops import Crop, crops_of, cut
+from groundtrace.vision.decode import decode_image
+from groundtrace.vision.hashing import sha256_bytes
+from groundtrace.vision.overlay import encode_png
+
+PASSES = ((GROUNDED, BOXES), (TEXTUAL, TEXTUAL_FORM))
+"""The streams of the two passes, with the forms in which questions are asked in them."""
+
+
+def in_both_streams(row: TrainingRow) -> TrainingRow:
+    """The row with a prompt for either pass: its own, or one in the words of a shard. Raises BadRow for a clip."""
+    if row.frames:
+        raise BadRow(f"{row.id}: clips are not cropped")
+    media = tuple(MediaRef(name, "image", "", "", "", 0, 0, 1, len(data)) for data, name in row.images)
+    question = replace(row.question, media=media)
+    own = dict(row.streams)
+    return replace(row, streams=tuple((name, own.get(name) or user_text(question, form)) for name, form in PASSES))
+
+
+class ExaminerWithCrops(Examiner):
+    """Asks in two passes; see the module."""
+
+    def prompts(self, row: TrainingRow) -> list[Drawn]:
+        """The prompts of both passes. Raises BadRow."""
+        return prompt_samples(self.vlm, in_both_streams(row))
+
+    def answer(self, chunk: Sequence[Drawn], seed: int) -> list[Answered]:
+        """The answers to the second of each two prompts, on the images alone and then with crops."""
+        grounded, textual = chunk[::2], chunk[1::2]
+        passes = self.sampler.sample([prompt for _, prompt in grounded], 1, seed)
+        cropped = [
+            self.with_crops(row, own, self.vlm.text_of(rollout.ids))
+            for (row, own), [rollout] in zip(textual, passes, strict=True)
+        ]
+        plain = self.answers(textual, textual, seed)
+        answered = self.answers([drawn for drawn, _ in cropped], textual, seed)
+        return [
+            each
+            for alone, beside, (_, count) in zip(plain, answered, cropped, strict=True)
+            for each in (alone, replace(beside, crops=count))
+        ]
+
+    def with_crops(self, row: TrainingRow, own: Sample, grounded: str) -> tuple[Drawn, int]:
+        """The textual prompt with the crops that the grounded response gives, and how many these are."""
+        sizes = [(image.width, image.height) for image in own.images]
+        media = tuple(MediaRef("", "image", "", "", "", width, height, 1, 0) for width, height in sizes)
+        said = self.vlm.speech.to_pixels(grounded, sizes) if sizes else grounded
+        crops = crops_of(read_trace(0, said, media).boxes, sizes, self.settings.eval.crop)
+        if not crops:
+            return (row, own), 0
+        shown = cropped_row(row, crops)
+        prompt = replace(prompt_sample(self.vlm, shown), stream=own.stream)
+        room = Room(self.settings.batch.max_tokens, self.settings.rollout.max_new_tokens)
+        return ((row, own), 0) if room.refusal(prompt) else ((shown, prompt), len(crops))
+
+
+def cropped_row(row: TrainingRow, crops: Sequence[Crop]) -> TrainingRow:
+    """The row with crops of its images behind them, and its turn saying so."""
+    pixels = [decode_image(data).pixels for data, _ in row.images]
+    drawn = [encode_png(cut(pixels[crop.media_index], crop)) for crop in crops]
+    text = with_crops(row.messages[0]["content"], len(row.images), len(crops))
+    images = (*row.images, *((data, f"{sha256_bytes(data)}.png") for data in drawn))
+    return replace(row, images=images, messages=({"role": "user", "content": text},))

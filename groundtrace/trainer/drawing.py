@@ -1,0 +1,145 @@
+"""Drawing rows in a seeded order, epoch after epoch, and encoding them ahead of their use."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import torch
+
+from groundtrace.trainer.plan import Part, next_part
+from groundtrace.trainer.sample import Sample
+from groundtrace.trainer.shards import BadRow, ShardError, Shards, TrainingRow
+
+KEPT_BYTES = 2**31
+"""Encoded samples are kept for the next epoch up to this many bytes of patches; others are encoded again."""
+
+Drawn = tuple[TrainingRow, Sample]
+Encode = Callable[[TrainingRow], Sequence[Drawn]]
+"""A row as what is trained on or asked: one sample, or one for each stream that it is asked in. Raises BadRow."""
+LeftOut = Callable[[str, str], None]
+Position = int | tuple[int, ...]
+"""Where draws stand: rows taken up, left out ones included. With several parts: those of each part, and then of each
+part how many were drawn."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """How long a row may be: ``max_tokens`` with its answer, for which ``answer_tokens`` are kept."""
+
+    max_tokens: int
+    answer_tokens: int = 0
+
+    def refusal(self, sample: Sample) -> str | None:
+        """Why a sample is too long, or None."""
+        if len(sample) + self.answer_tokens <= self.max_tokens:
+            return None
+        kept = f", of which {self.answer_tokens} are kept for the answer" if self.answer_tokens else ""
+        return f"{sample.id}: {len(sample)} tokens, batch.max_tokens is {self.max_tokens}{kept}"
+
+
+def first_samples(shards: Shards, encode: Encode, room: Room, count: int = 8) -> list[Sample]:
+    """The first usable rows, to see what they are like."""
+    found: list[Sample] = []
+    for index in range(len(shards)):
+        with contextlib.suppress(BadRow):
+            samples = [sample for _, sample in encode(shards[index])]
+            found += samples if all(room.refusal(sample) is None for sample in samples) else []
+        if len(found) >= count:
+            break
+    return found
+
+
+class Draws:
+    """Rows in an order that is a function of seed and position only, so that a resumed run continues with the next.
+
+    A row that cannot be used is left out, told to ``left_out`` (its number and the reason) once, and the next one takes
+    its place. With ``parts`` each batch has of each part's rows what :func:`groundtrace.trainer.plan.next_part` gives
+    it, and each part has epochs of its own.
+    """
+
+    def __init__(
+        self, shards: Shards, encode: Encode, seed: int, room: Room, left_out: LeftOut, parts: Sequence[Part] = ()
+    ) -> None:
+        self.position: Position = 0
+        self._shards, self._encode, self._seed, self._room = shards, encode, seed, room
+        self._parts = tuple(parts) or (Part(range(len(shards))),)
+        self._left_out = left_out
+        self._bad: set[int] = set()
+        self._kept: dict[int, Sequence[Drawn]] = {}
+        self._bytes = 0
+        self._orders: dict[int, tuple[int, list[int]]] = {}
+        self._ahead: tuple[Position, int, Future[tuple[list[Drawn], Position]]] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="encode")
+
+    def take(self, count: int) -> list[Drawn]:
+        """The samples of the next usable rows, ``count`` of them, those of a row side by side.
+
+        They are fewer where the next row has more samples than there is still room for: a row is never cut in two.
+        Raises ShardError when a whole epoch has no row that can be used.
+        """
+        if self._ahead is not None and self._ahead[:2] == (self.position, count):
+            drawn, self.position = self._ahead[2].result()
+        else:
+            drawn, self.position = self._thread.submit(self._from, self.position, count).result()
+        self._ahead = (self.position, count, self._thread.submit(self._from, self.position, count))
+        return drawn
+
+    def _from(self, position: Position, count: int) -> tuple[list[Drawn], Position]:
+        parts = len(self._parts)
+        state = position if isinstance(position, tuple) else (position,) if parts == 1 else (0,) * 2 * parts
+        taken, rows_drawn = list(state[:parts]), list(state[parts:])
+        target = count + sum(part.prompts * rows for part, rows in zip(self._parts, rows_drawn, strict=False))
+        drawn: list[Drawn] = []
+        while len(drawn) < count:
+            at = 0 if parts == 1 else next_part(self._parts, rows_drawn, target, count - len(drawn))
+            if at is None:
+                break
+            found, after = self._next(at, taken[at])
+            if len(drawn) + len(found) > count:
+                break
+            drawn += found
+            taken[at] = after
+            if rows_drawn:
+                rows_drawn[at] += 1
+        return drawn, taken[0] if parts == 1 else (*taken, *rows_drawn)
+
+    def _next(self, at: int, taken: int) -> tuple[Sequence[Drawn], int]:
+        """The samples of a part's next usable row, and how many of its rows are then taken up."""
+        part = self._parts[at]
+        for passed in range(len(part.rows)):
+            if found := self._read(self._index(at, taken + passed)):
+                return found, taken + passed + 1
+        named = f" with the streams {part.name}" if part.name else ""
+        raise ShardError(f"no row of {len(part.rows)}{named} can be used; the left-out rows are listed with reasons")
+
+    def _index(self, at: int, place: int) -> int:
+        rows = self._parts[at].rows
+        epoch, place = divmod(place, len(rows))
+        if at not in self._orders or self._orders[at][0] != epoch:
+            generator = torch.Generator().manual_seed(self._seed + epoch)
+            self._orders[at] = (epoch, torch.randperm(len(rows), generator=generator).tolist())
+        return rows[self._orders[at][1][place]]
+
+    def _read(self, index: int) -> Sequence[Drawn]:
+        """The row's samples; none where it is left out."""
+        if index in self._kept:
+            return self._kept[index]
+        if index in self._bad:
+            return ()
+        try:
+            drawn = self._encode(self._shards[index])
+        except BadRow as error:
+            return self._leave_out(index, str(error))
+        if reasons := [reason for _, sample in drawn if (reason := self._room.refusal(sample)) is not None]:
+            return self._leave_out(index, reasons[0])
+        images = {image.key: image.patches.nbytes for _, sample in drawn for image in sample.images}
+        if self._bytes + sum(images.values()) <= KEPT_BYTES:
+            self._kept[index] = drawn
+            self._bytes += sum(images.values())
+        return drawn
+
+    def _leave_out(self, index: int, reason: str) -> tuple[()]:
+        self._bad.add(index)
+        self._left_out(f"row {index}", reason)
+        return ()

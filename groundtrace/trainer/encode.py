@@ -1,0 +1,160 @@
+"""From messages to a :class:`groundtrace.trainer.sample.Sample`: the chat template, image tokens, and which tokens
+count.
+
+The template renders the conversation with a placeholder where each answer goes, and the answers are tokenised by
+themselves and put in. So an answer stands there as it was written, even where a template drops or rewrites the
+thinking of earlier turns, and its tokens begin where a sampler's would. Text that spells a special token is broken up
+first: what a user or a model writes never becomes an image or the end of a turn.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.sample import EncodedImage, Sample, TurnSpan
+from groundtrace.trainer.shards import BadRow
+
+MARK = "<image>"
+_PLACEHOLDER = "\ue000answer\ue000"
+
+Message = Mapping[str, str]
+"""``role`` and ``content``; ``content`` has one :data:`MARK` for each image."""
+
+
+def encode_messages(
+    vlm: VisionLanguageModel, id: str, messages: Sequence[Message], images: Sequence[EncodedImage]
+) -> Sample:
+    """A conversation whose assistant turns count in the loss, with the token that ends each; nothing else counts.
+
+    Observations of tools (any role but ``assistant``) are masked. Raises BadRow when marks and images do not match,
+    or the last turn is not the assistant's.
+    """
+    if not messages or messages[-1]["role"] != "assistant":
+        raise BadRow(f"{id}: the last turn is not the assistant's: nothing to learn from")
+    pieces = _pieces(vlm, id, messages, with_prompt=False)
+    if pieces[-3][0] != _pieces(vlm, id, messages[:-1], with_prompt=True)[-1][0]:
+        raise BadRow(f"{id}: the chat template puts other text before an answer than it asks for one with")
+    return _assembled(vlm, id, pieces[:-1], images)  # what follows the last answer teaches nothing
+
+
+def encode_prompt(
+    vlm: VisionLanguageModel, id: str, messages: Sequence[Message], images: Sequence[EncodedImage]
+) -> Sample:
+    """A conversation up to where the next answer begins; nothing counts. Raises BadRow as above."""
+    pieces = [(ids, False) for ids, _ in _pieces(vlm, id, messages, with_prompt=True)]
+    return _assembled(vlm, id, pieces, images)
+
+
+def with_response(prompt: Sample, ids: Sequence[int], group: str, is_truncated: bool = False) -> Sample:
+    """The prompt continued by a response, token for token as it was sampled; the response counts."""
+    before, response = len(prompt), torch.tensor(ids, dtype=torch.int64)
+    none = torch.zeros(len(ids), dtype=torch.bool)
+    return Sample(
+        prompt.id,
+        group,
+        torch.cat([prompt.ids, response]),
+        torch.cat([prompt.loss_mask, ~none]),
+        torch.cat([prompt.is_image, none]),
+        prompt.images,
+        (*prompt.turns, TurnSpan(before, before + len(ids), True)),
+        prompt.stream,
+        is_truncated=is_truncated,
+    )
+
+
+def neutral(vlm: VisionLanguageModel, text: str) -> str:
+    """The text with special tokens that it spells out broken up by a space after their first character."""
+    for token in vlm.special_texts:
+        text = text.replace(token, f"{token[0]} {token[1:]}")
+    return text
+
+
+def _rendered(vlm: VisionLanguageModel, id: str, messages: Sequence[Message], with_prompt: bool) -> str:
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        if message["role"] == "assistant":
+            turns.append({"role": "assistant", "content": [{"type": "text", "text": _PLACEHOLDER}]})
+        else:
+            turns.append({"role": message["role"], "content": _parts(vlm, message["content"])})
+    try:
+        return vlm.processor.apply_chat_template(turns, tokenize=False, add_generation_prompt=with_prompt)
+    except Exception as error:  # a template raises whatever its author chose
+        raise BadRow(f"{id}: the chat template refuses these turns: {error}") from error
+
+
+def _pieces(
+    vlm: VisionLanguageModel, id: str, messages: Sequence[Message], with_prompt: bool
+) -> list[tuple[list[int], bool]]:
+    """Token ids in order, of template and other turns (False) and of the assistant's turns (True) alternately.
+
+    Raises BadRow where the template leaves out a turn, or does not end one.
+    """
+    answers = [message["content"] for message in messages if message["role"] == "assistant"]
+    if MARK in "".join(answers):
+        raise BadRow(f"{id}: an assistant turn holds {MARK}")
+    between = _rendered(vlm, id, messages, with_prompt).split(_PLACEHOLDER)
+    if len(between) != len(answers) + 1:
+        raise BadRow(f"{id}: the chat template leaves out {len(answers) + 1 - len(between)} assistant turns")
+    pieces = [(_ids(vlm, between[0]), False)]
+    for answer, after in zip(answers, between[1:], strict=True):
+        end, rest = _split_end(vlm, _ids(vlm, after))
+        pieces += [(_ids(vlm, neutral(vlm, answer)) + end, True), (rest, False)]
+    return pieces
+
+
+def _parts(vlm: VisionLanguageModel, content: str) -> list[dict[str, str]]:
+    """Text and images in the order in which they stand in the content."""
+    parts: list[dict[str, str]] = []
+    for index, text in enumerate(content.split(MARK)):
+        if index:
+            parts.append({"type": "image"})
+        if text:
+            parts.append({"type": "text", "text": neutral(vlm, text).replace(_PLACEHOLDER, "")})
+    return parts
+
+
+def _ids(vlm: VisionLanguageModel, text: str) -> list[int]:
+    return vlm.tokenizer(text, add_special_tokens=False).input_ids
+
+
+def _split_end(vlm: VisionLanguageModel, ids: list[int]) -> tuple[list[int], list[int]]:
+    """What follows an answer, cut behind the token that ends it. Raises BadRow where none does."""
+    if not ids or ids[0] not in vlm.end_ids:
+        raise BadRow("the chat template puts no end-of-sequence token behind an answer")
+    return ids[:1], ids[1:]
+
+
+def _assembled(
+    vlm: VisionLanguageModel, id: str, pieces: Sequence[tuple[list[int], bool]], images: Sequence[EncodedImage]
+) -> Sample:
+    """The pieces joined, each image token repeated once for every merged patch of its image."""
+    ids: list[int] = []
+    mask: list[bool] = []
+    image: list[bool] = []
+    turns: list[TurnSpan] = []
+    waiting = list(reversed(images))
+    for piece, ours in pieces:
+        start = len(ids)
+        for token in piece:
+            is_image = token == vlm.image_id and not ours
+            if is_image and not waiting:
+                raise BadRow(f"{id}: more {MARK} marks than the {len(images)} images")
+            count = waiting.pop().tokens if is_image else 1
+            ids += [token] * count
+            image += [is_image] * count
+        mask += [ours] * (len(ids) - start)
+        if len(ids) > start:
+            turns.append(TurnSpan(start, len(ids), ours))
+    if waiting:
+        raise BadRow(f"{id}: {len(images)} images, but {len(images) - len(waiting)} {MARK} marks")
+    return Sample(
+        id,
+        id,
+        torch.tensor(ids, dtype=torch.int64),
+        torch.tensor(mask, dtype=torch.bool),
+        torch.tensor(image, dtype=torch.bool),
+        tuple(images),
+        tuple(turns),
+    )

@@ -1,0 +1,135 @@
+"""The figures of an evaluation, and the page that shows them."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader
+
+from groundtrace.schemas.answers.registry import answer_type_named
+from groundtrace.schemas.geometry import Box, Point
+from groundtrace.schemas.passk import pass_at_k
+from groundtrace.schemas.responses.response import parse_points, parse_response
+from groundtrace.trainer.reward import Scored
+from groundtrace.trainer.sampling import Rollout
+from groundtrace.trainer.shards import TrainingRow
+
+SHOWN_QUESTIONS, SHOWN_ANSWERS = 24, 2
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One question with its sampled answers, in words with so many ``crops`` of its images; None for any other way."""
+
+    row: TrainingRow
+    rollouts: tuple[Rollout, ...]
+    scored: tuple[Scored, ...]
+    crops: int | None = None
+
+    @property
+    def outcomes(self) -> list[float]:
+        """The outcomes of the answers that were scored."""
+        return [each.outcome for each in self.scored if each.outcome is not None]
+
+
+def figures(answered: Sequence[Answered], ks: Sequence[int]) -> dict[str, Any]:
+    """The figures over all questions, by source and by answer type, and by stream where questions are asked in streams;
+    a figure without data is null.
+
+    Where questions are answered with crops and without, these are the figures with crops; those without stand beside.
+    """
+    with_crops = [each for each in answered if each.crops is not None]
+    plain = [each for each in answered if each.crops is None]
+    if with_crops and plain:
+        return figures(with_crops, ks) | {"without_crops": _figures(plain, ks), "crops": _crops(with_crops)}
+    parts: dict[str, Callable[[Answered], str]] = {
+        "source": lambda a: a.row.source,
+        "answer_type": lambda a: a.row.question.answer_type,
+    }
+    if any(each.row.context.stream for each in answered):
+        parts["stream"] = lambda a: a.row.context.stream or "none"
+    report: dict[str, Any] = {"all": _figures(answered, ks)}
+    for name, key in parts.items():
+        values = sorted({key(each) for each in answered})
+        report[name] = {value: _figures([each for each in answered if key(each) == value], ks) for value in values}
+    return report
+
+
+def _crops(answered: Sequence[Answered]) -> dict[str, Any]:
+    """How many questions had crops, and how many crops these had."""
+    counts = [float(each.crops) for each in answered if each.crops]
+    return {"questions": len(counts), "mean": mean(counts)}
+
+
+def _figures(answered: Sequence[Answered], ks: Sequence[int]) -> dict[str, Any]:
+    pairs = [pair for each in answered for pair in zip(each.rollouts, each.scored, strict=True)]
+    texts = [scored.text for _, scored in pairs]
+    golds = Counter(each.row.question.answer for each in answered)
+    graded = [each for each in answered if each.outcomes]
+    return {
+        "questions": len(answered),
+        "answers": len(pairs),
+        "unscored": sum(scored.outcome is None for _, scored in pairs),
+        "accuracy": mean([outcome for each in answered for outcome in each.outcomes]),
+        "best_constant": max(golds.values()) / len(answered) if answered else None,
+        "pass_at_k": {str(k): mean([_pass(each, k) for each in graded if len(each.outcomes) >= k]) for k in ks},
+        "reward": mean([scored.reward for _, scored in pairs]),
+        "spatial": mean([scored.value("spatial") for _, scored in pairs]),
+        "points_in_gold_boxes": mean([share for a in answered for s in a.scored for share in points_in_gold(a.row, s)]),
+        "exact_points": mean([found for a in answered for s in a.scored for found in exact_points(a.row, s)]),
+        "thinks": mean([float(bool((parse_response(text).think or "").strip())) for text in texts]),
+        "points": mean([float(len(parse_points(text))) for text in texts]),
+        "response_tokens": mean([float(len(rollout.ids)) for rollout, _ in pairs]),
+        "truncated": mean([float(rollout.is_truncated) for rollout, _ in pairs]),
+    }
+
+
+def points_in_gold(row: TrainingRow, scored: Scored) -> list[float]:
+    """For each point of a response 1 if it lies in a gold box of its label, else 0; empty without gold boxes.
+
+    The ``argos`` reward does not see gold boxes.
+    """
+    boxes = row.question.gold_boxes
+    return [float(bool(_hits(point, boxes))) for point in parse_points(scored.text)] if boxes else []
+
+
+def exact_points(row: TrainingRow, scored: Scored) -> list[float]:
+    """1 when the points of a counting response stand one to one with the gold boxes, else 0; empty where it is no count
+    or there are no gold boxes.
+    """
+    boxes, points = row.question.gold_boxes, parse_points(scored.text)
+    if not boxes or not answer_type_named(row.question.answer_type).is_number:
+        return []
+    hits = [_hits(point, boxes) for point in points]
+    single = [hit[0] for hit in hits if len(hit) == 1]
+    return [float(len(points) == len(boxes) == len(set(single)))]
+
+
+def _hits(point: Point, boxes: Sequence[Box]) -> list[int]:
+    """The gold boxes of the point's label that hold it."""
+    return [
+        index
+        for index, box in enumerate(boxes)
+        if (box.label, box.media_index) == (point.label, point.media_index)
+        and box.x1 <= point.x <= box.x2
+        and box.y1 <= point.y <= box.y2
+    ]
+
+
+def page(report: dict[str, Any], answered: Sequence[Answered]) -> str:
+    """The report as a page that stands alone."""
+    environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
+    shown = [(a.row.question, a.scored[:SHOWN_ANSWERS]) for a in answered[:SHOWN_QUESTIONS]]
+    return environment.get_template("eval.html.jinja").render(report=report, shown=shown)
+
+
+def _pass(answered: Answered, k: int) -> float:
+    return pass_at_k(len(answered.outcomes), sum(outcome == 1 for outcome in answered.outcomes), k)
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """The mean of the known values; None where there is none."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

@@ -1,0 +1,102 @@
+"""Evaluation: sampled answers to every question of a run's shards or of a folder of records, scored as in training."""
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from groundtrace.trainer.crops import ExaminerWithCrops
+from groundtrace.trainer.drawing import Drawn, LeftOut, Room
+from groundtrace.trainer.eval_figures import Answered, figures, mean, page
+from groundtrace.trainer.examiner import Examiner
+from groundtrace.trainer.gallery import as_line
+from groundtrace.trainer.model import load_model
+from groundtrace.trainer.monitor import Monitor
+from groundtrace.trainer.records import Records
+from groundtrace.trainer.reward import Reward, check_recipe
+from groundtrace.trainer.rollouts import make_sampler
+from groundtrace.trainer.settings import TrainerSettings
+from groundtrace.trainer.shards import BadRow, ShardError, Shards, side_of
+
+QUESTIONS_AT_ONCE = 128
+SHOWN = ("accuracy",)
+Rows = Records | Shards
+
+
+def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
+    """Evaluate, write ``eval.json``, ``responses.jsonl`` and ``eval.html``, and return the first.
+
+    ``data`` is a run (its RL rows, else its SFT rows) or a folder with ``records.jsonl``. Raises what training raises.
+    """
+    rows = Records(data, settings.eval.form) if (data / "records.jsonl").is_file() else _shards(data, output)
+    check_recipe(settings.reward, lambda name: rows.gives(name) or (settings.eval.crops and name == "stream"))
+    with contextlib.closing(Reward(settings.reward, output)) as reward:
+        reward.check_endpoints()
+        return _evaluate(settings, data, output, rows, reward)
+
+
+def _evaluate(settings: TrainerSettings, data: Path, output: Path, rows: Rows, reward: Reward) -> Path:
+    vlm = load_model(settings.model)
+    vlm.model.requires_grad_(False)
+    sampler = make_sampler(vlm, settings.rollout, str(output / "served"))
+    examiner = (ExaminerWithCrops if settings.eval.crops else Examiner)(vlm, sampler, reward, settings)
+    answered: list[Answered] = []
+    done = 0
+    with Monitor(output, "eval", settings, str(data), settings.eval.questions or len(rows)) as monitor:
+        monitor.resume_at(0)
+        sampler.sync()
+        for chunk in _chunks(_usable(examiner, rows, settings, monitor.leave_out)):
+            answered += examiner.answer([each for prompts in chunk for each in prompts], settings.seed + done)
+            done += len(chunk)
+            monitor.log(done - 1, {"accuracy": mean([o for a in answered for o in a.outcomes])}, SHOWN)
+    report = figures(answered, settings.eval.k)
+    (output / "responses.jsonl").write_text("".join(f"{line}\n" for line in _lines(answered)), "utf-8")
+    (output / "eval.html").write_text(page(report, answered), "utf-8")
+    path = output / "eval.json"
+    path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    return path
+
+
+def _lines(answered: Sequence[Answered]) -> Iterator[str]:
+    for each in answered:
+        for scored, rollout in zip(each.scored, each.rollouts, strict=True):
+            line = {"id": each.row.id, "gold": each.row.question.answer, "tokens": len(rollout.ids)}
+            cropped = {} if each.crops is None else {"crops": each.crops}
+            yield json.dumps(line | cropped | as_line(scored, each.row.context.stream), ensure_ascii=False)
+
+
+def _usable(examiner: Examiner, rows: Rows, settings: TrainerSettings, left_out: LeftOut) -> Iterator[list[Drawn]]:
+    """The prompts of each row that can be asked, one or several, up to ``eval.questions`` rows."""
+    count, room = 0, Room(settings.batch.max_tokens, settings.rollout.max_new_tokens)
+    for index in range(len(rows)):
+        if settings.eval.questions and count == settings.eval.questions:
+            return
+        try:
+            prompts = examiner.prompts(rows[index])
+        except BadRow as error:
+            left_out(f"row {index}", str(error))
+            continue
+        refusals = [reason for _, prompt in prompts if (reason := room.refusal(prompt)) is not None]
+        if refusals or not prompts:
+            left_out(f"row {index}", refusals[0] if refusals else "it is not asked in any of eval.streams")
+            continue
+        count += 1
+        yield prompts
+    if not count:
+        raise ShardError("no question can be asked; left_out.jsonl says why")
+
+
+def _chunks(rows: Iterator[list[Drawn]]) -> Iterator[list[list[Drawn]]]:
+    """The prompts of the rows to ask at once."""
+    chunk: list[list[Drawn]] = []
+    for prompts in rows:
+        chunk.append(prompts)
+        if len(chunk) == QUESTIONS_AT_ONCE:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def _shards(data: Path, output: Path) -> Shards:
+    return Shards(data, side_of(data), output / "rows")

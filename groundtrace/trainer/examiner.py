@@ -1,0 +1,40 @@
+"""How an evaluation asks a question: its prompt, or one for each of its streams, answered ``eval.samples`` times."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from groundtrace.trainer.drawing import Drawn
+from groundtrace.trainer.encode_rows import prompt_samples
+from groundtrace.trainer.eval_figures import Answered
+from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.reward import Reward
+from groundtrace.trainer.sampling import Sampler
+from groundtrace.trainer.settings import TrainerSettings
+from groundtrace.trainer.shards import TrainingRow
+
+
+@dataclass(frozen=True)
+class Examiner:
+    """Asks the model and has its answers scored."""
+
+    vlm: VisionLanguageModel
+    sampler: Sampler
+    reward: Reward
+    settings: TrainerSettings
+
+    def prompts(self, row: TrainingRow) -> list[Drawn]:
+        """What is asked of a row. Raises BadRow."""
+        return prompt_samples(self.vlm, row, self.settings.eval.streams)
+
+    def answer(self, chunk: Sequence[Drawn], seed: int) -> list[Answered]:
+        """The answers to these prompts, scored. Raises JudgesDown and SamplerError."""
+        return self.answers(chunk, chunk, seed)
+
+    def answers(self, asked: Sequence[Drawn], scored_as: Sequence[Drawn], seed: int) -> list[Answered]:
+        """The answers to what is asked, each scored as that to a question with its own images."""
+        samples = self.settings.eval.samples
+        rollouts = self.sampler.sample([prompt for _, prompt in asked], samples, seed)
+        texts = [[self.vlm.text_of(rollout.ids) for rollout in group] for group in rollouts]
+        rows = [row for row, _ in scored_as]
+        scored = self.reward.score(self.vlm.speech, rows, texts)
+        return [Answered(row, tuple(r), tuple(s)) for row, r, s in zip(rows, rollouts, scored, strict=True)]

@@ -1,0 +1,313 @@
+"""GRPO with the options of DAPO, on a run's RL shards: sample groups, score them, push the policy towards the better.
+
+A step, top to bottom: draw questions, sample a group of answers to each, score them, drop groups that teach nothing and
+draw others, turn rewards into advantages, and make one optimiser step (or a few) over all targets of the step.
+"""
+
+import contextlib
+import copy
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from groundtrace.rewards.blindness import blind_figures, blind_text
+from groundtrace.rewards.recipes.base import Memory, Recipe
+from groundtrace.rewards.scorers.outcome import needs_judge
+from groundtrace.schemas.config import ConfigError
+from groundtrace.schemas.text import counted
+from groundtrace.trainer.collate import Batch, collate, micro_batches
+from groundtrace.trainer.drawing import Drawn, Draws, Encode, Room, first_samples
+from groundtrace.trainer.encode import with_response
+from groundtrace.trainer.encode_rows import prompt_samples
+from groundtrace.trainer.gallery import save_rollouts
+from groundtrace.trainer.group import Group
+from groundtrace.trainer.loss import Clipping, advantages, clip_high_at, overlong_penalty, policy_loss
+from groundtrace.trainer.memory import available_bytes, estimate, refuse_if_too_large, rows_like
+from groundtrace.trainer.model import VisionLanguageModel, load_model
+from groundtrace.trainer.optimiser import NotFinite, Optimiser
+from groundtrace.trainer.plan import Part, parts_of, read_plan, said_of
+from groundtrace.trainer.policy import Scores, score
+from groundtrace.trainer.reward import Reward, Scored, check_judge, check_recipe, note_strata, reads_text
+from groundtrace.trainer.rollouts import make_sampler
+from groundtrace.trainer.sample import Sample
+from groundtrace.trainer.sampling import Rollout, Sampler
+from groundtrace.trainer.settings import RewardSettings, TrainerSettings
+from groundtrace.trainer.shards import BadRow, Shards, TrainingRow
+from groundtrace.trainer.step_metrics import idle_because, summary
+from groundtrace.trainer.training import Training
+
+SEEDS_PER_STEP = 1000
+"""Each ``sample`` call of a run has a seed of its own: this many are set aside for a step."""
+
+
+@dataclass
+class Trainee:
+    """What a step works with."""
+
+    vlm: VisionLanguageModel
+    optimiser: Optimiser
+    sampler: Sampler
+    reward: Reward
+    draws: Draws
+    reference: Any
+    settings: TrainerSettings
+
+
+def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
+    """Trains, and returns the folder of the trained model. Resumes from the last checkpoint where there is one.
+
+    Raises NotServed, ShardError, ConfigError, ModelError, SamplerError, CheckpointError and DoesNotFit before the first
+    step; JudgesDown when the reward's endpoints stay silent, NotFinite when a loss or gradient is not a number,
+    NothingLearnt, and Stopped for a signal, after each of which the last whole step is saved.
+    """
+    shards = Shards(data, "rl", output / "rows")
+    check_recipe(settings.reward, shards.gives)
+    with contextlib.closing(Reward(settings.reward, output)) as reward:
+        reward.check_endpoints()
+        return _train(settings, data, output, shards, reward)
+
+
+def _train(settings: TrainerSettings, data: Path, output: Path, shards: Shards, reward: Reward) -> Path:
+    grpo = settings.grpo
+    vlm, room = load_model(settings.model), Room(settings.batch.max_tokens, settings.rollout.max_new_tokens)
+    parts = _parts(settings, data, shards)
+    encode = _encoder(vlm, settings.reward)
+    rows = rows_like(first_samples(shards, encode, room))
+    refuse_if_too_large(estimate(vlm.model, settings, rows, is_grpo=True), available_bytes())
+    reference = copy.deepcopy(vlm.model).requires_grad_(False).eval() if grpo.kl_beta > 0 else None
+    steps = grpo.steps_for(shards.prompts)
+    optimiser = Optimiser(vlm.model, settings.optimiser, steps * grpo.updates_per_rollout)
+    sampler = make_sampler(vlm, settings.rollout, str(output / "served"))
+    with Training("grpo", settings, data, output, shards, optimiser, steps, said_of(parts)) as training:
+        reward.memory = Memory.of_plain(training.progress.memory)
+        draws = Draws(shards, encode, settings.seed, room, training.monitor.leave_out, parts)
+        draws.position = training.progress.position
+        trainee = Trainee(vlm, optimiser, sampler, reward, draws, reference, settings)
+        blind = _blind_reward(shards, reward.recipe)
+        shown = ("reward", "blind_reward", *reward.recipe.shown, "entropy", "logprob_gap", "lr", "tokens_per_s")
+        while training.goes_on:
+            step = training.progress.step
+            groups, metrics = grpo_step(trainee, step)
+            metrics["blind_reward"] = blind
+            if step == 0:
+                _tell_of_the_start(metrics["reward"], blind)
+            every = settings.log.rollouts_every
+            if every and step % every == 0:
+                save_rollouts(output / "rollouts" / f"step-{step:06d}", groups)
+            memory = reward.memory.as_plain()
+            training.commit(metrics, shown, draws.position, memory, idle_because(metrics))
+        vlm.save(output / "model")
+    return output / "model"
+
+
+def _blind_reward(shards: Shards, recipe: Recipe) -> float | None:
+    """What a policy earns a response that never looks, and says what that is made of; None where rules can grade none
+    of the rows. A reward curve tells of looking only above it.
+    """
+    figures = blind_figures(shards.rewarded_questions(), type(recipe), recipe.settings)
+    print(f"trainer: {blind_text(figures)}", file=sys.stderr)
+    return None if figures.share is None else figures.share * recipe.full_reward
+
+
+def _tell_of_the_start(reward: float | None, blind: float | None) -> None:
+    """Says where the policy that training starts from does not earn more than one that never looks."""
+    if reward is not None and blind is not None and reward <= blind:
+        print(
+            f"trainer: the reward at the start, {reward:.3f}, is not above {blind:.3f}, what a policy earns that never "
+            "looks: what it gains up to there need not come from looking",
+            file=sys.stderr,
+        )
+
+
+def _parts(settings: TrainerSettings, data: Path, shards: Shards) -> tuple[Part, ...]:
+    """The parts of the data's batch plan, if it has one; says what is left out of the data.
+
+    Raises ShardError for a plan that is none, and ConfigError for steps too small for a row.
+    """
+    parts, notes = parts_of(read_plan(data), shards)
+    most = max(map(len, shards.streams), default=1)
+    if most > settings.grpo.prompts_per_step:
+        raise ConfigError(f"grpo.prompts_per_step must be at least {most}: a row is asked in {most} streams")
+    told = [check_judge(settings.reward, shards), note_strata(settings.reward, shards), *notes]
+    if detected := shards.count_detected():
+        told.append(f"{counted(detected, 'row')} of {len(shards)} with a detector's boxes for gold ones")
+    for note in filter(None, told):
+        print(f"trainer: {note}", file=sys.stderr)
+    return parts
+
+
+def _encoder(vlm: VisionLanguageModel, settings: RewardSettings) -> Encode:
+    """Rows to prompts, one for each stream that a row is asked in."""
+    is_read, in_streams = reads_text(settings), "stream" in settings.make_recipe().needs
+
+    def encode(row: TrainingRow) -> list[Drawn]:
+        if not is_read and needs_judge(row.question):
+            raise BadRow(f"{row.id}: the gold answer is free text, and no judge of reward.roles reads it")
+        if in_streams and not row.streams:
+            raise BadRow(f"{row.id}: it has no streams, which reward.recipe = {settings.recipe!r} needs")
+        return prompt_samples(vlm, row)
+
+    return encode
+
+
+def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float | None]]:
+    """One step; returns the groups that were sampled and the step's metrics. Raises JudgesDown and NotFinite."""
+    started = time.perf_counter()
+    trainee.sampler.sync()
+    sampled, kept = collect_groups(trainee, step)
+    sampled_s = time.perf_counter() - started
+    samples = to_samples(kept, trainee.settings, step)
+    metrics: dict[str, float | None] = {"loss": None, "grad_norm": None, "logprob_gap": None}
+    metrics |= update(trainee, samples, step) if samples else {}
+    metrics |= summary(sampled, kept, trainee.reward.recipe.shown)
+    metrics |= trainee.optimiser.rates(step * trainee.settings.grpo.updates_per_rollout)
+    trainee.reward.learn((group.row, group.scored) for group in sampled)
+    wall_s = time.perf_counter() - started
+    tokens = sum(len(rollout.ids) for group in sampled for rollout in group.rollouts)
+    metrics |= {"rollout_s": sampled_s, "wall_s": wall_s, "tokens_per_s": tokens / wall_s}
+    return sampled, metrics
+
+
+def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group]]:
+    """All groups sampled for a step, and those to learn from.
+
+    Dynamic sampling draws again for groups that teach nothing, at most ``max_draws`` times; a step may end up with
+    fewer groups than asked for, and with none. Which groups these are, the recipe says: those whose raw outcomes are
+    all alike, or those whose rewards are.
+    """
+    grpo = trainee.settings.grpo
+    sampled: list[Group] = []
+    kept: list[Group] = []
+    for draw in range(grpo.max_draws if grpo.dynamic_sampling else 1):
+        wanted = grpo.prompts_per_step - len(kept)
+        if not wanted:
+            break
+        groups = sample_groups(trainee, wanted, trainee.settings.seed + step * SEEDS_PER_STEP + draw)
+        if not groups:  # what is still wanted has no room for the next row, which is asked in more streams
+            break
+        sampled += groups
+        by_reward = trainee.reward.recipe.samples_by_reward
+        kept += [group for group in groups if not grpo.dynamic_sampling or group.teaches(by_reward)]
+    return sampled, kept
+
+
+def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
+    """The next ``count`` prompts with a group of scored rollouts each; a question in two streams has two of them."""
+    drawn = trainee.draws.take(count)
+    if not drawn:
+        return []
+    rows, prompts = [row for row, _ in drawn], [prompt for _, prompt in drawn]
+    rollouts = trainee.sampler.sample(prompts, trainee.settings.grpo.group_size, seed)
+    texts = [[trainee.vlm.text_of(rollout.ids) for rollout in group] for group in rollouts]
+    scored = trainee.reward.score(trainee.vlm.speech, rows, texts)
+    return [Group(*parts) for parts in zip(rows, prompts, map(tuple, rollouts), map(tuple, scored), strict=True)]
+
+
+def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) -> list[Sample]:
+    """The rollouts with their advantages, one for every token. What must not count is left out.
+
+    Left out are unscored rollouts, those cut off where ``overlong`` masks them (they leave numerator and denominator,
+    but not their group's mean), and none else: a rollout with advantage 0 stays in the denominator.
+    """
+    made: list[tuple[Sample, float]] = []
+    for place, group in enumerate(groups):
+        rewards = [shaped(*pair, settings) for pair in zip(group.scored, group.rollouts, strict=True)]
+        grpo = settings.grpo
+        earned = advantages(rewards, grpo.advantage_scale, grpo.advantage_unit, grpo.advantage_epsilon)
+        for rollout, advantage in zip(group.rollouts, earned, strict=True):
+            if advantage is None or (rollout.is_truncated and settings.grpo.overlong == "mask") or not rollout.ids:
+                continue
+            made.append((_sample(group, rollout, f"{step}/{place}/{group.row.id}"), advantage))
+    values = [advantage for _, advantage in made]
+    if settings.grpo.shuffle_advantages:
+        generator = torch.Generator().manual_seed(settings.seed + step)
+        values = [values[index] for index in torch.randperm(len(values), generator=generator).tolist()]
+    return [
+        replace(sample, advantages=torch.full((len(sample),), value))
+        for (sample, _), value in zip(made, values, strict=True)
+    ]
+
+
+def shaped(scored: Scored, rollout: Rollout, settings: TrainerSettings) -> float | None:
+    """The reward that advantages are made of: the recipe's, with the penalty for length where ``overlong`` is soft."""
+    if scored.reward is None or settings.grpo.overlong != "soft":
+        return scored.reward
+    longest = settings.rollout.max_new_tokens
+    return scored.reward + overlong_penalty(len(rollout.ids), longest, settings.grpo.overlong_buffer)
+
+
+def _sample(group: Group, rollout: Rollout, name: str) -> Sample:
+    sample = with_response(group.prompt, rollout.ids, name, rollout.is_truncated)
+    if rollout.logprobs is None:
+        return sample
+    before = torch.zeros(len(group.prompt))
+    return replace(sample, sampler_logprobs=torch.cat([before, torch.tensor(rollout.logprobs)]))
+
+
+def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, float | None]:
+    """The step's optimiser steps. With more than one the old log-probabilities are computed before the first."""
+    grpo, vlm = trainee.settings.grpo, trainee.vlm
+    tokens = trainee.settings.batch.tokens
+    parts = [list(samples[index :: grpo.updates_per_rollout]) for index in range(grpo.updates_per_rollout)]
+    batches = [[collate(vlm, batch) for batch in micro_batches(part, tokens)] for part in parts if part]
+    olds: list[list[torch.Tensor | None]] = [[None] * len(part) for part in batches]
+    if len(batches) > 1:
+        with torch.no_grad():
+            olds = [[_scores(trainee, vlm.model, b.to(vlm.device)).logprobs for b in part] for part in batches]
+    totals: dict[str, float] = {}
+    for number, (part, old) in enumerate(zip(batches, olds, strict=True)):
+        denominator = sum(len(batch.targets) for batch in part)
+        for batch, before in zip(part, old, strict=True):
+            for name, value in _backward(trainee, batch.to(vlm.device), before, denominator, step).items():
+                totals[name] = totals.get(name, 0.0) + value / len(batches)
+        norm = trainee.optimiser.step(step * grpo.updates_per_rollout + number)
+        totals["grad_norm"] = totals.get("grad_norm", 0.0) + norm / len(batches)
+    return dict(totals)
+
+
+def _backward(
+    trainee: Trainee, batch: Batch, old: torch.Tensor | None, denominator: int, step: int
+) -> dict[str, float]:
+    """Add a micro-batch's gradient; returns its shares of the step's metrics. Raises NotFinite."""
+    grpo = trainee.settings.grpo
+    scores = _scores(trainee, trainee.vlm.model, batch)
+    old = scores.logprobs.detach() if old is None else old
+    reference = None
+    if trainee.reference is not None:
+        with torch.no_grad():
+            reference = _scores(trainee, trainee.reference, batch).logprobs
+    found = policy_loss(
+        scores.logprobs,
+        old,
+        batch.sampler_logprobs,
+        batch.advantages,
+        denominator,
+        _clipping(trainee, step),
+        reference,
+        grpo.kl_beta,
+    )
+    if not found.loss.isfinite():
+        raise NotFinite(f"step {step}: the loss is {found.loss.item()}")
+    found.loss.backward()
+    shares = {"entropy": scores.entropy.sum(), "clipped": found.clipped, "kl": found.kl}
+    if not batch.sampler_logprobs.isnan().any():
+        shares["logprob_gap"] = (old - batch.sampler_logprobs).abs().sum()
+    return {"loss": found.loss.item()} | {name: float(value) / denominator for name, value in shares.items()}
+
+
+def _scores(trainee: Trainee, model: Any, batch: Batch) -> Scores:
+    """The targets' log-probabilities in the distribution that rollouts are drawn from, under either model."""
+    vlm = replace(trainee.vlm, model=model)
+    return score(vlm, batch, trainee.settings.rollout.temperature, vlm.never_ids)
+
+
+def _clipping(trainee: Trainee, step: int) -> Clipping:
+    grpo = trainee.settings.grpo
+    steps = trainee.optimiser.steps // grpo.updates_per_rollout
+    high = clip_high_at(step, steps, grpo.clip_high, grpo.clip_high_end)
+    return Clipping(grpo.clip_low, high, grpo.importance_cap)

@@ -1,0 +1,139 @@
+"""Will it fit? An estimate of a training step's memory before it starts, and a refusal that shows the arithmetic.
+
+Counted are the weights in their own precision, float32 master weights and gradients, the optimiser's two moments (one
+for Muon), and the larger of two phases. The update: a chunk of logits, and what the backward pass keeps of each token
+and of each image patch: with checkpointing one hidden state a layer, without it some 34 hidden sizes a layer
+(Korthikanti et al. 2022, arXiv:2205.05198, Eq. 2 without its attention term, which the kernels used here do not keep)
+at 16 bits; of a vision tower that is not trained, one layer's. Or the rollouts, where transformers makes them: keys and
+values of every token, were each answer as long as it may be. How many tokens and patches a row has is measured on the
+first rows. Fragmentation comes on top.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from groundtrace.schemas.errors import UserError
+from groundtrace.trainer.policy import CHUNK
+from groundtrace.trainer.sample import Sample
+from groundtrace.trainer.settings import TrainerSettings
+
+_KEPT_BYTES_PER_HIDDEN = 34
+GIB = 2**30
+
+
+class DoesNotFit(UserError):
+    """The step needs more memory than there is; the message is the arithmetic."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Bytes by what they are for."""
+
+    parts: tuple[tuple[str, int], ...]
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(size for _, size in self.parts)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a row of the data is on average: its tokens, without an answer that is still to come, and image patches."""
+
+    tokens: float = 0.0
+    patches: float = 0.0
+
+
+def rows_like(samples: Sequence[Sample]) -> Rows:
+    """The averages over samples; zeros without any."""
+    count = max(1, len(samples))
+    patches = sum(len(image.patches) for sample in samples for image in sample.images)
+    return Rows(sum(map(len, samples)) / count, patches / count)
+
+
+def estimate(model: Any, settings: TrainerSettings, rows: Rows, is_grpo: bool = False) -> Estimate:
+    """The memory of one training step of a loaded model on such rows.
+
+    ``is_grpo``: each row gets an answer, a group shares its images, and there are rollouts.
+    """
+    weights = list(model.parameters())
+    trained = [weight for weight in weights if weight.requires_grad]
+    copied = sum(weight.numel() for weight in trained if weight.dtype != torch.float32)
+    count = sum(weight.numel() for weight in trained)
+    text, tokens = model.config.text_config, settings.batch.tokens
+    update = [
+        # those of weights that are their own masters are freed behind each update, those of copies are not
+        ("gradients", 4 * (count - copied)),
+        ("activations", _kept(settings, tokens, text.num_hidden_layers) * text.hidden_size),
+        ("activations of the vision tower", _of_tower(model, settings, rows, is_grpo)),
+        ("a chunk of logits", 3 * 4 * min(CHUNK, tokens) * text.vocab_size),
+    ]
+    rollouts = [("the rollouts' keys and values", _cached(model, settings, rows) if is_grpo else 0)]
+    has_reference = is_grpo and settings.grpo.kl_beta > 0
+    return Estimate(
+        (
+            ("weights", sum(weight.numel() * weight.element_size() for weight in weights)),
+            ("float32 master weights", 4 * copied),
+            ("gradients of these", 4 * copied),
+            ("optimiser moments", (4 if settings.optimiser.muon_lr > 0 else 8) * count),
+            ("reference model", sum(w.numel() * w.element_size() for w in weights) if has_reference else 0),
+            *max(update, rollouts, key=lambda phase: sum(size for _, size in phase)),
+        )
+    )
+
+
+def _word_bytes(settings: TrainerSettings) -> int:
+    return 4 if settings.model.dtype == "float32" else 2
+
+
+def _kept(settings: TrainerSettings, places: int, layers: int) -> int:
+    """Bytes that the backward pass keeps of so many tokens or patches, for each of their hidden size."""
+    per_layer = 1 if settings.model.gradient_checkpointing else _KEPT_BYTES_PER_HIDDEN // 2
+    return places * layers * per_layer * _word_bytes(settings)
+
+
+def _of_tower(model: Any, settings: TrainerSettings, rows: Rows, is_grpo: bool) -> int:
+    answer, copies = (settings.rollout.max_new_tokens, settings.grpo.group_size) if is_grpo else (0, 1)
+    in_pass = settings.batch.tokens / max(1.0, rows.tokens + answer)
+    patches = round(rows.patches * max(1.0, in_pass / copies))
+    tower = model.config.vision_config
+    is_trained = any(weight.requires_grad for name, weight in model.named_parameters() if "visual." in name)
+    return _kept(settings, patches, tower.depth if is_trained else 1) * tower.hidden_size
+
+
+def _cached(model: Any, settings: TrainerSettings, rows: Rows) -> int:
+    """Bytes of the keys and values of one ``generate`` call, should its answers grow to their longest."""
+    if settings.rollout.kind != "transformers":
+        return 0
+    text, grpo = model.config.text_config, settings.grpo
+    answers = min(settings.rollout.prompts_at_once, grpo.prompts_per_step) * grpo.group_size
+    tokens = round(answers * (rows.tokens + settings.rollout.max_new_tokens))
+    head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    return tokens * 2 * text.num_hidden_layers * text.num_key_value_heads * head * _word_bytes(settings)
+
+
+def available_bytes() -> int:
+    """The memory of the GPU, or of the machine where there is none."""
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_properties(0).total_memory
+    for line in Path("/proc/meminfo").read_text("ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    raise OSError("/proc/meminfo does not say how much memory is available")
+
+
+def refuse_if_too_large(found: Estimate, available: int) -> None:
+    """Raise DoesNotFit where the estimate exceeds what is available."""
+    if found.total <= available:
+        return
+    sums = " + ".join(f"{size / GIB:.1f} {name}" for name, size in found.parts if size)
+    raise DoesNotFit(
+        f"{sums} = {found.total / GIB:.1f} GiB, but {available / GIB:.1f} GiB are there: lower batch.tokens, "
+        "model.max_pixels or rollout.prompts_at_once, set model.gradient_checkpointing, model.freeze_vision or "
+        "model.lora_rank, or take a smaller model"
+    )

@@ -1,0 +1,227 @@
+"""A vision-language model with its processor: what the trainer needs to know of a family, loading, and saving."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
+
+from groundtrace.inference.families.base import Family
+from groundtrace.inference.families.registry import trainable_families
+from groundtrace.schemas.coordinates import CoordinateFrame, ResizeRule
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.extras import require_extra
+from groundtrace.schemas.responses.speech import Speech
+from groundtrace.trainer import attention
+from groundtrace.trainer.sample import EncodedImage
+from groundtrace.trainer.settings import ModelSettings
+from groundtrace.trainer.shards import BadRow
+
+LORA_LAYERS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
+
+
+class ModelError(UserError):
+    """A model that cannot be loaded or trained; the message says why and what to do."""
+
+
+@dataclass
+class VisionLanguageModel:
+    """A loaded model with all that turns text and images into its inputs.
+
+    ``end_ids`` are all ids that end a response (generation config and tokenizer); ``banned_ids`` those that a response
+    must never hold: image and video tokens and their marks.
+    """
+
+    model: Any
+    processor: Any
+    speech: Speech
+    image_id: int
+    end_ids: tuple[int, ...]
+    banned_ids: tuple[int, ...]
+    settings: ModelSettings
+
+    @cached_property
+    def special_texts(self) -> tuple[str, ...]:
+        """How the tokens with a meaning of their own are spelt: ends of turns, images and the like."""
+        media = (getattr(self.processor, name, None) for name in ("image_token", "video_token"))
+        return tuple(dict.fromkeys([*self.tokenizer.all_special_tokens, *filter(None, media)]))
+
+    @property
+    def tokenizer(self) -> Any:
+        """The processor's."""
+        return self.processor.tokenizer
+
+    @property
+    def never_ids(self) -> tuple[int, ...]:
+        """What a sampler is kept from drawing: the banned ids that end nothing."""
+        return tuple(token for token in self.banned_ids if token not in self.end_ids)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.model.device
+
+    def text_of(self, ids: Sequence[int]) -> str:
+        """What a response says, without the token that ends it."""
+        kept = ids[:-1] if ids and ids[-1] in self.end_ids else ids
+        return self.tokenizer.decode(kept, skip_special_tokens=False)
+
+    def encode_image(self, image: Image.Image, key: str) -> EncodedImage:
+        """An upright RGB image as the vision tower takes it. Raises BadRow for one that it cannot take."""
+        try:
+            seen = self.processor.image_processor(image, return_tensors="pt")
+        except ValueError as error:
+            raise BadRow(f"an image of {image.width}x{image.height} px cannot be resized: {error}") from error
+        t, h, w = seen["image_grid_thw"][0].tolist()
+        merged = t * h * w // self.processor.image_processor.merge_size**2
+        return EncodedImage(key, seen["pixel_values"], (t, h, w), merged, image.width, image.height)
+
+    def positions(self, ids: torch.Tensor, is_image: torch.Tensor, images: Sequence[EncodedImage]) -> torch.Tensor:
+        """The rotary positions (3, L) of one sequence: time, height and width."""
+        if not images:
+            return torch.arange(len(ids)).expand(3, -1)
+        grids = torch.tensor([image.grid for image in images])
+        found, _ = self.model.model.get_rope_index(ids[None], is_image[None].int(), image_grid_thw=grids)
+        return found[:, 0]
+
+    def save(self, folder: Path) -> None:
+        """Write weights (adapters added in), config, processor and generation settings; servable as it is."""
+        self.model.save_pretrained(folder, state_dict=_plain_state(self.model))
+        self.processor.save_pretrained(folder)
+
+
+def load_model(settings: ModelSettings, device: str | None = None) -> VisionLanguageModel:
+    """The model and processor that the settings name, in training mode, on the GPU if there is one.
+
+    Only safetensors are read and no code of a checkpoint is run. Raises ModelError for a model that is not there, is of
+    no family that can be trained (:attr:`groundtrace.inference.families.base.Family.trained_as`), or lacks what
+    training needs.
+    """
+    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    source = {"revision": settings.revision, "trust_remote_code": False}
+    auto: Any = AutoModelForImageTextToText
+    try:
+        family = _family(AutoConfig.from_pretrained(settings.path, **source), settings)
+        processor = AutoProcessor.from_pretrained(settings.path, **source)
+        model, report = auto.from_pretrained(
+            settings.path,
+            dtype=getattr(torch, settings.dtype),
+            attn_implementation="sdpa",
+            use_safetensors=True,
+            output_loading_info=True,
+            **source,
+        )
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise ModelError(f"cannot load {settings.path}: {_line(error)}") from error
+    if missing := sorted(report["missing_keys"]):
+        raise ModelError(f"{settings.path} lacks {len(missing)} weights, such as {missing[0]}")
+    if getattr(processor, "chat_template", None) is None:
+        raise ModelError(f"{settings.path} has no chat template")
+    _bound_images(processor.image_processor, settings)
+    _prepare(model, settings)
+    return VisionLanguageModel(
+        model.to(where),
+        processor,
+        _speech(settings, family, processor.image_processor),
+        model.config.image_token_id,
+        _end_ids(model, processor.tokenizer),
+        _banned_ids(model.config),
+        settings,
+    )
+
+
+def _family(config: Any, settings: ModelSettings) -> Family:
+    families = trainable_families()
+    if config.model_type not in families:
+        raise ModelError(f"{settings.path} is a {config.model_type!r}; the trainer knows {', '.join(families)}")
+    return families[config.model_type]
+
+
+def set_attention(model: Any, implementation: str) -> None:
+    """Switch between packed training (:data:`groundtrace.trainer.attention.NAME`) and ``generate`` (``sdpa``).
+
+    The parts are switched and the whole is left at sdpa: a name with "flash" in it is only looked up, and not found,
+    for the whole.
+    """
+    if model.config.text_config._attn_implementation != implementation:
+        model.set_attn_implementation({"": "sdpa", "text_config": implementation, "vision_config": implementation})
+
+
+def _prepare(model: Any, settings: ModelSettings) -> None:
+    """What is trained and how: adapters, a frozen tower, checkpointing."""
+    if settings.lora_rank:
+        require_extra("train", "model.lora_rank", "peft")
+        from peft import LoraConfig, inject_adapter_in_model
+
+        config = LoraConfig(
+            r=settings.lora_rank, lora_alpha=int(settings.lora_alpha), lora_dropout=0.0, target_modules=LORA_LAYERS
+        )
+        model.requires_grad_(False)
+        inject_adapter_in_model(config, model)
+    elif settings.freeze_vision:
+        model.model.visual.requires_grad_(False)
+    if settings.gradient_checkpointing:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    set_attention(model, attention.NAME)
+    model.train()
+
+
+def _plain_state(model: Any) -> dict[str, torch.Tensor]:
+    """The weights as a model without adapters has them. The adapters are added to copies, so that nothing drifts."""
+    state = {
+        name.replace(".base_layer", ""): value for name, value in model.state_dict().items() if ".lora_" not in name
+    }
+    for name, layer in model.named_modules():
+        if hasattr(layer, "lora_A") and hasattr(layer, "get_delta_weight"):
+            weight = layer.base_layer.weight.detach()
+            state[f"{name}.weight"] = weight + layer.get_delta_weight("default").detach().to(weight.dtype)
+    return state
+
+
+def _bound_images(image_processor: Any, settings: ModelSettings) -> None:
+    """Let the processor make no image larger than the settings say. Coordinates follow: see :func:`_speech`."""
+    if settings.max_pixels is None:
+        return
+    size = image_processor.size
+    if settings.max_pixels < size["shortest_edge"]:
+        raise ModelError(f"model.max_pixels must be at least this model's {size['shortest_edge']}")
+    bound = min(settings.max_pixels, size["longest_edge"])
+    image_processor.size = type(size)(**{**dict(size), "longest_edge": bound})
+
+
+def _speech(settings: ModelSettings, family: Family, image_processor: Any) -> Speech:
+    frame = CoordinateFrame(settings.frame) if settings.frame else family.frame
+    if frame is CoordinateFrame.UNIT:
+        raise ModelError("model.frame unit cannot be written with one decimal; choose norm1000 or molmo100")
+    decimals = settings.decimals
+    if decimals is None:
+        other = int(frame in (CoordinateFrame.MOLMO100, CoordinateFrame.PX))
+        decimals = family.decimals if frame is family.frame else other
+    if decimals not in (0, 1):
+        raise ModelError(f"model.decimals must be 0 or 1, got {decimals}")
+    size = image_processor.size
+    factor = image_processor.patch_size * image_processor.merge_size
+    return Speech(frame, decimals, ResizeRule(factor, size["shortest_edge"], size["longest_edge"]))
+
+
+def _end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
+    """Every id that ends a response: those of the generation config, a list or one, and the tokenizer's."""
+    named = model.generation_config.eos_token_id
+    ids = {tokenizer.eos_token_id, *(named if isinstance(named, list | tuple) else [named])} - {None}
+    if not ids:
+        raise ModelError("neither the generation config nor the tokenizer names an end-of-sequence token")
+    return tuple(sorted(ids))
+
+
+def _banned_ids(config: Any) -> tuple[int, ...]:
+    names = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
+    return tuple(sorted({getattr(config, name) for name in names if getattr(config, name, None) is not None}))
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]

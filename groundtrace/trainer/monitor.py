@@ -1,0 +1,135 @@
+"""What a training run leaves and shows: run.json, metrics.jsonl, rows left out, a progress bar, TensorBoard."""
+
+import contextlib
+import datetime
+import hashlib
+import json
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+import transformers
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from groundtrace.schemas.config import to_toml
+from groundtrace.schemas.extras import require_extra
+from groundtrace.schemas.revision import code_revision
+from groundtrace.trainer.settings import TrainerSettings
+
+LINE_EVERY = 10
+"""Where there is no terminal, one line in so many steps is printed."""
+
+
+class Monitor:
+    """The records of one run in its output folder; used as a context."""
+
+    def __init__(self, output: Path, command: str, settings: TrainerSettings, data: str, steps: int) -> None:
+        self.output, self.steps, self._settings = output, steps, settings
+        output.mkdir(parents=True, exist_ok=True)
+        (output / "config.toml").write_text(to_toml(settings), "utf-8")
+        self._run = {
+            "command": command,
+            "data": data,
+            "config_sha256": settings_sha256(settings),
+            "revision": code_revision(),
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+            "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+            "started": _now(),
+        }
+        self._write_run()
+        columns = (TextColumn(command), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+        self._bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True))
+        self._task = self._bar.add_task("", total=steps)
+        self._board: Any = None
+        self._left_out: set[str] = set()
+
+    def __enter__(self) -> "Monitor":
+        if sys.stderr.isatty():
+            self._bar.start()
+        if self._settings.log.tensorboard:
+            require_extra("train", "log.tensorboard", "tensorboard")
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._board = SummaryWriter(str(self.output / "tensorboard"))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar.live.is_started:
+            self._bar.stop()
+        if self._board is not None:
+            self._board.close()
+        self._run |= {"finished": _now(), "ended": "done" if error is None else f"{type(error).__name__}: {error}"}
+        self._run["rows_left_out"] = len(self._left_out)
+        self._write_run()
+
+    def resume_at(self, step: int) -> None:
+        """Forget the metrics of steps from ``step`` on, which will be made again, and recall the rows left out."""
+        metrics = [line for line in _lines(self.output / "metrics.jsonl") if line["step"] < step]
+        left_out = _lines(self.output / "left_out.jsonl") if step else []
+        _write_lines(self.output / "metrics.jsonl", metrics)
+        _write_lines(self.output / "left_out.jsonl", left_out)
+        self._left_out = {line["row"] for line in left_out}
+        self._bar.update(self._task, completed=step)
+
+    def log(self, step: int, metrics: Mapping[str, float | None], shown: tuple[str, ...], note: str = "") -> None:
+        """Record a step's metrics; ``shown`` of them stand beside the bar. A metric that has no value is null.
+
+        A step with a ``note`` is always printed.
+        """
+        values = {name: value for name, value in metrics.items() if value is None or math.isfinite(value)}
+        line = {"step": step} | values
+        with (self.output / "metrics.jsonl").open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(line) + "\n")
+        figures = [f"{name} {value:.4g}" for name in shown if (value := values.get(name)) is not None]
+        text = ", ".join([*figures, note] if note else figures)
+        self._bar.update(self._task, completed=step + 1, description=text)
+        if not sys.stderr.isatty() and (note or step % LINE_EVERY == 0 or step + 1 == self.steps):
+            print(f"step {step + 1}/{self.steps}: {text}", file=sys.stderr)
+        if self._board is not None:
+            for name, value in values.items():
+                if value is not None:
+                    self._board.add_scalar(name, value, step)
+
+    def leave_out(self, row: str, reason: str) -> None:
+        """Note a row that is not trained on, and why; once in all, however often the run is resumed."""
+        if row in self._left_out:
+            return
+        self._left_out.add(row)
+        with (self.output / "left_out.jsonl").open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps({"row": row, "reason": reason}, ensure_ascii=False) + "\n")
+
+    def _write_run(self) -> None:
+        (self.output / "run.json").write_text(json.dumps(self._run, indent=1) + "\n", "utf-8")
+
+
+def settings_sha256(settings: TrainerSettings) -> str:
+    """The digest of the resolved config."""
+    return hashlib.sha256(to_toml(settings).encode()).hexdigest()
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a file of JSON lines; a kill or a full disk may have cut the last one."""
+    found = []
+    for line in path.read_text("utf-8", errors="replace").splitlines() if path.exists() else ():
+        with contextlib.suppress(json.JSONDecodeError):
+            found.append(json.loads(line))
+    return found
+
+
+def _write_lines(path: Path, lines: list[dict[str, Any]]) -> None:
+    """The lines as a file; no file without any."""
+    path.unlink(missing_ok=True)
+    if lines:
+        path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), "utf-8")
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

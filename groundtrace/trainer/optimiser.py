@@ -1,0 +1,142 @@
+"""The optimiser step: float32 master weights, AdamW with or without Muon, the learning rate, the norm's bound.
+
+Weights in 16 bits have a float32 copy that is updated and copied back; an update smaller than their last bit would
+otherwise be lost. Gradients are added up in float32 on the copy as soon as they are made.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from groundtrace.trainer.settings import OptimiserSettings
+
+
+class NotFinite(RuntimeError):
+    """A loss or a gradient that is not a number; no step was made."""
+
+
+class Optimiser:
+    """Steps the trainable weights of one model.
+
+    Attributes:
+        steps: over how many the learning rate is spread.
+        masters: the float32 weights by name.
+        updates: how often the weights were changed, or began to be.
+        before_change: called before each of these changes.
+    """
+
+    def __init__(self, model: nn.Module, settings: OptimiserSettings, steps: int) -> None:
+        self.settings, self.steps = settings, steps
+        self.updates = 0
+        self.before_change: Callable[[], None] = lambda: None
+        self.masters: dict[str, nn.Parameter] = {}
+        self._weights: dict[str, nn.Parameter] = {}
+        for name, weight in model.named_parameters():
+            if weight.requires_grad:
+                self._add(name, weight)
+        if not self.masters:
+            raise ValueError("the model has no weights to train")
+        self._optimisers = list(self._make())
+
+    def _add(self, name: str, weight: nn.Parameter) -> None:
+        self._weights[name] = weight
+        if weight.dtype == torch.float32:
+            self.masters[name] = weight
+            return
+        master = nn.Parameter(weight.detach().float())
+        master.grad = torch.zeros_like(master)
+        self.masters[name] = master
+
+        def hand_over(tensor: torch.Tensor, master: nn.Parameter = master) -> None:
+            assert master.grad is not None and tensor.grad is not None
+            master.grad += tensor.grad
+            tensor.grad = None
+
+        weight.register_post_accumulate_grad_hook(hand_over)
+
+    def _make(self) -> Iterator[torch.optim.Optimizer]:
+        s = self.settings
+        muon = [w for n, w in self.masters.items() if s.muon_lr > 0 and w.ndim == 2 and not _is_table(n)]
+        chosen = {id(weight) for weight in muon}
+        rest = [weight for weight in self.masters.values() if id(weight) not in chosen]
+        if muon:
+            yield torch.optim.Muon(muon, lr=s.muon_lr, weight_decay=s.weight_decay)
+        if rest:
+            yield torch.optim.AdamW(rest, lr=s.lr, betas=(s.beta1, s.beta2), weight_decay=s.weight_decay)
+
+    def rate(self, step: int) -> float:
+        """The share of the settings' learning rates that holds at a step, counted from 0."""
+        s = self.settings
+        if step < s.warmup_steps:
+            return (step + 1) / s.warmup_steps
+        if s.schedule == "constant":
+            return 1.0
+        done = (step - s.warmup_steps) / max(1, self.steps - s.warmup_steps)
+        left = (1 + math.cos(math.pi * done)) / 2 if s.schedule == "cosine" else 1 - done
+        return s.final_share + (1 - s.final_share) * left
+
+    def rates(self, step: int) -> dict[str, float]:
+        """The learning rates at a step, by the names that they have in metrics."""
+        full = {"lr": self.settings.lr} | ({"muon_lr": self.settings.muon_lr} if self.settings.muon_lr else {})
+        return {name: rate * self.rate(step) for name, rate in full.items()}
+
+    def is_finite(self) -> bool:
+        """Whether all weights are numbers."""
+        return all(bool(master.isfinite().all()) for master in self.masters.values())
+
+    def step(self, step: int) -> float:
+        """Make one step and clear the gradients; returns their norm before it was bounded.
+
+        Raises NotFinite when the norm is not a number; then nothing has changed but the gradients.
+        """
+        norm = float(nn.utils.clip_grad_norm_(self.masters.values(), self.settings.max_grad_norm))
+        if not math.isfinite(norm):
+            self._clear()
+            raise NotFinite(f"the gradient's norm is {norm}")
+        self.before_change()
+        self.updates += 1
+        for optimiser in self._optimisers:
+            full = self.settings.muon_lr if isinstance(optimiser, torch.optim.Muon) else self.settings.lr
+            for group in optimiser.param_groups:
+                group["lr"] = full * self.rate(step)
+            optimiser.step()
+        self._clear()
+        self._copy_back()
+        return norm
+
+    def _clear(self) -> None:
+        for name, master in self.masters.items():
+            if master is self._weights[name]:
+                master.grad = None
+            elif master.grad is not None:
+                master.grad.zero_()
+
+    @torch.no_grad()
+    def _copy_back(self) -> None:
+        for name, master in self.masters.items():
+            if master is not self._weights[name]:
+                self._weights[name].copy_(master)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a resumed run needs besides the settings: master weights and the optimisers' states."""
+        masters = {name: master.detach() for name, master in self.masters.items()}
+        return {"masters": masters, "optimisers": [optimiser.state_dict() for optimiser in self._optimisers]}
+
+    @torch.no_grad()
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`state_dict` gave. Raises ValueError when it belongs to another set of weights."""
+        if set(state["masters"]) != set(self.masters):
+            raise ValueError("the checkpoint trains other weights than this config does")
+        for name, master in self.masters.items():
+            master.copy_(state["masters"][name])
+        for optimiser, saved in zip(self._optimisers, state["optimisers"], strict=True):
+            optimiser.load_state_dict(saved)
+        self._copy_back()
+
+
+def _is_table(name: str) -> bool:
+    """Whether a matrix is a table of embeddings or the output layer, which are no maps between hidden states."""
+    return any(part in name for part in ("embed", "lm_head"))

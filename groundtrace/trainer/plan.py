@@ -1,0 +1,140 @@
+"""The batch plan of a run: which share of a batch's prompts goes to which kind of row (iVGR App. B).
+
+``batch_plan.json`` stands beside the shards::
+
+    {"parts": [{"streams": ["grounded", "textual"], "share": 0.9, "rows": 2000},
+               {"streams": ["textual"], "share": 0.1, "rows": 700}]}
+
+``share`` is of a batch's prompts. A row takes one prompt for each of its streams, so with these numbers 45 % of the
+prompts are different questions, each asked in both streams, and 10 % are questions asked in words alone. A batch has
+as many prompts with a plan as without one (App. C: compute stays equal).
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from groundtrace.schemas.text import counted
+from groundtrace.trainer.shards import ShardError, Shards
+
+FILE = "batch_plan.json"
+_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class PlannedPart:
+    """One line of a plan: rows of these ``streams`` fill this ``share`` of a batch's prompts."""
+
+    streams: tuple[str, ...]
+    share: float
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows that are drawn from together.
+
+    Attributes:
+        rows: their indices in the shards.
+        share: of a batch's prompts.
+        prompts: that each of the rows takes.
+        name: what an error calls them; "" where they are all that there is.
+    """
+
+    rows: Sequence[int]
+    share: float = 1.0
+    prompts: int = 1
+    name: str = ""
+
+
+def read_plan(data: Path, side: str = "rl") -> tuple[PlannedPart, ...]:
+    """The plan of a run folder, or of the folder of its shards; nothing where there is no plan.
+
+    Raises ShardError for a file that is no plan, naming what is wrong with it.
+    """
+    folder = data.parent if data.name == side and not (data / side).is_dir() else data
+    path = folder / FILE
+    if not path.is_file():
+        return ()
+    try:
+        return _parts(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError, RecursionError) as error:
+        said = " ".join(str(error).split())[:200]
+        raise ShardError(f"{path} is no batch plan: {said}; remove it to draw all rows alike") from error
+
+
+def _parts(plan: Any) -> tuple[PlannedPart, ...]:
+    """Raises ValueError."""
+    listed = plan.get("parts") if isinstance(plan, Mapping) else None
+    if not isinstance(listed, list) or not listed:
+        raise ValueError('"parts" must be a list that is not empty')
+    parts = tuple(_part(each, f"parts[{number}]") for number, each in enumerate(listed))
+    if len({frozenset(part.streams) for part in parts}) < len(parts):
+        raise ValueError("two parts have the same streams")
+    total = math.fsum(part.share for part in parts)
+    if abs(total - 1) > _TOLERANCE:
+        raise ValueError(f"the shares must add up to 1, not {total:g}")
+    return parts
+
+
+def _part(value: Any, where: str) -> PlannedPart:
+    streams = value.get("streams") if isinstance(value, Mapping) else None
+    if not isinstance(streams, list) or not streams or not all(isinstance(name, str) and name for name in streams):
+        raise ValueError(f"{where}.streams must be a list of names")
+    if len(set(streams)) < len(streams):
+        raise ValueError(f"{where}.streams names a stream twice")
+    share = value.get("share")
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+        raise ValueError(f"{where}.share must be a number above 0 and at most 1, got {share!r:.40}")
+    return PlannedPart(tuple(streams), float(share))
+
+
+def parts_of(plan: Sequence[PlannedPart], shards: Shards) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    """The parts that have rows, their shares adding up to 1 again, and what is to be said of the others.
+
+    Rows of streams that the plan does not name are not drawn, which is said too. Nothing and nothing without a plan.
+    Raises ShardError where no part has a row.
+    """
+    if not plan:
+        return (), ()
+    rows: dict[frozenset[str], list[int]] = {frozenset(part.streams): [] for part in plan}
+    others = 0
+    for index, streams in enumerate(shards.streams):
+        if (named := frozenset(streams)) in rows:
+            rows[named].append(index)
+        else:
+            others += 1
+    held = [part for part in plan if rows[frozenset(part.streams)]]
+    if not held:
+        raise ShardError(f"no row has the streams of a part of {FILE}: {'; '.join(map(_named, plan))}")
+    total = math.fsum(part.share for part in held)
+    empty = [part for part in plan if part not in held]
+    notes = [f"{FILE}: no row has the streams {_named(part)}, so this part is left out" for part in empty]
+    if others:
+        notes.append(f"{FILE}: {counted(others, 'row')} with other streams not drawn")
+    parts = (Part(rows[frozenset(part.streams)], part.share / total, len(part.streams), _named(part)) for part in held)
+    return tuple(parts), tuple(notes)
+
+
+def _named(part: PlannedPart) -> str:
+    return "+".join(part.streams)
+
+
+def said_of(parts: Sequence[Part]) -> str:
+    """The plan in one line, by which two runs are compared; "" without one."""
+    return ", ".join(f"{part.name} {part.share:.6g}" for part in parts)
+
+
+def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: int) -> int | None:
+    """Which part the next row of a batch comes from; None where nothing is to come that fits into the ``room`` left.
+
+    ``drawn`` are the rows of each part so far, those of this batch among them, and ``target`` the prompts of all
+    batches when this one is full. It is the part that has the most prompts to come by then, so that with rows of one
+    and of two prompts each part's rows are, after every batch, within one row of its share of all prompts so far. A
+    batch may so be one prompt short, where its size is odd.
+    """
+    to_come = [part.share * target - part.prompts * rows for part, rows in zip(parts, drawn, strict=True)]
+    fitting = [at for at, part in enumerate(parts) if part.prompts <= room and to_come[at] >= 0]
+    return max(fitting, key=to_come.__getitem__, default=None)

@@ -1,0 +1,78 @@
+"""The one forward pass of the trainer: the log-probabilities of a batch's targets, for SFT and GRPO alike.
+
+Logits are made for targets only, a chunk at a time, in float32, and not kept for the backward pass: a whole row of them
+would be the largest tensor of all. Each different image goes through the vision tower once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from groundtrace.trainer import attention
+from groundtrace.trainer.collate import Batch
+from groundtrace.trainer.model import VisionLanguageModel, set_attention
+
+CHUNK = 2048
+"""Targets whose logits are in memory at once: 1.2 GB at a vocabulary of 152,000."""
+_IMPOSSIBLE = -1e30  # finite, so that 0 times it is 0 in the entropy
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Of each target, (M,) float32: its log-probability, and the entropy of the distribution it came from."""
+
+    logprobs: torch.Tensor
+    entropy: torch.Tensor
+
+
+def score(vlm: VisionLanguageModel, batch: Batch, temperature: float = 1.0, never: Sequence[int] = ()) -> Scores:
+    """The targets' log-probabilities under the model at a sampling temperature; ``entropy`` carries no gradient.
+
+    ``batch`` is on the model's device. ``never`` are tokens that a sampler was kept from drawing: they have no share in
+    the distribution, as they had none when the targets were drawn.
+    """
+    set_attention(vlm.model, attention.NAME)
+    hidden = vlm.model.model(
+        input_ids=batch.ids[None],
+        position_ids=batch.positions[:, None],
+        mm_encoder_outputs=_seen(vlm, batch),
+        use_cache=False,
+        cu_seq_lens_q=batch.ends,
+        cu_seq_lens_k=batch.ends,
+        max_length_q=batch.longest,
+        max_length_k=batch.longest,
+    ).last_hidden_state[0, batch.before]
+    head = vlm.model.get_output_embeddings()
+    parts = []
+    for rows, targets in zip(hidden.split(CHUNK), batch.targets.split(CHUNK), strict=True):
+        if torch.is_grad_enabled():
+            parts.append(checkpoint(_of_chunk, head, rows, targets, temperature, never, use_reentrant=False))
+        else:
+            parts.append(_of_chunk(head, rows, targets, temperature, never))
+    return Scores(torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts]))
+
+
+def _of_chunk(
+    head: torch.nn.Module, rows: torch.Tensor, targets: torch.Tensor, temperature: float, never: Sequence[int]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    logits = head(rows).float() / temperature
+    if never:
+        logits = logits.index_fill(1, torch.tensor(never, device=logits.device), _IMPOSSIBLE)
+    total = logits.logsumexp(dim=1)
+    with torch.no_grad():
+        entropy = total - (logits.softmax(dim=1) * logits).sum(dim=1)
+    return logits.gather(1, targets[:, None])[:, 0] - total, entropy
+
+
+def _seen(vlm: VisionLanguageModel, batch: Batch) -> dict[str, Any] | None:
+    """What the vision tower makes of the images, once for each, in the order in which the samples show them."""
+    if batch.patches is None:
+        return None
+    seen = vlm.model.model.get_image_features(batch.patches, batch.grids, return_dict=True)
+    seen.pooler_output = tuple(seen.pooler_output[index] for index in batch.shown)
+    if getattr(seen, "deepstack_features", None):
+        seen.deepstack_features = [tuple(layer[index] for index in batch.shown) for layer in seen.deepstack_features]
+    return {"image": seen}

@@ -1,0 +1,65 @@
+"""A folder with ``records.jsonl`` as rows to ask, in the words in which shards ask them."""
+
+from pathlib import Path
+
+from groundtrace.rewards.case import Context
+from groundtrace.rewards.streams import GROUNDED
+from groundtrace.rewards.streams import TEXTUAL as TEXTUAL_STREAM
+from groundtrace.schemas.input_record import InvalidRecord, parse_record
+from groundtrace.schemas.json_lines import read_lines
+from groundtrace.schemas.question_text import BOXES, POINTS, TEXTUAL, user_text
+from groundtrace.schemas.records import MediaRef, Question, RawRecord
+from groundtrace.trainer.shards import BadRow, ShardError, TrainingRow, labels_of
+from groundtrace.vision.media import HEAD_BYTES, MediaStore, sniff_kind
+
+STREAMS = {BOXES: GROUNDED, TEXTUAL: TEXTUAL_STREAM}
+"""The streams of iVGR that these forms are."""
+
+
+class Records:
+    """The records of a folder, by index; a record is checked and its images are read when it is asked for."""
+
+    def __init__(self, folder: Path, form: str = POINTS) -> None:
+        """``form`` is that of the responses that are asked for. Raises ShardError when the folder holds no records."""
+        self._form = form
+        self._store = MediaStore(str(folder), str(folder))
+        with (folder / "records.jsonl").open("rb") as stream:
+            self._lines = list(read_lines(stream))
+        if not self._lines:
+            raise ShardError(f"{folder}/records.jsonl holds no records")
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def gives(self, name: str) -> bool:
+        """No record has a field of a :class:`groundtrace.rewards.case.Context` but its stream, which the form says; see
+        :meth:`groundtrace.trainer.shards.Shards.gives`.
+        """
+        return name == "stream" and self._form in STREAMS
+
+    def __getitem__(self, index: int) -> TrainingRow:
+        """The record as a row. Raises BadRow for one that is not valid, shows a video, or whose media are missing."""
+        number, line = self._lines[index]
+        try:
+            record = parse_record(RawRecord(number, line))
+            images = tuple((self._store.open_bytes(uri), uri) for uri in record.media)
+        except (InvalidRecord, OSError) as error:
+            raise BadRow(f"line {number}: {error}") from error
+        if any(sniff_kind(data[:HEAD_BYTES]) == "video" for data, _ in images):
+            raise BadRow(f"{record.id}: videos are evaluated from shards, which hold their frames")
+        media = tuple(MediaRef(uri, "image", "", "", "", 0, 0, 1, len(data)) for data, uri in images)
+        question = Question(
+            record.id,
+            record.source,
+            record.license,
+            media,
+            record.question,
+            record.answer,
+            record.answer_type,
+            record.choices,
+            gold_boxes=record.boxes,
+        )
+        named = labels_of(record.boxes or ())
+        messages = ({"role": "user", "content": user_text(question, self._form)},)
+        context = Context(stream=STREAMS.get(self._form))
+        return TrainingRow(record.id, record.source, messages, images, question, named, named, context=context)

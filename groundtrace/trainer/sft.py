@@ -1,0 +1,79 @@
+"""Supervised fine-tuning on a run's SFT shards: the log-likelihood of the assistants' turns, images and all."""
+
+import time
+from pathlib import Path
+
+from groundtrace.trainer.collate import collate, micro_batches
+from groundtrace.trainer.drawing import Drawn, Draws, Room, first_samples
+from groundtrace.trainer.encode_rows import sft_sample
+from groundtrace.trainer.loss import sft_loss
+from groundtrace.trainer.memory import available_bytes, estimate, refuse_if_too_large, rows_like
+from groundtrace.trainer.model import VisionLanguageModel, load_model
+from groundtrace.trainer.optimiser import NotFinite, Optimiser
+from groundtrace.trainer.policy import score
+from groundtrace.trainer.sample import Sample
+from groundtrace.trainer.settings import TrainerSettings
+from groundtrace.trainer.shards import Shards, TrainingRow
+from groundtrace.trainer.training import Training
+
+SHOWN = ("loss", "grad_norm", "lr", "tokens_per_s")
+
+
+def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
+    """Trains, and returns the folder of the trained model. Resumes from the last checkpoint where there is one.
+
+    Raises ShardError, ConfigError, ModelError, CheckpointError and DoesNotFit before the first step; NotFinite when the
+    loss or a gradient is not a number, NothingLearnt, and Stopped for a signal, after each of which the last whole step
+    is saved.
+    """
+    vlm = load_model(settings.model)
+    shards, room = Shards(data, "sft", output / "rows"), Room(settings.batch.max_tokens)
+
+    def encode(row: TrainingRow) -> list[Drawn]:
+        return [(row, sft_sample(vlm, row))]
+
+    rows = rows_like(first_samples(shards, encode, room))
+    refuse_if_too_large(estimate(vlm.model, settings, rows), available_bytes())
+    steps = settings.sft.steps_for(len(shards))
+    optimiser = Optimiser(vlm.model, settings.optimiser, steps)
+    with Training("sft", settings, data, output, shards, optimiser, steps) as training:
+        draws = Draws(shards, encode, settings.seed, room, training.monitor.leave_out)
+        draws.position = training.progress.position
+        while training.goes_on:
+            samples = [sample for _, sample in draws.take(settings.sft.samples_per_step)]
+            metrics = sft_step(vlm, optimiser, samples, training.progress.step, settings.batch.tokens)
+            training.commit(metrics, SHOWN, draws.position)
+        vlm.save(output / "model")
+    return output / "model"
+
+
+def sft_step(
+    vlm: VisionLanguageModel, optimiser: Optimiser, samples: list[Sample], step: int, tokens: int
+) -> dict[str, float | None]:
+    """One optimiser step over the samples in as many forward passes as they need; returns its metrics.
+
+    Raises NotFinite, naming the samples, before anything is changed.
+    """
+    started = time.perf_counter()
+    denominator = sum(sample.targets for sample in samples)
+    total = 0.0
+    for part in micro_batches(samples, tokens):
+        batch = collate(vlm, part).to(vlm.device)
+        loss = sft_loss(score(vlm, batch).logprobs, denominator)
+        if not loss.isfinite():
+            raise NotFinite(f"step {step}: the loss is {loss.item()} on {', '.join(sample.id for sample in part[:8])}")
+        loss.backward()
+        total += loss.item()
+    norm = optimiser.step(step)
+    wall_s = time.perf_counter() - started
+    all_tokens = sum(map(len, samples))
+    return {
+        "loss": total,
+        "grad_norm": norm,
+        **optimiser.rates(step),
+        "samples": len(samples),
+        "targets": denominator,
+        "tokens": all_tokens,
+        "tokens_per_s": all_tokens / wall_s,
+        "wall_s": wall_s,
+    }

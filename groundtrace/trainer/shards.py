@@ -1,0 +1,297 @@
+"""Reading a run's shards: rows by index, in the order of the shards, with their images as bytes.
+
+The rows are memory-mapped by ``datasets``, so that a set larger than memory is drawn from at random. Nothing here
+imports torch: the rewards of other trainers (:mod:`groundtrace.publishing.rewards`) read rows too.
+"""
+
+import contextlib
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from groundtrace.rewards.blindness import COLUMNS, RewardedQuestion, rewarded_question
+from groundtrace.rewards.case import Context
+from groundtrace.rewards.complexity import COMPLEXITY
+from groundtrace.rewards.rubrics import RUBRICS
+from groundtrace.rewards.streams import GROUNDED, STREAM_PROMPTS, STREAMS, TEXTUAL
+from groundtrace.schemas.answers.registry import answer_type_named
+from groundtrace.schemas.arrow import added_columns
+from groundtrace.schemas.columns import Column, Value, as_json, is_plain
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.records import Question
+from groundtrace.schemas.run_files import files_of, problem_of
+
+CHECKED: tuple[Column[Any], ...] = (COMPLEXITY, RUBRICS)
+"""Added columns whose values rewards read: a row of which one makes no sense is refused when it is read."""
+BOXES_SOURCE = "boxes_source"
+"""The column that says where ``gold_boxes`` are from."""
+POINTABLE = ("entities", "pointable")
+"""Columns that say what can be pointed at; where they are absent or null it is what the gold boxes name."""
+COMMON = ("id", "source", "license", "images", "question", "answer", "answer_type", "choices", "gold_boxes", "attempts")
+NEEDED = {"sft": (*COMMON, "messages"), "rl": (*COMMON, "prompt")}
+FrameOf = tuple[int, int | None, float | None]
+"""Of an image of a row: the medium that it shows, and of a frame its number and its time in seconds."""
+
+
+class BadRow(ValueError):
+    """A row that cannot be used; the message says which and why."""
+
+
+class Shown(Protocol):
+    """An image of a row, upright."""
+
+    @property
+    def width(self) -> int:
+        """In pixels."""
+        ...
+
+    @property
+    def height(self) -> int:
+        """In pixels."""
+        ...
+
+
+class ShardError(UserError):
+    """Shards that cannot be read as what they should be; the message says what is missing and where."""
+
+
+@dataclass(frozen=True)
+class TrainingRow:
+    """One row: the turns with ``<image>`` marks, the upright images, and what the reward needs to know.
+
+    ``images`` are (bytes, name) pairs, ``frames`` say what they show where there are clips; ``entities`` are the things
+    that the question speaks of (None: nobody told), ``pointable`` those of them that are in the images. ``context`` is
+    what some rewards need beside the question. ``streams`` are the streams that it is asked in with the user turn of
+    each; where there are any, they stand for the ``messages`` of an RL row (:func:`groundtrace.trainer.streams.asked`).
+    """
+
+    id: str
+    source: str
+    messages: tuple[Mapping[str, str], ...]
+    images: tuple[tuple[bytes, str], ...]
+    question: Question
+    entities: tuple[str, ...] | None = ()
+    pointable: tuple[str, ...] = ()
+    frames: tuple[FrameOf, ...] = ()
+    context: Context = field(default_factory=Context)
+    streams: tuple[tuple[str, str], ...] = ()
+
+
+class Shards:
+    """The rows of one side of a run, ``sft`` or ``rl``, by index. ``sha256`` is of their ids in order."""
+
+    def __init__(self, data: Path, side: str, cache: Path) -> None:
+        """``data`` is a run folder or the folder of its shards; ``cache`` takes the memory-mapped copy.
+
+        Raises ShardError when there are no shards, no rows, or columns are missing.
+        """
+        self.side = side
+        files = _shard_files(data, side)
+        try:
+            rows = datasets.Dataset.from_parquet([str(file) for file in files], cache_dir=str(cache))
+        except Exception as error:  # whatever the reader raises on a file that is no shard
+            raise ShardError(f"{files[0].parent} cannot be read: {_line(error.__cause__ or error)}") from error
+        assert isinstance(rows, datasets.Dataset)
+        missing = [name for name in NEEDED[side] if name not in rows.column_names]
+        if missing:
+            raise ShardError(f"{files[0].parent} has no column {missing[0]!r}; {side} shards have it")
+        told = [name for name in ("frames", *POINTABLE, BOXES_SOURCE) if name in rows.column_names]
+        added = (column for column in added_columns(pq.read_schema(files[0])) if column.for_training)
+        self._added = [column.name for column in added if is_plain(column.type) and column.name in rows.column_names]
+        kept = [*NEEDED[side], *told, *self._added]
+        images = datasets.List(datasets.Image(decode=False))
+        try:
+            self._rows = rows.select_columns(kept).cast_column("images", images)
+        except (TypeError, ValueError, pa.ArrowException) as error:
+            raise ShardError(f"{files[0].parent}: the column 'images' holds none: {_line(error)}") from error
+        ids = "\n".join(map(str, rows["id"]))
+        self.sha256 = hashlib.sha256(f"{len(rows)}\n{ids}".encode("utf-8", "surrogatepass")).hexdigest()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def gives(self, name: str) -> bool:
+        """Whether any row has this added column, or, for ``stream``, is asked in any."""
+        if name == "stream":
+            return any(self.streams)
+        return name in self._added and any(self._rows[name])
+
+    @cached_property
+    def streams(self) -> list[tuple[str, ...]]:
+        """The streams that each row is asked in; none for a row that is asked once, in the words of its prompt."""
+        if self.side != "rl" or STREAMS.name not in self._added:
+            return [()] * len(self)
+        return [tuple(streams or ()) for streams in self._rows[STREAMS.name]]
+
+    @property
+    def prompts(self) -> int:
+        """How many prompts all rows have: one, or one for each stream."""
+        return sum(max(1, len(streams)) for streams in self.streams)
+
+    def count_detected(self) -> int:
+        """How many rows have a detector's boxes for gold ones."""
+        return sum(source == "detector" for source in self._rows[BOXES_SOURCE]) if self._has(BOXES_SOURCE) else 0
+
+    @property
+    def strata(self) -> list[frozenset[str]]:
+        """The strata of each row's rubrics; none for a row without rubrics."""
+        if RUBRICS.name not in self._added:
+            return [frozenset()] * len(self)
+        return [frozenset(rubric["stratum"] for rubric in rubrics or ()) for rubrics in self._rows[RUBRICS.name]]
+
+    def _has(self, column: str) -> bool:
+        return column in self._rows.column_names
+
+    def rewarded_questions(self) -> Iterator[RewardedQuestion]:
+        """The questions of the rows, with what a reward knows of each. No image is read."""
+        narrow: Any = self._rows.select_columns([name for name in COLUMNS if self._has(name)])
+        for row in narrow:
+            if all(isinstance(row[name], str) for name in ("question", "answer", "answer_type")):
+                yield rewarded_question(row)
+
+    def count_free_text(self) -> int:
+        """How many rows have a gold answer that none but a judge can tell in other words. No image is read."""
+        columns = (self._rows[name] for name in ("answer", "answer_type", "choices"))
+        return sum(
+            answer_type_named(named).needs_judge(answer, tuple(choices) if choices else None)
+            for answer, named, choices in zip(*columns, strict=True)
+            if isinstance(answer, str) and isinstance(named, str)
+        )
+
+    def named(self, id: str) -> TrainingRow:
+        """The row of this id; no other row is read. Raises BadRow where there is none, or more than one."""
+        places = self._places.get(id, ())
+        if len(places) != 1:
+            said = f"{len(places)} rows of {self.side} have" if places else f"no row of {self.side} has"
+            raise BadRow(f"{said} the id {id!r:.80}")
+        return self[places[0]]
+
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for place, id in enumerate(self._rows["id"]):
+            found.setdefault(id, []).append(place)
+        return found
+
+    def __getitem__(self, index: int) -> TrainingRow:
+        """The row; raises BadRow where its fields do not make a question."""
+        fields = self._rows[index]
+        try:
+            added = {name: fields[name] for name in self._added if fields[name] is not None}
+            return _row(fields, fields["messages"], added) if self.side == "sft" else _asked_row(fields, added)
+        except (TypeError, ValueError, AttributeError, KeyError) as error:
+            raise BadRow(f"row {index} of {self.side}: {error}") from error
+
+
+def _asked_row(fields: Mapping[str, Any], added: Mapping[str, Any]) -> TrainingRow:
+    return replace(_row(fields, fields["prompt"], added), streams=_streams(fields))
+
+
+def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None, added: Mapping[str, Any]) -> TrainingRow:
+    texts = [fields["id"], fields["question"], fields["answer"], fields["answer_type"]]
+    texts += [turn[name] for turn in turns or () for name in ("role", "content")]
+    if not turns or not all(isinstance(text, str) for text in texts):
+        raise TypeError("no id, no turns, or a text that is null")
+    boxes = tuple(Box(**box) for box in fields["gold_boxes"] or ())
+    question = Question(
+        fields["id"],
+        fields["source"] or "",
+        fields["license"] or "",
+        (),
+        fields["question"],
+        fields["answer"],
+        fields["answer_type"],
+        tuple(fields["choices"]) if fields["choices"] else None,
+        gold_boxes=boxes or None,
+    )
+    images = tuple((image["bytes"] or b"", image["path"] or "") for image in fields["images"] or ())
+    frames = tuple((f["media_index"], f["frame"], f["t_s"]) for f in fields.get("frames") or ())
+    said = tuple({"role": turn["role"], "content": turn["content"]} for turn in turns)
+    named = labels_of(boxes)
+    told = [fields.get(name) for name in POINTABLE]
+    entities, pointable = (named if phrases is None else tuple(phrases) for phrases in told)
+    known = None if told[0] is None and not named else entities
+    context = _context(added)
+    return TrainingRow(question.id, question.source, said, images, question, known, pointable, frames, context)
+
+
+def _streams(fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The streams of a row with their prompts; raises TypeError where a stream has none, or there is no such stream."""
+    streams = tuple(fields.get(STREAMS.name) or ())
+    found = {prompt["stream"]: prompt["content"] for prompt in fields.get(STREAM_PROMPTS.name) or ()}
+    for stream in streams:
+        if stream not in (GROUNDED, TEXTUAL):
+            raise TypeError(f"streams are {GROUNDED} and {TEXTUAL}, got {stream!r}")
+        if not isinstance(found.get(stream), str):
+            raise TypeError(f"stream_prompts has no prompt of the stream {stream}")
+    return tuple((stream, found[stream]) for stream in streams)
+
+
+def _context(added: Mapping[str, Any]) -> Context:
+    context = Context(values=tuple(Value(name, as_json(value)) for name, value in added.items()))
+    for column in CHECKED:
+        context.added(column)
+    return context
+
+
+def side_of(data: Path) -> str:
+    """The side to ask questions of: a run's ``rl``, else its ``sft``; or which of them a folder of shards is."""
+    if sorted((data / "rl").glob("*.parquet")):
+        return "rl"
+    files = [] if sorted((data / "sft").glob("*.parquet")) else sorted(data.glob("*.parquet"))
+    with contextlib.suppress(pa.ArrowException, OSError):  # reading the rows says what is wrong with the file
+        return "rl" if files and "prompt" in pq.read_schema(files[0]).names else "sft"
+    return "sft"
+
+
+def _shard_files(data: Path, side: str) -> list[Path]:
+    """The shards that hold rows. Raises ShardError where there are none, or one cannot be read."""
+    files = sorted((data / side).glob("*.parquet")) or sorted(data.glob("*.parquet"))
+    if not files:
+        raise ShardError(f"{data} has no shards: expected {side}/*.parquet, as `beam run` writes them")
+    _check_files(files[0].parent)
+    try:
+        held = [file for file in files if pq.read_metadata(file).num_rows]
+    except (pa.ArrowException, OSError) as error:
+        raise ShardError(f"{files[0].parent} cannot be read: {_line(error)}") from error
+    if not held:
+        raise ShardError(f"{files[0].parent} holds no rows")
+    return held
+
+
+def _check_files(shards: Path) -> None:
+    """Refuse the shards in a run folder that are not those that its run left. Raises ShardError.
+
+    Shards that stand elsewhere, or in a run folder of earlier code, are taken as they are.
+    """
+    run = shards.resolve().parent
+    try:
+        files = files_of(run)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ShardError(f"{run / 'run.json'} is damaged ({type(error).__name__}): repeat the run") from error
+    problem = "" if files is None else problem_of(run, files, [shards.name], digests=True)
+    if problem:
+        raise ShardError(f"{run} is not as its run left it: {problem}: repeat the run")
+
+
+def labels_of(boxes: Sequence[Box]) -> tuple[str, ...]:
+    """The labels of boxes, each once."""
+    return tuple(dict.fromkeys(box.label for box in boxes))
+
+
+def sizes_of(row: TrainingRow, images: Sequence[Shown]) -> list[tuple[int, int]]:
+    """Width and height of each still image of the row, or once for the frames of a clip; ``images`` are its own."""
+    sizes = [(image.width, image.height) for image in images]
+    return sizes[:1] if row.frames else sizes
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]

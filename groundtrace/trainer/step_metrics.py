@@ -1,0 +1,53 @@
+"""What the groups of a GRPO step say about how training goes."""
+
+from collections.abc import Mapping, Sequence
+
+from groundtrace.trainer.group import Group
+from groundtrace.trainer.reward import Scored
+
+
+def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str]) -> dict[str, float | None]:
+    """Means over all sampled rollouts that scored, and counts; ``shown`` are the verdicts to give means of.
+
+    Dropped groups count here: they are the policy's too. Where questions are asked in streams, the means of each stream
+    follow, as ``reward_grounded`` and the like.
+    """
+    scored = [each for group in sampled for each in group.scored]
+    rollouts = [rollout for group in sampled for rollout in group.rollouts]
+    found = {
+        **_means(scored, shown),
+        "unscored": float(sum(each.reward is None for each in scored)),
+        "truncated": _mean([float(rollout.is_truncated) for rollout in rollouts]),
+        "response_tokens": _mean([float(len(rollout.ids)) for rollout in rollouts]),
+        "groups_sampled": float(len(sampled)),
+        "groups_kept": float(len(kept)),
+    }
+    for stream in sorted({group.row.context.stream or "" for group in sampled} - {""}):
+        groups = [group for group in sampled if group.row.context.stream == stream]
+        means = _means([each for group in groups for each in group.scored], shown) | {
+            "groups_sampled": float(len(groups)),
+            "groups_kept": float(sum(group.row.context.stream == stream for group in kept)),
+        }
+        found |= {f"{name}_{stream}": value for name, value in means.items()}
+    return found
+
+
+def idle_because(metrics: Mapping[str, float | None]) -> str:
+    """Why a step with these metrics had no gradient, should it have had none."""
+    if metrics["reward"] is None:
+        return "no rollout was scored"
+    if not metrics["groups_kept"]:
+        return "no group has answers that differ in what they earn"
+    if metrics["loss"] is None:
+        return "every rollout that could teach was cut off at rollout.max_new_tokens or not scored"
+    return "the rewards within each group are alike"
+
+
+def _means(scored: Sequence[Scored], shown: Sequence[str]) -> dict[str, float | None]:
+    names = {name: _mean([each.value(name) for each in scored]) for name in shown}
+    return {"reward": _mean([each.reward for each in scored]), **names}
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

@@ -1,0 +1,143 @@
+"""One training from its first step to its last, whatever ends it: resuming, logging, checkpoints.
+
+SFT and GRPO differ in what a step is; this is all that they share.
+"""
+
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from groundtrace.trainer.checkpoint import CheckpointError, Progress, checkpoints, load_checkpoint, save_checkpoint
+from groundtrace.trainer.drawing import Position
+from groundtrace.trainer.identity import identity
+from groundtrace.trainer.monitor import Monitor
+from groundtrace.trainer.optimiser import NotFinite, Optimiser
+from groundtrace.trainer.settings import TrainerSettings
+from groundtrace.trainer.shards import Shards
+from groundtrace.trainer.stopping import Stops
+
+FOLDER = "checkpoints"
+"""Where an output folder has them."""
+
+
+class NothingLearnt(RuntimeError):
+    """So many steps in a row had no gradient that more of them would only cost; the message says why."""
+
+
+class Training:
+    """The run of a loop in its output folder; used as a context around the loop.
+
+    However the loop ends, what it had learnt after its last whole step is saved first, unless the weights are no longer
+    those of that step or are no numbers: then the checkpoint before stands.
+
+    Attributes:
+        progress: where it stands, after the last whole step.
+        monitor: its records.
+        steps: how many it is to make in all.
+    """
+
+    def __init__(
+        self,
+        command: str,
+        settings: TrainerSettings,
+        data: Path,
+        output: Path,
+        shards: Shards,
+        optimiser: Optimiser,
+        steps: int,
+        plan: str = "",
+    ) -> None:
+        """Takes up the last checkpoint where there is one. ``plan`` is the batch plan that rows are drawn by.
+
+        Raises CheckpointError before anything is written.
+        """
+        self.steps = steps
+        self._log, self._max_idle_steps = settings.log, settings.max_idle_steps
+        self._folder, self._optimiser = output / FOLDER, optimiser
+        self._identity = identity(command, settings, shards, plan)
+        found = checkpoints(self._folder)
+        self.progress = load_checkpoint(found[-1], optimiser, self._identity) if found else Progress()
+        if self.progress.step > steps:
+            raise CheckpointError(f"{found[-1]} is beyond the {steps} steps of this run: choose another --output")
+        self._saved_step, self._saved_s = self.progress.step, time.monotonic()
+        self._updates = optimiser.updates
+        self._idle_steps = 0
+        self._stops = Stops()
+        optimiser.before_change = self._stops.hold
+        self.monitor = Monitor(output, command, settings, str(data), steps)
+
+    def __enter__(self) -> "Training":
+        for partial in self._folder.glob(".step-*"):  # of a process that was killed while it saved
+            shutil.rmtree(partial)
+        self.monitor.__enter__()
+        self.monitor.resume_at(self.progress.step)
+        self._stops.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stops.hold()  # a second signal does not cut the saving short
+        try:
+            if error is not None:
+                self._rescue(error)
+        finally:
+            self.monitor.__exit__(kind, error, trace)
+            self._stops.__exit__()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a step is left to make."""
+        return self.progress.step < self.steps
+
+    def commit(
+        self,
+        metrics: Mapping[str, float | None],
+        shown: tuple[str, ...],
+        position: Position,
+        memory: Mapping[str, Any] | None = None,
+        idle: str = "the gradient is 0",
+    ) -> None:
+        """A step is done: record it, and save where that is due. ``position`` and ``memory`` are as in
+        :class:`groundtrace.trainer.checkpoint.Progress`; ``idle`` says why nothing was learnt, should there be no
+        gradient.
+
+        Raises NothingLearnt, Stopped for a signal that came during the step, and NotFinite instead of saving weights
+        that are no numbers.
+        """
+        self._stops.hold()
+        step = self.progress.step
+        self._idle_steps = 0 if metrics.get("grad_norm") else self._idle_steps + 1
+        note = f"nothing learnt, {self._idle_steps} in a row: {idle}" if self._idle_steps else ""
+        self.monitor.log(step, {**metrics, "idle_steps": self._idle_steps}, shown, note)
+        self.progress = Progress(step + 1, position, dict(memory or {}))
+        self._updates = self._optimiser.updates
+        if self._is_due():
+            self._save()
+        self._stops.release()
+        if self._max_idle_steps and self._idle_steps >= self._max_idle_steps:
+            raise NothingLearnt(f"nothing learnt in {self._idle_steps} steps in a row: {idle}")
+
+    def _is_due(self) -> bool:
+        every, every_s = self._log.save_every, self._log.save_every_s
+        by_steps = every > 0 and self.progress.step % every == 0
+        return not self.goes_on or by_steps or (every_s > 0 and time.monotonic() - self._saved_s >= every_s)
+
+    def _save(self) -> None:
+        if not self._optimiser.is_finite():
+            raise NotFinite(f"step {self.progress.step - 1}: it left weights that are not numbers")
+        save_checkpoint(self._folder, self.progress, self._optimiser, self._identity, self._log.keep)
+        self._saved_step, self._saved_s = self.progress.step, time.monotonic()
+
+    def _rescue(self, error: BaseException) -> None:
+        """Save the last whole step, where the weights are still its own. Why that fails is noted on the error."""
+        if self.progress.step == self._saved_step or self._optimiser.updates != self._updates:
+            return
+        try:
+            if self._optimiser.is_finite():
+                self._save()
+        except (OSError, RuntimeError) as failure:  # a full disk or a broken GPU, which torch may report as either
+            error.add_note(f"step {self.progress.step} cannot be saved: {' '.join(str(failure).split())[:200]}")

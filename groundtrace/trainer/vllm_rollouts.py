@@ -1,0 +1,230 @@
+"""Sampling from a vLLM server: token ids and patches in, token ids and their log-probabilities out.
+
+``/inference/v1/generate`` takes the very ids and patches that the trainer trains on, so no template, tokenizer or image
+processor of the server's stands between the two. The server is started with
+
+    VLLM_SERVER_DEV_MODE=1 vllm serve MODEL --enable-scale-out --logprobs-mode processed_logprobs \\
+        --no-mm-device-do-normalize --generation-config vllm …
+
+The first two open the calls used here. With the third, log-probabilities are those of the distribution that tokens are
+drawn from; without the fourth, patches would be normalised a second time. The last keeps the server from taking
+defaults of sampling from the checkpoint, such as a repetition penalty; requests name the neutral values besides.
+Checked against vLLM 0.32.
+"""
+
+import asyncio
+import datetime
+import hashlib
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from groundtrace.inference.endpoints.wire import failure_of, retry_after_s
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.flow.retry import retried
+from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.sample import Sample
+from groundtrace.trainer.sampling import Rollout, SamplerError
+from groundtrace.trainer.settings import RolloutSettings
+from groundtrace.trainer.vllm_wire import packed_image
+
+GENERATE = "/inference/v1/generate"
+KEY_ENV = "VLLM_API_KEY"
+MAX_RETRIES = 9
+BUSY = (429, 503)
+NEVER = -1e9
+"""Added to a banned token's logit: in float32 nothing is left of its probability."""
+NOT_A_NUMBER = -9999.0
+"""What the server writes for a log-probability that is none."""
+
+
+class VllmSampler:
+    """Answers from the server at ``rollout.base_url``; it gets at most ``prompts_at_once`` prompts at once.
+
+    An API key, where the server asks for one, is read from the environment's ``VLLM_API_KEY``. The same weights and
+    seed give the same answers as far as the server computes the same numbers however it batches them.
+    """
+
+    def __init__(self, vlm: VisionLanguageModel, settings: RolloutSettings, weights_folder: str) -> None:
+        """``weights_folder`` must be the same folder for the server."""
+        self._vlm, self._settings = vlm, settings
+        self._folder = Path(weights_folder).resolve()
+        self._root = settings.base_url.rstrip("/").removesuffix("/v1")
+        self._is_checked = False
+
+    def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
+        """See :class:`groundtrace.trainer.sampling.Sampler`; each answer has its log-probabilities. Raises
+        SamplerError.
+        """
+        bodies = [self.request(prompt, n, _seed(seed, index)) for index, prompt in enumerate(prompts)]
+        return asyncio.run(self._sample(bodies, n))
+
+    def sync(self) -> None:
+        """Save the weights and have the server load them. Raises SamplerError.
+
+        The server first finishes what it is doing, and drops what it has cached of prompts and images: these features
+        come from the weights of before.
+        """
+        self._vlm.save(self._folder)
+        asyncio.run(self._reload())
+
+    def request(self, prompt: Sample, n: int, seed: int) -> dict[str, Any]:
+        """The body that asks for ``n`` answers to a prompt."""
+        body: dict[str, Any] = {
+            "token_ids": prompt.ids.tolist(),
+            "return_token_ids": True,
+            "sampling_params": {
+                "n": n,
+                "seed": seed,
+                "temperature": self._settings.temperature,
+                "top_p": 1.0,
+                "top_k": 0,
+                "min_p": 0.0,
+                "repetition_penalty": 1.0,
+                "presence_penalty": 0.0,
+                "frequency_penalty": 0.0,
+                "min_tokens": 0,
+                "max_tokens": self._settings.max_new_tokens,
+                "stop_token_ids": list(self._vlm.end_ids),
+                "logit_bias": {str(token): NEVER for token in self._vlm.never_ids},
+                "logprobs": 0,
+                "detokenize": False,
+                "skip_special_tokens": False,
+            },
+        }
+        if self._settings.served_name:
+            body["model"] = self._settings.served_name
+        if prompt.images:
+            body["features"] = _features(prompt)
+        return body
+
+    async def _sample(self, bodies: list[dict[str, Any]], n: int) -> list[list[Rollout]]:
+        places = asyncio.Semaphore(self._settings.prompts_at_once)
+        async with self._session() as session:
+
+            async def one(body: dict[str, Any]) -> list[Rollout]:
+                async with places:
+                    reply = await self._ask(session, GENERATE, body)
+                return self._rollouts(body, reply, n)
+
+            return await asyncio.gather(*map(one, bodies))
+
+    async def _reload(self) -> None:
+        async with self._session() as session:
+            await self._ask(session, "/pause?mode=wait")
+            try:
+                load = {"method": "reload_weights", "kwargs": {"weights_path": str(self._folder)}}
+                await self._ask(session, "/collective_rpc", load)
+            except SamplerError as error:
+                hint = f"it must read {self._folder}, and be started again, for it may hold half of the weights"
+                raise SamplerError(f"{error}; {hint}") from error
+            finally:
+                await self._ask(session, "/resume")
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncIterator[aiohttp.ClientSession]:
+        key = os.environ.get(KEY_ENV)
+        async with aiohttp.ClientSession(
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            timeout=aiohttp.ClientTimeout(total=self._settings.timeout_s),
+            connector=aiohttp.TCPConnector(limit=0),
+        ) as session:
+            if not self._is_checked:
+                await self._check(session)
+            yield session
+
+    async def _check(self, session: aiohttp.ClientSession) -> None:
+        """Raises SamplerError for a server whose log-probabilities or images would silently differ."""
+        path = "/server_info?config_format=json"
+        try:
+            model = (await self._ask(session, path, method="GET"))["vllm_config"]["model_config"]
+            mode, media = model["logprobs_mode"], model["multimodal_config"] or {}
+        except (KeyError, TypeError) as error:
+            raise self._error(path, f"a reply without {error}; is it vLLM 0.32 or later?") from error
+        if mode != "processed_logprobs":
+            raise self._error(path, "start it with --logprobs-mode processed_logprobs")
+        if media.get("mm_device_do_normalize"):
+            raise self._error(path, "start it with --no-mm-device-do-normalize")
+        self._is_checked = True
+
+    async def _ask(self, session: aiohttp.ClientSession, path: str, body: Any = None, method: str = "POST") -> Any:
+        """Returns the reply's JSON. A server that is not there or too busy is asked again. Raises SamplerError."""
+        try:
+            return await retried(lambda: self._ask_once(session, path, body, method), MAX_RETRIES)
+        except CallError as error:
+            raise self._error(path, error.message) from error
+
+    async def _ask_once(self, session: aiohttp.ClientSession, path: str, body: Any, method: str) -> Any:
+        """Raises CallError where asking again can help, else SamplerError."""
+        try:
+            async with session.request(method, self._root + path, json=body) as reply:
+                if reply.status == 200:
+                    return await reply.json(content_type=None)
+                cause = f"status {reply.status}: {_line(await reply.text())}"
+                if reply.status in BUSY:
+                    after_s = retry_after_s(reply.headers.get("retry-after", ""), datetime.datetime.now(datetime.UTC))
+                    raise CallError(failure_of(reply.status), cause, retry_after_s=after_s)
+                if reply.status == 404 and path != GENERATE:
+                    cause += "; start it with VLLM_SERVER_DEV_MODE=1"
+                raise self._error(path, cause)
+        except TimeoutError as error:
+            raise self._error(path, f"no answer within {self._settings.timeout_s:g} s") from error
+        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
+            raise CallError(Failure.CONNECTION, _line(f"{type(error).__name__}: {error}")) from error
+        except (aiohttp.ClientError, ValueError) as error:
+            raise self._error(path, f"no JSON: {_line(str(error))}") from error
+
+    def _rollouts(self, body: dict[str, Any], reply: Any, n: int) -> list[Rollout]:
+        try:
+            if reply["prompt_token_ids"] != body["token_ids"]:
+                raise self._error(GENERATE, "it answered another prompt than it was given")
+            choices = sorted(reply["choices"], key=lambda choice: choice["index"])
+            found = [self._rollout(choice) for choice in choices]
+        except (KeyError, TypeError) as error:
+            raise self._error(GENERATE, f"a reply without {error}; is it vLLM 0.32 or later?") from error
+        if len(found) != n:
+            raise self._error(GENERATE, f"{len(found)} answers instead of {n}")
+        return found
+
+    def _rollout(self, choice: dict[str, Any]) -> Rollout:
+        reason, ids = choice["finish_reason"], tuple(choice["token_ids"])
+        drawn = choice["logprobs"]["content"]
+        logprobs = tuple(token["logprob"] for token in drawn)
+        if reason not in ("stop", "length"):
+            raise self._error(GENERATE, f"an answer ended with {reason!r}")
+        if not ids or ids != tuple(token["token_id"] for token in drawn):
+            raise self._error(GENERATE, "log-probabilities of other tokens than those of the answer")
+        if reason == "stop" and ids[-1] not in self._vlm.end_ids:
+            raise self._error(GENERATE, f"an answer stopped at token {ids[-1]}, which does not end one of this model")
+        if min(logprobs) <= NOT_A_NUMBER:
+            raise self._error(GENERATE, "a log-probability that is not a number: are the weights finite?")
+        return Rollout(ids, reason == "length", logprobs)
+
+    def _error(self, path: str, cause: str) -> SamplerError:
+        return SamplerError(f"the vLLM server at {self._root} ({path.partition('?')[0]}): {cause}")
+
+
+def _features(prompt: Sample) -> dict[str, Any]:
+    """Where the images stand in the prompt, and what they are."""
+    places, ranges = prompt.is_image.nonzero()[:, 0].tolist(), []
+    for image in prompt.images:
+        ranges.append({"offset": places[0], "length": image.tokens})
+        places = places[image.tokens :]
+    return {
+        "mm_hashes": {"image": ["-".join(map(str, (image.key, *image.grid))) for image in prompt.images]},
+        "mm_placeholders": {"image": ranges},
+        "kwargs_data": {"image": [packed_image(image) for image in prompt.images]},
+    }
+
+
+def _seed(seed: int, index: int) -> int:
+    """Another for each prompt of a call; the server adds 0 … n-1 to it for the answers."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {index}".encode()).digest()[:7], "big")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:300]

@@ -1,0 +1,62 @@
+"""Clips: from a video file to a reference with its sampled frames, drawn once to the run folder.
+
+Every model sees a clip as these frames, each with its number and time, also a model that could read the file itself.
+So all models speak of the same pixels, and points on a frame can be checked like points on an image.
+"""
+
+import hashlib
+from typing import Annotated
+
+import cv2
+from pydantic import Field, PositiveInt
+
+from groundtrace.schemas.config import settings
+from groundtrace.schemas.records import FrameRef, MediaRef
+from groundtrace.vision.frames import Clip, sample_frames
+from groundtrace.vision.hashing import dhash, pixel_sha256, sha256_bytes
+from groundtrace.vision.media import MediaStore
+from groundtrace.vision.samples import Pixels
+
+JPEG_QUALITY = 95
+
+
+@settings
+class VideoSettings:
+    """How clips are looked at; 32 frames are those of Argos §4."""
+
+    max_frames: Annotated[int, Field(ge=1, le=32), "frames that are sampled from a clip"] = 32
+    pointed_frames: Annotated[PositiveInt, "how many of them the pointer looks at"] = 8
+
+
+def clip_ref(uri: str, data: bytes, store: MediaStore, settings: VideoSettings) -> MediaRef:
+    """Sample the clip and write its frames. Raises :class:`groundtrace.vision.decode.UndecodableMedia`."""
+    clip = sample_frames(data, settings.max_frames)
+    hashes = [pixel_sha256(frame.pixels) for frame in clip.frames]
+    return MediaRef(
+        uri=uri,
+        kind="video",
+        sha256=sha256_bytes(data),
+        pixel_sha256=hashlib.sha256("".join(hashes).encode()).hexdigest(),
+        dhash=f"{dhash(clip.frames[0].pixels):016x}",
+        width=clip.width,
+        height=clip.height,
+        orientation=1,
+        size_bytes=len(data),
+        frames=_written(clip, store),
+    )
+
+
+def _written(clip: Clip, store: MediaStore) -> tuple[FrameRef, ...]:
+    refs = []
+    for number, frame in enumerate(clip.frames, 1):
+        data = encode_frame(frame.pixels)
+        refs.append(FrameRef(number, frame.t_s, store.write_drawn(data, "jpg"), sha256_bytes(data), len(data)))
+    return tuple(refs)
+
+
+def encode_frame(pixels: Pixels) -> bytes:
+    """The RGB frame as JPEG: as PNG the frames of a clip would be several times as large as the clip."""
+    done, data = cv2.imencode(".jpg", cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
+    if not done:
+        raise ValueError(f"a frame of shape {pixels.shape} cannot be written as JPEG")
+    return data.tobytes()

@@ -1,0 +1,280 @@
+"""Image bytes to upright 8-bit RGB pixels, decoded once and in full, or a typed reason why not.
+
+The format is decided by the content. The result is what a person sees in a viewer: EXIF orientation applied,
+transparency composited on white, 16-bit samples scaled (not clipped), CMYK and palettes converted. Colour
+profiles and gamma chunks are ignored, as the vision encoders that read these images ignore them.
+
+OpenCV decodes JPEG (RGB and grey) and every PNG, because it is faster and keeps 16-bit samples; Pillow reads
+the headers of the rest and decodes them. Both give the same pixels. OpenCV also accepts damaged files, so it is
+given a JPEG only if it ends in an end marker, and a PNG only if its chunks and checksums are whole.
+A JPEG that was cut and then closed with a false end marker cannot be told from a whole one.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import Literal
+
+import cv2
+import numpy as np
+from PIL import ExifTags, Image, UnidentifiedImageError
+
+from groundtrace.vision.samples import Pixels, Samples, to_rgb, upright
+
+Kind = Literal["empty", "truncated", "corrupt", "not_an_image", "too_large", "too_small", "animated", "unsupported"]
+
+_FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "AVIF", "BMP", "TIFF", "PPM")  # MPO comes in through JPEG
+_PNG = b"\x89PNG\r\n\x1a\n"
+_JPEG = b"\xff\xd8\xff"
+_JPEG_END = b"\xff\xd9"
+_KNOWN = (_JPEG, _PNG, b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
+_UNSUPPORTED = (
+    (0, b"%PDF", "PDF"),
+    (0, b"%!PS", "PostScript"),
+    (0, b"<svg", "SVG"),
+    (0, b"8BPS", "Photoshop"),
+    (0, b"\xff\x0a", "JPEG XL"),
+    (0, b"\x00\x00\x00\x0cJXL ", "JPEG XL"),
+    (0, b"\x00\x00\x00\x0cjP  ", "JPEG 2000"),
+    (4, b"ftyphei", "HEIC"),
+    (4, b"ftypmif1", "HEIF"),
+)
+
+
+class UndecodableMedia(ValueError):
+    """Bytes that hold no usable still image: ``kind`` says why for programs, the message for people."""
+
+    def __init__(self, kind: Kind, detail: str) -> None:
+        super().__init__(f"{kind}: {detail}")
+        self.kind: Kind = kind
+        self.detail = detail
+
+    def __reduce__(self) -> tuple[type[UndecodableMedia], tuple[Kind, str]]:
+        """Pickle by the constructor's arguments, so that the error can be sent between workers."""
+        return type(self), (self.kind, self.detail)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How large an image may be; sizes are checked in the header, before any pixel is decoded.
+
+    ``max_decoded_bytes`` bounds the samples as the decoder hands them over: 16 bits of RGBA take 8 bytes a pixel.
+    Pillow's own limit against decompression bombs (179 Mpx) holds besides ``max_pixels``, for all formats but PNG.
+    """
+
+    max_pixels: float = 100e6
+    max_decoded_bytes: float = 400e6
+    min_side: int = 1
+    max_bytes: int = 256 * 2**20
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A decoded still: ``pixels`` is ``(height, width, 3)`` uint8 RGB, upright.
+
+    ``orientation`` is the EXIF value that was applied (1 if none), ``format`` the container found in the
+    bytes, ``frames`` how many images count (always 1; more is an error).
+    """
+
+    pixels: Pixels
+    width: int
+    height: int
+    orientation: int
+    format: str
+    frames: int
+
+
+def decode_image(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Decoded:
+    """Decode one still image. Raises :class:`UndecodableMedia`, and nothing else, on any bytes."""
+    if not data:
+        raise UndecodableMedia("empty", "the file has no bytes")
+    if len(data) > limits.max_bytes:
+        raise UndecodableMedia("too_large", f"{len(data)} bytes, the limit is {limits.max_bytes}")
+    try:
+        pixels, orientation, name = _decode_png(data, limits) or _decode_with_pillow(data, limits)
+    except UndecodableMedia:
+        raise
+    except Exception as error:  # the decoders raise some fifteen types on hostile bytes
+        raise _explained(data, error) from error
+    height, width = pixels.shape[:2]
+    return Decoded(pixels, width, height, orientation, name, 1)
+
+
+@dataclass(frozen=True)
+class _PngHeader:
+    width: int
+    height: int
+    depth: int
+    colour_type: int
+    grey_key: int | None  # the sample value that means transparent; only greyscale with tRNS has one
+    names: frozenset[bytes]
+    has_exif: bool
+
+    @property
+    def pixel_bytes(self) -> int:
+        """Bytes that OpenCV decodes a pixel to: a palette to its colours, grey with alpha to RGBA."""
+        channels = {0: 1, 2: 3, 3: 4 if b"tRNS" in self.names else 3}.get(self.colour_type, 4)
+        return channels * (2 if self.depth == 16 else 1)
+
+
+def _png_header(data: bytes) -> _PngHeader:
+    """Walk the chunks, checking lengths and checksums up to the end chunk."""
+    names: set[bytes] = set()
+    fields: tuple[int, int, int, int] | None = None
+    key: int | None = None
+    has_exif = False
+    view, at = memoryview(data), len(_PNG)
+    while b"IEND" not in names:
+        if at + 12 > len(data):
+            raise UndecodableMedia("truncated", "the PNG stops before its end chunk")
+        length = int.from_bytes(view[at : at + 4], "big")
+        name, body = bytes(view[at + 4 : at + 8]), view[at + 8 : at + 8 + length]
+        if at + 12 + length > len(data):
+            raise UndecodableMedia("truncated", f"the PNG stops inside its chunk {name!r}")
+        if zlib.crc32(view[at + 4 : at + 8 + length]) != int.from_bytes(
+            view[at + 8 + length : at + 12 + length], "big"
+        ):
+            raise UndecodableMedia("corrupt", f"wrong checksum in the PNG chunk {name!r}")
+        if fields is None:
+            if name != b"IHDR" or length != 13:
+                raise UndecodableMedia("corrupt", "the PNG does not begin with a header chunk")
+            fields = struct.unpack(">IIBB", body[:10])
+        elif name == b"tRNS" and fields[3] == 0 and length == 2:
+            key = int.from_bytes(body, "big")
+        elif name == b"eXIf":
+            has_exif = True
+        elif name in (b"tEXt", b"zTXt", b"iTXt"):
+            has_exif |= bytes(body[:20]).startswith((b"Raw profile type", b"XML:com.adobe.xmp"))
+        names.add(name)
+        at += 12 + length
+    assert fields is not None
+    return _PngHeader(*fields, key, frozenset(names), has_exif)
+
+
+def _decode_png(data: bytes, limits: Limits) -> tuple[Pixels, int, str] | None:
+    """Pixels, orientation and format of a PNG by OpenCV; None if it is not a PNG, or one that Pillow has to check."""
+    if not data.startswith(_PNG):
+        return None
+    header = _png_header(data)
+    _check_size(header.width, header.height, header.pixel_bytes, limits)
+    if b"acTL" in header.names:
+        return None
+    samples = _by_opencv(data, cv2.IMREAD_UNCHANGED)
+    if samples is None or samples.shape[:2] != (header.height, header.width):
+        return None
+    key = header.grey_key
+    if samples.ndim == 2 and key is not None:  # OpenCV leaves out the transparency of grey PNGs
+        key = key * 255 // (2**header.depth - 1) if header.depth < 8 else key
+        samples[samples == key] = 65535 if header.depth == 16 else 255
+    orientation = 1
+    if header.has_exif:
+        with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
+            orientation = _orientation(image)
+    return upright(to_rgb(samples), orientation), orientation, "PNG"
+
+
+def _decode_with_pillow(data: bytes, limits: Limits) -> tuple[Pixels, int, str]:
+    """Pixels, orientation and format of anything else; JPEG's pixels come from OpenCV where it is safe."""
+    with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
+        _check_size(*image.size, _pixel_bytes(image), limits)
+        name = "JPEG" if image.format == "MPO" else (image.format or "?")
+        # The further images of an MPO are previews or the view of the other eye; viewers show the first one only.
+        if image.format != "MPO" and getattr(image, "is_animated", False):
+            frames = getattr(image, "n_frames", 2)
+            raise UndecodableMedia("animated", f"{name} with {frames} frames or pages: which one is meant?")
+        orientation = _orientation(image)
+        if name == "JPEG" and image.mode in ("RGB", "L") and _ends_like_jpeg(data):
+            pixels = _by_opencv(data, cv2.IMREAD_COLOR_RGB)
+            if pixels is not None and pixels.shape[1::-1] == image.size:
+                return upright(pixels.astype(np.uint8, copy=False), orientation), orientation, name
+        image.load()
+        _check_size(*image.size, _pixel_bytes(image), limits)
+        # Pillow turns some TIFFs upright by itself and then drops the tag: apply only what is left.
+        return upright(_flattened(image, data), _orientation(image)), orientation, name
+
+
+def _by_opencv(data: bytes, flags: int) -> Samples | None:
+    try:
+        return cv2.imdecode(np.frombuffer(data, np.uint8), flags | cv2.IMREAD_IGNORE_ORIENTATION)
+    except cv2.error:  # Pillow decides, and says what is wrong
+        return None
+
+
+def _ends_like_jpeg(data: bytes) -> bool:
+    return data[-64:].rstrip(b"\0\r\n ").endswith(_JPEG_END)
+
+
+def _flattened(image: Image.Image, data: bytes) -> Pixels:
+    """The loaded image as 8-bit RGB on white."""
+    mode = image.mode
+    if mode.startswith("I;16") or (mode == "I" and image.format == "PPM"):
+        return to_rgb(np.asarray(image).clip(0, 65535).astype(np.uint16))
+    if mode in ("I", "F", "LAB"):
+        raise UndecodableMedia("unsupported", f"samples of type {mode} have no defined black and white")
+    bits = _tiff_bits(image)
+    if max(bits) > 8:
+        deep = _by_opencv(data, cv2.IMREAD_UNCHANGED)  # Pillow would keep the high bytes only
+        if deep is None or deep.dtype != np.uint16 or deep.shape[1::-1] != image.size:
+            raise UndecodableMedia("unsupported", f"TIFF with samples of {bits} bits")
+        return to_rgb(deep)
+    if image.has_transparency_data:
+        rgba = np.array(image.convert("RGBA"))
+        return to_rgb(cv2.cvtColor(rgba, cv2.COLOR_RGBA2BGRA))
+    return np.array(image.convert("RGB"))
+
+
+def _tiff_bits(image: Image.Image) -> tuple[int, ...]:
+    """The bits of each sample that a TIFF declares; 8 for other formats."""
+    bits = image.tag_v2.get(258, 8) if image.format == "TIFF" else 8  # type: ignore[attr-defined]
+    return bits if isinstance(bits, tuple) else (bits,)
+
+
+def _pixel_bytes(image: Image.Image) -> int:
+    """Bytes that a pixel is decoded to, by the header alone."""
+    wide = {"I": 4, "F": 4}.get(image.mode, 2 if image.mode.startswith("I;16") or max(_tiff_bits(image)) > 8 else 1)
+    return wide * {"P": 3, "PA": 4}.get(image.mode, len(image.getbands()))
+
+
+def _orientation(image: Image.Image) -> int:
+    """The EXIF orientation, 1 where there is none, it is unreadable or outside 1-8."""
+    try:
+        value = image.getexif().get(ExifTags.Base.Orientation)
+    except Exception:  # broken EXIF does not make an image unreadable
+        return 1
+    return value if isinstance(value, int) and 1 <= value <= 8 else 1
+
+
+def _check_size(width: int, height: int, pixel_bytes: int, limits: Limits) -> None:
+    decoded_bytes = width * height * pixel_bytes
+    if width * height > limits.max_pixels:
+        raise UndecodableMedia("too_large", f"{width}x{height} pixels, the limit is {limits.max_pixels:.0f} in all")
+    if decoded_bytes > limits.max_decoded_bytes:
+        limit = f"the limit is {limits.max_decoded_bytes:.0f} bytes in all"
+        raise UndecodableMedia("too_large", f"{width}x{height} pixels of {pixel_bytes} bytes, {limit}")
+    if min(width, height) < limits.min_side:
+        raise UndecodableMedia("too_small", f"{width}x{height} pixels, the shorter side needs {limits.min_side}")
+
+
+def _explained(data: bytes, error: Exception) -> UndecodableMedia:
+    """The typed error for whatever a decoder raised, judged by the bytes rather than by the error's text."""
+    if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning | MemoryError):
+        return UndecodableMedia("too_large", "more pixels than the decoder accepts")
+    for offset, magic, name in _UNSUPPORTED:
+        if data.startswith(magic, offset):
+            return UndecodableMedia("unsupported", f"{name} is not among the formats read here")
+    detail = " ".join(str(error).split())[:200] or type(error).__name__
+    cut_riff = data[:4] == b"RIFF" and int.from_bytes(data[4:8], "little") + 8 > len(data)
+    cut_jpeg = data.startswith(_JPEG) and not _ends_like_jpeg(data)
+    if cut_riff or cut_jpeg or "truncated" in detail or isinstance(error, EOFError):
+        return UndecodableMedia("truncated", "the file stops before the image does")
+    if isinstance(error, UnidentifiedImageError):
+        if data.startswith(_KNOWN):
+            return UndecodableMedia("corrupt", "it begins like an image, but its header is cut or damaged")
+        return UndecodableMedia("not_an_image", "no known image format begins like this")
+    return UndecodableMedia("corrupt", detail)

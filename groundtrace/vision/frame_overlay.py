@@ -1,0 +1,144 @@
+"""Numbered points on the frames of a clip: one object keeps its number, and every frame says which one it is.
+
+Argos (section 4.2) overlays the points on the sampled frames and gives each frame's number and time, so that the
+teacher can quote both. Points are drawn by :mod:`groundtrace.vision.overlay`; here are the numbers that hold across
+frames and the caption ``frame F (T s)`` that each frame carries in a corner.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+import cv2
+import numpy as np
+
+from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.responses.times import format_moment
+from groundtrace.vision.frames import Frame
+from groundtrace.vision.overlay import MAX_FONT_PX, MIN_FONT_PX, Mark, draw_overlay, lettering
+from groundtrace.vision.samples import Pixels
+
+_FONT_SHARE: Final = 0.022  # of the side of a square of the image's area
+_PLATE: Final = 0.82  # opacity of the black behind the caption
+_POINT_PRICE: Final = 1e6  # the cost of standing next to a point; each pixel of a mark's caption that is hidden costs 1
+
+
+def stable_ids(points: Sequence[Point]) -> tuple[int, ...]:
+    """The number of the object that each point shows, in the order given.
+
+    Points of one label (case and blanks aside) and medium are followed from frame to frame: those of the next frame
+    that has any are paired with the objects known so far by the distance to where each was last seen, the closest pair
+    first, then the older object, then the point given first; a point that is left over is a new object. So two points
+    of one frame never share a number, nor do two labels; an object is not lost however far it jumps; and a label has as
+    many objects as there are points on the frame with most of them. Numbers run from 1 in order of first appearance: by
+    frame, within a frame as given. Points without a frame count as standing on one frame before all others. Objects
+    that cross can be mistaken for each other, since only positions are compared.
+    """
+    order = sorted(range(len(points)), key=lambda i: _frame(points[i]))
+    by_label: dict[tuple[str, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for index in order:
+        point = points[index]
+        by_label[" ".join(point.label.split()).casefold(), point.media_index][_frame(point)].append(index)
+    first_of: dict[int, int] = {}
+    for frames in by_label.values():
+        objects: list[list[int]] = []
+        for group in frames.values():
+            _follow(points, objects, group)
+        first_of.update((index, seen[0]) for seen in objects for index in seen)
+    numbers: dict[int, int] = {}
+    for index in order:
+        numbers.setdefault(first_of[index], len(numbers) + 1)
+    return tuple(numbers[first_of[index]] for index in range(len(points)))
+
+
+def _frame(point: Point) -> int:
+    return -1 if point.frame is None else point.frame
+
+
+def _follow(points: Sequence[Point], objects: list[list[int]], group: list[int]) -> None:
+    """Add one frame's points to the objects; an object is the list of the indices of its points so far."""
+    pairs = sorted(
+        (math.hypot(points[seen[-1]].x - points[index].x, points[seen[-1]].y - points[index].y), number, place)
+        for number, seen in enumerate(objects)
+        for place, index in enumerate(group)
+    )
+    taken: dict[int, int] = {}
+    for _, number, place in pairs:
+        if place not in taken and number not in taken.values():
+            taken[place] = number
+    for place, index in enumerate(group):
+        if place in taken:
+            objects[taken[place]].append(index)
+        else:
+            objects.append([index])
+
+
+def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequence[int]) -> list[Pixels]:
+    """Each frame with its own points and its caption, ``(kH, kW, 3)`` uint8 RGB for a whole ``k``.
+
+    ``points`` are in original pixels and say their ``frame``, the :class:`Frame`'s number; ``ids`` are their numbers
+    as from :func:`stable_ids`. ``k`` is 1 unless frames are small; frames without points are enlarged like the others.
+    Raises :class:`ValueError` for a point whose frame is not among those given, or if points and ids differ in number.
+    """
+    places = {frame.number: place for place, frame in enumerate(frames)}
+    marks: list[list[Mark]] = [[] for _ in frames]
+    for point, number in zip(points, ids, strict=True):
+        if point.frame not in places:
+            raise ValueError(f"a point of {point.label!r} stands on frame {point.frame}, which is not to be drawn")
+        marks[places[point.frame]].append(Mark(number, point.label, point.x, point.y))
+    drawn = [draw_overlay(frame.pixels, found) for frame, found in zip(frames, marks, strict=True)]
+    scales = [after.shape[0] // frame.pixels.shape[0] for after, frame in zip(drawn, frames, strict=True)]
+    common = max(scales, default=1)
+    return [
+        _captioned(frame, found, after if found else _enlarged(after, common))
+        for frame, found, after in zip(frames, marks, drawn, strict=True)
+    ]
+
+
+def _captioned(frame: Frame, marks: Sequence[Mark], drawn: Pixels) -> Pixels:
+    """The drawn frame, enlarged where it is narrower than its caption, with the caption where it hides the least."""
+    text = format_moment(frame.number, frame.t_s)
+    font_px = round(_FONT_SHARE * math.sqrt(drawn.shape[0] * drawn.shape[1]))
+    font_px = max(MIN_FONT_PX, min(MAX_FONT_PX, font_px))
+    ink = lettering(text, font_px, font_px // 5)[0]
+    if ink.shape[1] > drawn.shape[1]:
+        font_px = MIN_FONT_PX
+        ink = lettering(text, font_px, font_px // 5)[0]
+    canvas = _enlarged(drawn, math.ceil(max(ink.shape[0] / drawn.shape[0], ink.shape[1] / drawn.shape[1], 1)))
+    scale = canvas.shape[0] // frame.pixels.shape[0]
+    edges = frame.pixels.shape[1::-1]
+    points = [(np.clip((mark.x, mark.y), 0, edges) * scale).tolist() for mark in marks]
+    x, y = _place(canvas, _enlarged(frame.pixels, scale), points, ink.shape[1], ink.shape[0])
+    region = canvas[y : y + ink.shape[0], x : x + ink.shape[1]]
+    opacity = ink[..., None].astype(np.float64) / 255
+    region[...] = np.rint(region * (1 - _PLATE) * (1 - opacity) + 255 * opacity)
+    return canvas
+
+
+def _enlarged(pixels: Pixels, scale: int) -> Pixels:
+    """The image, each pixel ``scale`` times as wide and high; the same array for a scale of 1."""
+    size = (pixels.shape[1] * scale, pixels.shape[0] * scale)
+    return pixels if scale == 1 else np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_NEAREST), np.uint8)
+
+
+def _place(canvas: Pixels, bare: Pixels, points: Sequence[Sequence[float]], width: int, height: int) -> tuple[int, int]:
+    """Top-left corner of the caption: the first free corner of the image, else the cheapest place on a grid.
+
+    ``bare`` is the image without marks, ``points`` are the marked places on the canvas.
+    """
+    right, bottom = canvas.shape[1] - width, canvas.shape[0] - height
+
+    def price(place: tuple[int, int]) -> float:
+        x, y = place
+        area = np.s_[y : y + height, x : x + width]
+        near = sum(x - height < px < x + width + height and y - height < py < y + 2 * height for px, py in points)
+        return near * _POINT_PRICE + float((canvas[area] != bare[area]).any(2).sum())
+
+    best = min([(0, 0), (right, 0), (0, bottom), (right, bottom)], key=price)
+    if not price(best):
+        return best
+    rows, columns = (np.linspace(0, end, 2 + end // height).astype(int).tolist() for end in (bottom, right))
+    return min([best, *((x, y) for y in rows for x in columns)], key=price)

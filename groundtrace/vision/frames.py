@@ -1,0 +1,304 @@
+"""A clip's bytes to upright frames at exact times, or a typed reason why not.
+
+Argos (section 4.2, appendix C) shows the teacher at most 32 frames, spread evenly over the clip, with their times.
+molmo-utils chooses the moments, by its rule ``uniform_last_frame`` without its cap of 2 fps. Its frames and times are
+not used, for reasons measured on 0.0.1: times are the index over the mean rate, in float32, and 0 throughout for H.264
+in AVI (32 copies of one frame); its fast reader fails on some tiny images and falls back to one that keeps every
+frame in memory. So it is given a stand-in: blank frames with the real clip's times. The moments that it chooses are
+scaled to the exact duration, and the real clip is decoded once and whole, keeping what is on screen at those moments.
+
+Times are the container's presentation times after its edit list, counted from the first frame shown. AVI has none:
+there the n-th frame shown has the n-th of the index's times, empty entries (repeated frames) left out.
+The content decides the format; nothing is fetched, even if it names other files. Pixels that are not square and HDR
+colours stay as coded. A missing end is detected in MP4, QuickTime, Matroska, WebM and AVI, which say how long they are.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+import numpy as np
+
+from groundtrace.schemas.extras import require_extra
+from groundtrace.vision.decode import UndecodableMedia
+from groundtrace.vision.media import HEAD_BYTES, sniff_kind
+from groundtrace.vision.samples import Pixels
+
+if TYPE_CHECKING:
+    from av import VideoFrame, VideoStream
+    from av.container import InputContainer
+
+CLIP_MODULES: Final = ("av", "molmo_utils")
+"""What the extra ``video`` brings."""
+_FORMATS: Final = "mov,matroska,avi,mpeg,mpegvideo,mpegts,flv,asf,ogg"
+_BOXES: Final = b"ftyp styp moov moof mdat sidx wide skip free uuid meta udta".split()
+_STAND_IN_SIDE_PX: Final = 64  # the fast reader fails on 16 pixels
+_STAND_IN_HZ: Final = 90_000  # MP4 counts durations in 32 bits: gaps of up to six hours
+
+
+@dataclass(frozen=True)
+class VideoLimits:
+    """What a clip may have: pixels in one frame, seconds, and bytes in the file."""
+
+    max_video_pixels: float = 9e6
+    max_duration_s: float = 1800.0
+    max_bytes: int = 2 * 2**30
+
+
+DEFAULT_VIDEO_LIMITS: Final = VideoLimits()
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """``pixels`` is ``(H, W, 3)`` uint8 RGB, upright; ``number`` counts all frames of the clip as shown, from 1.
+
+    ``t_s`` is when it comes on screen, in seconds from the clip's first frame, not rounded.
+    """
+
+    number: int
+    t_s: float
+    pixels: Pixels
+
+
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """Frames of a clip in the order shown; ``width`` and ``height`` are theirs, in upright pixels.
+
+    ``duration_s`` is from the first frame's appearance to the end of the last; ``fps`` is the mean rate of all
+    frames, 0 for a single frame whose duration the container does not tell.
+    """
+
+    width: int
+    height: int
+    duration_s: float
+    fps: float
+    frames: tuple[Frame, ...]
+
+
+def sample_frames(data: bytes | Path, max_frames: int = 32, limits: VideoLimits = DEFAULT_VIDEO_LIMITS) -> Clip:
+    """At most ``max_frames`` different frames, evenly spread in time, with the first and, from two on, the last.
+
+    ``data`` is the file or its local path; the same input gives the same frames. Raises :class:`UndecodableMedia` on
+    bytes that give no whole clip within the limits, :class:`groundtrace.schemas.extras.MissingExtra` without the extra
+    ``video``.
+    """
+    if max_frames < 1:
+        raise ValueError(f"max_frames must be at least 1: {max_frames}")
+    with _opened(data, limits) as (container, stream):
+        timeline = _scan(container, stream, limits)
+    moments = _moments(timeline, max_frames)
+    with _opened(data, limits) as (container, stream):
+        return _decode(container, stream, timeline, moments, limits)
+
+
+def probe(data: bytes | Path, limits: VideoLimits = DEFAULT_VIDEO_LIMITS) -> tuple[int, int, float]:
+    """Upright width and height in pixels and duration in seconds: the file is read, one frame is decoded.
+
+    Raises as :func:`sample_frames` does, but damage behind the first frame can go unseen.
+    """
+    with _opened(data, limits) as (container, stream):
+        timeline = _scan(container, stream, limits)
+    with _opened(data, limits) as (container, stream):
+        first = next(container.decode(stream), None)
+        if first is None:
+            raise UndecodableMedia("corrupt", "no frame of the clip can be decoded")
+        height, width = _upright_rgb(first, limits).shape[:2]
+    return width, height, timeline.duration_s
+
+
+@dataclass(frozen=True)
+class _Timeline:
+    """When frames come on screen, in ticks of ``tick_s`` seconds, ascending, and for how long from the first."""
+
+    starts: Sequence[int]
+    length: int
+    tick_s: Fraction
+    duration_s: float
+
+
+@contextmanager
+def _opened(data: bytes | Path, limits: VideoLimits) -> Iterator[tuple[InputContainer, VideoStream]]:
+    """The clip's container and its first moving stream; every error of the decoders becomes our own."""
+    av, _ = _extra()
+    with io.BytesIO(data) if isinstance(data, bytes) else data.open("rb") as file:
+        _check_container(file, limits)
+        options = {"format_whitelist": _FORMATS, "protocol_whitelist": "file"}
+        source = file if isinstance(data, bytes) else str(data.resolve())
+        try:
+            with av.open(source, options=options, metadata_errors="replace") as container:
+                cover = av.stream.Disposition.attached_pic
+                streams = [s for s in container.streams.video if s.codec_context and not s.disposition & cover]
+                if not streams:
+                    raise UndecodableMedia("unsupported", "no video stream that can be decoded")
+                stream = streams[0]
+                _check_size(stream.width, stream.height, limits)
+                stream.thread_type = "AUTO"
+                yield container, stream
+        except av.FFmpegError as error:
+            raise UndecodableMedia("corrupt", error.strerror or type(error).__name__) from error
+
+
+def _extra() -> tuple[Any, Any]:
+    """PyAV and molmo-utils' reader, imported on first use because the core does without them."""
+    require_extra("video", "reading clips", *CLIP_MODULES)
+    import av
+    from molmo_utils import fetch_video
+
+    return av, fetch_video
+
+
+def _check_container(file: BinaryIO, limits: VideoLimits) -> None:
+    """Refuse by size and content, before FFmpeg sees anything: it would also open playlists that name other files."""
+    size = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    head = file.read(HEAD_BYTES)
+    if not head:
+        raise UndecodableMedia("empty", "the file has no bytes")
+    if size > limits.max_bytes:
+        raise UndecodableMedia("too_large", f"{size} bytes, the limit is {limits.max_bytes}")
+    if sniff_kind(head) != "video":
+        kind = "animated" if head.startswith(b"GIF8") else "unsupported"
+        raise UndecodableMedia(kind, "not one of the video formats that are read here")
+    if _stops_early(file, head, size):
+        raise UndecodableMedia("truncated", "the file stops before the clip does")
+    file.seek(0)
+
+
+def _stops_early(file: BinaryIO, head: bytes, size: int) -> bool:
+    """Whether the container says that it is longer than ``size`` bytes."""
+    at, length, unknown = 0, 0, 0
+    if head.startswith(b"RIFF"):
+        return size < int.from_bytes(head[4:8], "little") + 8 < 2**32
+    if head.startswith(b"\x1aE\xdf\xa3"):
+        for _ in ("header", "segment"):  # an id of four bytes, then the size, led by as many zero bits as it needs
+            count = 9 - int.from_bytes(head[at + 4 : at + 5], "big").bit_length()
+            unknown = (1 << 7 * count) - 1
+            length = int.from_bytes(head[at + 4 : at + 4 + count], "big") & unknown
+            at += 4 + count + length
+        return at > size and length != unknown
+    box = head
+    while box[4:8] in _BOXES and at <= size:
+        length = int.from_bytes(box[8:16] if box[:4] == b"\0\0\0\1" else box[:4], "big")
+        at += length or size  # 0 means up to the end
+        file.seek(min(at, size))
+        box = file.read(16)
+    return at > size and bool(length)
+
+
+def _check_size(width: int, height: int, limits: VideoLimits) -> None:
+    if width * height > limits.max_video_pixels:
+        raise UndecodableMedia("too_large", f"{width}x{height} pixels, the limit is {limits.max_video_pixels:.0f}")
+
+
+def _scan(container: InputContainer, stream: VideoStream, limits: VideoLimits) -> _Timeline:
+    """The frames' times by reading the packets, without decoding."""
+    spans: list[tuple[int, int]] = []
+    for packet in container.demux(stream):
+        start = packet.dts if packet.pts is None or container.format.name == "avi" else packet.pts
+        if packet.is_corrupt:
+            raise UndecodableMedia("corrupt", f"packet {len(spans) + 1} of the video is damaged")
+        if packet.size and not packet.is_discard and start is not None:
+            spans.append((start, packet.duration or 0))
+    if not spans:
+        raise UndecodableMedia("corrupt", "the video stream holds no frames")
+    spans.sort()
+    timeline = _timeline([start for start, _ in spans], spans[-1][1], stream)
+    if timeline.duration_s > limits.max_duration_s:
+        raise UndecodableMedia("too_large", f"{timeline.duration_s:.1f} s, the limit is {limits.max_duration_s:g}")
+    return timeline
+
+
+def _timeline(starts: Sequence[int], last: int | None, stream: VideoStream) -> _Timeline:
+    """The last frame stays for ``last`` ticks; if that is unknown, as long as the others on average, or by the rate."""
+    tick_s, rate = stream.time_base or Fraction(1), stream.average_rate
+    length = starts[-1] - starts[0]
+    mean = round(length / (len(starts) - 1)) if len(starts) > 1 else round(1 / rate / tick_s) if rate else 0
+    length += last or mean
+    return _Timeline(starts, length, tick_s, float(length * tick_s))
+
+
+def _moments(timeline: _Timeline, max_frames: int) -> list[int]:
+    """Ticks at which to look, ascending from the first frame's start to the end: molmo-utils' choice."""
+    with tempfile.TemporaryDirectory(prefix="clip-") as folder:
+        path = Path(folder) / "stand-in.mp4"
+        _write_stand_in(path, timeline)
+        settings = {"num_frames": max_frames, "max_fps": None, "frame_sample_mode": "uniform_last_frame"}
+        _, found = _extra()[1]({"video": str(path), "backend": "decord", **settings})
+    shares = np.asarray(found["frames_indices"], np.float64) / (found["fps"] * found["duration"])
+    # They are float32: without the allowance a moment could miss the frame that begins at it.
+    return [timeline.starts[0] + int(min(1.0, share + 2.5e-7) * timeline.length) for share in shares.tolist()]
+
+
+def _write_stand_in(path: Path, timeline: _Timeline) -> None:
+    """An MP4 of equal blank frames with the clip's times, to the nearest 1/90,000 s: one image coded once."""
+    av, _ = _extra()
+    hz = Fraction(1, _STAND_IN_HZ)
+    with av.open(str(path), "w", format="mp4") as out:
+        stream = out.add_stream("mjpeg", width=_STAND_IN_SIDE_PX, height=_STAND_IN_SIDE_PX, pix_fmt="yuvj420p")
+        stream.time_base = stream.codec_context.time_base = hz
+        blank = av.VideoFrame.from_ndarray(np.zeros((_STAND_IN_SIDE_PX, _STAND_IN_SIDE_PX, 3), np.uint8))
+        blank.pts = 0
+        coded = bytes([*stream.encode(blank), *stream.encode(None)][0])
+        ticks = sorted({round((t - timeline.starts[0]) * timeline.tick_s / hz) for t in timeline.starts})
+        ticks.append(max(ticks[-1] + 1, round(timeline.length * timeline.tick_s / hz)))
+        for start, end in pairwise(ticks):
+            packet = av.Packet(coded)
+            packet.stream, packet.time_base = stream, hz
+            packet.pts = packet.dts = start
+            packet.duration, packet.is_keyframe = end - start, True
+            out.mux(packet)
+
+
+def _decode(
+    container: InputContainer, stream: VideoStream, timeline: _Timeline, moments: list[int], limits: VideoLimits
+) -> Clip:
+    """Decode everything in order and keep what is on screen at the moments."""
+    kept: list[Frame] = []
+    starts: list[int] = []
+    last: tuple[int, float, VideoFrame] | None = None
+    for frame in container.decode(stream):
+        start = frame.dts if frame.pts is None else frame.pts
+        if container.format.name == "avi":
+            start = timeline.starts[len(starts)] if len(starts) < len(timeline.starts) else None
+        if frame.is_corrupt or start is None or (starts and start < starts[-1]):
+            raise UndecodableMedia("corrupt", f"frame {len(starts) + 1} is damaged or has no time in order")
+        if last and moments and moments[0] < start:
+            kept.append(Frame(last[0], last[1], _upright_rgb(last[2], limits)))
+            moments = [moment for moment in moments if moment >= start]
+        starts.append(start)
+        last = len(starts), float((start - starts[0]) * timeline.tick_s), frame
+    lost = timeline.starts[-1] - starts[-1] if starts else math.inf
+    if last is None or lost * len(timeline.starts) > 2 * timeline.length:  # some codecs end in packets without one
+        raise UndecodableMedia("corrupt", f"after {len(starts)} frames the rest cannot be decoded")
+    if moments:
+        kept.append(Frame(last[0], last[1], _upright_rgb(last[2], limits)))
+    height, width = kept[0].pixels.shape[:2]
+    if any(frame.pixels.shape != kept[0].pixels.shape for frame in kept):
+        raise UndecodableMedia("unsupported", "the size of the frames changes within the clip")
+    duration_s = _timeline(starts, last[2].duration, stream).duration_s
+    return Clip(width, height, duration_s, len(starts) / duration_s if duration_s else 0.0, tuple(kept))
+
+
+def _upright_rgb(frame: VideoFrame, limits: VideoLimits) -> Pixels:
+    """The frame as ``(H, W, 3)`` RGB, turned and mirrored as its display matrix says, to the nearest right angle."""
+    from av.sidedata.sidedata import Type
+
+    _check_size(frame.width, frame.height, limits)
+    pixels = np.asarray(frame.to_ndarray(format="rgb24"), np.uint8)
+    side_data: Any = frame.side_data  # PyAV's stubs know its values as objects
+    if (matrix := side_data.get(Type.DISPLAYMATRIX)) is not None:
+        # A stored (x, y) is shown at (a x + c y, b x + d y), up to a shift.
+        a, b, _, c, d = np.frombuffer(bytes(matrix), np.int32)[:5].tolist()
+        if abs(b) + abs(c) > abs(a) + abs(d):
+            pixels, a, d = pixels.transpose(1, 0, 2), c, b
+        pixels = pixels[:: -1 if d < 0 else 1, :: -1 if a < 0 else 1]
+    return np.ascontiguousarray(pixels)

@@ -1,0 +1,79 @@
+"""Identities of images: exact (SHA-256 of bytes or pixels), near (difference hash), confirmed on pixels.
+
+The difference hash only proposes pairs. On rendered scenes it merges images that differ by one object:
+:func:`same_image` decides, looking for any place where two differ by more than re-encoding explains.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import cv2
+import numpy as np
+
+from groundtrace.vision.samples import Pixels
+
+MAX_LOCAL_DIFFERENCE: Final = 64
+MAX_MEAN_DIFFERENCE: Final = 6.0
+MAX_ASPECT_DISAGREEMENT: Final = 0.02
+MAX_SCALE: Final = 4.0
+
+
+def sha256_bytes(data: bytes) -> str:
+    """Lower-case hex SHA-256 of the bytes as they are."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def pixel_sha256(pixels: Pixels) -> str:
+    """Lower-case hex SHA-256 of shape and samples: equal for any lossless encoding of the same image."""
+    digest = hashlib.sha256(f"{pixels.shape}{pixels.dtype}".encode())
+    digest.update(np.ascontiguousarray(pixels).data)
+    return digest.hexdigest()
+
+
+def dhash(pixels: Pixels) -> int:
+    """The 64-bit difference hash: is each of 8x8 cells darker than its right neighbour, row by row.
+
+    ``pixels`` is ``(H, W, 3)`` uint8 RGB. The first cell is the highest bit.
+    """
+    grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
+    height, width = grey.shape
+    step = min(height // 64, width // 72)
+    if step > 1:  # by a whole factor first: many times as fast as one resize by a fraction
+        whole = grey[: height // step * step, : width // step * step]
+        grey = cv2.resize(whole, (width // step, height // step), interpolation=cv2.INTER_AREA)
+    small = cv2.resize(grey, (9, 8), interpolation=cv2.INTER_AREA)
+    return int.from_bytes(np.packbits(small[:, :-1] < small[:, 1:]).tobytes(), "big")
+
+
+def hamming(a: int, b: int) -> int:
+    """The number of bits in which two hashes differ."""
+    return (a ^ b).bit_count()
+
+
+def same_image(a: Pixels, b: Pixels) -> bool:
+    """Whether two RGB images show the same pixels but for re-encoding or a change of scale up to 4.
+
+    The larger is reduced to the smaller. They differ if, anywhere, the grey value (smoothed over 3x3 pixels,
+    which takes out compression's ringing) or a colour channel (over 5x5, as chroma is stored at half size)
+    is off by more than 64, or if the mean difference exceeds 6 of 255. So one object that was moved or
+    recoloured makes them different, however small it is; a fainter change does not. The order of the two is free.
+    """
+    if a.shape == b.shape and np.array_equal(a, b):
+        return True
+    small, large = sorted((a, b), key=lambda p: (p.shape[0] * p.shape[1], p.shape))
+    (height, width), (height_l, width_l) = small.shape[:2], large.shape[:2]
+    aspect, aspect_l = width / height, width_l / height_l
+    if abs(aspect - aspect_l) > MAX_ASPECT_DISAGREEMENT * min(aspect, aspect_l):
+        return False
+    if max(width_l / width, height_l / height) > MAX_SCALE:
+        return False
+    if small.shape != large.shape:
+        large = cv2.resize(large, (width, height), interpolation=cv2.INTER_AREA)
+    grey, grey_l = (cv2.blur(cv2.cvtColor(p, cv2.COLOR_RGB2GRAY), (3, 3)) for p in (small, large))
+    if cv2.absdiff(grey, grey_l).max() > MAX_LOCAL_DIFFERENCE:
+        return False
+    if cv2.absdiff(cv2.blur(small, (5, 5)), cv2.blur(large, (5, 5))).max() > MAX_LOCAL_DIFFERENCE:
+        return False
+    return float(cv2.absdiff(small, large).mean()) <= MAX_MEAN_DIFFERENCE

@@ -1,6 +1,0 @@
-"""Models of which no form of their own is known: they are told ours, and write pixels of the image as it was sent."""
-
-from inference.families.base import Family
-from schemas.coordinates import CoordinateFrame
-
-PLAIN = Family("plain", CoordinateFrame.PX, decimals=1, reads_prose=True, any_corners=True)

@@ -1,1 +1,0 @@
-"""Scoring functions and their aggregation, used to curate and to train."""
