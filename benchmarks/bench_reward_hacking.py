@@ -42,8 +42,7 @@ HARDNESS = (0.0, 0.5, 1.0)
 
 
 _EARLY = "by design before the hard rubrics count in full (Eq. 6)"
-_EXIT_STATUS = "open: the reward sees how a call ended, and not what its code looked at"
-NOT_COUNTED = {"rucl λ = 0": _EARLY, "rucl λ = 0.5": _EARLY, "codedance": _EXIT_STATUS}
+NOT_COUNTED = {"rucl λ = 0": _EARLY, "rucl λ = 0.5": _EARLY}
 """Parts that are printed and do not fail the benchmark, and why."""
 
 

@@ -1,11 +1,7 @@
 """What responses earn: the trainer's reward with the embedded engine in every role; CodeDance's on executed calls."""
 
-import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,19 +19,15 @@ from groundtrace.schemas.responses.response import parse_response
 from groundtrace.schemas.responses.speech import Speech
 from groundtrace.trainer.reward import Reward
 from groundtrace.trainer.settings import RewardSettings
+from groundtrace.vision.decode import decode_image
+from hacking.executing import executed
 from hacking.sets import Posed
 from hacking.templates import SCENE, Hack, Written
 
 ROLES = ("detector", "segmenter", "pointer", "judge")
 PIXELS = Speech(CoordinateFrame.PX, 1)
 RAMP_STEPS = 2
-CALL_TIMEOUT_S = 15
 WRONG = "cannot read"
-_PRELUDE = """
-from PIL import Image
-Image.Image.show = lambda self, *_, **__: print(f"figure of {self.size}")
-input_image = Image.new("RGB", (400, 100), "white")
-"""
 
 
 @dataclass(frozen=True)
@@ -113,10 +105,14 @@ def _codedance(posed: Posed, group: Sequence[Written]) -> list[float | None]:
     honest = group[0]
     wrong = Written(f"<think>I look.</think><answer>{WRONG}</answer>")
 
+    image = decode_image(posed.rows[0].images[0][0]).pixels
+    trajectories = executed([written.code for written in group], image, posed.asked.question.gold_boxes or ())
+
     async def work() -> list[float | None]:
         recipe, earned = CodeDance(ToolCallSettings()), list[float | None]()
-        for written in group:
-            cases = [_case(posed, each) for each in (honest, written, wrong, wrong)]
+        for written, own in zip(group, trajectories, strict=True):
+            known = (honest, trajectories[0]), (written, own), *[(wrong, Trajectory((None,)))] * 2
+            cases = [_case(posed, each, trajectory) for each, trajectory in known]
             first, second, *_ = await recipe.score(cases, Memory())
             earned.append(None if second.reward is None or not first.reward else second.reward / first.reward)
         return earned
@@ -124,23 +120,10 @@ def _codedance(posed: Posed, group: Sequence[Written]) -> list[float | None]:
     return runtime().submit(work()).result()
 
 
-def _case(posed: Posed, written: Written) -> Case:
+def _case(posed: Posed, written: Written, trajectory: Trajectory) -> Case:
     question = posed.asked.question
-    turns = (*(ended_well(code) for code in written.code), None)
     masks = ObjectMasks(
         question, cast(Caller, None), Served(frozenset())
     )  # answers are graded by rule: nobody is asked
     response = parse_response(written.text)
-    return Case(question, written.text, response.answer, (), (), masks, trajectory=Trajectory(turns))
-
-
-@cache
-def ended_well(code: str) -> bool:
-    """Whether the code of a tool call ends with exit status 0 and has shown or printed something."""
-    with tempfile.TemporaryDirectory(prefix="call-") as folder:
-        command = [sys.executable, "-c", f"{_PRELUDE}\n{code}"]
-        try:
-            done = subprocess.run(command, cwd=folder, capture_output=True, timeout=CALL_TIMEOUT_S, check=False)
-        except subprocess.TimeoutExpired:
-            return False
-    return done.returncode == 0 and bool(done.stdout.strip())
+    return Case(question, written.text, response.answer, (), (), masks, trajectory=trajectory)

@@ -1,8 +1,9 @@
 """The reward of CodeDance (§3.1): the answer, the form, and code that is executed where it helps (Eq. 1, 2, 5).
 
-The sequence reward is outcome + format + the tool reward, which depends on how many of the group are right. Our text of
-the paper lacks the body of that sum; it is taken without weights. What single turns earn is an advantage of its own,
-added to the sequence's by :meth:`CodeDance.advantages`.
+The sequence reward is w_a · outcome − w_f · [bad form] + the tool reward, which depends on how many of the group are
+right. Our text of the paper lacks the body of that sum and its weights; they are those of its published code, where a
+good form earns nothing, so that a policy that never looks earns nothing by its form. What single turns earn is an
+advantage of its own, added to the sequence's by :meth:`CodeDance.advantages`.
 """
 
 import asyncio
@@ -63,9 +64,13 @@ class CodeDance(Recipe):
         failed = any(verdict.failed for verdict in earned.verdicts)
         if trajectory is None or earned.outcome is None or failed:
             return None
-        counts = (trajectory.succeeded, trajectory.calls)
-        tool = tool_reward(earned.outcome, *counts, accuracy, self.settings, trajectory.kind)
-        return None if tool is None else earned.outcome + (earned.value(format.NAME) or 0.0) + tool
+        counts, share = (trajectory.succeeded, trajectory.calls), trajectory.looked_share
+        tool = tool_reward(earned.outcome, *counts, accuracy, self.settings, trajectory.kind, share)
+        if tool is None:
+            return None
+        factor = self.settings.factor(trajectory.kind)
+        bad_form = factor.bad_form if earned.value(format.NAME) == 0 else 0.0
+        return factor.answer * earned.outcome - bad_form + tool
 
     def advantages(
         self, sequence: Sequence[float], trajectories: Sequence[Trajectory]

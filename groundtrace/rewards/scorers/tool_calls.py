@@ -2,8 +2,9 @@
 
 A trajectory earns for its successful calls, more on questions that its group finds hard, and loses on easy ones; each
 failed execution costs its own turn. Our text of the paper lacks the bodies of the equations; they are those of its
-published code, with two deviations: μ (Eq. 5) is the group's accuracy alone, where the code's holds a format penalty
-too; and where calls cost, they cost the same whether they succeed or not (Eq. 1; see :func:`tool_reward`).
+published code, with three deviations: μ (Eq. 5) is the group's accuracy alone, where the code's holds a format penalty
+too; where calls cost, they cost the same whether they succeed or not (Eq. 1; see :func:`tool_reward`); and calls earn
+by what they looked at (:mod:`groundtrace.rewards.pretence`).
 """
 
 import math
@@ -18,11 +19,15 @@ from groundtrace.schemas.config import PositiveWeight, Share, Weight, settings
 
 @settings
 class Factor:
-    """The base c of Eq. 1 for one kind of question: what a right and a wrong trajectory earn by their calls."""
+    """The weights of Eq. 1 for one kind of question: what a right and a wrong trajectory earn by their calls (c), what
+    a right answer earns, and what a bad form costs.
+    """
 
     kind: str
     right: Weight
     wrong: Weight
+    answer: PositiveWeight = 1.0
+    bad_form: Weight = 0.2
 
 
 @settings
@@ -33,7 +38,7 @@ class ToolCallSettings:
     beta: Annotated[float, Field(gt=0, lt=1)] = 0.2
     factors: Annotated[tuple[Factor, ...], Field(min_length=1)] = (
         Factor("general", 1.5, 0.5),
-        Factor("math", 2.0, 1.0),
+        Factor("math", 2.0, 1.0, 1.2, 0.4),
     )
     failure_reward: Annotated[float, Field(le=0, allow_inf_nan=False), "of the turn of a failed execution"] = -0.5
     discount: Share = 0.2
@@ -43,32 +48,63 @@ class ToolCallSettings:
         if len({factor.kind for factor in self.factors}) < len(self.factors):
             raise ValueError("factors must not name a kind twice")
 
+    def factor(self, kind: str) -> Factor:
+        """The weights of a kind. Raises ValueError for one that has none."""
+        found = next((factor for factor in self.factors if factor.kind == kind), None)
+        if found is None:
+            raise ValueError(f"tool_calls.factors has no kind {kind!r}")
+        return found
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How the code of a turn ended: well, by its exit status and with an output; and why its output was no look
+    (:func:`groundtrace.rewards.pretence.pretence`), "" where it was one. ``looked_at`` are the groups of objects that
+    it looked at, by index.
+    """
+
+    ended_well: bool
+    pretence: str = ""
+    looked_at: frozenset[int] = frozenset()
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it ended well and looked."""
+        return self.ended_well and not self.pretence
+
 
 @dataclass(frozen=True)
 class Trajectory:
-    """How the code of each turn of a response ended.
+    """How the code of each turn of a response ended; None is a turn without code.
 
-    ``turns`` says of each turn whether its execution ended well, by its exit status; None is a turn without code.
-    ``kind`` is the kind of question, one of the settings' factors.
+    ``kind`` is the kind of question, one of the settings' factors. ``groups`` is how many groups of objects the
+    question asks about, 0 where nobody knows or where calculating is enough.
     """
 
-    turns: tuple[bool | None, ...]
+    turns: tuple[Execution | None, ...]
     kind: str = "general"
+    groups: int = 0
 
     @property
     def calls(self) -> int:
         """Executions in all."""
-        return sum(ended_well is not None for ended_well in self.turns)
+        return sum(turn is not None for turn in self.turns)
 
     @property
     def succeeded(self) -> int:
-        """Executions that ended well."""
-        return sum(ended_well is True for ended_well in self.turns)
+        """Executions that ended well and looked."""
+        return sum(turn is not None and turn.succeeded for turn in self.turns)
+
+    @property
+    def looked_share(self) -> float:
+        """The share of the groups of objects that the calls looked at; 1 where there is no group."""
+        seen = frozenset[int]().union(*(turn.looked_at for turn in self.turns if turn is not None and turn.succeeded))
+        return len(seen) / self.groups if self.groups else 1.0
 
     @property
     def failed(self) -> tuple[bool, ...]:
         """Of each turn whether it executed code that failed."""
-        return tuple(ended_well is False for ended_well in self.turns)
+        return tuple(turn is not None and not turn.ended_well for turn in self.turns)
 
 
 def group_accuracy(outcomes: Sequence[float | None]) -> float | None:
@@ -97,19 +133,22 @@ def tool_reward(
     accuracy: float | None,
     settings: ToolCallSettings,
     kind: str = "general",
+    looked_share: float = 1.0,
 ) -> float | None:
     """Returns r = c · (succeeded / calls) · d(μ) of one trajectory (CodeDance Eq. 1, 5); 0 without calls.
 
-    Deviation: where d(μ) < 0 the share of succeeded calls is taken as 1. By Eq. 1 a call that fails on an easy question
-    would cost nothing, so that failing would be a way around the penalty for calling.
+    Deviations: where d(μ) > 0 it is times ``looked_share``; where d(μ) < 0 the share of succeeded calls is taken as 1.
+    By Eq. 1 a call that fails on an easy question would cost nothing, so that failing would be a way around the penalty
+    for calling.
 
     Args:
         outcome: 1 is right, less is wrong, None is unscored.
-        succeeded: executions that ended well, by their exit status.
+        succeeded: executions that ended well and looked.
         calls: executions in all.
         accuracy: μ of the trajectory's group (:func:`group_accuracy`).
         settings: γ, β and c by kind.
         kind: which c of the settings.
+        looked_share: the share of what the question asks about that the calls looked at.
 
     Returns:
         The reward, negative for calls on questions that the group finds easy; None where it depends on what is
@@ -120,15 +159,13 @@ def tool_reward(
     """
     if not 0 <= succeeded <= calls:
         raise ValueError(f"needs 0 <= succeeded <= calls, got {succeeded} of {calls}")
-    factor = next((factor for factor in settings.factors if factor.kind == kind), None)
-    if factor is None:
-        raise ValueError(f"tool_calls.factors has no kind {kind!r}")
+    factor = settings.factor(kind)
     if calls == 0:
         return 0.0
     if outcome is None or accuracy is None:
         return None
     base, scale = factor.right if outcome == 1 else factor.wrong, difficulty_scale(accuracy, settings)
-    return base * scale * (1.0 if scale < 0 else succeeded / calls)
+    return base * scale * (1.0 if scale < 0 else looked_share * succeeded / calls)
 
 
 def turn_returns(failed: Sequence[bool], settings: ToolCallSettings) -> tuple[float, ...]:

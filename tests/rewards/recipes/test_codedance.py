@@ -7,9 +7,10 @@ import pytest
 from groundtrace.rewards.locating import Served
 from groundtrace.rewards.recipes.base import Memory
 from groundtrace.rewards.recipes.codedance import CodeDance
-from groundtrace.rewards.scorers.tool_calls import ToolCallSettings, Trajectory
+from groundtrace.rewards.scorers.tool_calls import Execution, ToolCallSettings, Trajectory
 
 RECIPE = CodeDance(ToolCallSettings())
+WELL, FAILED, PRETENDED = Execution(True), Execution(False), Execution(True, "shows nothing")
 RIGHT, WRONG = "<think>so</think><answer>2</answer>", "<think>so</think><answer>3</answer>"
 
 
@@ -25,31 +26,54 @@ def rewards(run, case):
 
 
 def test_codedance_eq1_a_group_half_of_which_is_right(rewards) -> None:
-    """d(0.5) = 0.3; outcome + format + c * n_ok / n * d with c = 1.5 for right and 0.5 for wrong ones, math 2."""
+    """d(0.5) = 0.3; w_a * outcome - w_f * [bad form] + c * n_ok / n * d; general: w_a 1, w_f .2, c 1.5 for right and
+    .5 for wrong ones; math: 1.2, .4, 2 and 1.
+    """
     group = [
-        (RIGHT, Trajectory((True, None, False, True, True))),
-        (WRONG, Trajectory((True, True))),
+        (RIGHT, Trajectory((WELL, None, FAILED, WELL, WELL))),
+        (WRONG, Trajectory((WELL, WELL))),
         (RIGHT, Trajectory((None,))),
-        (WRONG, Trajectory((False,))),
-        (RIGHT, Trajectory((True,), "math")),
+        (WRONG, Trajectory((FAILED,))),
+        (RIGHT, Trajectory((WELL,), "math")),
         ("<answer>3</answer>", Trajectory((None, None))),
+        ("<answer>3</answer>", Trajectory((None, None), "math")),
+        (RIGHT, Trajectory((PRETENDED, WELL))),
     ]
-    assert rewards(*group) == pytest.approx([2 + 1.5 * 0.75 * 0.3, 1 + 0.5 * 0.3, 2, 1, 2 + 2 * 0.3, 0])
+    expected = [1 + 1.5 * 0.75 * 0.3, 0.5 * 0.3, 1, 0, 1.2 + 2 * 0.3, -0.2, -0.4, 1 + 1.5 * 0.5 * 0.3]
+    assert rewards(*group) == pytest.approx(expected)
 
 
 def test_codedance_eq5_where_all_are_right_calls_cost(rewards) -> None:
     """d(1) = (1 + tanh(-2)) / 2 - 0.2 = -0.182014."""
-    found = rewards((RIGHT, Trajectory((True,))), (RIGHT, Trajectory((None,))))
-    assert found == pytest.approx([2 - 1.5 * 0.182014, 2], abs=1e-5)
+    found = rewards((RIGHT, Trajectory((WELL,))), (RIGHT, Trajectory((None,))))
+    assert found == pytest.approx([1 - 1.5 * 0.182014, 1], abs=1e-5)
 
 
-def test_codedance_eq5_calls_that_fail_cost_as_much_where_all_are_right(rewards) -> None:
-    found = rewards((RIGHT, Trajectory((True,))), (RIGHT, Trajectory((False,))), (RIGHT, Trajectory((False, True))))
-    assert found == pytest.approx([2 - 1.5 * 0.182014] * 3, abs=1e-5)
+def test_codedance_eq5_calls_that_fail_or_pretend_cost_as_much_where_all_are_right(rewards) -> None:
+    turns = ((WELL,), (FAILED,), (FAILED, WELL), (PRETENDED,))
+    found = rewards(*((RIGHT, Trajectory(each)) for each in turns))
+    assert found == pytest.approx([1 - 1.5 * 0.182014] * 4, abs=1e-5)
+
+
+def test_calls_earn_by_what_they_looked_at(rewards) -> None:
+    first, last = Execution(True, looked_at=frozenset({0})), Execution(True, looked_at=frozenset({0, 2}))
+    elsewhere = Execution(True, "shows something else each time", frozenset({1, 2, 3}))
+    group = [
+        (RIGHT, Trajectory((first, last), groups=4)),
+        (RIGHT, Trajectory((elsewhere, first), groups=4)),
+        (WRONG, Trajectory((None,), groups=4)),
+        (WRONG, Trajectory((None,), groups=4)),
+    ]
+    assert rewards(*group) == pytest.approx([1 + 1.5 * 0.3 * 0.5, 1 + 1.5 * 0.3 * 0.5 * 0.25, 0, 0])
+
+
+def test_a_pretence_earns_what_no_call_earns(rewards) -> None:
+    found = rewards((RIGHT, Trajectory((PRETENDED, None))), (RIGHT, Trajectory((None,))), (WRONG, Trajectory((None,))))
+    assert found[0] == found[1] == 1
 
 
 def test_what_cannot_be_told_is_unscored(rewards) -> None:
-    assert rewards((RIGHT, None), (RIGHT, Trajectory((None,)))) == [None, 2.0]
+    assert rewards((RIGHT, None), (RIGHT, Trajectory((None,)))) == [None, 1.0]
 
 
 def test_what_a_judge_failed_on_is_unscored(run, case, scripted) -> None:
@@ -57,13 +81,13 @@ def test_what_a_judge_failed_on_is_unscored(run, case, scripted) -> None:
     asked = case(
         "<think>so</think><answer>it fell</answer>", scripted(judge=["?"]), Served(frozenset({"judge"})), **free
     )
-    (earned,) = run(RECIPE.score([replace(asked, trajectory=Trajectory((True,)))], Memory()))
+    (earned,) = run(RECIPE.score([replace(asked, trajectory=Trajectory((WELL,)))], Memory()))
     assert earned.reward is None
 
 
 def test_codedance_eq2_advantages_of_turns_by_hand() -> None:
     """Returns: the first (-0.5 * 0.2, -0.5), the second (0, 0): mean -0.15, deviation sqrt(0.17 / 4)."""
-    found = RECIPE.advantages([1.0, -1.0], [Trajectory((None, False)), Trajectory((True, None))])
+    found = RECIPE.advantages([1.0, -1.0], [Trajectory((None, FAILED)), Trajectory((WELL, None))])
     deviation = (0.17 / 4) ** 0.5
     first = [1 + 0.2 * (-0.1 + 0.15) / deviation, 1 + 0.2 * (-0.5 + 0.15) / deviation]
     second = [-1 + 0.2 * 0.15 / deviation] * 2
@@ -75,7 +99,8 @@ def test_codedance_eq2_advantages_of_turns_by_hand() -> None:
     [
         ((), 0, 0, ()),
         ((None, None), 0, 0, (False, False)),
-        ((True, None, False), 2, 1, (False, False, True)),
+        ((WELL, None, FAILED), 2, 1, (False, False, True)),
+        ((PRETENDED, WELL), 2, 1, (False, False)),
     ],
 )
 def test_a_trajectory_counts_its_executions(turns, calls, succeeded, failed) -> None:
