@@ -3,7 +3,7 @@
 import hashlib
 import json
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -253,6 +253,15 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert names(tmp_path / "disk/out") == [SUMMARY, "images", "sft.jsonl"]
 
 
+@pytest.fixture
+def heeded() -> Iterator[None]:
+    """SIGHUP ends a process, also where the tests run under nohup, which ignores it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("heeded")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_stopped_command_leaves_nothing(
     number: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
