@@ -27,7 +27,7 @@ class Endpoint(Protocol):
         ...
 
     async def generate(self, request: Request) -> Reply:
-        """A reply with one sample for each of the request's indices; no sample has empty text.
+        """A reply with one sample for each of the request's indices; only a truncated sample may have empty text.
 
         Raises :class:`groundtrace.inference.errors.CallError` if the call failed after all retries.
         """

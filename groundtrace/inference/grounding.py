@@ -121,7 +121,7 @@ def boxes_in_px(
     rule: Resize = QWEN25_IMAGE,
     any_corners: bool = True,
 ) -> tuple[Box, ...]:
-    """Converts the boxes of a reply, as :func:`points_in_px` does points.
+    """Converts the boxes of a reply to pixels, like :func:`points_in_px`.
 
     ``any_corners``: a box may be written from any of its corners to the opposite one; otherwise :class:`BadReply` is
     also raised for a box whose second corner is left of its first, or above it.

@@ -144,12 +144,12 @@ class ReplyCache:
                 self._claims.ended(held)
 
     def renew_claims(self) -> None:
-        """Renew the claims; to be called every ``RENEW_S`` seconds while there are any."""
+        """Renew the claims; to be called every few seconds while there are any."""
         if self._path is not None:
             self._use(self._claims.renew)
 
     def put(self, entries: Iterable[CacheEntry]) -> dict[str, Kept]:
-        """Store the replies durably. Returns the replies that the cache then holds for their keys.
+        """Store the replies, so that a kill does not lose them. Returns the replies that the cache has for their keys.
 
         If another process has put a reply for a key first, that reply is returned, so that all processes use the same.
         Raises ValueError and stores none if an entry is not valid (the key is not a text, a token count is not an

@@ -145,7 +145,7 @@ def json_items(text: str, numbers: Numbers, wrappers: tuple[str, ...] = ()) -> l
 
 
 def _listed(value: Any, numbers: Numbers, wrappers: tuple[str, ...]) -> list[Any] | None:
-    """The items of a list, or of a list under a wrapper; None for other values. Raises BadReply if some are no items.
+    """The items of a list, also under a wrapper; None for other values. Raises BadReply if only some are items.
 
     Lists of numbers are items only under a wrapper: in prose they may mean anything
     (:mod:`groundtrace.inference.families.prose`).

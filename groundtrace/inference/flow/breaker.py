@@ -47,7 +47,7 @@ class Breaker:
             raise CallError(Failure.AWAY, self._away.message, unreachable=True)
 
     async def pause(self, error: CallError, wait_s: float) -> None:
-        """Wait before a retry. Raises the error if the wait is longer than our longest own wait."""
+        """Wait before a retry. Raises the error if the server asks for too long a wait."""
         await impatient(error, wait_s)
 
     def sending(self) -> contextlib.AbstractContextManager[None]:

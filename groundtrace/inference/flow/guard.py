@@ -232,8 +232,8 @@ class Guard:
         """Wait before a retry: ``wait_s``, or longer if the server asks for it (Retry-After).
 
         From the first Retry-After until the next answer to any call the run treats the server as down: the progress
-        display shows the wait, and :class:`RunStopped` is raised when it takes too long. If only this call is asked to
-        wait, its error is raised instead; so it is without an outage timeout, if ``wait_s`` exceeds our longest wait.
+        display shows the wait, and :class:`RunStopped` is raised when it takes too long. The error is raised instead if
+        only this call is asked to wait, or, without an outage timeout, if ``wait_s`` exceeds ``MAX_WAIT_S``.
         """
         if not error.asks_to_wait:
             await self._sleep(wait_s)

@@ -182,7 +182,7 @@ class Quota:
         return state.change(shared_work)
 
     def _more(self) -> None:
-        """A request waits because all leased places are in use."""
+        """A request waits because all leased slots are in use: renew the lease soon."""
         loop = asyncio.get_running_loop()
         if loop.time() >= self._beat_s + HURRY_S:
             self._beat()

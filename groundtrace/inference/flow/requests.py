@@ -46,7 +46,7 @@ class Flow:
 
     @contextlib.asynccontextmanager
     async def holding(self, read: Callable[[], T], size_bytes: Callable[[T], int]) -> AsyncIterator[T]:
-        """Calls ``read`` in a thread, yields its result, and counts ``size_bytes`` of request bodies in the body.
+        """Runs ``read`` in a thread, yields its result, and counts it as ``size_bytes`` of request bodies until exit.
 
         The bytes are counted once for all attempts of a request, before the first waits for a slot. At most
         ``READ_AT_ONCE`` reads run at once, so that little uncounted data is in memory.

@@ -23,8 +23,8 @@ class Watch:
     async def guard(self, role: str) -> Guard | None:
         """The guard of the role's endpoint; None for a model in this process.
 
-        The first call, which is the first cache miss, checks all endpoints, so that no request is paid for in vain.
-        Raises :class:`groundtrace.inference.errors.RunStopped`.
+        The first call (at the first cache miss) checks all endpoints, so that no request is paid for in vain. Raises
+        :class:`groundtrace.inference.errors.RunStopped`.
         """
         if self._has_ended:
             raise RunStopped("the run was stopped", resumable=True)
